@@ -612,10 +612,10 @@
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_AT_LOOKS UINT32_C(40)
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_TYPE_LOOKS THALWEG_FIELD_U64
 
-/* A task was created. */
+/* A task was created, with a stream that it reads and one that it writes, if it has such: as by `exec.stream_opened`, which tells the others. It may be the base of dispatches, too: as by `exec.dispatch_base`, where no message was read or written yet. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_NAME "exec.task_created"
-#define THALWEG_KIND_EXEC_TASK_CREATED_HASH UINT64_C(0xcb9de2664832c2a4)
-#define THALWEG_KIND_EXEC_TASK_CREATED_WORDS UINT32_C(5)
+#define THALWEG_KIND_EXEC_TASK_CREATED_HASH UINT64_C(0xe60dd9cf0b88626e)
+#define THALWEG_KIND_EXEC_TASK_CREATED_WORDS UINT32_C(8)
 /* The task. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_AT_TASK UINT32_C(0)
 #define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_TASK THALWEG_FIELD_U64
@@ -634,6 +634,24 @@
 /* Whether it has a thread of its own. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_AT_BLOCKING UINT32_C(33)
 #define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_BLOCKING THALWEG_FIELD_BOOL
+/* How many messages each of these streams holds. */
+#define THALWEG_KIND_EXEC_TASK_CREATED_AT_CAPACITY UINT32_C(34)
+#define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_CAPACITY THALWEG_FIELD_U16
+/* Its worker; 4294967295: a thread of its own; 4294967294: `exec.task_mapped` tells. */
+#define THALWEG_KIND_EXEC_TASK_CREATED_AT_WORKER UINT32_C(36)
+#define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_WORKER THALWEG_FIELD_U32
+/* A stream that it reads, or 0. */
+#define THALWEG_KIND_EXEC_TASK_CREATED_AT_INPUT UINT32_C(40)
+#define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_INPUT THALWEG_FIELD_U64
+/* A stream that it writes and nobody reads yet, or 0. */
+#define THALWEG_KIND_EXEC_TASK_CREATED_AT_OUTPUT UINT32_C(48)
+#define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_OUTPUT THALWEG_FIELD_U64
+/* The task that writes the input has a number that is less by this; 0: nobody writes it yet. */
+#define THALWEG_KIND_EXEC_TASK_CREATED_AT_WRITER_BEFORE UINT32_C(56)
+#define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_WRITER_BEFORE THALWEG_FIELD_U32
+/* The number by which dispatches name it as their base; 4294967295: it is none. */
+#define THALWEG_KIND_EXEC_TASK_CREATED_AT_BASE_NUMBER UINT32_C(60)
+#define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_BASE_NUMBER THALWEG_FIELD_U32
 
 /* The mapper placed a task. */
 #define THALWEG_KIND_EXEC_TASK_MAPPED_NAME "exec.task_mapped"
@@ -686,7 +704,7 @@
 #define THALWEG_KIND_EXEC_DISPATCH_BASE_AT_FIRST_WRITTEN UINT32_C(40)
 #define THALWEG_KIND_EXEC_DISPATCH_BASE_TYPE_FIRST_WRITTEN THALWEG_FIELD_U64
 
-/* A dispatch ended (at this event's time). What it read and wrote besides the streams of its base, and what else descends from what, are the events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before. */
+/* A dispatch ended (at this event's time). What it read and wrote besides the streams of its base, and what descends from what that these do not say, are the events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before. */
 #define THALWEG_KIND_EXEC_DISPATCH_NAME "exec.dispatch"
 #define THALWEG_KIND_EXEC_DISPATCH_HASH UINT64_C(0x1471b0e7cb5a9c2f)
 #define THALWEG_KIND_EXEC_DISPATCH_WORDS UINT32_C(3)
@@ -845,7 +863,7 @@
 
 /* Messages written in the dispatch that comes next, to a stream that is not its base's output. */
 #define THALWEG_KIND_EXEC_STREAM_WROTE_NAME "exec.stream_wrote"
-#define THALWEG_KIND_EXEC_STREAM_WROTE_HASH UINT64_C(0x9254f01aae8db7ef)
+#define THALWEG_KIND_EXEC_STREAM_WROTE_HASH UINT64_C(0xc32e99b931772073)
 #define THALWEG_KIND_EXEC_STREAM_WROTE_WORDS UINT32_C(3)
 /* The stream. */
 #define THALWEG_KIND_EXEC_STREAM_WROTE_AT_STREAM UINT32_C(0)
@@ -856,6 +874,15 @@
 /* How many. */
 #define THALWEG_KIND_EXEC_STREAM_WROTE_AT_COUNT UINT32_C(16)
 #define THALWEG_KIND_EXEC_STREAM_WROTE_TYPE_COUNT THALWEG_FIELD_U32
+/* What they descend from: of messages that the dispatch read, or had read, from its base's input. */
+#define THALWEG_KIND_EXEC_STREAM_WROTE_AT_DESCENT UINT32_C(20)
+#define THALWEG_KIND_EXEC_STREAM_WROTE_TYPE_DESCENT THALWEG_FIELD_ENUM
+#define THALWEG_KIND_EXEC_STREAM_WROTE_CHOICE_DESCENT_UNTOLD UINT32_C(0)
+#define THALWEG_KIND_EXEC_STREAM_WROTE_CHOICE_DESCENT_EACH_FROM_NEXT UINT32_C(1)
+#define THALWEG_KIND_EXEC_STREAM_WROTE_CHOICE_DESCENT_ALL_FROM_ONE UINT32_C(2)
+/* Index of the message that the first one descends from, less that of the first one read from that input. */
+#define THALWEG_KIND_EXEC_STREAM_WROTE_AT_PARENT_OFFSET UINT32_C(22)
+#define THALWEG_KIND_EXEC_STREAM_WROTE_TYPE_PARENT_OFFSET THALWEG_FIELD_I16
 
 /* Lineage: message `first + k` of `stream` descends from message `parent_first + k * step` of `parent_stream`. */
 #define THALWEG_KIND_EXEC_DERIVED_NAME "exec.derived"
@@ -932,7 +959,48 @@
 #define THALWEG_KIND_EXEC_TASK_ENDED_AT_PANICKED UINT32_C(65)
 #define THALWEG_KIND_EXEC_TASK_ENDED_TYPE_PANICKED THALWEG_FIELD_BOOL
 
-/* A stream has an end attached to a task, for the first time or anew. */
+/* A task ended well whose numbers are small, and with it up to two streams all of whose messages were read: as by `exec.task_ended` and `exec.stream_closed`. */
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_NAME "exec.brief_task_ended"
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_HASH UINT64_C(0xe234c676a1c85355)
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_WORDS UINT32_C(6)
+/* The task. */
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_AT_TASK UINT32_C(0)
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_TYPE_TASK THALWEG_FIELD_U64
+/* Time it ran. */
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_AT_BUSY_TICKS UINT32_C(8)
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_TYPE_BUSY_TICKS THALWEG_FIELD_U32
+/* Time it waited for messages. */
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_AT_INPUT_WAIT_TICKS UINT32_C(12)
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_TYPE_INPUT_WAIT_TICKS THALWEG_FIELD_U32
+/* Time it waited for room. */
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_AT_OUTPUT_WAIT_TICKS UINT32_C(16)
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_TYPE_OUTPUT_WAIT_TICKS THALWEG_FIELD_U32
+/* Time it was ready and did not run. */
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_AT_READY_TICKS UINT32_C(20)
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_TYPE_READY_TICKS THALWEG_FIELD_U32
+/* How often it was dispatched. */
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_AT_DISPATCHES UINT32_C(24)
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_TYPE_DISPATCHES THALWEG_FIELD_U16
+/* Messages it read. */
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_AT_READS UINT32_C(26)
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_TYPE_READS THALWEG_FIELD_U16
+/* Messages it wrote. */
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_AT_WRITES UINT32_C(28)
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_TYPE_WRITES THALWEG_FIELD_U16
+/* Messages that passed the stream. */
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_AT_PASSED UINT32_C(30)
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_TYPE_PASSED THALWEG_FIELD_U16
+/* A stream that closed, or 0. */
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_AT_STREAM UINT32_C(32)
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_TYPE_STREAM THALWEG_FIELD_U64
+/* Another one has a number that is greater by this; 0: there is none. */
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_AT_OTHER UINT32_C(40)
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_TYPE_OTHER THALWEG_FIELD_I32
+/* Messages that passed the other one. */
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_AT_OTHER_PASSED UINT32_C(44)
+#define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_TYPE_OTHER_PASSED THALWEG_FIELD_U16
+
+/* A stream has an end attached to a task, for the first time or anew; or, where neither task is named, it holds another number of messages from now on. */
 #define THALWEG_KIND_EXEC_STREAM_OPENED_NAME "exec.stream_opened"
 #define THALWEG_KIND_EXEC_STREAM_OPENED_HASH UINT64_C(0xe29cd0569f256484)
 #define THALWEG_KIND_EXEC_STREAM_OPENED_WORDS UINT32_C(5)
@@ -1261,6 +1329,56 @@
 /* … and its number in that stream, from 0. */
 #define THALWEG_KIND_NET_RECORD_HELD_AT_INDEX UINT32_C(16)
 #define THALWEG_KIND_NET_RECORD_HELD_TYPE_INDEX THALWEG_FIELD_U64
+
+/* A tuner decided something about this run. */
+#define THALWEG_KIND_TUNER_DECIDED_NAME "tuner.decided"
+#define THALWEG_KIND_TUNER_DECIDED_HASH UINT64_C(0x784aa21bedcddf8b)
+#define THALWEG_KIND_TUNER_DECIDED_WORDS UINT32_C(9)
+/* The decision's number. */
+#define THALWEG_KIND_TUNER_DECIDED_AT_NUMBER UINT32_C(0)
+#define THALWEG_KIND_TUNER_DECIDED_TYPE_NUMBER THALWEG_FIELD_U64
+/* What was decided. */
+#define THALWEG_KIND_TUNER_DECIDED_AT_WHAT UINT32_C(8)
+#define THALWEG_KIND_TUNER_DECIDED_TYPE_WHAT THALWEG_FIELD_ENUM
+#define THALWEG_KIND_TUNER_DECIDED_CHOICE_WHAT_BEGAN UINT32_C(0)
+#define THALWEG_KIND_TUNER_DECIDED_CHOICE_WHAT_CHANGED UINT32_C(1)
+#define THALWEG_KIND_TUNER_DECIDED_CHOICE_WHAT_TRIED UINT32_C(2)
+#define THALWEG_KIND_TUNER_DECIDED_CHOICE_WHAT_KEPT UINT32_C(3)
+#define THALWEG_KIND_TUNER_DECIDED_CHOICE_WHAT_TAKEN_BACK UINT32_C(4)
+#define THALWEG_KIND_TUNER_DECIDED_CHOICE_WHAT_UNDONE UINT32_C(5)
+#define THALWEG_KIND_TUNER_DECIDED_CHOICE_WHAT_PINNED UINT32_C(6)
+#define THALWEG_KIND_TUNER_DECIDED_CHOICE_WHAT_ADVISED UINT32_C(7)
+#define THALWEG_KIND_TUNER_DECIDED_CHOICE_WHAT_ENDED UINT32_C(8)
+/* By which part the goal was expected to become better; not a number: nobody said. */
+#define THALWEG_KIND_TUNER_DECIDED_AT_PREDICTED UINT32_C(16)
+#define THALWEG_KIND_TUNER_DECIDED_TYPE_PREDICTED THALWEG_FIELD_F64
+/* By which part it did, as far as it was tried. */
+#define THALWEG_KIND_TUNER_DECIDED_AT_GAIN UINT32_C(24)
+#define THALWEG_KIND_TUNER_DECIDED_TYPE_GAIN THALWEG_FIELD_F64
+/* It is at least this, in 99 of 100 cases. */
+#define THALWEG_KIND_TUNER_DECIDED_AT_LEAST UINT32_C(32)
+#define THALWEG_KIND_TUNER_DECIDED_TYPE_LEAST THALWEG_FIELD_F64
+/* It is at most this. */
+#define THALWEG_KIND_TUNER_DECIDED_AT_MOST UINT32_C(40)
+#define THALWEG_KIND_TUNER_DECIDED_TYPE_MOST THALWEG_FIELD_F64
+/* Pairs of windows that were compared. */
+#define THALWEG_KIND_TUNER_DECIDED_AT_PAIRS UINT32_C(48)
+#define THALWEG_KIND_TUNER_DECIDED_TYPE_PAIRS THALWEG_FIELD_U32
+/* What changes, in words. */
+#define THALWEG_KIND_TUNER_DECIDED_AT_CHANGE UINT32_C(52)
+#define THALWEG_KIND_TUNER_DECIDED_TYPE_CHANGE THALWEG_FIELD_STR
+/* The values that it sets, as `NAME=VALUE`. */
+#define THALWEG_KIND_TUNER_DECIDED_AT_VALUES UINT32_C(56)
+#define THALWEG_KIND_TUNER_DECIDED_TYPE_VALUES THALWEG_FIELD_STR
+/* The values that take it back. */
+#define THALWEG_KIND_TUNER_DECIDED_AT_BACK UINT32_C(60)
+#define THALWEG_KIND_TUNER_DECIDED_TYPE_BACK THALWEG_FIELD_STR
+/* The model or rule that proposed it. */
+#define THALWEG_KIND_TUNER_DECIDED_AT_MODEL UINT32_C(64)
+#define THALWEG_KIND_TUNER_DECIDED_TYPE_MODEL THALWEG_FIELD_STR
+/* Why it was decided so. */
+#define THALWEG_KIND_TUNER_DECIDED_AT_WHY UINT32_C(68)
+#define THALWEG_KIND_TUNER_DECIDED_TYPE_WHY THALWEG_FIELD_STR
 
 /* The sources rest from now on, or go on, as a command asked for. */
 #define THALWEG_KIND_CONTROL_PAUSED_NAME "control.paused"

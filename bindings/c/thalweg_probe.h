@@ -68,8 +68,12 @@ THALWEG_HOT uint16_t thalweg_depth(uint32_t depth) { return (uint16_t)(depth < 6
 THALWEG_HOT void thalweg_begin(struct thalweg_call *call, struct thalweg_operation *operation)
 {
     struct thalweg_thread *thread;
+    /* All of it, or compilers warn in loops; where it is a local variable this costs nothing. */
     call->thread = NULL;
     call->outcome = THALWEG_RETURNED;
+    call->operation = operation;
+    call->entry = 0;
+    call->depth = 0;
     if (!__atomic_load_n(__atomic_load_n(&operation->on, __ATOMIC_RELAXED), __ATOMIC_RELAXED))
         return;
     thread = thalweg_thread_here();
@@ -80,6 +84,8 @@ THALWEG_HOT void thalweg_begin(struct thalweg_call *call, struct thalweg_operati
     }
     if (THALWEG_UNLIKELY(__atomic_load_n(&operation->id, __ATOMIC_ACQUIRE) == 0)) {
         if (thalweg_declare_operation(operation) == 0) {
+            if (thalweg_process.state == 2)
+                __atomic_store_n(&operation->on, &thalweg_is_off, __ATOMIC_RELAXED);
             thalweg_count_lost(1);
             return;
         }
@@ -90,8 +96,6 @@ THALWEG_HOT void thalweg_begin(struct thalweg_call *call, struct thalweg_operati
     if (THALWEG_UNLIKELY(thread->muted))
         return;
     call->depth = thread->depth;
-    call->operation = operation;
-    call->entry = 0;
     if (call->depth == 0) {
         const uint64_t *sample = thalweg_process.sample;
         if (THALWEG_UNLIKELY((sample && *sample > 1) || thread->skip) && !thalweg_begin_trace(thread, sample ? *sample : 1)) {
@@ -169,9 +173,16 @@ THALWEG_HOT void thalweg_fail(struct thalweg_call *call) { call->outcome = THALW
 /* The number of a counter, gauge or place, declared if need be; 0: it is switched off or cannot be declared. */
 THALWEG_HOT uint32_t thalweg_id_of(struct thalweg_operation *operation)
 {
-    uint32_t id = __atomic_load_n(&operation->id, __ATOMIC_ACQUIRE);
-    if (THALWEG_UNLIKELY(id == 0 && thalweg_thread_here() != NULL))
+    uint32_t id;
+    if (!__atomic_load_n(__atomic_load_n(&operation->on, __ATOMIC_RELAXED), __ATOMIC_RELAXED))
+        return 0;
+    id = __atomic_load_n(&operation->id, __ATOMIC_ACQUIRE);
+    if (THALWEG_LIKELY(id != 0))
+        return id;
+    if (thalweg_thread_here() != NULL)
         id = thalweg_declare_operation(operation);
+    if (thalweg_process.state == 2)
+        __atomic_store_n(&operation->on, &thalweg_is_off, __ATOMIC_RELAXED);
     return __atomic_load_n(__atomic_load_n(&operation->on, __ATOMIC_RELAXED), __ATOMIC_RELAXED) ? id : 0;
 }
 
@@ -267,11 +278,12 @@ class Probe
 };
 } // namespace thalweg
 
-#define THALWEG_PROBE_AS(variable_, name_)                                                                                               \
-    static ::thalweg_operation THALWEG_JOIN(variable_, _operation) = THALWEG_OPERATION_OF(name_, "operation");                           \
+#define THALWEG_PROBE_OF(variable_, name_, kind_)                                                                                         \
+    static ::thalweg_operation THALWEG_JOIN(variable_, _operation) = THALWEG_OPERATION_OF(name_, kind_);                                 \
     ::thalweg::Probe variable_(THALWEG_JOIN(variable_, _operation))
-/* Records the calls of this function. */
-#define THALWEG_PROBE() THALWEG_PROBE_AS(THALWEG_JOIN(thalweg_probe_, __LINE__), __PRETTY_FUNCTION__)
+#define THALWEG_PROBE_AS(variable_, name_) THALWEG_PROBE_OF(variable_, name_, "operation")
+/* Records the calls of this function, under its name without what it returns and takes. */
+#define THALWEG_PROBE() THALWEG_PROBE_OF(THALWEG_JOIN(thalweg_probe_, __LINE__), __PRETTY_FUNCTION__, "function")
 
 #else
 

@@ -120,19 +120,24 @@ THALWEG_COLD void thalweg_short_name(const char *name, char *text, size_t room)
 THALWEG_COLD uint32_t thalweg_declare_operation(struct thalweg_operation *operation)
 {
     /* With the lock, which guards it. */
-    static char name[THALWEG_TEXT_BYTES];
+    static char short_name[THALWEG_TEXT_BYTES];
+    const char *name = operation->name;
+    const int is_function = !strcmp(operation->kind, "function");
     uint64_t signals, *on;
     uint32_t id = 0, chunk = 0, number, before;
     size_t record;
     int said;
-    if (!thalweg_enter_cold(&signals))
+    if (__atomic_load_n(&thalweg_process.state, __ATOMIC_ACQUIRE) == 2 || !thalweg_enter_cold(&signals))
         return 0;
     if (operation->id == 0 && thalweg_has_space()) {
         for (number = thalweg_process.probes; number >= thalweg_switches_of(chunk); chunk++)
             number -= thalweg_switches_of(chunk);
         before = number;
-        if (chunk < 16 && (thalweg_process.switches[chunk] || thalweg_make_switches(chunk, 0))) {
-            thalweg_short_name(operation->name, name, sizeof name);
+        if (chunk < THALWEG_SWITCHES_MAX && (thalweg_process.switches[chunk] || thalweg_make_switches(chunk, 0))) {
+            if (is_function) {
+                thalweg_short_name(operation->name, short_name, sizeof short_name);
+                name = short_name;
+            }
             on = thalweg_word(thalweg_process.switches[chunk], THALWEG_SWITCHES_WORDS + 8 * (size_t)before);
             __atomic_store_n(on, 1, __ATOMIC_RELAXED);
             record = thalweg_begin_record(1);
@@ -146,7 +151,7 @@ THALWEG_COLD uint32_t thalweg_declare_operation(struct thalweg_operation *operat
             thalweg_record_u32(operation->line);
             thalweg_record_u32(0);
             thalweg_record_text(name, THALWEG_TEXT_BYTES);
-            thalweg_record_text(operation->kind, 64);
+            thalweg_record_text(is_function ? "operation" : operation->kind, 64);
             thalweg_record_text(operation->file, 4096);
             thalweg_seal_record(record, THALWEG_CATALOG_SITE);
             if (thalweg_append_own()) {
@@ -255,8 +260,8 @@ THALWEG_COLD int thalweg_traceparent_in(const char *text, uint64_t bytes)
     if (!text || strlen(text) < 55 || text[2] != '-' || text[35] != '-' || text[52] != '-' ||
         !thalweg_hexadecimal(text, 2, &version) || !thalweg_hexadecimal(text + 3, 16, &high) ||
         !thalweg_hexadecimal(text + 19, 16, &low) || !thalweg_hexadecimal(text + 36, 16, &span) ||
-        !thalweg_hexadecimal(text + 53, 2, &flags) || version == 255 || (version == 0 && text[55] != 0) || (high | low) == 0 ||
-        span == 0)
+        !thalweg_hexadecimal(text + 53, 2, &flags) || version == 255 || (text[55] != 0 && (version == 0 || text[55] != '-')) ||
+        (high | low) == 0 || span == 0)
         return 0;
     thread = thalweg_thread_here();
     if (!thread)

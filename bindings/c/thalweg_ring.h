@@ -34,6 +34,8 @@ extern "C" {
 extern int clock_gettime(int clock, struct timespec *time);
 #endif
 
+/* Chunks of switches that a process may have: four million operations. */
+#define THALWEG_SWITCHES_MAX 64
 /* Kinds of event that a process may have in C and C++. */
 #define THALWEG_KINDS_MAX 512
 
@@ -127,7 +129,7 @@ struct thalweg_process {
     unsigned char *identity, *settings;
     uint32_t writers, sites, kinds, probes, names, block_count, policy, in_session;
     uint64_t block_bytes, wait_ns;
-    unsigned char *switches[16];
+    unsigned char *switches[THALWEG_SWITCHES_MAX];
     struct thalweg_thread *threads;
     /* Makes spans unique: a random number, and how many there were. */
     uint64_t span_base, spans;

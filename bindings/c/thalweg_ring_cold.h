@@ -248,6 +248,8 @@ THALWEG_COLD void thalweg_forked(void)
         return;
     thalweg_process.no_sample = thalweg_process.sample ? *thalweg_process.sample : 1;
     thalweg_process.state = 0;
+    /* Its spans are others than its parent's from the first one on, which may come before there is a space. */
+    thalweg_random(&thalweg_process.span_base, 8);
     thalweg_process.is_forked = 1;
     thalweg_process.sample = thalweg_process.lost = NULL;
     thalweg_process.no_lost = 0;
@@ -371,6 +373,13 @@ THALWEG_COLD struct thalweg_thread *thalweg_open_thread(void)
         }
     } else {
         thalweg_open_element(thread);
+    }
+    if (thalweg_process.state == 2) {
+        /* There is no space and will be none, as the environment says or since nothing can be written: from here on nothing is asked again. */
+        __atomic_store_n(&thread->in_use, 0, __ATOMIC_RELEASE);
+        syscall(SYS_rt_sigprocmask, 2L, &signals, NULL, 8L);
+        thalweg_count_lost(1);
+        return NULL;
     }
     thalweg_current = thread;
     if (thalweg_process.key)

@@ -255,7 +255,7 @@ THALWEG_COLD int thalweg_fill_space(const char *name, const char *host, const ch
     if (parents) {
         if (!thalweg_copy_catalog(parents, path, thalweg_process.catalog_bytes))
             return 0;
-        for (chunk = 0; chunk < 16 && thalweg_process.switches[chunk]; chunk++)
+        for (chunk = 0; chunk < THALWEG_SWITCHES_MAX && thalweg_process.switches[chunk]; chunk++)
             if (!thalweg_make_switches(chunk, 1))
                 return 0;
     } else if (thalweg_make_catalog(path, 0)) {

@@ -214,13 +214,19 @@ KINDS = {
         "sampling_ns": Field("sampling_ns", layout.FIELD_U64, 32, "ns", {}, "Time that looking at threads took."),
         "looks": Field("looks", layout.FIELD_U64, 40, "times", {}, "How often threads were looked at."),
     }),
-    "exec.task_created": Kind("exec.task_created", 0xcb9de2664832c2a4, 5, "A task was created.", {
+    "exec.task_created": Kind("exec.task_created", 0xe60dd9cf0b88626e, 8, "A task was created, with a stream that it reads and one that it writes, if it has such: as by `exec.stream_opened`, which tells the others. It may be the base of dispatches, too: as by `exec.dispatch_base`, where no message was read or written yet.", {
         "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task."),
         "component": Field("component", layout.FIELD_SITE, 8, "", {}, "The component of the network it belongs to."),
         "parent": Field("parent", layout.FIELD_U64, 16, "", {}, "The task that unfolded it, or 0."),
         "replica": Field("replica", layout.FIELD_U64, 24, "", {}, "Which of the component's replicas it is."),
         "one_to_one": Field("one_to_one", layout.FIELD_BOOL, 32, "", {}, "Whether its k-th message written descends from the k-th read."),
         "blocking": Field("blocking", layout.FIELD_BOOL, 33, "", {}, "Whether it has a thread of its own."),
+        "capacity": Field("capacity", layout.FIELD_U16, 34, "messages", {}, "How many messages each of these streams holds."),
+        "worker": Field("worker", layout.FIELD_U32, 36, "", {}, "Its worker; 4294967295: a thread of its own; 4294967294: `exec.task_mapped` tells."),
+        "input": Field("input", layout.FIELD_U64, 40, "", {}, "A stream that it reads, or 0."),
+        "output": Field("output", layout.FIELD_U64, 48, "", {}, "A stream that it writes and nobody reads yet, or 0."),
+        "writer_before": Field("writer_before", layout.FIELD_U32, 56, "", {}, "The task that writes the input has a number that is less by this; 0: nobody writes it yet."),
+        "base_number": Field("base_number", layout.FIELD_U32, 60, "", {}, "The number by which dispatches name it as their base; 4294967295: it is none."),
     }),
     "exec.task_mapped": Kind("exec.task_mapped", 0x6dcf3d8bc2ba50ec, 2, "The mapper placed a task.", {
         "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task."),
@@ -240,7 +246,7 @@ KINDS = {
         "output": Field("output", layout.FIELD_U64, 32, "", {}, "A stream that it writes, or 0."),
         "first_written": Field("first_written", layout.FIELD_U64, 40, "", {}, "Index of the next message that it writes there."),
     }),
-    "exec.dispatch": Kind("exec.dispatch", 0x1471b0e7cb5a9c2f, 3, "A dispatch ended (at this event's time). What it read and wrote besides the streams of its base, and what else descends from what, are the events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before.", {
+    "exec.dispatch": Kind("exec.dispatch", 0x1471b0e7cb5a9c2f, 3, "A dispatch ended (at this event's time). What it read and wrote besides the streams of its base, and what descends from what that these do not say, are the events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before.", {
         "duration_ticks": Field("duration_ticks", layout.FIELD_U32, 0, "ticks", {}, "How long it lasted."),
         "ready_ticks": Field("ready_ticks", layout.FIELD_U32, 4, "ticks", {}, "How long the task had been ready when it began."),
         "base_number": Field("base_number", layout.FIELD_U32, 8, "", {}, "The number of its base, see `exec.dispatch_base`."),
@@ -280,10 +286,12 @@ KINDS = {
         "first": Field("first", layout.FIELD_U64, 8, "", {}, "Index of the first message, counted from 0."),
         "count": Field("count", layout.FIELD_U32, 16, "messages", {}, "How many."),
     }),
-    "exec.stream_wrote": Kind("exec.stream_wrote", 0x9254f01aae8db7ef, 3, "Messages written in the dispatch that comes next, to a stream that is not its base's output.", {
+    "exec.stream_wrote": Kind("exec.stream_wrote", 0xc32e99b931772073, 3, "Messages written in the dispatch that comes next, to a stream that is not its base's output.", {
         "stream": Field("stream", layout.FIELD_U64, 0, "", {}, "The stream."),
         "first": Field("first", layout.FIELD_U64, 8, "", {}, "Index of the first message, counted from 0."),
         "count": Field("count", layout.FIELD_U32, 16, "messages", {}, "How many."),
+        "descent": Field("descent", layout.FIELD_ENUM, 20, "", {"untold": 0, "each_from_next": 1, "all_from_one": 2}, "What they descend from: of messages that the dispatch read, or had read, from its base's input."),
+        "parent_offset": Field("parent_offset", layout.FIELD_I16, 22, "", {}, "Index of the message that the first one descends from, less that of the first one read from that input."),
     }),
     "exec.derived": Kind("exec.derived", 0x1aacdc242d31c0df, 5, "Lineage: message `first + k` of `stream` descends from message `parent_first + k * step` of `parent_stream`.", {
         "stream": Field("stream", layout.FIELD_U64, 0, "", {}, "The stream written."),
@@ -311,7 +319,21 @@ KINDS = {
         "failed": Field("failed", layout.FIELD_BOOL, 64, "", {}, "Whether it ended badly."),
         "panicked": Field("panicked", layout.FIELD_BOOL, 65, "", {}, "Whether it panicked."),
     }),
-    "exec.stream_opened": Kind("exec.stream_opened", 0xe29cd0569f256484, 5, "A stream has an end attached to a task, for the first time or anew.", {
+    "exec.brief_task_ended": Kind("exec.brief_task_ended", 0xe234c676a1c85355, 6, "A task ended well whose numbers are small, and with it up to two streams all of whose messages were read: as by `exec.task_ended` and `exec.stream_closed`.", {
+        "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task."),
+        "busy_ticks": Field("busy_ticks", layout.FIELD_U32, 8, "ticks", {}, "Time it ran."),
+        "input_wait_ticks": Field("input_wait_ticks", layout.FIELD_U32, 12, "ticks", {}, "Time it waited for messages."),
+        "output_wait_ticks": Field("output_wait_ticks", layout.FIELD_U32, 16, "ticks", {}, "Time it waited for room."),
+        "ready_ticks": Field("ready_ticks", layout.FIELD_U32, 20, "ticks", {}, "Time it was ready and did not run."),
+        "dispatches": Field("dispatches", layout.FIELD_U16, 24, "dispatches", {}, "How often it was dispatched."),
+        "reads": Field("reads", layout.FIELD_U16, 26, "messages", {}, "Messages it read."),
+        "writes": Field("writes", layout.FIELD_U16, 28, "messages", {}, "Messages it wrote."),
+        "passed": Field("passed", layout.FIELD_U16, 30, "messages", {}, "Messages that passed the stream."),
+        "stream": Field("stream", layout.FIELD_U64, 32, "", {}, "A stream that closed, or 0."),
+        "other": Field("other", layout.FIELD_I32, 40, "", {}, "Another one has a number that is greater by this; 0: there is none."),
+        "other_passed": Field("other_passed", layout.FIELD_U16, 44, "messages", {}, "Messages that passed the other one."),
+    }),
+    "exec.stream_opened": Kind("exec.stream_opened", 0xe29cd0569f256484, 5, "A stream has an end attached to a task, for the first time or anew; or, where neither task is named, it holds another number of messages from now on.", {
         "stream": Field("stream", layout.FIELD_U64, 0, "", {}, "The stream."),
         "name": Field("name", layout.FIELD_NAME, 8, "", {}, "Its name, if it has one."),
         "reader": Field("reader", layout.FIELD_U64, 16, "", {}, "The task that reads it, or 0."),
@@ -371,6 +393,20 @@ KINDS = {
         "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task that keeps it."),
         "stream": Field("stream", layout.FIELD_U64, 8, "", {}, "The message: its stream …"),
         "index": Field("index", layout.FIELD_U64, 16, "", {}, "… and its number in that stream, from 0."),
+    }),
+    "tuner.decided": Kind("tuner.decided", 0x784aa21bedcddf8b, 9, "A tuner decided something about this run.", {
+        "number": Field("number", layout.FIELD_U64, 0, "", {}, "The decision's number."),
+        "what": Field("what", layout.FIELD_ENUM, 8, "", {"began": 0, "changed": 1, "tried": 2, "kept": 3, "taken_back": 4, "undone": 5, "pinned": 6, "advised": 7, "ended": 8}, "What was decided."),
+        "predicted": Field("predicted", layout.FIELD_F64, 16, "", {}, "By which part the goal was expected to become better; not a number: nobody said."),
+        "gain": Field("gain", layout.FIELD_F64, 24, "", {}, "By which part it did, as far as it was tried."),
+        "least": Field("least", layout.FIELD_F64, 32, "", {}, "It is at least this, in 99 of 100 cases."),
+        "most": Field("most", layout.FIELD_F64, 40, "", {}, "It is at most this."),
+        "pairs": Field("pairs", layout.FIELD_U32, 48, "", {}, "Pairs of windows that were compared."),
+        "change": Field("change", layout.FIELD_STR, 52, "", {}, "What changes, in words."),
+        "values": Field("values", layout.FIELD_STR, 56, "", {}, "The values that it sets, as `NAME=VALUE`."),
+        "back": Field("back", layout.FIELD_STR, 60, "", {}, "The values that take it back."),
+        "model": Field("model", layout.FIELD_STR, 64, "", {}, "The model or rule that proposed it."),
+        "why": Field("why", layout.FIELD_STR, 68, "", {}, "Why it was decided so."),
     }),
     "control.paused": Kind("control.paused", 0xc49a31c9592edb2c, 1, "The sources rest from now on, or go on, as a command asked for.", {
         "paused": Field("paused", layout.FIELD_BOOL, 0, "", {}, "They rest."),

@@ -61,7 +61,7 @@ impl Error {
     }
 
     /// A network's text has errors.
-    pub(crate) fn text(diagnostics: Vec<Diagnostic>) -> Error {
+    pub fn text(diagnostics: Vec<Diagnostic>) -> Error {
         let mut error = Error::usage("the network has errors");
         error.0.diagnostics = diagnostics;
         error

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use thalweg_monitor::{Bases, Called, Names, Refers, WholeDispatch};
+use thalweg_scope::ScopeFeed;
 use thalweg_space::Clock;
-use thalweg_space::reader::{Event, Feed, Item, PathFeed, Session, SpaceReader};
+use thalweg_space::reader::{Event, Feed, Item, KindInfo, SpaceReader};
 
 use crate::error::Error;
 use crate::spaces;
@@ -61,10 +62,19 @@ impl Origin {
         self.clock.real_ns(ticks).wrapping_sub(self.begin_ns).cast_signed() as f64 / 1e9
     }
 
-    /// What the task or stream is called that a field of an event stands for; none if it is neither, or not known.
+    /// What the task, stream or operation is called that a field of an event stands for; none if it is none of them, or not known.
     pub fn called(&self, event: &Event<'_>, field: &str) -> Option<String> {
+        if is_operation(event.kind, field) {
+            let site = event.u64(event.kind.field(field)?);
+            return self.names.sites.get(&site).map(|site| site.path.clone());
+        }
         let refers = Refers::of(event.kind, field)?;
         self.name(refers, event.u64(event.kind.field(field)?))
+    }
+
+    /// Whether the field of such events stands for something that has a name.
+    pub fn has_name(&self, kind: &KindInfo, field: &str) -> bool {
+        is_operation(kind, field) || Refers::of(kind, field).is_some()
     }
 
     /// What a task or stream of this number is called, if it is known.
@@ -88,6 +98,11 @@ impl Origin {
     }
 }
 
+/// Whether the field has the number of an operation with a probe, of a counter or of a gauge: a site of the catalog.
+fn is_operation(kind: &KindInfo, field: &str) -> bool {
+    kind.name.starts_with("probe.") && matches!(field, "operation" | "counter" | "gauge")
+}
+
 /// The events of a run, or of all of a session in the order of time.
 ///
 /// ```no_run
@@ -104,7 +119,7 @@ impl Origin {
 /// # Ok::<(), thalweg_host::Error>(())
 /// ```
 pub struct LiveEvents {
-    feed: PathFeed,
+    feed: ScopeFeed,
     origins: Vec<Origin>,
     /// Some process of the session cannot be read.
     is_damaged: bool,
@@ -117,10 +132,7 @@ impl LiveEvents {
     /// There is none, or it cannot be read.
     pub fn find(name: Option<&str>) -> Result<LiveEvents, Error> {
         match spaces::session(name)? {
-            Some(session) => {
-                let events = Session::open(&session).map_err(Error::usage_of)?.events();
-                Ok(LiveEvents::of(PathFeed::Session(events)))
-            }
+            Some(session) => Ok(LiveEvents::of(ScopeFeed::of_session(session).map_err(Error::usage_of)?)),
             None => LiveEvents::open(&spaces::find(name)?),
         }
     }
@@ -130,7 +142,7 @@ impl LiveEvents {
     /// # Errors
     /// There is none, or it cannot be read.
     pub fn open(path: &Path) -> Result<LiveEvents, Error> {
-        let mut events = LiveEvents::of(PathFeed::open(path).map_err(Error::usage_of)?);
+        let mut events = LiveEvents::of(ScopeFeed::of(path).map_err(Error::usage_of)?);
         events.meet()?;
         Ok(events)
     }
@@ -145,7 +157,7 @@ impl LiveEvents {
         Ok(self)
     }
 
-    fn of(feed: PathFeed) -> LiveEvents {
+    fn of(feed: ScopeFeed) -> LiveEvents {
         LiveEvents { feed, origins: Vec::new(), is_damaged: false }
     }
 
@@ -187,7 +199,7 @@ impl LiveEvents {
 
     /// Whether it is one run, which has ended and took its space along: what is mapped can still be read, its files cannot.
     pub fn is_gone(&self) -> bool {
-        !matches!(self.feed, PathFeed::Session(_)) && self.feed.spaces().iter().all(SpaceReader::is_gone)
+        self.feed.is_single() && self.feed.spaces().iter().all(SpaceReader::is_gone)
     }
 
     /// Hands at most `limit` items to `take`, each with its process and that one's place among all; returns how many. 0 means that

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use thalweg_glob::Glob;
+use thalweg_scope::ScopeFeed;
 use thalweg_space::Error as SpaceError;
 use thalweg_space::archive::{ArchiveOptions, Archiver, Progress};
-use thalweg_space::reader::{Item, Member, PathFeed, Session, SpaceReader};
+use thalweg_space::reader::{Item, Member, Session, SpaceReader};
 
 use crate::error::Error;
 use crate::run::OnFull;
@@ -32,7 +33,7 @@ pub struct RecordingPlan {
     pub on_full: OnFull,
     /// How long events may wait until they are on the disk.
     pub sync: Duration,
-    /// Level of the compressor, 1 to 19.
+    /// Level of the compressor, 1 to 19; 0: events are kept as they are.
     pub level: i32,
     /// The most bytes that an archive may have: beyond, its oldest segments are removed. In a session, that of each process.
     pub max_bytes: Option<u64>,
@@ -293,19 +294,18 @@ impl Recording {
         }
         copy_manifest(&self.plan)?;
         let mut recorded = Recorded::default();
-        let damaged = unwritable;
         let mut take = |info: thalweg_space::archive::ArchiveInfo| {
             recorded.events += info.events;
             recorded.event_bytes += info.event_bytes;
             recorded.bytes += info.bytes;
         };
         if let Some(members) = &mut self.session {
-            for member in members.session.members().map_err(damaged)? {
+            for member in members.session.members().map_err(unwritable)? {
                 let info = thalweg_space::archive::info(self.plan.to.join(&member.directory));
-                info.map_err(damaged)?.map(&mut take);
+                info.map_err(unwritable)?.map(&mut take);
             }
         } else {
-            thalweg_space::archive::info(&self.plan.to).map_err(damaged)?.map(&mut take);
+            thalweg_space::archive::info(&self.plan.to).map_err(unwritable)?.map(&mut take);
         }
         // All of a large archive is read only where something is missing in it.
         if self.has_drops || self.done.lost_bytes > 0 {
@@ -330,7 +330,7 @@ impl Full {
 /// How many events the gaps of an archive count.
 fn lost_in(path: &Path) -> Result<u64, Error> {
     use thalweg_space::reader::Feed;
-    let mut feed = PathFeed::open(path).map_err(Error::usage_of)?;
+    let mut feed = ScopeFeed::of(path).map_err(Error::usage_of)?;
     let mut lost = 0;
     let mut take = |_: usize, item: Item<'_>| {
         if let Item::Gap { lost: more, .. } = item {

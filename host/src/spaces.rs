@@ -2,17 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
+use thalweg_scope::ScopeFeed;
 use thalweg_space::default_parent;
 use thalweg_space::discover::{self, Listed};
-use thalweg_space::reader::PathFeed;
 
 use crate::error::Error;
 
 /// The file that makes a directory a session.
 const MANIFEST: &str = "session";
 
-/// What a scope server calls its space: it looks at runs and is none.
-const SCOPE_SERVER: &str = "scope server";
+/// What those call their spaces that look at runs and are none: scope servers, and recorders of views.
+const LOOKING_ON: [&str; 2] = ["scope server", VIEW_RECORDER];
+/// What a recorder of a view calls its space.
+pub const VIEW_RECORDER: &str = "view recorder";
 
 /// The directory of the space the user named, or the newest.
 pub fn find(name: Option<&str>) -> Result<PathBuf, Error> {
@@ -44,8 +46,8 @@ pub fn find_feed(name: Option<&str>) -> Result<PathBuf, Error> {
 ///
 /// # Errors
 /// There is none, or it cannot be read.
-pub fn feed(name: Option<&str>) -> Result<PathFeed, Error> {
-    PathFeed::open(find_feed(name)?).map_err(Error::usage_of)
+pub fn feed(name: Option<&str>) -> Result<ScopeFeed, Error> {
+    ScopeFeed::of(find_feed(name)?).map_err(Error::usage_of)
 }
 
 /// The directory of the session the user named by its path or as `thalweg ls` shows it; none if that is no session.
@@ -125,9 +127,10 @@ fn named(listed: &[Listed], name: &str) -> Result<PathBuf, Error> {
 }
 
 fn newest(listed: &[Listed]) -> Result<PathBuf, Error> {
-    let is_server = |space: &Listed| space.info.as_ref().is_ok_and(|info| info.name == SCOPE_SERVER);
+    let looks_on =
+        |space: &Listed| space.info.as_ref().is_ok_and(|info| LOOKING_ON.contains(&info.name.as_str()));
     let runs = listed.iter().filter(|space| space.info.is_ok());
-    let newest = runs.max_by_key(|space| (!is_server(space), started(space)));
+    let newest = runs.max_by_key(|space| (!looks_on(space), started(space)));
     newest.map(|space| space.path.clone()).ok_or_else(|| {
         Error::usage(
             "there is no space: start a run with `thalweg run`, or give the path of a space".to_owned(),

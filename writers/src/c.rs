@@ -1,7 +1,7 @@
 //! Functions for C and C++ over `thalweg_probe.h`: each packs its arguments into words, at places known when it is compiled, and appends
 //! them to the element of its thread.
 
-use super::{events, snake, tails, words};
+use super::{events, length_places, snake, tails, word_of, words};
 use std::fmt::Write;
 use thalweg_space::kind::FieldType;
 use thalweg_space::kinds::{DescribedField, Description};
@@ -67,7 +67,8 @@ fn writer(out: &mut String, kind: &Description) {
     ));
     line("{".to_owned());
     let count = words(kind);
-    let packed: Vec<String> = (0..count.max(1)).map(|word| word_of(kind, word)).collect();
+    let packed: Vec<String> =
+        (0..count.max(1)).map(|word| word_of(kind, word, bits).unwrap_or_else(|| "0".to_owned())).collect();
     line(format!("    const uint64_t words[{}] = {{{}}};", count.max(1), packed.join(", ")));
     let tails: Vec<_> = tails(kind).map(|field| variable(&field.name)).collect();
     if tails.is_empty() {
@@ -88,25 +89,6 @@ fn writer(out: &mut String, kind: &Description) {
     line("    struct thalweg_thread *thread = thalweg_thread_here();".to_owned());
     line(format!("    if (thread) thalweg_emit_{name}_at(thread, thalweg_now(){given});"));
     line("}".to_owned());
-}
-
-/// Where the lengths of texts stand in the fixed part, in units of 4 bytes.
-fn length_places(kind: &Description) -> Vec<usize> {
-    let all = kind.fields.iter().zip(kind.offsets());
-    all.filter(|(field, _)| field.field_type.is_variable()).map(|(_, at)| at / 4).collect()
-}
-
-/// A word of the fixed part from the arguments; lengths are put in when it is known what is cut.
-fn word_of(kind: &Description, word: usize) -> String {
-    let all = kind.fields.iter().zip(kind.offsets());
-    let parts: Vec<String> = all
-        .filter(|(field, at)| at / 8 == word && !field.field_type.is_variable())
-        .map(|(field, at)| match at % 8 {
-            0 => bits(field),
-            byte => format!("{} << {}", bits(field), 8 * byte),
-        })
-        .collect();
-    if parts.is_empty() { "0".to_owned() } else { parts.join(" | ") }
 }
 
 fn bits(field: &DescribedField) -> String {

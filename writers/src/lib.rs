@@ -4,14 +4,17 @@
 //! ```
 //! let kinds = thalweg_space::kinds::parse("kind shop.order_placed {\n    customer: u64\n    price: f64\n}").unwrap();
 //! assert!(thalweg_writers::c(&kinds, "shop").contains("thalweg_emit_shop_order_placed(uint64_t customer, double price)"));
+//! assert!(thalweg_writers::java(&kinds, "", "shop").contains("emitShopOrderPlaced(long customer, double price)"));
 //! assert!(thalweg_writers::rust(&kinds).contains("pub struct OrderPlaced {"));
 //! ```
 #![forbid(unsafe_code)]
 
 mod c;
+mod java;
 mod rust;
 
 pub use c::c;
+pub use java::java;
 pub use rust::rust;
 
 use thalweg_space::kinds::{DescribedField, Description, What};
@@ -35,4 +38,24 @@ fn tails(kind: &Description) -> impl Iterator<Item = &DescribedField> {
 /// `shop.order_placed` → `shop_order_placed`.
 fn snake(name: &str) -> String {
     name.replace(|c: char| !c.is_ascii_alphanumeric(), "_")
+}
+
+/// Where the lengths of texts stand in the fixed part, in units of 4 bytes.
+fn length_places(kind: &Description) -> Vec<usize> {
+    let all = kind.fields.iter().zip(kind.offsets());
+    all.filter(|(field, _)| field.field_type.is_variable()).map(|(_, at)| at / 4).collect()
+}
+
+/// A word of the fixed part, in C or Java, from the arguments as `bits` gives each; lengths are put in when it is known what is cut. None: no
+/// argument is in it.
+fn word_of(kind: &Description, word: usize, bits: fn(&DescribedField) -> String) -> Option<String> {
+    let all = kind.fields.iter().zip(kind.offsets());
+    let parts: Vec<String> = all
+        .filter(|(field, at)| at / 8 == word && !field.field_type.is_variable())
+        .map(|(field, at)| match at % 8 {
+            0 => bits(field),
+            byte => format!("{} << {}", bits(field), 8 * byte),
+        })
+        .collect();
+    (!parts.is_empty()).then(|| parts.join(" | "))
 }

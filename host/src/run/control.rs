@@ -17,6 +17,7 @@ use thalweg_space::Space;
 use thalweg_space::mailbox::{Mailbox, Received};
 
 use super::moves::answer_move;
+use super::notes::{Notes, is_note};
 use super::rest::RestEvents;
 use super::tally::Tally;
 use super::valve::{Failing, Order, Reach, Reached, Told, reach};
@@ -49,6 +50,7 @@ pub(super) struct Control {
     told: Receiver<Told>,
     is_paused: bool,
     rest_events: RestEvents,
+    notes: Notes,
     /// The source rests; it has ended; the sink has.
     rests: bool,
     source_ended: bool,
@@ -84,6 +86,7 @@ impl Control {
             told,
             is_paused: false,
             rest_events,
+            notes: Notes::new(space),
             rests: false,
             source_ended: false,
             is_over: false,
@@ -115,6 +118,9 @@ impl Control {
         received: Received,
         tally: &Tally,
     ) -> Result<(), thalweg_space::Error> {
+        if is_note(received.command()) {
+            return self.notes.answer(received);
+        }
         let command = match RunCommand::read(received.command()) {
             Ok(RunCommand::Move { task, to }) => {
                 return answer_move(received, &runtime.mover(), task, to);

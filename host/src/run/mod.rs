@@ -15,6 +15,8 @@ mod folder;
 mod keeping;
 mod letters;
 mod moves;
+mod notes;
+mod places;
 mod recording;
 mod rest;
 mod sinks;
@@ -30,7 +32,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_exec::{Options, Runtime, Summary};
 use thalweg_net::crash::CrashWatch;
-use thalweg_net::run::StartOptions;
+use thalweg_net::run::{Elsewhere, StartOptions};
 use thalweg_net::{Boxes, Loading, Network, Running};
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{ElementOptions, Policy, Space, SpaceOptions};
@@ -47,6 +49,7 @@ use folder::Folder;
 use keeping::Archive;
 use letters::DeadLetters;
 use moves::Answering;
+use places::Placing;
 use recording::Recording;
 use sources::Gate;
 use valve::Failing;
@@ -91,6 +94,12 @@ pub struct Plan {
     pub options: Options,
     /// Names of settings and the values they have from the start.
     pub settings: Vec<(String, String)>,
+    /// Names of tasks and the workers that they are moved to when they have come to be.
+    pub places: Vec<(String, usize)>,
+    /// The other nodes that the network runs on, if there are any.
+    pub elsewhere: Option<Arc<dyn Elsewhere>>,
+    /// The directory of a session that the space joins; it is made if there is none.
+    pub session: Option<PathBuf>,
 }
 
 impl Plan {
@@ -115,6 +124,9 @@ impl Plan {
             keep: None,
             options: Options::default(),
             settings: Vec::new(),
+            places: Vec::new(),
+            elsewhere: None,
+            session: None,
         }
     }
 }
@@ -124,6 +136,8 @@ pub struct Run {
     runtime: Runtime,
     control: Option<Control>,
     answering: Option<Answering>,
+    elsewhere: Option<Arc<dyn Elsewhere>>,
+    placing: Option<Placing>,
     crash_watch: CrashWatch,
     ends: Arc<Ends>,
     /// The thread that tells of failures.
@@ -186,7 +200,8 @@ impl Run {
         let limits = StartOptions { exact_failures: dead_letters.is_some(), ..StartOptions::default() };
         let crash_watch = CrashWatch::new(space.path())
             .map_err(|error| Error::run("cannot watch for crashes of boxes").because(error))?;
-        let running = network.start_with(&runtime, limits).map_err(Error::run_of)?;
+        let elsewhere = plan.elsewhere.clone();
+        let running = network.start_on(&runtime, limits, elsewhere.clone()).map_err(Error::run_of)?;
         set(&plan.settings, &space)?;
         let ends = Arc::new(Ends {
             space: space.clone(),
@@ -213,7 +228,20 @@ impl Run {
         ends.spawn_sinks(&runtime, sinks, output, outputs)?;
         ends.spawn_sources(&runtime, sources, Gate::new(input, valve, recording))?;
         let errors = ends.spawn_errors(failed, told)?;
-        Ok(Run { runtime, control, answering, crash_watch, ends, errors, archive, folder, started })
+        let placing = Placing::start(&plan.places, ends.space.path(), runtime.mover())?;
+        Ok(Run {
+            runtime,
+            control,
+            answering,
+            elsewhere,
+            placing,
+            crash_watch,
+            ends,
+            errors,
+            archive,
+            folder,
+            started,
+        })
     }
 
     /// What it counts.
@@ -232,11 +260,25 @@ impl Run {
     /// The run failed as a whole, its events could not be kept, or its space not be removed. Records and tasks that failed
     /// are no errors here: [`Tally`] and [`Ended`] have them.
     pub fn finish(self, left: impl FnOnce()) -> Result<Ended, Error> {
-        let Run { runtime, control, answering, crash_watch, ends, errors, archive, folder, started } = self;
+        let Run {
+            runtime,
+            control,
+            answering,
+            elsewhere,
+            placing,
+            crash_watch,
+            ends,
+            errors,
+            archive,
+            folder,
+            started,
+        } = self;
         if let Some(control) = control {
             control.serve(&runtime, &ends.tally)?;
         }
         let ended = runtime.join();
+        elsewhere.iter().for_each(|elsewhere| elsewhere.end());
+        drop(placing);
         drop(crash_watch);
         let wall = started.elapsed();
         errors.join().map_err(|_| Error::run("the thread that tells of failed records panicked"))?;
@@ -291,6 +333,7 @@ fn space(plan: &Plan) -> Result<Space, Error> {
     let options = SpaceOptions {
         name,
         path: plan.space.clone(),
+        session: plan.session.clone(),
         element: ElementOptions { policy, ..ElementOptions::default() },
         keep: plan.keep.is_some(),
         ..SpaceOptions::default()

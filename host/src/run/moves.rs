@@ -10,6 +10,7 @@ use thalweg_exec::{Placement, TaskId, TaskMover};
 use thalweg_space::mailbox::{Mailbox, Received};
 use thalweg_space::{Command, Space};
 
+use super::notes::{Notes, is_note};
 use crate::command::RunCommand;
 use crate::error::{Error, chain};
 
@@ -32,6 +33,7 @@ impl Answering {
     pub(super) fn start(space: &Space, mover: TaskMover) -> Result<Answering, Error> {
         let mailbox = space.mailbox().map_err(|error| Error::coded_of("E0903", error))?;
         let mut mailbox = mailbox.reversible(REVERSIBLE);
+        let mut notes = Notes::new(space);
         let ended = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&ended);
         let space = space.clone();
@@ -40,7 +42,7 @@ impl Answering {
                 space.note_alive();
                 // Where that fails the space was removed, and nobody sets anything.
                 let _ = space.see_to_leases();
-                answer_all(&mut mailbox, &mover);
+                answer_all(&mut mailbox, &mover, &mut notes);
                 thread::park_timeout(LOOK_EVERY);
             }
         };
@@ -62,14 +64,17 @@ impl Drop for Answering {
 }
 
 /// An event of the mailbox that cannot be written is no reason to stop the run, and the sender has its answer.
-fn answer_all(mailbox: &mut Mailbox, mover: &TaskMover) {
+fn answer_all(mailbox: &mut Mailbox, mover: &TaskMover, notes: &mut Notes) {
     while let Ok(Some(received)) = mailbox.poll() {
-        let _ = answer(received, mover);
+        let _ = answer(received, mover, notes);
     }
 }
 
-/// Moves a task, and nothing else.
-fn answer(received: Received, mover: &TaskMover) -> Result<(), thalweg_space::Error> {
+/// Moves a task or takes a tuner's note, and nothing else.
+fn answer(received: Received, mover: &TaskMover, notes: &mut Notes) -> Result<(), thalweg_space::Error> {
+    if is_note(received.command()) {
+        return notes.answer(received);
+    }
     if received.command().name == "move" {
         return match RunCommand::read(received.command()) {
             Ok(RunCommand::Move { task, to }) => answer_move(received, mover, task, to),

@@ -468,7 +468,7 @@ impl Opaque {
     }
 
     /// Puts `value` on the heap, with a function that says how many bytes it takes with all that it leads to; 0: that is not known. The
-    /// program calls it for some of the records that have the value, on any thread, when a report is to tell the sizes of records.
+    /// program calls it for some of the records that have the value, on any thread, when the run samples the sizes of records.
     ///
     /// ```
     /// use thalweg_box::Opaque;

@@ -711,12 +711,12 @@ public final class Kinds {
         public static final int TYPE_LOOKS = Layout.FIELD_U64;
     }
 
-    /** A task was created. */
+    /** A task was created, with a stream that it reads and one that it writes, if it has such: as by `exec.stream_opened`, which tells the others. It may be the base of dispatches, too: as by `exec.dispatch_base`, where no message was read or written yet. */
     public static final class ExecTaskCreated {
         private ExecTaskCreated() {}
         public static final String NAME = "exec.task_created";
-        public static final long HASH = 0xcb9de2664832c2a4L;
-        public static final int WORDS = 5;
+        public static final long HASH = 0xe60dd9cf0b88626eL;
+        public static final int WORDS = 8;
         /** The task. */
         public static final int AT_TASK = 0;
         public static final int TYPE_TASK = Layout.FIELD_U64;
@@ -735,6 +735,24 @@ public final class Kinds {
         /** Whether it has a thread of its own. */
         public static final int AT_BLOCKING = 33;
         public static final int TYPE_BLOCKING = Layout.FIELD_BOOL;
+        /** How many messages each of these streams holds. */
+        public static final int AT_CAPACITY = 34;
+        public static final int TYPE_CAPACITY = Layout.FIELD_U16;
+        /** Its worker; 4294967295: a thread of its own; 4294967294: `exec.task_mapped` tells. */
+        public static final int AT_WORKER = 36;
+        public static final int TYPE_WORKER = Layout.FIELD_U32;
+        /** A stream that it reads, or 0. */
+        public static final int AT_INPUT = 40;
+        public static final int TYPE_INPUT = Layout.FIELD_U64;
+        /** A stream that it writes and nobody reads yet, or 0. */
+        public static final int AT_OUTPUT = 48;
+        public static final int TYPE_OUTPUT = Layout.FIELD_U64;
+        /** The task that writes the input has a number that is less by this; 0: nobody writes it yet. */
+        public static final int AT_WRITER_BEFORE = 56;
+        public static final int TYPE_WRITER_BEFORE = Layout.FIELD_U32;
+        /** The number by which dispatches name it as their base; 4294967295: it is none. */
+        public static final int AT_BASE_NUMBER = 60;
+        public static final int TYPE_BASE_NUMBER = Layout.FIELD_U32;
     }
 
     /** The mapper placed a task. */
@@ -797,7 +815,7 @@ public final class Kinds {
         public static final int TYPE_FIRST_WRITTEN = Layout.FIELD_U64;
     }
 
-    /** A dispatch ended (at this event's time). What it read and wrote besides the streams of its base, and what else descends from what, are the events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before. */
+    /** A dispatch ended (at this event's time). What it read and wrote besides the streams of its base, and what descends from what that these do not say, are the events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before. */
     public static final class ExecDispatch {
         private ExecDispatch() {}
         public static final String NAME = "exec.dispatch";
@@ -973,7 +991,7 @@ public final class Kinds {
     public static final class ExecStreamWrote {
         private ExecStreamWrote() {}
         public static final String NAME = "exec.stream_wrote";
-        public static final long HASH = 0x9254f01aae8db7efL;
+        public static final long HASH = 0xc32e99b931772073L;
         public static final int WORDS = 3;
         /** The stream. */
         public static final int AT_STREAM = 0;
@@ -984,6 +1002,15 @@ public final class Kinds {
         /** How many. */
         public static final int AT_COUNT = 16;
         public static final int TYPE_COUNT = Layout.FIELD_U32;
+        /** What they descend from: of messages that the dispatch read, or had read, from its base's input. */
+        public static final int AT_DESCENT = 20;
+        public static final int TYPE_DESCENT = Layout.FIELD_ENUM;
+        public static final int CHOICE_DESCENT_UNTOLD = 0;
+        public static final int CHOICE_DESCENT_EACH_FROM_NEXT = 1;
+        public static final int CHOICE_DESCENT_ALL_FROM_ONE = 2;
+        /** Index of the message that the first one descends from, less that of the first one read from that input. */
+        public static final int AT_PARENT_OFFSET = 22;
+        public static final int TYPE_PARENT_OFFSET = Layout.FIELD_I16;
     }
 
     /** Lineage: message `first + k` of `stream` descends from message `parent_first + k * step` of `parent_stream`. */
@@ -1070,7 +1097,51 @@ public final class Kinds {
         public static final int TYPE_PANICKED = Layout.FIELD_BOOL;
     }
 
-    /** A stream has an end attached to a task, for the first time or anew. */
+    /** A task ended well whose numbers are small, and with it up to two streams all of whose messages were read: as by `exec.task_ended` and `exec.stream_closed`. */
+    public static final class ExecBriefTaskEnded {
+        private ExecBriefTaskEnded() {}
+        public static final String NAME = "exec.brief_task_ended";
+        public static final long HASH = 0xe234c676a1c85355L;
+        public static final int WORDS = 6;
+        /** The task. */
+        public static final int AT_TASK = 0;
+        public static final int TYPE_TASK = Layout.FIELD_U64;
+        /** Time it ran. */
+        public static final int AT_BUSY_TICKS = 8;
+        public static final int TYPE_BUSY_TICKS = Layout.FIELD_U32;
+        /** Time it waited for messages. */
+        public static final int AT_INPUT_WAIT_TICKS = 12;
+        public static final int TYPE_INPUT_WAIT_TICKS = Layout.FIELD_U32;
+        /** Time it waited for room. */
+        public static final int AT_OUTPUT_WAIT_TICKS = 16;
+        public static final int TYPE_OUTPUT_WAIT_TICKS = Layout.FIELD_U32;
+        /** Time it was ready and did not run. */
+        public static final int AT_READY_TICKS = 20;
+        public static final int TYPE_READY_TICKS = Layout.FIELD_U32;
+        /** How often it was dispatched. */
+        public static final int AT_DISPATCHES = 24;
+        public static final int TYPE_DISPATCHES = Layout.FIELD_U16;
+        /** Messages it read. */
+        public static final int AT_READS = 26;
+        public static final int TYPE_READS = Layout.FIELD_U16;
+        /** Messages it wrote. */
+        public static final int AT_WRITES = 28;
+        public static final int TYPE_WRITES = Layout.FIELD_U16;
+        /** Messages that passed the stream. */
+        public static final int AT_PASSED = 30;
+        public static final int TYPE_PASSED = Layout.FIELD_U16;
+        /** A stream that closed, or 0. */
+        public static final int AT_STREAM = 32;
+        public static final int TYPE_STREAM = Layout.FIELD_U64;
+        /** Another one has a number that is greater by this; 0: there is none. */
+        public static final int AT_OTHER = 40;
+        public static final int TYPE_OTHER = Layout.FIELD_I32;
+        /** Messages that passed the other one. */
+        public static final int AT_OTHER_PASSED = 44;
+        public static final int TYPE_OTHER_PASSED = Layout.FIELD_U16;
+    }
+
+    /** A stream has an end attached to a task, for the first time or anew; or, where neither task is named, it holds another number of messages from now on. */
     public static final class ExecStreamOpened {
         private ExecStreamOpened() {}
         public static final String NAME = "exec.stream_opened";
@@ -1443,6 +1514,59 @@ public final class Kinds {
         /** … and its number in that stream, from 0. */
         public static final int AT_INDEX = 16;
         public static final int TYPE_INDEX = Layout.FIELD_U64;
+    }
+
+    /** A tuner decided something about this run. */
+    public static final class TunerDecided {
+        private TunerDecided() {}
+        public static final String NAME = "tuner.decided";
+        public static final long HASH = 0x784aa21bedcddf8bL;
+        public static final int WORDS = 9;
+        /** The decision's number. */
+        public static final int AT_NUMBER = 0;
+        public static final int TYPE_NUMBER = Layout.FIELD_U64;
+        /** What was decided. */
+        public static final int AT_WHAT = 8;
+        public static final int TYPE_WHAT = Layout.FIELD_ENUM;
+        public static final int CHOICE_WHAT_BEGAN = 0;
+        public static final int CHOICE_WHAT_CHANGED = 1;
+        public static final int CHOICE_WHAT_TRIED = 2;
+        public static final int CHOICE_WHAT_KEPT = 3;
+        public static final int CHOICE_WHAT_TAKEN_BACK = 4;
+        public static final int CHOICE_WHAT_UNDONE = 5;
+        public static final int CHOICE_WHAT_PINNED = 6;
+        public static final int CHOICE_WHAT_ADVISED = 7;
+        public static final int CHOICE_WHAT_ENDED = 8;
+        /** By which part the goal was expected to become better; not a number: nobody said. */
+        public static final int AT_PREDICTED = 16;
+        public static final int TYPE_PREDICTED = Layout.FIELD_F64;
+        /** By which part it did, as far as it was tried. */
+        public static final int AT_GAIN = 24;
+        public static final int TYPE_GAIN = Layout.FIELD_F64;
+        /** It is at least this, in 99 of 100 cases. */
+        public static final int AT_LEAST = 32;
+        public static final int TYPE_LEAST = Layout.FIELD_F64;
+        /** It is at most this. */
+        public static final int AT_MOST = 40;
+        public static final int TYPE_MOST = Layout.FIELD_F64;
+        /** Pairs of windows that were compared. */
+        public static final int AT_PAIRS = 48;
+        public static final int TYPE_PAIRS = Layout.FIELD_U32;
+        /** What changes, in words. */
+        public static final int AT_CHANGE = 52;
+        public static final int TYPE_CHANGE = Layout.FIELD_STR;
+        /** The values that it sets, as `NAME=VALUE`. */
+        public static final int AT_VALUES = 56;
+        public static final int TYPE_VALUES = Layout.FIELD_STR;
+        /** The values that take it back. */
+        public static final int AT_BACK = 60;
+        public static final int TYPE_BACK = Layout.FIELD_STR;
+        /** The model or rule that proposed it. */
+        public static final int AT_MODEL = 64;
+        public static final int TYPE_MODEL = Layout.FIELD_STR;
+        /** Why it was decided so. */
+        public static final int AT_WHY = 68;
+        public static final int TYPE_WHY = Layout.FIELD_STR;
     }
 
     /** The sources rest from now on, or go on, as a command asked for. */

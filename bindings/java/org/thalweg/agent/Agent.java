@@ -1,0 +1,38 @@
+package org.thalweg.agent;
+
+import java.io.File;
+import java.lang.instrument.Instrumentation;
+import java.util.jar.JarFile;
+
+/** Where the JVM starts the agent: {@code -javaagent:thalweg-agent.jar=include=com.shop.*}. */
+public final class Agent {
+    private Agent() {}
+
+    public static void premain(String options, Instrumentation instrumentation) {
+        start(options, instrumentation);
+    }
+
+    public static void agentmain(String options, Instrumentation instrumentation) {
+        start(options, instrumentation);
+    }
+
+    private static void start(String options, Instrumentation instrumentation) {
+        try {
+            File jar = new File(Agent.class.getProtectionDomain().getCodeSource().getLocation().toURI());
+            ClassLoader loader = Agent.class.getClassLoader();
+            if (("," + options + ",").replace(" ", "").contains(",boot=on,")) {
+                // All loaders see the classes of the boot loader: no other class of ours may be loaded before. A JVM with shared classes says so on
+                // its standard output, and starts slower: only where it must be.
+                instrumentation.appendToBootstrapClassLoaderSearch(new JarFile(jar));
+                loader = null;
+            }
+            Class.forName("org.thalweg.agent.Start", true, loader)
+                .getMethod("start", String.class, String.class, Instrumentation.class)
+                .invoke(null, options, jar.getPath(), instrumentation);
+        } catch (java.lang.reflect.InvocationTargetException refused) {
+            System.err.println("thalweg: nothing is recorded: " + refused.getCause().getMessage());
+        } catch (Exception | LinkageError refused) {
+            System.err.println("thalweg: nothing is recorded: " + refused);
+        }
+    }
+}

@@ -1,0 +1,25 @@
+package org.thalweg.agent;
+
+/** The space's clock: the processor's counter where there is the library in C, else {@code System.nanoTime}. */
+public final class Clock {
+    /** Ticks are the processor's counter. A constant for the compiler. */
+    static final boolean IS_COUNTER;
+    /** Ticks in a second. */
+    static final long FREQUENCY;
+
+    static {
+        long frequency = 0;
+        if (Library.IS_THERE) {
+            frequency = Native.frequency();
+        }
+        IS_COUNTER = frequency > 0;
+        FREQUENCY = frequency > 0 ? frequency : 1000000000L;
+    }
+
+    private Clock() {}
+
+    /** The time. {@code nanoTime} is {@code CLOCK_MONOTONIC} on Linux. */
+    public static long now() {
+        return IS_COUNTER ? Native.ticks() : System.nanoTime();
+    }
+}

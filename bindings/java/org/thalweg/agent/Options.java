@@ -1,0 +1,164 @@
+package org.thalweg.agent;
+
+import java.io.File;
+import java.util.ArrayList;
+import java.util.List;
+
+/** What the agent was told: {@code name=value} with commas between; what can stand in the environment, too, is taken from there if it is not said. */
+final class Options {
+    private static Options chosen = new Options();
+
+    /** Patterns of classes and operations. */
+    final List<String> include = new ArrayList<String>();
+    final List<String> exclude = new ArrayList<String>();
+    /** The agent's own JAR. */
+    String jar;
+    String nativeCode = "auto";
+    /** A call is two events: when it begins and when it ends. */
+    boolean pairs;
+    /** Operations are off until they are switched on. */
+    boolean startsOff;
+    /** One trace in so many is recorded. */
+    long sample = 1;
+    private String space = present(System.getenv("THALWEG_SPACES"));
+    private String session = present(System.getenv("THALWEG_SESSION"));
+    private long bytes = number(present(System.getenv("THALWEG_PROBE_BYTES")), 1 << 20);
+    private int policy = Math.max(0, policy(present(System.getenv("THALWEG_PROBE_FULL"))));
+
+    static Options chosen() {
+        return chosen;
+    }
+
+    /** Reads the text behind the {@code =} of {@code -javaagent}. */
+    static void choose(String text, String jar) {
+        Options options = new Options();
+        options.jar = jar;
+        String last = "";
+        for (String part : (text == null ? "" : text).split(",")) {
+            String said = part.trim();
+            if (said.isEmpty()) {
+                continue;
+            }
+            int equals = said.indexOf('=');
+            // `include=a.*,b.*`: what has no name goes on with the one before.
+            String name = equals < 0 ? last : said.substring(0, equals).trim();
+            String value = equals < 0 ? said : said.substring(equals + 1).trim();
+            options.set(name, value);
+            last = name;
+        }
+        if (options.include.isEmpty()) {
+            options.include.add("*");
+        }
+        chosen = options;
+    }
+
+    private void set(String name, String value) {
+        switch (name) {
+            case "include":
+                include.add(value);
+                break;
+            case "exclude":
+                exclude.add(value);
+                break;
+            case "space":
+                space = value;
+                break;
+            case "session":
+                session = value;
+                break;
+            case "bytes":
+                bytes = number(value, -1);
+                wants(bytes > 0, name, value, "a number such as 64k or 16M");
+                break;
+            case "full":
+                policy = policy(value);
+                wants(policy >= 0, name, value, "overwrite, drop or wait");
+                break;
+            case "native":
+                wants(value.equals("on") || value.equals("off") || value.equals("auto"), name, value, "on, off or auto");
+                nativeCode = value;
+                break;
+            case "events":
+                wants(value.equals("calls") || value.equals("pairs"), name, value, "calls or pairs");
+                pairs = value.equals("pairs");
+                break;
+            case "start":
+                wants(value.equals("on") || value.equals("off"), name, value, "on or off");
+                startsOff = value.equals("off");
+                break;
+            case "boot":
+                // The agent's first class has done it.
+                wants(value.equals("on") || value.equals("off"), name, value, "on or off");
+                break;
+            case "sample":
+                sample = number(value, -1);
+                wants(sample > 0, name, value, "a number from 1");
+                break;
+            default:
+                throw new IllegalArgumentException("there is no option `" + name
+                    + "`; there are include, exclude, space, session, bytes, full, sample, events, start, native, boot");
+        }
+    }
+
+    private static void wants(boolean good, String name, String value, String what) {
+        if (!good) {
+            throw new IllegalArgumentException("`" + name + "=" + value + "`: " + what + " is wanted");
+        }
+    }
+
+    private static String present(String value) {
+        return value == null || value.isEmpty() ? null : value;
+    }
+
+    private static int policy(String text) {
+        return text == null || text.equals("overwrite") ? 0 : text.equals("drop") ? 1 : text.equals("wait") ? 2 : -1;
+    }
+
+    /** A number such as 64k or 16M. */
+    private static long number(String text, long otherwise) {
+        if (text == null || !text.matches("[0-9]{1,12}[kKMG]?")) {
+            return otherwise;
+        }
+        int shift = " kMG".indexOf(text.replace('K', 'k').charAt(text.length() - 1));
+        String digits = shift > 0 ? text.substring(0, text.length() - 1) : text;
+        return Long.parseLong(digits) << 10 * Math.max(0, shift);
+    }
+
+    long blockBytes() {
+        long block = 65536;
+        while (block > 4096 && block * 4 > bytes) {
+            block /= 2;
+        }
+        return block;
+    }
+
+    /** A mapping of Java's has less than 2 GiB. */
+    int blockCount() {
+        return (int) Math.max(2, Math.min(bytes / blockBytes(), ((1L << 31) - (1 << 20)) / blockBytes()));
+    }
+
+    int policy() {
+        return policy;
+    }
+
+    /** The directory in which spaces are; none: nowhere. */
+    String spaces() {
+        if (space != null) {
+            return space;
+        }
+        File memory = new File("/dev/shm");
+        if (memory.isDirectory()) {
+            return "/dev/shm/thalweg-" + Space.user();
+        }
+        String runtime = present(System.getenv("XDG_RUNTIME_DIR"));
+        return runtime == null ? null : runtime + "/thalweg";
+    }
+
+    /** The directory of the session; none: it joins none. */
+    String session() {
+        if (session == null) {
+            return null;
+        }
+        return session.indexOf('/') >= 0 ? session : spaces() + "/" + session;
+    }
+}

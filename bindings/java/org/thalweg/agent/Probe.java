@@ -1,0 +1,81 @@
+package org.thalweg.agent;
+
+import java.lang.invoke.CallSite;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
+import java.util.concurrent.ConcurrentHashMap;
+
+/** What instrumented methods call. */
+public final class Probe {
+    /** A call is two events. A constant for the compiler. */
+    static final boolean PAIRS = Options.chosen().pairs;
+    private static final ConcurrentHashMap<String, Operation> OPERATIONS = new ConcurrentHashMap<String, Operation>();
+
+    private Probe() {}
+
+    /** Links a place where a call begins. */
+    public static CallSite bootstrap(MethodHandles.Lookup lookup, String ignored, MethodType type, String name, String kind, String file, int line) {
+        return operation(name, kind, file, line).site();
+    }
+
+    /** The operation of this name, declared if need be. */
+    static Operation operation(String name, String kind, String file, int line) {
+        Operation operation = OPERATIONS.get(name);
+        if (operation == null) {
+            synchronized (OPERATIONS) {
+                operation = OPERATIONS.get(name);
+                if (operation == null) {
+                    operation = new Operation(name, kind, file, line);
+                    Space space = Space.get();
+                    if (space != null && !space.declare(operation)) {
+                        space.countLost(1);
+                    }
+                    OPERATIONS.put(name, operation);
+                }
+            }
+        }
+        return operation;
+    }
+
+    static Iterable<Operation> operations() {
+        return OPERATIONS.values();
+    }
+
+    /** Begins a call. */
+    static Writer enter(Operation operation) {
+        Writer writer = Writer.here();
+        return writer == null ? null : writer.enter(operation);
+    }
+
+    /** Begins a call of a class that is too old for call sites. */
+    public static Writer enter(String name, String kind, String file, int line) {
+        Operation operation = operation(name, kind, file, line);
+        return operation.isOff ? null : enter(operation);
+    }
+
+    /** The depth that a call's end has to be told. */
+    public static int depth(Writer writer) {
+        return writer == null ? 0 : writer.depth;
+    }
+
+    /** A call goes on that catches an exception: those it made that have not ended are over. */
+    public static void caught(Writer writer, int depth) {
+        if (writer != null && depth > 0 && writer.depth > depth) {
+            writer.cutTo(depth);
+        }
+    }
+
+    /** Ends a call that returns. */
+    public static void returned(Writer writer, int depth) {
+        if (writer != null) {
+            writer.exit(depth, 0);
+        }
+    }
+
+    /** Ends a call that an exception leaves. */
+    public static void unwound(Writer writer, int depth) {
+        if (writer != null) {
+            writer.exit(depth, 2);
+        }
+    }
+}

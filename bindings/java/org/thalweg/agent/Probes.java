@@ -1,0 +1,150 @@
+package org.thalweg.agent;
+
+import java.security.SecureRandom;
+import java.util.concurrent.Callable;
+import java.util.concurrent.atomic.AtomicLong;
+
+/** What a program says of itself, beside its calls: by the agent, or without it, with the JAR on its class path. */
+public final class Probes {
+    private static final long SPAN_BASE = new SecureRandom().nextLong();
+    private static final AtomicLong SPANS = new AtomicLong();
+
+    private Probes() {}
+
+    /** Counts. */
+    public static void count(String name, long by) {
+        Operation operation = Probe.operation(name, "counter", "", 0);
+        Writer writer = operation.isOff ? null : Writer.here();
+        if (writer != null) {
+            ProbeKinds.emitProbeCountedAt(writer, Clock.now(), operation.id, by);
+        }
+    }
+
+    /** Reads a gauge. */
+    public static void gauge(String name, double value) {
+        Operation operation = Probe.operation(name, "gauge", "", 0);
+        Writer writer = operation.isOff ? null : Writer.here();
+        if (writer != null) {
+            ProbeKinds.emitProbeGaugedAt(writer, Clock.now(), operation.id, value);
+        }
+    }
+
+    /** Writes a log line; {@code level} is 1 error, 2 warning, 3 info, 4 debug or 5 trace. */
+    public static void log(String place, int level, String text) {
+        Operation operation = Probe.operation(place, "log", "", 0);
+        Writer writer = operation.isOff ? null : Writer.here();
+        if (writer != null) {
+            ProbeKinds.emitProbeLoggedAt(writer, Clock.now(), operation.id, level, text);
+        }
+    }
+
+    private static long newSpan() {
+        // A bijection of the count, so no two of a process are the same; the random number makes others' differ.
+        long span = (SPANS.incrementAndGet() ^ SPAN_BASE) * 0x9e3779b97f4a7c15L;
+        return span == 0 ? 1 : span;
+    }
+
+    private static int depth(Writer writer) {
+        return Math.min(writer.depth, 0xffff);
+    }
+
+    /** A number for work that is handed to another thread, or done later; 0: nothing is recorded here. */
+    public static long handOver() {
+        Writer writer = Writer.here();
+        if (writer == null || writer.muted) {
+            return 0;
+        }
+        long span = newSpan();
+        ProbeKinds.emitProbeHandedOverAt(writer, Clock.now(), span, depth(writer));
+        return span;
+    }
+
+    /** The work of this number begins: the outermost call that encloses this, or comes next in this thread, belongs to it. */
+    public static void takeOver(long span) {
+        Writer writer = Writer.here();
+        if (writer == null || writer.muted) {
+            return;
+        }
+        if (span == 0) {
+            // It was handed over in a trace that is left out.
+            writer.skip = writer.depth == 0;
+            return;
+        }
+        if (writer.depth == 0) {
+            writer.hasTrace = Math.max(writer.hasTrace, 1);
+        }
+        ProbeKinds.emitProbeTakenOverAt(writer, Clock.now(), span);
+    }
+
+    /** The same work, handed over now and taken over where it runs. */
+    public static Runnable handedOver(final Runnable work) {
+        final long span = handOver();
+        return new Runnable() {
+            @Override public void run() {
+                takeOver(span);
+                work.run();
+            }
+        };
+    }
+
+    /** The same work, handed over now and taken over where it is called. */
+    public static <T> Callable<T> handedOver(final Callable<T> work) {
+        final long span = handOver();
+        return new Callable<T>() {
+            @Override public T call() throws Exception {
+                takeOver(span);
+                return work.call();
+            }
+        };
+    }
+
+    /** The W3C {@code traceparent} of a message that is sent now, which may have so many bytes (0: not known). Empty where nothing is recorded. */
+    public static String traceparent(long bytes) {
+        Writer writer = Writer.here();
+        if (writer == null || writer.muted) {
+            return "";
+        }
+        long span = newSpan();
+        if (writer.hasTrace != 2) {
+            writer.traceHigh = newSpan();
+            writer.traceLow = newSpan();
+            if (writer.depth > 0) {
+                writer.hasTrace = 2;
+            }
+            ProbeKinds.emitProbeTraceBegunAt(writer, Clock.now(), writer.traceHigh, writer.traceLow, 0);
+        }
+        ProbeKinds.emitProbeSentAt(writer, Clock.now(), span, bytes, depth(writer));
+        return String.format("00-%016x%016x-%016x-01", writer.traceHigh, writer.traceLow, span);
+    }
+
+    /** Continues the trace of a message that was received; false: the text is no {@code traceparent}. */
+    public static boolean continueTrace(String text, long bytes) {
+        if (text == null || !text.matches("[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
+            || text.startsWith("ff") || text.startsWith("00") && text.length() != 55) {
+            return false;
+        }
+        long high = Long.parseUnsignedLong(text.substring(3, 19), 16);
+        long low = Long.parseUnsignedLong(text.substring(19, 35), 16);
+        long span = Long.parseUnsignedLong(text.substring(36, 52), 16);
+        if ((high | low) == 0 || span == 0) {
+            return false;
+        }
+        Writer writer = Writer.here();
+        if (writer == null) {
+            return true;
+        }
+        if ((Integer.parseInt(text.substring(53, 55), 16) & 1) == 0) {
+            // Left out there; here as well, unless the trace has begun.
+            writer.skip = writer.depth == 0;
+            return true;
+        }
+        if (!writer.muted) {
+            writer.traceHigh = high;
+            writer.traceLow = low;
+            writer.hasTrace = 2;
+            ProbeKinds.emitProbeTraceBegunAt(writer, Clock.now(), high, low, span);
+            ProbeKinds.emitProbeReceivedAt(writer, Clock.now(), span, bytes, depth(writer));
+        }
+        return true;
+    }
+}

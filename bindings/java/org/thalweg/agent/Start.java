@@ -1,0 +1,28 @@
+package org.thalweg.agent;
+
+import java.lang.instrument.Instrumentation;
+
+/** The agent's beginning, in the class loader that its classes are used from. */
+public final class Start {
+    private static boolean done;
+
+    private Start() {}
+
+    public static synchronized void start(String options, String jar, Instrumentation instrumentation) {
+        if (done) {
+            throw new IllegalStateException("the agent is there already");
+        }
+        try {
+            Options.choose(options, jar);
+        } catch (RuntimeException refused) {
+            // The program may use writers itself: they record nothing either.
+            Space.refuse();
+            throw refused;
+        }
+        if ("off".equals(System.getenv("THALWEG_PROBE"))) {
+            return;
+        }
+        done = true;
+        instrumentation.addTransformer(new Transformer(Options.chosen()), false);
+    }
+}

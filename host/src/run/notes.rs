@@ -1,0 +1,144 @@
+//! What a tuner decided, as events of the run that it tunes: it asks for them by a command, so that whoever looks at the run sees them,
+//! and they are kept with all else.
+
+use thalweg_space::mailbox::Received;
+use thalweg_space::{Command, ElementOptions, Kind, KindEnum, KindId, Policy, Space, Writer};
+
+/// Room for some hundred decisions.
+const ELEMENT: ElementOptions =
+    ElementOptions { block_bytes: 16 << 10, block_count: 8, policy: Policy::Overwrite };
+/// Longer texts are no note.
+const TEXT_MAX: usize = 1200;
+
+/// A tuner decided something about this run.
+#[derive(Kind)]
+#[kind(name = "tuner.decided")]
+struct Decided<'a> {
+    /// The decision's number.
+    number: u64,
+    /// What was decided.
+    what: Verb,
+    /// By which part the goal was expected to become better; not a number: nobody said.
+    predicted: f64,
+    /// By which part it did, as far as it was tried.
+    gain: f64,
+    /// It is at least this, in 99 of 100 cases.
+    least: f64,
+    /// It is at most this.
+    most: f64,
+    /// Pairs of windows that were compared.
+    pairs: u32,
+    /// What changes, in words.
+    change: &'a str,
+    /// The values that it sets, as `NAME=VALUE`.
+    values: &'a str,
+    /// The values that take it back.
+    back: &'a str,
+    /// The model or rule that proposed it.
+    model: &'a str,
+    /// Why it was decided so.
+    why: &'a str,
+}
+
+/// What a tuner decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
+#[repr(u8)]
+enum Verb {
+    /// It began.
+    Began = 0,
+    /// The run does something else than before.
+    Changed = 1,
+    /// Something is tried.
+    Tried = 2,
+    /// It stays.
+    Kept = 3,
+    /// It was taken back.
+    TakenBack = 4,
+    /// What was kept was taken back.
+    Undone = 5,
+    /// Somebody else set it: the tuner leaves it alone.
+    Pinned = 6,
+    /// It would be tried.
+    Advised = 7,
+    /// It ended.
+    Ended = 8,
+}
+
+const VERBS: [(&str, Verb); 9] = [
+    ("began", Verb::Began),
+    ("changed", Verb::Changed),
+    ("tried", Verb::Tried),
+    ("kept", Verb::Kept),
+    ("taken back", Verb::TakenBack),
+    ("undone", Verb::Undone),
+    ("pinned", Verb::Pinned),
+    ("advised", Verb::Advised),
+    ("ended", Verb::Ended),
+];
+
+/// Whether this command is a note.
+pub(super) fn is_note(command: &Command) -> bool {
+    command.target == "tuner" && command.name == "note"
+}
+
+/// Writes these events.
+pub(super) struct Notes {
+    space: Space,
+    /// Made for the first note: most runs are not tuned.
+    writer: Option<(Writer, KindId<Decided<'static>>)>,
+}
+
+impl Notes {
+    pub(super) fn new(space: &Space) -> Notes {
+        Notes { space: space.clone(), writer: None }
+    }
+
+    /// Answers a command that is a note.
+    pub(super) fn answer(&mut self, received: Received) -> Result<(), thalweg_space::Error> {
+        match self.write(received.command()) {
+            Ok(()) => received.done("noted"),
+            Err(why) => received.failed(&why),
+        }
+    }
+
+    fn write(&mut self, command: &Command) -> Result<(), String> {
+        let wrong = || "a note has a number, a verb, five figures and five texts".to_owned();
+        let decided = read(&command.arguments).ok_or_else(wrong)?;
+        if self.writer.is_none() {
+            let make = || {
+                let mut writer = self.space.writer_with("tuner", ELEMENT)?;
+                let kind = writer.declare()?;
+                Ok((writer, kind))
+            };
+            self.writer = Some(make().map_err(|error: thalweg_space::Error| error.to_string())?);
+        }
+        if let Some((writer, kind)) = &mut self.writer {
+            writer.emit(*kind, &decided);
+        }
+        Ok(())
+    }
+}
+
+fn read(arguments: &[String]) -> Option<Decided<'_>> {
+    let [number, what, predicted, gain, least, most, pairs, change, values, back, model, why] = arguments
+    else {
+        return None;
+    };
+    if [change, values, back, model, why].iter().any(|text| text.len() > TEXT_MAX) {
+        return None;
+    }
+    Some(Decided {
+        number: number.parse().ok()?,
+        what: VERBS.iter().find(|(word, _)| word == what)?.1,
+        predicted: predicted.parse().ok()?,
+        gain: gain.parse().ok()?,
+        least: least.parse().ok()?,
+        most: most.parse().ok()?,
+        pairs: pairs.parse().ok()?,
+        change,
+        values,
+        back,
+        model,
+        why,
+    })
+}

@@ -1,0 +1,87 @@
+//! Tasks that a file of settings gave a worker: they are moved there as they come to be.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use thalweg_exec::{Placement, TaskId, TaskMover};
+use thalweg_monitor::{LiveRow, live_rows, names};
+use thalweg_space::reader::SpaceReader;
+
+use crate::error::Error;
+
+/// How often it is looked which tasks there are.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// A task that has not come after this comes to where the mapper wants it.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the workers have to take note of a move.
+const MOVE_MAX: Duration = Duration::from_secs(3);
+
+/// Moves tasks by their names.
+pub(super) struct Placing {
+    thread: Option<JoinHandle<()>>,
+    ended: Arc<AtomicBool>,
+}
+
+impl Placing {
+    /// Begins to move the tasks of these names to these workers.
+    pub(super) fn start(
+        places: &[(String, usize)],
+        space: &Path,
+        mover: TaskMover,
+    ) -> Result<Option<Placing>, Error> {
+        if places.is_empty() {
+            return Ok(None);
+        }
+        let reader = SpaceReader::open(space).map_err(Error::usage_of)?;
+        let mut left: HashMap<String, usize> = places.iter().cloned().collect();
+        let ended = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&ended);
+        let place = move || {
+            let begun = Instant::now();
+            while !left.is_empty() && !seen.load(Ordering::Relaxed) && begun.elapsed() < PATIENCE {
+                // A space that cannot be read any more belongs to a run that ends.
+                let Ok(found) = found(&reader, &left) else { return };
+                for (task, name) in found {
+                    let Some(worker) = left.remove(&name) else { continue };
+                    let moving = mover.move_task(TaskId(task), Placement::on_worker(worker));
+                    // It may have ended meanwhile.
+                    let _ = moving.and_then(|moving| moving.wait(MOVE_MAX));
+                }
+                thread::park_timeout(LOOK_EVERY);
+            }
+        };
+        let thread = thread::Builder::new().name("placing".into()).spawn(place);
+        let thread = thread.map_err(|error| Error::run("cannot start a thread").because(error))?;
+        Ok(Some(Placing { thread: Some(thread), ended }))
+    }
+}
+
+impl Drop for Placing {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The tasks there are that have one of these names.
+fn found(
+    reader: &SpaceReader,
+    wanted: &HashMap<String, usize>,
+) -> Result<Vec<(u64, String)>, thalweg_space::Error> {
+    let rows = live_rows(&reader.live_rows()?);
+    let names = names(reader)?;
+    let tasks = rows.into_iter().filter_map(|row| match row {
+        LiveRow::Task { task, component, replica, .. } => {
+            Some((task, names.task(component, replica, replica > 0)))
+        }
+        _ => None,
+    });
+    Ok(tasks.filter(|(_, name)| wanted.contains_key(name)).collect())
+}

@@ -1,0 +1,114 @@
+//! Descriptions of kinds that somebody damaged: each mistake has its place and is said in words, and whatever is left can be written in every language.
+
+use std::path::Path;
+
+use thalweg_chance::Chance;
+use thalweg_space::kinds;
+
+/// What is put in at random.
+const WORDS: [&str; 24] = [
+    "{",
+    "}",
+    ":",
+    "kind ",
+    "row ",
+    "in ",
+    "enum ",
+    "= ",
+    ",",
+    "///",
+    "//",
+    "\n",
+    "\"",
+    "u8",
+    "text",
+    "bytes",
+    "0x",
+    "0xffffffffffffffff",
+    "-1",
+    "18446744073709551616",
+    "é",
+    "\u{0}",
+    "\u{202e}",
+    "absent ",
+];
+
+fn texts() -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let ours = std::fs::read_dir(root.join("kinds")).unwrap().map(|entry| entry.unwrap().path());
+    let mut texts: Vec<String> = ours
+        .filter(|path| path.extension().is_some_and(|end| end == "kinds"))
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
+    texts.push(std::fs::read_to_string(root.join("writers/tests/generated/shop.kinds")).unwrap());
+    texts
+}
+
+/// Cuts, doubles, swaps or puts something in, a few times.
+fn damaged(text: &str, chance: &mut Chance) -> String {
+    let mut letters: Vec<char> = text.chars().collect();
+    // Not more than a few kinds: what stands far from the damage is parsed a thousand times otherwise.
+    if letters.len() > 1500 {
+        let from = chance.below(letters.len() as u64 - 1500) as usize;
+        let from =
+            (from..letters.len()).find(|at| letters[*at..].starts_with(&['\n', 'k'])).map_or(0, |at| at + 1);
+        letters = letters[from..(from + 1500).min(letters.len())].to_vec();
+    }
+    for _ in 0..chance.between(1, 5) {
+        let at = chance.below(letters.len() as u64 + 1) as usize;
+        let to = (at + chance.below(30) as usize).min(letters.len());
+        match chance.below(4) {
+            0 => drop(letters.drain(at..to)),
+            1 => {
+                let part = letters[at..to].to_vec();
+                letters.splice(at..at, part);
+            }
+            2 => letters.truncate(at.max(1)),
+            _ => {
+                let word = WORDS[chance.below(WORDS.len() as u64) as usize];
+                letters.splice(at..at, word.chars());
+            }
+        }
+    }
+    letters.into_iter().collect()
+}
+
+#[test]
+fn damaged_descriptions_are_refused_in_words_or_mean_what_they_say() {
+    let texts = texts();
+    let mut chance = Chance::new(7);
+    let (mut refused, mut taken) = (0, 0);
+    for round in 0..20_000 {
+        let text = damaged(&texts[round % texts.len()], &mut chance);
+        match kinds::parse(&text) {
+            Ok(described) => {
+                taken += 1;
+                // Said again, it means the same; and every writer can be made.
+                let printed = kinds::print(&described);
+                let again = kinds::parse(&printed)
+                    .unwrap_or_else(|problems| panic!("{text}\n{printed}\n{problems:?}"));
+                assert_eq!(kinds::print(&again), printed, "{text}");
+                for written in [
+                    thalweg_writers::c(&described, "shop"),
+                    thalweg_writers::java(&described, "", "shop"),
+                    thalweg_writers::rust(&described),
+                ] {
+                    assert!(!written.is_empty(), "{text}");
+                }
+            }
+            Err(problems) => {
+                refused += 1;
+                assert!(!problems.is_empty(), "{text}");
+                let lines = text.lines().count();
+                for problem in problems {
+                    assert!(
+                        (1..=lines + 1).contains(&problem.line) && problem.column >= 1,
+                        "{text}\n{problem}"
+                    );
+                    assert!(problem.text.len() > 8, "{text}\n{problem}");
+                }
+            }
+        }
+    }
+    assert!(refused > 5_000 && taken > 1_000, "{refused} refused, {taken} taken");
+}
