@@ -387,6 +387,32 @@ fn frame(kind: u8, offset: u64, payload_bytes: u32, encoding: u8) -> Vec<u8> {
     .concat()
 }
 
+/// A receiver that acknowledges what was never sent ends the link, with an error that names it.
+#[test]
+fn a_receiver_that_lies_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let tuning = Tuning::new(Address::Tcp(listener.local_addr().unwrap().to_string()));
+    let lying = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.read_exact(&mut [0; 96]).unwrap();
+        let frame = |kind: u8, received: u64, consumed: u64, limit: u64| {
+            let header = [vec![kind, 0, 0, 0, 16, 0, 0, 0], received.to_le_bytes().to_vec()].concat();
+            [header, consumed.to_le_bytes().to_vec(), limit.to_le_bytes().to_vec()].concat()
+        };
+        stream.write_all(&[frame(2, 0, 0, 1000), frame(5, 999, 0, 1000)].concat()).unwrap();
+        // Until the sender has read it and closed.
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let mut sender = Sender::new(SenderOptions::new(link(7), tuning)).unwrap();
+    sender.push(b"x").unwrap();
+    let error = sender.finish().unwrap_err();
+    assert_eq!(
+        format!("{error:#}"),
+        "the receiver of link 7 does not keep to the protocol: an acknowledgement of what was not sent"
+    );
+    lying.join().unwrap();
+}
+
 /// A second sender of a link whose first one is gone has another stream, which would not continue the first.
 #[test]
 fn another_sender_does_not_continue_the_stream() {
@@ -484,4 +510,39 @@ fn ports_bound_what_goes_through_them() {
     // A million bytes at 4 MB/s, but for the burst at the beginning. A loaded machine is slower, never faster.
     assert!(ports.carried() >= 1_000_000);
     assert!(begun.elapsed() >= Duration::from_millis(200), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_link_without_a_place_comes_out_where_its_session_is_awaited() {
+    let (token, session) = ([7; 32], [9; 16]);
+    let listener = Listener::new(&anywhere(), token).unwrap();
+    let places = listener.unplaced(session);
+    let tuning = Tuning::new(listener.address().clone());
+    let sender = |session, number| {
+        let options = SenderOptions::new(LinkId { session, number }, tuning.clone());
+        Sender::new(SenderOptions { token, lease: Duration::from_secs(5), ..options }).unwrap()
+    };
+    let mut awaited = sender(session, 5);
+    let sending = std::thread::spawn(move || {
+        awaited.open()?;
+        awaited.push(b"water")?;
+        awaited.finish()
+    });
+    let place = places.recv().unwrap();
+    assert_eq!(place.link(), LinkId { session, number: 5 });
+    let mut receiver = Receiver::new(place, ReceiverOptions::new(tuning.clone())).unwrap();
+    assert!(receiver.advance(None).unwrap());
+    assert_eq!(receiver.message(), b"water");
+    assert!(!receiver.advance(None).unwrap() && receiver.is_ended());
+    sending.join().unwrap().unwrap();
+    // Neither of another session, nor when nobody awaits them any more.
+    listener.close(session);
+    assert!(places.recv().is_err());
+    for session in [[8; 16], session] {
+        let options = SenderOptions::new(LinkId { session, number: 6 }, tuning.clone());
+        let lease = Duration::from_millis(50);
+        let mut refused = Sender::new(SenderOptions { token, lease, ..options }).unwrap();
+        let said = refused.open().unwrap_err().to_string();
+        assert!(said.contains("nobody receives it here yet"), "{said}");
+    }
 }

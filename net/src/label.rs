@@ -97,6 +97,13 @@ impl Label {
         Ok(Label::from_parts(kind, index))
     }
 
+    /// The label of this kind and name in another process of the program. The name may be one that no text can say, since a
+    /// shield made it; it counts among those that data bring unless it is known here.
+    pub(crate) fn of_peer(kind: LabelKind, name: &str) -> Result<Label, LabelError> {
+        let index = intern(name, NAMES_FROM_DATA_MAX).ok_or(LabelError::TooMany)?;
+        Ok(Label::from_parts(kind, index))
+    }
+
     /// The label that a key of data stands for: `a`, `<t>` and `<#b>` as [`Label::parse`] reads them, and any other text a
     /// field whose name is the text with each character that no name has as `_xHEX_`: `user-id` is `user_x2D_id`.
     ///

@@ -27,6 +27,7 @@ pub mod run;
 pub mod shape;
 mod shield;
 pub mod syntax;
+mod wire;
 pub mod xml;
 
 pub use boxes::Boxes;
@@ -35,3 +36,4 @@ pub use library::Loading;
 pub use network::Network;
 pub use run::{RecordError, Running, StrayLine};
 pub use thalweg_box::Value;
+pub use wire::WireError;

@@ -65,6 +65,16 @@ impl Ends {
         self.0 & other.0 != 0
     }
 
+    /// What another process is told of it.
+    pub(crate) fn bits(self) -> u8 {
+        self.0 as u8
+    }
+
+    /// What another process told of it.
+    pub(crate) fn from_bits(bits: u8) -> Ends {
+        Ends(usize::from(bits))
+    }
+
     /// [`Ends::OUTER`] if anything ends here: what is the own group outside is the outer one inside.
     #[inline]
     pub(crate) fn as_outer(self) -> Ends {

@@ -16,7 +16,7 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -42,6 +42,8 @@ struct Shared {
     /// Links whose receivers have taken everything, the oldest first. A sender that lost the connection over the last
     /// acknowledgement comes again, perhaps when the receiver is gone, and is told here.
     ended: Mutex<VecDeque<Ended>>,
+    /// Who takes links that have no place yet, by session.
+    unplaced: Mutex<HashMap<[u8; 16], mpsc::Sender<Place>>>,
     token: [u8; 32],
     refused: AtomicU64,
 }
@@ -54,6 +56,12 @@ struct Slot {
     /// costs a load where nothing has come.
     has_arrived: AtomicBool,
     bell: OwnedFd,
+}
+
+impl Slot {
+    fn new() -> std::io::Result<Arc<Slot>> {
+        Ok(Arc::new(Slot { arrived: Mutex::new(None), has_arrived: AtomicBool::new(false), bell: bell()? }))
+    }
 }
 
 /// A connection with its greeting.
@@ -115,6 +123,7 @@ impl Listener {
         let shared = Arc::new(Shared {
             places: Mutex::default(),
             ended: Mutex::default(),
+            unplaced: Mutex::default(),
             token,
             refused: AtomicU64::new(0),
         });
@@ -135,14 +144,26 @@ impl Listener {
     /// # Errors
     /// When the link has one already.
     pub fn place(&self, link: LinkId) -> Result<Place, Error> {
-        let bell = bell().map_err(|e| Error::io("cannot make a link", e))?;
-        let slot = Arc::new(Slot { arrived: Mutex::new(None), has_arrived: AtomicBool::new(false), bell });
+        let slot = Slot::new().map_err(|e| Error::io("cannot make a link", e))?;
         let mut places = self.shared.places();
         if places.contains_key(&link) {
             return Err(Error::new(format!("link {} is received here already", link.number)));
         }
         places.insert(link, slot.clone());
         Ok(Place { link, slot, shared: self.shared.clone() })
+    }
+
+    /// The links of this session that senders open and that have no place: each gets one, which comes out here. When nobody reads it any
+    /// more, such links are refused again.
+    pub fn unplaced(&self, session: [u8; 16]) -> mpsc::Receiver<Place> {
+        let (opened, places) = mpsc::channel();
+        self.shared.unplaced().insert(session, opened);
+        places
+    }
+
+    /// Refuses links of this session that have no place from now on; what [`Listener::unplaced`] gave ends.
+    pub fn close(&self, session: [u8; 16]) {
+        self.shared.unplaced().remove(&session);
     }
 
     /// How many connections were refused or given up.
@@ -162,7 +183,8 @@ impl Drop for Listener {
 }
 
 impl Place {
-    pub(crate) fn link(&self) -> LinkId {
+    /// Which link's place it is.
+    pub fn link(&self) -> LinkId {
         self.link
     }
 
@@ -209,12 +231,32 @@ impl Shared {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn unplaced(&self) -> MutexGuard<'_, HashMap<[u8; 16], mpsc::Sender<Place>>> {
+        self.unplaced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The slot of a link; one without a place gets it, if there is somebody who takes it.
+    fn slot(self: &Arc<Shared>, link: LinkId) -> Option<Arc<Slot>> {
+        if let Some(slot) = self.places().get(&link) {
+            return Some(slot.clone());
+        }
+        let opened = self.unplaced().get(&link.session).cloned()?;
+        let slot = Slot::new().ok()?;
+        self.places().insert(link, slot.clone());
+        let place = Place { link, slot: slot.clone(), shared: self.clone() };
+        opened.send(place).ok().map(|()| slot)
+    }
+
     fn ended(&self) -> MutexGuard<'_, VecDeque<Ended>> {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives the connection to its link, or says why not.
-    fn admit(&self, hello: &Hello, mut connection: Connection) -> Result<(), (Connection, Refusal)> {
+    fn admit(
+        self: &Arc<Shared>,
+        hello: &Hello,
+        mut connection: Connection,
+    ) -> Result<(), (Connection, Refusal)> {
         let refuse = |connection, is_final, why: String| Err((connection, Refusal { is_final, why }));
         if hello.version != VERSION {
             let why = format!("it speaks version {VERSION} of the protocol, not {}", hello.version);
@@ -231,7 +273,7 @@ impl Shared {
             let _ = connection.write(&[IoSlice::new(&ended.welcome.encode())]);
             return Ok(());
         }
-        let Some(slot) = self.places().get(&hello.link).cloned() else {
+        let Some(slot) = self.slot(hello.link) else {
             return refuse(connection, false, "nobody receives it here yet".into());
         };
         let arrived = Arrived { connection, incarnation: hello.incarnation };

@@ -48,6 +48,8 @@ pub struct Receiver {
     options: ReceiverOptions,
     place: Place,
     flow: Incoming,
+    /// Where the message that was found last lies.
+    at: std::ops::Range<usize>,
     connected: Option<Connected>,
     /// The sender whose stream this is. Another one, of the same link, would not continue it.
     incarnation: Option<u64>,
@@ -104,6 +106,7 @@ impl Receiver {
             options,
             place,
             flow,
+            at: 0..0,
             connected: None,
             incarnation: None,
             lost_since: Instant::now(),
@@ -143,6 +146,25 @@ impl Receiver {
             Found::Message(at) => Ok(Some(self.flow.message(at))),
             Found::End | Found::Nothing => Ok(None),
         }
+    }
+
+    /// Goes on to the next message, waited for until `deadline`, or for ever; whether there is one, which [`Receiver::message`] then is.
+    ///
+    /// # Errors
+    /// As [`Receiver::recv`].
+    pub fn advance(&mut self, deadline: Option<Instant>) -> Result<bool, Error> {
+        match self.find(deadline)? {
+            Found::Message(at) => {
+                self.at = at;
+                Ok(true)
+            }
+            Found::End | Found::Nothing => Ok(false),
+        }
+    }
+
+    /// The message that [`Receiver::advance`] found, until it is called again.
+    pub fn message(&self) -> &[u8] {
+        self.flow.message(self.at.clone())
     }
 
     /// Whether the sender has ended the stream and all of it was given out.

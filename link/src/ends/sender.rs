@@ -140,6 +140,14 @@ impl Sender {
         &self.clock
     }
 
+    /// Connects now, where it would else do so when it has something to send.
+    ///
+    /// # Errors
+    /// As [`Sender::push`].
+    pub fn open(&mut self) -> Result<(), Error> {
+        self.connect()
+    }
+
     /// Takes a message, in order after those before. It waits while the bytes that are not acknowledged fill the buffer;
     /// what it took goes out when there is a frame of it, or with [`Sender::flush`].
     ///
@@ -188,8 +196,7 @@ impl Sender {
             match self.exchange(deadline) {
                 Ok(Some(exchange)) => return Ok(self.clock.learn(exchange)),
                 Ok(None) => return Err(Error::new("the receiver does not answer the question for its time")),
-                Err(Broken::Connection) => self.connected = None,
-                Err(Broken::Link(error)) => return Err(error),
+                Err(broken) => self.lose(broken)?,
             }
         }
     }
@@ -259,13 +266,18 @@ impl Sender {
             self.connected = None;
         }
         self.connect()?;
-        match self.send() {
-            Ok(obstacle) => Ok(obstacle),
-            Err(Broken::Connection) => {
+        self.send().or_else(|broken| self.lose(broken).map(|()| Obstacle::Connection))
+    }
+
+    /// A connection that broke is made again; a violation, or a stop, ends the link.
+    fn lose(&mut self, broken: Broken) -> Result<(), Error> {
+        match broken {
+            Broken::Connection => {
                 self.connected = None;
-                Ok(Obstacle::Connection)
+                Ok(())
             }
-            Err(Broken::Link(error)) => Err(error),
+            Broken::Violation(violation) => Err(self.bad(violation)),
+            Broken::Stopped => Err(Error::stopped()),
         }
     }
 
@@ -334,14 +346,7 @@ impl Sender {
             Obstacle::Connection => (Wait::Connection, self.wait(self.is_within_a_frame(), within(LOOK))),
         };
         self.counters.waited(wait, begun.elapsed());
-        match waited {
-            Ok(()) => Ok(()),
-            Err(Broken::Connection) => {
-                self.connected = None;
-                Ok(())
-            }
-            Err(Broken::Link(error)) => Err(error),
-        }
+        waited.or_else(|broken| self.lose(broken))
     }
 
     fn wait(&mut self, to_write: bool, deadline: Instant) -> Result<(), Broken> {
@@ -453,19 +458,21 @@ impl Sender {
     }
 
     fn bad(&self, violation: Violation) -> Error {
-        bad(self.options.link.number, violation)
+        let number = self.options.link.number;
+        Error::violation(format!("the receiver of link {number} does not keep to the protocol"), violation)
     }
 }
 
 /// Why a connection or a link ended.
 enum Broken {
     Connection,
-    Link(Error),
+    Violation(Violation),
+    Stopped,
 }
 
 impl From<Violation> for Broken {
     fn from(violation: Violation) -> Broken {
-        Broken::Link(bad(0, violation))
+        Broken::Violation(violation)
     }
 }
 
@@ -473,10 +480,6 @@ impl From<Violation> for Broken {
 enum Met {
     NotYet(String),
     Never(Error),
-}
-
-fn bad(number: u64, violation: Violation) -> Error {
-    Error::violation(format!("the receiver of link {number} does not keep to the protocol"), violation)
 }
 
 /// Takes what a receiver says while it is served.
@@ -508,7 +511,7 @@ impl Connected {
 
     fn wait(&self, to_write: bool, stop: &Stop, deadline: Instant) -> Result<(), Broken> {
         if stop.is_asked() {
-            return Err(Broken::Link(Error::stopped()));
+            return Err(Broken::Stopped);
         }
         self.connection.wait(to_write, &[stop.bell()], deadline).map_err(|_| Broken::Connection)
     }

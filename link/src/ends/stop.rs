@@ -30,6 +30,11 @@ impl Stop {
         ring(self.inner.bell.as_fd());
     }
 
+    /// Whether both stop the same end.
+    pub fn is_of(&self, other: &Stop) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     pub(crate) fn is_asked(&self) -> bool {
         self.inner.asked.load(Ordering::Acquire)
     }

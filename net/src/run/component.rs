@@ -27,6 +27,8 @@ use crate::syntax::ast::{self, CommandMode};
 
 /// How many components a network may have when nets are put in their places.
 const COMPONENTS_MAX: usize = 1 << 20;
+/// How much more a box does than what only hands records on.
+const BOX_WEIGHT: u64 = 8;
 
 /// The place of this number in a network's text (`A @ 1`, `A !@ <t>`): on one machine, a place is a worker.
 pub(crate) fn placed_at(number: u64) -> Placement {
@@ -36,6 +38,12 @@ pub(crate) fn placed_at(number: u64) -> Placement {
 /// Index into [`Program::components`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ComponentId(u32);
+
+impl ComponentId {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// All components of a network.
 #[derive(Debug)]
@@ -103,10 +111,25 @@ pub(crate) enum Kind {
         /// Whether its replicas may be folded back and made anew.
         folds: bool,
     },
+    /// At the place of this number.
     Placed {
         body: ComponentId,
-        place: Placement,
+        number: u64,
     },
+}
+
+impl Kind {
+    /// The components that it is made of.
+    fn parts(&self) -> &[ComponentId] {
+        match self {
+            Kind::Serial(parts) | Kind::Shielded(_, parts) | Kind::Parallel { branches: parts, .. } => parts,
+            Kind::Star { body, .. }
+            | Kind::Feedback { body, .. }
+            | Kind::Split { body, .. }
+            | Kind::Placed { body, .. } => std::slice::from_ref(body),
+            Kind::Box(_) | Kind::Command(_) | Kind::Filter(_) | Kind::Synchrocell(..) => &[],
+        }
+    }
 }
 
 /// What stands before an initialiser, which decides when it is called.
@@ -166,6 +189,41 @@ impl Program {
         let id = builder.add(main.name.clone(), &site, ComponentId(0))?;
         builder.components[0].kind = builder.net(main, id)?;
         Ok(Program { components: builder.components, main: id })
+    }
+
+    /// All components.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = ComponentId> {
+        (0..self.components.len() as u32).map(ComponentId)
+    }
+
+    /// The component of this number, if there is one.
+    pub(crate) fn at(&self, number: u64) -> Option<ComponentId> {
+        let number = u32::try_from(number).ok()?;
+        ((number as usize) < self.components.len()).then_some(ComponentId(number))
+    }
+
+    /// A number that is the same for the same components in all processes: FNV-1a over their names and what they are part of.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        let mut add = |byte: u8| hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        for component in &self.components {
+            component.name.bytes().for_each(&mut add);
+            component.parent.0.to_le_bytes().into_iter().for_each(&mut add);
+            add(component.kind.parts().len() as u8);
+        }
+        hash
+    }
+
+    /// What to expect of a component when a network is shared out among nodes: how many boxes are in it; replicas that there will be count
+    /// as a second time.
+    pub(crate) fn weight(&self, id: ComponentId) -> u64 {
+        let kind = &self.get(id).kind;
+        let inside = kind.parts().iter().map(|&part| self.weight(part)).sum::<u64>();
+        match kind {
+            Kind::Box(_) | Kind::Command(_) => BOX_WEIGHT,
+            Kind::Star { .. } | Kind::Split { .. } | Kind::Feedback { .. } => 2 * inside,
+            _ => inside + 1,
+        }
     }
 
     #[inline]
@@ -374,9 +432,7 @@ impl Builder<'_> {
                 let folds = self.is_stateless(body);
                 Kind::Split { body, choice, deterministic: *deterministic, folds }
             }
-            NodeKind::Place { body, place } => {
-                Kind::Placed { body: self.one(body, id)?, place: placed_at(*place) }
-            }
+            NodeKind::Place { body, place } => Kind::Placed { body: self.one(body, id)?, number: *place },
         })
     }
 

@@ -168,13 +168,19 @@ impl SplitChoice {
     ) -> (Out<Record>, In<Record>) {
         let (of, parent) = (position.component, position.instance.clone());
         let instance = Some(Arc::new(Instance { of, replica: value, parent }));
-        let place = if self.placed { placed_at(value.cast_unsigned()) } else { around.place };
+        let nodes = position.shared.nodes.as_ref();
+        let away = nodes.and_then(|nodes| nodes.of_replica(of, self.placed, value));
+        let is_placed = self.placed && nodes.is_none();
+        let place = if is_placed { placed_at(value.cast_unsigned()) } else { around.place };
         let task = cx.task_id();
         cx.replica(spread, |cx, together| {
             let around = Around { place, together, ..*around };
             let mut unfolding = Unfolding::running(position.shared.clone(), cx, task, value as u64, around);
             let (out, input) = unfolding.stream();
-            let output = unfolding.unfold(*body, &instance, input);
+            let output = match away {
+                Some(node) => unfolding.unfold_away(node, &[*body], &instance, input),
+                None => unfolding.unfold(*body, &instance, input),
+            };
             (out, output)
         })
     }

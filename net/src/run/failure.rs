@@ -7,10 +7,13 @@ use std::sync::mpsc::SyncSender;
 use thalweg_exec::Context;
 
 use super::component::{ComponentId, Instance, Program};
+use super::elsewhere::Nodes;
 use super::limits::Limits;
 use super::pipe::Pipe;
 use crate::record::{Ends, Record};
 use crate::shield;
+use crate::wire::{Decoder, Encoder, Rest, WireError, Words};
+use thalweg_box::Value;
 
 /// A record that a component could not work on. It left the network here; all others go on.
 #[derive(Debug)]
@@ -40,6 +43,36 @@ impl fmt::Display for RecordError {
 
 impl std::error::Error for RecordError {}
 
+impl RecordError {
+    /// The same as bytes, for another process of the network.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut words = Words::default();
+        words.text(&self.component).text(&self.reason);
+        words.number(self.stream).number(self.index).number(self.held.into());
+        let mut record = self.record.clone();
+        for slot in record.slots_mut() {
+            if let Value::Opaque(opaque) = slot {
+                *slot = Value::from(format!("(opaque: {})", opaque.kind_name()));
+            }
+        }
+        // Nothing else cannot be written.
+        let _ = Encoder::default().write(&record, &mut words.0);
+        words.0
+    }
+
+    /// What [`RecordError::to_bytes`] made.
+    ///
+    /// # Errors
+    /// The bytes are none of it.
+    pub fn from_bytes(bytes: &[u8]) -> Result<RecordError, WireError> {
+        let mut rest = Rest(bytes);
+        let (component, reason) = (rest.text()?, rest.text()?);
+        let (stream, index, held) = (rest.number()?, rest.number()?, rest.number()? != 0);
+        let record = Decoder::default().read(rest.0)?;
+        Ok(RecordError { component, reason, stream, index, record, held })
+    }
+}
+
 /// A line that the program of a box printed, and that answers no record. It takes nothing from the network.
 #[derive(Debug)]
 pub struct StrayLine {
@@ -67,6 +100,8 @@ pub(crate) struct Shared {
     pub(crate) failures: SyncSender<RecordError>,
     pub(crate) strays: SyncSender<StrayLine>,
     pub(crate) limits: Limits,
+    /// Where the parts of the network are, if there are several nodes.
+    pub(crate) nodes: Option<Nodes>,
 }
 
 /// Where a task stands in its network.

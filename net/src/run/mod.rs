@@ -7,12 +7,14 @@
 //!
 //! What a component makes beyond the room in its output waits in its task, which reads on when it has gone.
 
+mod away;
 mod box_task;
 mod cell;
 mod collector;
 mod command;
 mod component;
 mod dispatcher;
+mod elsewhere;
 mod events;
 mod failure;
 mod feedback;
@@ -36,16 +38,19 @@ pub(crate) mod tests;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
-use thalweg_exec::{In, Out, Runtime};
+use thalweg_exec::{In, Out, Runtime, TaskSpec};
+use thalweg_space::Space;
 
 use self::component::Program;
+use self::elsewhere::{Nodes, Opening};
 use self::failure::{FAILURES_WAITING_MAX, Shared};
 use self::limits::Limits;
-use self::unfold::Unfolding;
+use self::unfold::{Around, Unfolding};
 use crate::error::Error;
 use crate::network::Network;
 use crate::record::Record;
 
+pub use self::elsewhere::{Elsewhere, FromNode, Got, Opened, Session, ToNode, Ways};
 pub(crate) use self::failure::Position;
 pub use self::failure::{RecordError, StrayLine};
 pub use self::limits::{Settings, StartOptions, Ties};
@@ -64,6 +69,15 @@ pub struct Running {
     pub strays: Receiver<StrayLine>,
 }
 
+/// What comes out of parts that run for other nodes, beside their records.
+#[derive(Debug)]
+pub struct Serving {
+    /// As [`Running::errors`].
+    pub errors: Receiver<RecordError>,
+    /// As [`Running::strays`].
+    pub strays: Receiver<StrayLine>,
+}
+
 impl Network {
     /// Unfolds the network into tasks of `runtime`.
     ///
@@ -78,21 +92,87 @@ impl Network {
     /// # Errors
     /// As [`Network::start`].
     pub fn start_with(&self, runtime: &Runtime, options: StartOptions) -> Result<Running, Error> {
+        self.start_on(runtime, options, None)
+    }
+
+    /// Likewise, with parts on other nodes, if there are any.
+    ///
+    /// # Errors
+    /// As [`Network::start`], and when another node cannot take part.
+    pub fn start_on(
+        &self,
+        runtime: &Runtime,
+        options: StartOptions,
+        elsewhere: Option<Arc<dyn Elsewhere>>,
+    ) -> Result<Running, Error> {
         let space = runtime.space();
-        self.implementations().try_for_each(|seats| seats.current().start(space))?;
-        let program = Program::new(self, space)?;
-        let main = program.main;
-        let (failures, errors) = sync_channel(FAILURES_WAITING_MAX);
-        let (strays_out, strays) = sync_channel(FAILURES_WAITING_MAX);
-        let limits = Limits::new(space, options)?;
-        let shared = Arc::new(Shared { program, failures, strays: strays_out, limits });
-        let mut unfolding = Unfolding::starting(shared, runtime);
+        let (shared, Serving { errors, strays }) = self.prepare(space, options, elsewhere.clone())?;
+        let main = shared.program.main;
+        let mut unfolding = Unfolding::starting(shared.clone(), runtime);
         let (input, entry) = unfolding.stream();
-        let output = unfolding.unfold_main(main, entry);
-        drop(unfolding);
+        let mut output = unfolding.unfold_main(main, entry);
+        if let Some(elsewhere) = elsewhere {
+            output = unfolding.close_behind(main, output, elsewhere.clone());
+            spawn_gate(runtime, shared, elsewhere);
+        }
         if let Some(space) = space {
             events::announce_ends(space, input.id(), output.id())?;
         }
         Ok(Running { input, output, errors, strays })
     }
+
+    /// Runs the parts of the network that other nodes open here, until no more will come. What fails in them comes out as it does
+    /// of a whole network.
+    ///
+    /// # Errors
+    /// As [`Network::start_on`].
+    pub fn serve(
+        &self,
+        runtime: &Runtime,
+        options: StartOptions,
+        elsewhere: Arc<dyn Elsewhere>,
+    ) -> Result<Serving, Error> {
+        let space = runtime.space();
+        let (shared, serving) = self.prepare(space, options, Some(elsewhere.clone()))?;
+        spawn_gate(runtime, shared, elsewhere);
+        Ok(serving)
+    }
+
+    /// What all tasks share, and what comes out beside records.
+    fn prepare(
+        &self,
+        space: Option<&Space>,
+        options: StartOptions,
+        elsewhere: Option<Arc<dyn Elsewhere>>,
+    ) -> Result<(Arc<Shared>, Serving), Error> {
+        self.implementations().try_for_each(|seats| seats.current().start(space))?;
+        let program = Program::new(self, space)?;
+        let (failures, errors) = sync_channel(FAILURES_WAITING_MAX);
+        let (strays_out, strays) = sync_channel(FAILURES_WAITING_MAX);
+        let limits = Limits::new(space, options)?;
+        let nodes = elsewhere.clone().map(|elsewhere| Nodes::new(&program, elsewhere));
+        let shared = Arc::new(Shared { program, failures, strays: strays_out, limits, nodes });
+        if let Some(elsewhere) = elsewhere {
+            let sources = self.resolved.sources.clone().into();
+            elsewhere.begin(Session { shared: shared.clone(), sources }).map_err(Error::new)?;
+        }
+        Ok((shared, Serving { errors, strays }))
+    }
+}
+
+/// The task that unfolds what other nodes open here.
+fn spawn_gate(runtime: &Runtime, shared: Arc<Shared>, elsewhere: Arc<dyn Elsewhere>) {
+    let component = shared.program.get(shared.program.main).site;
+    let spec = TaskSpec { component, ..TaskSpec::default() };
+    runtime.spawn_blocking(spec, move |blocking| {
+        while let Some(Opened { opening, from, to }) = blocking.aside(|| elsewhere.opened()) {
+            // Whoever asks for what there is not gets its way closed.
+            let Ok(opening) = Opening::decode(&opening, &shared.program) else { continue };
+            let around = Around { ordered: opening.ordered, ..Around::default() };
+            let task = blocking.task_id();
+            let cx = blocking.context();
+            let mut unfolding = Unfolding::running(shared.clone(), cx, task, opening.replica, around);
+            unfolding.unfold_opened(&opening, from, to);
+        }
+    });
 }

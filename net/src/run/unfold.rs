@@ -7,12 +7,14 @@ use thalweg_exec::{
     Blocking, Context, In, Out, Placement, Replica, Runtime, Spread, StreamSpec, Task, TaskId, TaskSpec,
 };
 
+use super::away::{self, Away, Last};
 use super::box_task::{BoxTask, InitialiserTask};
 use super::cell::{CellStar, CellTask};
 use super::collector::Collector;
 use super::command;
-use super::component::{ComponentId, Instance, Kind};
+use super::component::{ComponentId, Instance, Kind, placed_at};
 use super::dispatcher::{ParallelDispatcher, SplitDispatcher};
+use super::elsewhere::{Elsewhere, FromNode, Opening, ToNode};
 use super::failure::{Position, Shared};
 use super::feedback::FeedbackTask;
 use super::filter_task::FilterTask;
@@ -96,6 +98,18 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         }
     }
 
+    /// Lets no more parts be opened here when all records have left.
+    pub(crate) fn close_behind(
+        &mut self,
+        id: ComponentId,
+        input: In<Record>,
+        elsewhere: Arc<dyn Elsewhere>,
+    ) -> In<Record> {
+        let (out, output) = self.stream();
+        self.spawn(id, Last { input, out, elsewhere });
+        output
+    }
+
     /// A stream of records.
     pub(crate) fn stream(&mut self) -> (Out<Record>, In<Record>) {
         let spec = StreamSpec::default();
@@ -150,8 +164,84 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         TaskSpec { component, parent, replica, place, together, ..TaskSpec::default() }
     }
 
-    /// Unfolds a component that reads `input`; returns its output.
+    /// Unfolds a component that reads `input`, here or on the node that it is placed on; returns its output.
     pub(crate) fn unfold(
+        &mut self,
+        id: ComponentId,
+        instance: &Option<Arc<Instance>>,
+        input: In<Record>,
+    ) -> In<Record> {
+        match self.away(id) {
+            Some(node) => self.unfold_away(node, &[id], instance, input),
+            None => self.unfold_here(id, instance, input),
+        }
+    }
+
+    /// The other node that a component is placed on, if it is one.
+    fn away(&self, id: ComponentId) -> Option<usize> {
+        self.shared.nodes.as_ref()?.away(id)
+    }
+
+    /// Unfolds components in series. Neighbours that are on the same other node are one part there.
+    pub(crate) fn unfold_series(
+        &mut self,
+        parts: &[ComponentId],
+        instance: &Option<Arc<Instance>>,
+        mut input: In<Record>,
+    ) -> In<Record> {
+        let mut rest = parts;
+        while let Some(first) = rest.first() {
+            let node = self.away(*first);
+            let count = match node {
+                Some(_) => rest.iter().take_while(|part| self.away(**part) == node).count(),
+                None => 1,
+            };
+            let (part, behind) = rest.split_at(count);
+            input = match node {
+                Some(node) => self.unfold_away(node, part, instance, input),
+                None => self.unfold_here(*first, instance, input),
+            };
+            rest = behind;
+        }
+        input
+    }
+
+    /// Opens components in series on another node.
+    pub(crate) fn unfold_away(
+        &mut self,
+        node: usize,
+        parts: &[ComponentId],
+        instance: &Option<Arc<Instance>>,
+        input: In<Record>,
+    ) -> In<Record> {
+        let shared = self.shared.clone();
+        let (Some(nodes), Some(&id)) = (&shared.nodes, parts.first()) else { return input };
+        let position = Position { shared: shared.clone(), component: id, instance: instance.clone() };
+        let tracked = self.around.ordered || nodes.elsewhere.gives_back();
+        let (instance, replica) = (instance.clone(), self.replica);
+        let opening = Opening { parts: parts.to_vec(), instance, replica, ordered: tracked };
+        let path = position.path();
+        let away = Away { position, elsewhere: nodes.elsewhere.clone(), node, opening, tracked };
+        let (out, output) = self.stream();
+        let (sender, receiver, under_way) = away::tasks(away, input, out);
+        nodes.note_open(node, path, &under_way);
+        self.spawn_blocking(id, |blocking| receiver.run(blocking));
+        self.spawn_blocking(id, |blocking| sender.run(blocking));
+        output
+    }
+
+    /// Unfolds a part that another node has opened, between the ways from and to it.
+    pub(crate) fn unfold_opened(&mut self, opening: &Opening, from: Box<dyn FromNode>, to: Box<dyn ToNode>) {
+        let Some(&id) = opening.parts.first() else { return };
+        let position =
+            Position { shared: self.shared.clone(), component: id, instance: opening.instance.clone() };
+        let (out, entered) = self.stream();
+        let left = self.unfold_series(&opening.parts, &opening.instance, entered);
+        self.spawn_blocking(id, move |blocking| away::leave(blocking, &position, left, to));
+        self.spawn_blocking(id, move |blocking| away::enter(blocking, from, out));
+    }
+
+    fn unfold_here(
         &mut self,
         id: ComponentId,
         instance: &Option<Arc<Instance>>,
@@ -160,13 +250,11 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         let shared = self.shared.clone();
         let position = Position { shared: shared.clone(), component: id, instance: instance.clone() };
         match &shared.program.get(id).kind {
-            Kind::Serial(parts) => {
-                parts.iter().fold(input, |input, part| self.unfold(*part, instance, input))
-            }
+            Kind::Serial(parts) => self.unfold_series(parts, instance, input),
             Kind::Shielded(shield, parts) => {
                 let (out, entered) = self.stream();
                 self.spawn(id, ShieldTask::new(position.clone(), shield.clone(), End::Entry, input, out));
-                let left = parts.iter().fold(entered, |input, part| self.unfold(*part, instance, input));
+                let left = self.unfold_series(parts, instance, entered);
                 let (out, output) = self.stream();
                 self.spawn(id, ShieldTask::new(position, shield.clone(), End::Exit, left, out));
                 output
@@ -274,8 +362,10 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                 self.spawn_collector(REPLICAS_WEIGHT, id, Collector::new([announced], out).of(spread));
                 output
             }
-            Kind::Placed { body, place } => {
-                let before = std::mem::replace(&mut self.around.place, *place);
+            // Of a node in a session it was decided before on which one this is.
+            Kind::Placed { body, .. } if shared.nodes.is_some() => self.unfold(*body, instance, input),
+            Kind::Placed { body, number } => {
+                let before = std::mem::replace(&mut self.around.place, placed_at(*number));
                 let output = self.unfold(*body, instance, input);
                 self.around.place = before;
                 output

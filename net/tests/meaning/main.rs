@@ -6,6 +6,7 @@ mod decisions;
 #[path = "../records/evaluate.rs"]
 mod evaluate;
 mod generator;
+mod nodes;
 mod oracle;
 mod routes;
 mod rules;
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use generator::Case;
-use runs::{Verdict, try_case, watch};
+use runs::{Verdict, try_case, try_over_nodes, watch};
 
 /// Cases that failed once.
 #[test]
@@ -39,6 +40,10 @@ fn kept_cases() {
 }
 
 fn random_cases(from: u64, wanted: u64) {
+    random_cases_by(try_case, from, wanted);
+}
+
+fn random_cases_by(try_case: impl Fn(&Case, u64) -> Verdict, from: u64, wanted: u64) {
     let _watch = watch();
     let mut verdicts = BTreeMap::new();
     let (mut right, mut seed) = (0, from);
@@ -64,6 +69,23 @@ fn random_networks() {
 #[test]
 fn more_random_networks() {
     random_cases(1 << 32, 5_000);
+}
+
+/// Components at random places of three nodes, some of whose parts keep what was sent to them.
+#[test]
+fn random_networks_over_random_nodes() {
+    random_cases_by(try_over_nodes, 1 << 33, 1_000);
+    let opened = nodes::OPENED.load(std::sync::atomic::Ordering::Relaxed);
+    assert!(opened > 2_000, "{opened} parts were on other nodes");
+}
+
+/// Ten thousand; `CASES` and `SEED` as below.
+#[test]
+#[ignore = "takes minutes"]
+fn ten_thousand_random_networks_over_random_nodes() {
+    let from_environment =
+        |name, otherwise| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise);
+    random_cases_by(try_over_nodes, from_environment("SEED", 1 << 42), from_environment("CASES", 10_000));
 }
 
 /// A million, behind `cargo xtask test --long`; `CASES` and `SEED` say how many and from which on.

@@ -17,6 +17,7 @@ use thalweg_net::{Boxes, Network, Value, json};
 
 use crate::boxes::boxes;
 use crate::generator::Case;
+use crate::nodes::{Others, Town};
 use crate::oracle::{Fault, Labels, Outcome, has_cells, outcomes};
 use crate::routes::Routes;
 
@@ -55,8 +56,17 @@ pub(crate) fn try_case(case: &Case, options: u64) -> Verdict {
     try_with(boxes(), case, options)
 }
 
+/// The same over several nodes.
+pub(crate) fn try_over_nodes(case: &Case, options: u64) -> Verdict {
+    try_on(boxes(), case, options, true)
+}
+
 /// The same with other boxes.
 pub(crate) fn try_with(boxes: &Boxes, case: &Case, options: u64) -> Verdict {
+    try_on(boxes, case, options, false)
+}
+
+fn try_on(boxes: &Boxes, case: &Case, seed: u64, over_nodes: bool) -> Verdict {
     begin(case);
     let Some(resolved) = check_text("main", &case.net, Some(&boxes.known())).resolved else {
         return Verdict::Refused;
@@ -64,13 +74,13 @@ pub(crate) fn try_with(boxes: &Boxes, case: &Case, options: u64) -> Verdict {
     let records: Vec<Record> =
         case.records.iter().map(|r| json::read_record(r.as_bytes()).unwrap()).collect();
     let input: Vec<Labels> = records.iter().map(labels_of).collect();
-    let options = options_of(options);
+    let options = options_of(seed);
     let Some((ordered, allowed)) = allowed(&resolved, &input, options.1.ties) else {
         return Verdict::TooMuch;
     };
     let Ok(network) = Network::parse("main", &case.net, boxes) else { return Verdict::Refused };
     let (workers, capacity) = (options.0.workers, options.0.capacity);
-    let mut outcome = run(&network, records, options);
+    let mut outcome = run(&network, records, options, over_nodes.then(|| Town::new(seed)));
     if !ordered {
         outcome.out.sort();
     }
@@ -174,8 +184,13 @@ impl Task for Drain {
     }
 }
 
-fn run(network: &Network, records: Vec<Record>, options: (Options, StartOptions)) -> Outcome {
-    let (out, errors) = run_records(network, records, options);
+fn run(
+    network: &Network,
+    records: Vec<Record>,
+    options: (Options, StartOptions),
+    town: Option<Arc<Town>>,
+) -> Outcome {
+    let (out, errors) = run_records(network, records, options, town);
     let mut failed: Vec<Fault> = errors.iter().map(|reason| fault(reason)).collect();
     failed.sort_unstable();
     Outcome { out, failed }
@@ -185,15 +200,19 @@ fn run_records(
     network: &Network,
     records: Vec<Record>,
     (options, limits): (Options, StartOptions),
+    town: Option<Arc<Town>>,
 ) -> (Vec<Labels>, Vec<String>) {
+    let others = town.as_ref().map(|town| Others::serve(town, network, &options, limits));
     let runtime = Runtime::new(options).unwrap();
-    let running = network.start_with(&runtime, limits).unwrap();
+    let running = network.start_on(&runtime, limits, town.map(|town| town.node(0))).unwrap();
     let (sender, received) = mpsc::channel();
     runtime.spawn(TaskSpec::default(), Feed { records: records.into_iter(), next: None, out: running.input });
     runtime.spawn(TaskSpec::default(), Drain { input: running.output, records: sender });
     let summary = runtime.join().unwrap();
     assert_eq!(summary.failures, []);
-    (received.iter().collect(), running.errors.iter().map(|error| error.reason).collect())
+    let mut failed: Vec<String> = running.errors.iter().map(|error| error.reason).collect();
+    failed.extend(others.map(Others::end).unwrap_or_default());
+    (received.iter().collect(), failed)
 }
 
 /// What a case gives, in order, and why records failed.
@@ -203,7 +222,7 @@ pub(crate) fn shown_run(case: &Case, options: u64) -> (Vec<String>, Vec<String>)
     });
     let records = case.records.iter().map(|record| json::read_record(record.as_bytes()).unwrap()).collect();
     begin(case);
-    let (out, errors) = run_records(&network, records, options_of(options));
+    let (out, errors) = run_records(&network, records, options_of(options), None);
     (out.iter().map(|labels| format!("{labels:?}")).collect(), errors)
 }
 

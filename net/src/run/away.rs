@@ -1,0 +1,459 @@
+//! A part of a network that runs on another node: two tasks here, two there.
+//!
+//! ```text
+//!   here                              there
+//!   records ─► sender ─── link ────► entry ─► the part
+//!   records ◄─ receiver ◄── link ─── exit ◄──────┘
+//! ```
+//! What was sent is *under way* until it came back, which can be known where each record is a group of its own: inside a
+//! deterministic combinator, or where the user wants what is lost back as records that failed. Then the sender keeps each
+//! record until the receiver sees its group end. Elsewhere both only count.
+//!
+//! A node that is lost fails every record that is sent to it from then on, and all that are kept; what ends behind them ends,
+//! so whoever waits for a group goes on.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use thalweg_exec::{Blocking, Context, In, Out, Ports, Stop, Task};
+
+use super::elsewhere::{Elsewhere, FromNode, Got, Opening, ToNode};
+use super::failure::{Message, Position};
+use super::input::Input;
+use crate::record::{Ends, Record};
+use crate::shape::ShapeId;
+use crate::wire::{Decoder, Encoder};
+
+/// Records that a lost part was sent and that nobody has told of yet, at most.
+const LOST_MAX: usize = 4096;
+
+/// What was sent to a part and did not come back.
+#[derive(Debug, Default)]
+pub(crate) struct UnderWay {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// In the order in which they were sent; empty where they are only counted.
+    held: VecDeque<Held>,
+    sent: u64,
+    back: u64,
+    /// Why nothing comes back any more.
+    lost: Option<Arc<str>>,
+    /// Nothing more will be sent.
+    is_over: bool,
+}
+
+/// A record, or mark, that was sent.
+#[derive(Debug)]
+struct Held {
+    record: Option<Record>,
+    message: Message,
+    /// What ends behind it here; there it is a group of its own.
+    ends: Ends,
+}
+
+impl UnderWay {
+    /// A panic under the lock leaves every step either done or not begun.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records sent, and records that came back.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let state = self.state();
+        (state.sent, state.back)
+    }
+
+    fn lost(&self) -> Option<Arc<str>> {
+        self.state().lost.clone()
+    }
+
+    /// The first reason stays.
+    fn lose(&self, why: String) {
+        self.state().lost.get_or_insert_with(|| why.into());
+        self.changed.notify_all();
+    }
+
+    fn hold(&self, held: Held) {
+        let mut state = self.state();
+        while state.lost.is_some() && state.held.len() >= LOST_MAX {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.held.push_back(held);
+        if state.lost.is_some() {
+            self.changed.notify_all();
+        }
+    }
+
+    /// The group of the first that is held has come back whole: what ends behind it.
+    fn settle(&self) -> Option<Ends> {
+        Some(self.state().held.pop_front()?.ends)
+    }
+
+    fn over(&self) {
+        self.state().is_over = true;
+        self.changed.notify_all();
+    }
+
+    /// The next of what is lost; waits for it. None: no more will be.
+    fn next_lost(&self) -> Option<Held> {
+        let mut state = self.state();
+        loop {
+            if let Some(held) = state.held.pop_front() {
+                self.changed.notify_all();
+                return Some(held);
+            }
+            if state.is_over {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Where a part is, and what it is.
+pub(crate) struct Away {
+    pub(crate) position: Position,
+    pub(crate) elsewhere: Arc<dyn Elsewhere>,
+    pub(crate) node: usize,
+    pub(crate) opening: Opening,
+    /// Whether each record is a group of its own there.
+    pub(crate) tracked: bool,
+}
+
+/// The two tasks of a part that is away.
+pub(crate) fn tasks(
+    away: Away,
+    input: In<Record>,
+    out: Out<Record>,
+) -> (PartSender, PartReceiver, Arc<UnderWay>) {
+    let Away { position, elsewhere, node, opening, tracked } = away;
+    let under_way = Arc::<UnderWay>::default();
+    let (handing, handed) = sync_channel(1);
+    let receiver = PartReceiver {
+        position: position.clone(),
+        tracked,
+        under_way: under_way.clone(),
+        handed,
+        out,
+        decoder: Decoder::default(),
+    };
+    let sender = PartSender {
+        position,
+        elsewhere,
+        node,
+        opening: opening.encode(),
+        tracked,
+        under_way: under_way.clone(),
+        handing: Some(handing),
+        input: Input::new(input),
+        encoder: Encoder::default(),
+        bytes: Vec::new(),
+    };
+    (sender, receiver, under_way)
+}
+
+/// Sends a part's records to it.
+pub(crate) struct PartSender {
+    position: Position,
+    elsewhere: Arc<dyn Elsewhere>,
+    node: usize,
+    opening: Vec<u8>,
+    tracked: bool,
+    under_way: Arc<UnderWay>,
+    /// Where the receiver gets its way from; it gets none when the part cannot be opened.
+    handing: Option<SyncSender<Box<dyn FromNode>>>,
+    input: Input,
+    encoder: Encoder,
+    bytes: Vec<u8>,
+}
+
+type Way = Option<Box<dyn ToNode>>;
+
+impl PartSender {
+    pub(crate) fn run(mut self, blocking: &mut Blocking) {
+        let mut way = self.open(blocking);
+        loop {
+            if self.input.is_empty()
+                && let Some(to) = &mut way
+                && let Err(why) = blocking.aside(|| to.flush())
+            {
+                self.lose(&mut way, why);
+            }
+            let Some(record) = self.input.next_blocking(blocking) else { break };
+            self.send(blocking, &mut way, record);
+        }
+        self.under_way.over();
+        if let Some(to) = way
+            && let Err(why) = blocking.aside(|| to.finish())
+        {
+            self.lose(&mut None, why);
+        }
+    }
+
+    fn open(&mut self, blocking: &mut Blocking) -> Way {
+        let (elsewhere, node, opening) = (&self.elsewhere, self.node, &self.opening);
+        let opened = blocking.aside(|| elsewhere.open(node, opening));
+        let handing = self.handing.take();
+        match opened {
+            Ok((to, from)) => {
+                // The receiver is gone only when the run was aborted.
+                if let Some(handing) = handing {
+                    let _ = handing.send(from);
+                }
+                Some(to)
+            }
+            Err(why) => {
+                self.lose(&mut None, why);
+                None
+            }
+        }
+    }
+
+    fn lose(&self, way: &mut Way, why: String) {
+        *way = None;
+        self.under_way.lose(format!("node {} is lost: {why}", self.elsewhere.name(self.node)));
+    }
+
+    fn send(&mut self, blocking: &mut Blocking, way: &mut Way, mut record: Record) {
+        let (ends, message) = (record.ends(), self.input.message());
+        let is_mark = record.shape() == ShapeId::MARK;
+        if let Some(why) = self.under_way.lost() {
+            *way = None;
+            return self.fail(blocking, record, message, &why);
+        }
+        if self.tracked {
+            record.set_ends(Ends::GROUP);
+        }
+        self.bytes.clear();
+        if let Err(why) = self.encoder.write(&record, &mut self.bytes) {
+            // In its place a mark goes there, so that what ends behind it ends in its turn.
+            let mark = Record::mark(record.ends());
+            record.set_ends(ends);
+            self.position.fail(blocking.context(), message, record, why.to_string());
+            if mark.ends() == Ends::NOTHING {
+                return;
+            }
+            self.bytes.clear();
+            // A mark has no values that could be refused.
+            let _ = self.encoder.write(&mark, &mut self.bytes);
+            return self.push(blocking, way, Held { record: None, message, ends }, None);
+        }
+        if !is_mark {
+            self.under_way.state().sent += 1;
+        }
+        let (kept, spare) = match (self.tracked, is_mark) {
+            (_, true) => (None, None),
+            (true, false) => (Some(record), None),
+            (false, false) => (None, Some(record)),
+        };
+        self.push(blocking, way, Held { record: kept, message, ends }, spare);
+    }
+
+    /// Sends the bytes. `spare` is the record, where nobody else keeps it.
+    fn push(&mut self, blocking: &mut Blocking, way: &mut Way, held: Held, spare: Option<Record>) {
+        let message = held.message;
+        if self.tracked {
+            // First: what comes back must be known.
+            self.under_way.hold(held);
+        }
+        let Some(to) = way else { return };
+        if let Err(why) = to.push(&self.bytes) {
+            self.lose(way, why);
+            if let (Some(record), Some(why)) = (spare, self.under_way.lost()) {
+                self.position.fail(blocking.context(), message, record, why.to_string());
+            }
+        }
+    }
+
+    /// The part is lost: so is the record.
+    fn fail(&mut self, blocking: &mut Blocking, record: Record, message: Message, why: &str) {
+        let is_mark = record.shape() == ShapeId::MARK;
+        if self.tracked {
+            let ends = record.ends();
+            self.under_way.hold(Held { record: (!is_mark).then_some(record), message, ends });
+        } else if !is_mark {
+            self.position.fail(blocking.context(), message, record, why.to_owned());
+        }
+    }
+}
+
+/// Receives what a part gives.
+pub(crate) struct PartReceiver {
+    position: Position,
+    tracked: bool,
+    under_way: Arc<UnderWay>,
+    handed: Receiver<Box<dyn FromNode>>,
+    out: Out<Record>,
+    decoder: Decoder,
+}
+
+/// How receiving ended.
+enum End {
+    Well,
+    Lost(String),
+    /// Nobody wants more.
+    Unwanted,
+}
+
+impl PartReceiver {
+    pub(crate) fn run(mut self, blocking: &mut Blocking) {
+        let handed = &self.handed;
+        if let Ok(mut from) = blocking.aside(|| handed.recv()) {
+            match self.receive(blocking, &mut *from) {
+                End::Well if self.under_way.state().is_over => {}
+                End::Well => self.under_way.lose("the part ended there before its input did".to_owned()),
+                End::Lost(why) => self.under_way.lose(why),
+                End::Unwanted => return,
+            }
+        }
+        if let Some(why) = self.under_way.lost() {
+            self.give_back(blocking, &why);
+        }
+    }
+
+    fn receive(&mut self, blocking: &mut Blocking, from: &mut dyn FromNode) -> End {
+        loop {
+            let record = match from.next() {
+                Ok(Got::Message(bytes)) => match self.decoder.read(bytes) {
+                    Ok(record) => record,
+                    Err(why) => return End::Lost(format!("it sent what is no record: {why}")),
+                },
+                Ok(Got::Nothing) => match blocking.aside(|| from.wait()) {
+                    Ok(()) => continue,
+                    Err(why) => return End::Lost(why),
+                },
+                Ok(Got::End) => return End::Well,
+                Err(why) => return End::Lost(why),
+            };
+            match self.settled(record) {
+                Ok(Some(record)) => {
+                    if blocking.feed(&mut self.out, record).is_err() {
+                        return End::Unwanted;
+                    }
+                }
+                Ok(None) => {}
+                Err(why) => return End::Lost(why),
+            }
+        }
+    }
+
+    /// What came, with what ends behind it here.
+    fn settled(&mut self, mut record: Record) -> Result<Option<Record>, String> {
+        let is_mark = record.shape() == ShapeId::MARK;
+        let ends = match record.ends() {
+            Ends::NOTHING => Ends::NOTHING,
+            _ if !self.tracked => return Err("it ends groups where there are none".to_owned()),
+            _ => self.under_way.settle().ok_or("it answers more than it was sent")?,
+        };
+        if !is_mark {
+            self.under_way.state().back += 1;
+        }
+        record.set_ends(ends);
+        Ok((!is_mark || ends != Ends::NOTHING).then_some(record))
+    }
+
+    /// What was sent and will not come back fails, as far as it was kept.
+    fn give_back(&mut self, blocking: &mut Blocking, why: &str) {
+        let under_way = self.under_way.clone();
+        while self.tracked
+            && let Some(Held { record, message, ends }) = blocking.aside(|| under_way.next_lost())
+        {
+            if let Some(record) = record {
+                self.position.fail(blocking.context(), message, record, why.to_owned());
+            }
+            if ends != Ends::NOTHING && blocking.push(&mut self.out, Record::mark(ends)).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Brings what another node sends into a part that it has opened here.
+pub(crate) fn enter(blocking: &mut Blocking, mut from: Box<dyn FromNode>, mut out: Out<Record>) {
+    let mut decoder = Decoder::default();
+    loop {
+        let record = match from.next() {
+            Ok(Got::Message(bytes)) => decoder.read(bytes),
+            Ok(Got::Nothing) => match blocking.aside(|| from.wait()) {
+                Ok(()) => continue,
+                Err(_) => return,
+            },
+            // Whoever has opened the part is lost, and with it all that wants what it gives.
+            Ok(Got::End) | Err(_) => return,
+        };
+        let Ok(record) = record else { return };
+        if blocking.feed(&mut out, record).is_err() {
+            return;
+        }
+    }
+}
+
+/// Sends what leaves a part back to the node that has opened it.
+pub(crate) fn leave(
+    blocking: &mut Blocking,
+    position: &Position,
+    input: In<Record>,
+    mut to: Box<dyn ToNode>,
+) {
+    let (mut input, mut encoder, mut bytes) = (Input::new(input), Encoder::default(), Vec::new());
+    loop {
+        if input.is_empty() && blocking.aside(|| to.flush()).is_err() {
+            return;
+        }
+        let Some(record) = input.next_blocking(blocking) else { break };
+        bytes.clear();
+        if let Err(why) = encoder.write(&record, &mut bytes) {
+            let ends = record.ends();
+            position.fail(blocking.context(), input.message(), record, why.to_string());
+            if ends == Ends::NOTHING {
+                continue;
+            }
+            bytes.clear();
+            let _ = encoder.write(&Record::mark(ends), &mut bytes);
+        }
+        if to.push(&bytes).is_err() {
+            return;
+        }
+    }
+    // Whoever does not take it is lost.
+    let _ = blocking.aside(|| to.finish());
+}
+
+/// Passes on what leaves the network. With it goes the last that could need parts that others open here.
+pub(crate) struct Last {
+    pub(crate) input: In<Record>,
+    pub(crate) out: Out<Record>,
+    pub(crate) elsewhere: Arc<dyn Elsewhere>,
+}
+
+impl Task for Last {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.input(&mut self.input);
+        ports.output(&mut self.out);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        let mut left = cx.quantum();
+        while left > 0 {
+            let count = self.input.upcoming(cx, left).len();
+            match self.input.transfer(cx, count, &mut self.out) {
+                0 if count > 0 => return Stop::OutputFull,
+                0 if self.input.ended() => return Stop::Ended,
+                0 => return Stop::InputEmpty,
+                moved => left -= moved,
+            }
+        }
+        Stop::QuantumSpent
+    }
+}
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        self.elsewhere.close();
+    }
+}

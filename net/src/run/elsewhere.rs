@@ -1,0 +1,297 @@
+//! What a network has to know to run on several nodes: which parts of it are elsewhere, and the bytes to and from them.
+//!
+//! Every node has the whole program, so a component is its number. A node that comes to a part which belongs to another one
+//! *opens* it there: it sends the part's numbers and the replica that it belongs to, then records, and gets records back
+//! (`away`). How bytes travel is not known here: whoever runs the nodes implements [`Elsewhere`].
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use super::away::UnderWay;
+use super::component::{ComponentId, Instance, Kind, Program};
+use super::failure::{RecordError, Shared};
+use crate::syntax::Source;
+use crate::wire::{Rest, WireError, Words};
+
+/// The ways to and from a part on another node.
+pub type Ways = (Box<dyn ToNode>, Box<dyn FromNode>);
+
+/// The nodes of a session as one of them sees it. Their numbers are the same on all; 0 is the process with the inputs and outputs.
+pub trait Elsewhere: Send + Sync + fmt::Debug {
+    /// The number of this node.
+    fn here(&self) -> usize;
+
+    /// How many there are, this one and 0 counted.
+    fn count(&self) -> usize;
+
+    /// What a node is called.
+    fn name(&self, node: usize) -> String;
+
+    /// The node that the text calls by this number (`A @ 1`, `A !@ <t>`).
+    fn of_place(&self, number: u64) -> usize;
+
+    /// The node on which the component with this path (`main/star/inc`) is to run, if the user says so. It holds for all in it, too.
+    fn of_component(&self, path: &str) -> Option<usize>;
+
+    /// Whether parts about which nobody says anything are shared out among the nodes; else they are where what is around them is.
+    fn shares_out(&self) -> bool;
+
+    /// Whether a part that is lost gives back what it was sent, as records that failed. That takes order inside of it.
+    fn gives_back(&self) -> bool;
+
+    /// The network is about to start. Called once, before everything else but the questions above.
+    ///
+    /// # Errors
+    /// Another node cannot take part, in words.
+    fn begin(&self, session: Session) -> Result<(), String>;
+
+    /// Opens a part on another node, which gets `opening` first: the ways to and from it.
+    ///
+    /// # Errors
+    /// The node cannot be reached, in words.
+    fn open(&self, node: usize, opening: &[u8]) -> Result<Ways, String>;
+
+    /// Waits for the next part that another node opens here; none: no more will come.
+    fn opened(&self) -> Option<Opened>;
+
+    /// All records have left the network, so no more parts will be opened here: [`Elsewhere::opened`] ends.
+    fn close(&self);
+
+    /// All tasks here have ended. Waits for the other nodes; what failed there was told when it returns.
+    fn end(&self);
+}
+
+/// The way to another node: messages arrive in order, none is lost while both nodes live.
+pub trait ToNode: Send {
+    /// Takes a message; waits while there is no room for it.
+    ///
+    /// # Errors
+    /// The other node is lost, in words; so below.
+    fn push(&mut self, message: &[u8]) -> Result<(), String>;
+
+    /// Sends what was taken.
+    ///
+    /// # Errors
+    /// As above.
+    fn flush(&mut self) -> Result<(), String>;
+
+    /// No message follows. Waits until the other end has taken all.
+    ///
+    /// # Errors
+    /// As above.
+    fn finish(self: Box<Self>) -> Result<(), String>;
+}
+
+/// The way from another node.
+pub trait FromNode: Send {
+    /// The next message, if it is there.
+    ///
+    /// # Errors
+    /// The other node is lost, in words; so below.
+    fn next(&mut self) -> Result<Got<'_>, String>;
+
+    /// Waits until there is a message, or the end.
+    ///
+    /// # Errors
+    /// As above.
+    fn wait(&mut self) -> Result<(), String>;
+}
+
+/// What came from another node.
+#[derive(Debug)]
+pub enum Got<'a> {
+    /// A message.
+    Message(&'a [u8]),
+    /// Nothing yet.
+    Nothing,
+    /// No more will come.
+    End,
+}
+
+/// A part that another node has opened.
+pub struct Opened {
+    /// What that node said.
+    pub opening: Vec<u8>,
+    /// What goes into the part.
+    pub from: Box<dyn FromNode>,
+    /// Where what leaves it goes.
+    pub to: Box<dyn ToNode>,
+}
+
+/// A started network, as whoever runs the nodes sees it. While one of these lives, its stream of failed records stays open.
+#[derive(Clone, Debug)]
+pub struct Session {
+    pub(super) shared: Arc<Shared>,
+    pub(super) sources: Arc<[Arc<Source>]>,
+}
+
+impl Session {
+    /// A number that is the same on all nodes if they read the same network.
+    pub fn fingerprint(&self) -> u64 {
+        self.shared.program.fingerprint()
+    }
+
+    /// The texts that the network was read from; the first is the main file.
+    pub fn sources(&self) -> &[Arc<Source>] {
+        &self.sources
+    }
+
+    /// A record failed on another node.
+    pub fn fail(&self, error: RecordError) {
+        // Nobody reads errors any more only when the run was aborted.
+        let _ = self.shared.failures.send(error);
+    }
+
+    /// What is on the way to or at another node now, by part: the part's path, records sent to it, records that came back.
+    pub fn under_way(&self, node: usize) -> Vec<(String, u64, u64)> {
+        let Some(nodes) = &self.shared.nodes else { return Vec::new() };
+        let mut open = nodes.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|part| part.under_way.strong_count() > 0);
+        let of_it = open.iter().filter(|part| part.node == node);
+        of_it
+            .filter_map(|part| {
+                let (sent, back) = part.under_way.upgrade()?.counts();
+                Some((part.path.clone(), sent, back))
+            })
+            .collect()
+    }
+}
+
+/// What a program has to know of nodes.
+#[derive(Debug)]
+pub(crate) struct Nodes {
+    pub(crate) elsewhere: Arc<dyn Elsewhere>,
+    /// By component, the node that it is placed on.
+    of: Vec<Option<u32>>,
+    /// By component, whether the replicas of it are shared out.
+    spread: Vec<bool>,
+    /// The parts that are open on other nodes.
+    open: Mutex<Vec<OpenPart>>,
+}
+
+#[derive(Debug)]
+struct OpenPart {
+    node: usize,
+    path: String,
+    under_way: Weak<UnderWay>,
+}
+
+impl Nodes {
+    pub(crate) fn new(program: &Program, elsewhere: Arc<dyn Elsewhere>) -> Nodes {
+        let ids: Vec<ComponentId> = program.ids().collect();
+        let of = ids.iter().map(|&id| match &program.get(id).kind {
+            Kind::Placed { number, .. } => Some(elsewhere.of_place(*number) as u32),
+            _ => elsewhere.of_component(&program.path(id, None)).map(|node| node as u32),
+        });
+        let mut nodes =
+            Nodes { of: of.collect(), spread: vec![false; ids.len()], open: Mutex::default(), elsewhere };
+        if nodes.elsewhere.shares_out() && nodes.elsewhere.count() > 1 {
+            nodes.share_out(program);
+        }
+        nodes
+    }
+
+    /// Shares out what is in series in the main net, neighbours together; of a net that is one choice its branches, of one split its
+    /// replicas.
+    fn share_out(&mut self, program: &Program) {
+        let mut parts = vec![program.main];
+        while let [only] = parts[..] {
+            if self.of[only.index()].is_some() {
+                return;
+            }
+            match &program.get(only).kind {
+                Kind::Serial(inner) | Kind::Shielded(_, inner) => parts.clone_from(inner),
+                Kind::Parallel { branches, .. } => parts.clone_from(branches),
+                Kind::Split { .. } => {
+                    self.spread[only.index()] = true;
+                    return;
+                }
+                _ => break,
+            }
+        }
+        let weights: Vec<u64> = parts.iter().map(|&part| program.weight(part)).collect();
+        let total = weights.iter().sum::<u64>().max(1);
+        let others = self.elsewhere.count() as u64 - 1;
+        let mut before = 0;
+        for (part, weight) in parts.iter().zip(weights) {
+            let node = 1 + (2 * before + weight) * others / (2 * total).max(1);
+            before += weight;
+            self.of[part.index()].get_or_insert(node.min(others) as u32);
+        }
+    }
+
+    /// The other node that a component is placed on, if it is one.
+    pub(crate) fn away(&self, id: ComponentId) -> Option<usize> {
+        let node = self.of[id.index()]? as usize;
+        (node != self.elsewhere.here()).then_some(node)
+    }
+
+    /// The other node of a split's replica, if it is one.
+    pub(crate) fn of_replica(&self, split: ComponentId, is_placed: bool, value: i64) -> Option<usize> {
+        if !is_placed && !self.spread[split.index()] {
+            return None;
+        }
+        let node = self.elsewhere.of_place(value.cast_unsigned());
+        (node != self.elsewhere.here()).then_some(node)
+    }
+
+    pub(crate) fn note_open(&self, node: usize, path: String, under_way: &Arc<UnderWay>) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.len() == open.capacity() {
+            open.retain(|part| part.under_way.strong_count() > 0);
+        }
+        open.push(OpenPart { node, path, under_way: Arc::downgrade(under_way) });
+    }
+}
+
+/// Which part is opened: components in series, as a replica.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    pub(crate) parts: Vec<ComponentId>,
+    pub(crate) instance: Option<Arc<Instance>>,
+    pub(crate) replica: u64,
+    /// Whether records come in groups.
+    pub(crate) ordered: bool,
+}
+
+/// The replicas around a part at most.
+const DEPTH_MAX: u64 = 1 << 12;
+
+impl Opening {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut words = Words::default();
+        words.number(self.ordered.into()).number(self.replica).number(self.parts.len() as u64);
+        for part in &self.parts {
+            words.number(part.index() as u64);
+        }
+        let around: Vec<&Instance> =
+            std::iter::successors(self.instance.as_deref(), |inside| inside.parent.as_deref()).collect();
+        words.number(around.len() as u64);
+        for instance in around.iter().rev() {
+            words.number(instance.of.index() as u64).integer(instance.replica);
+        }
+        words.0
+    }
+
+    pub(crate) fn decode(bytes: &[u8], program: &Program) -> Result<Opening, WireError> {
+        let mut rest = Rest(bytes);
+        let unknown = || WireError::new("it opens a part that this network has not");
+        let ordered = rest.number()? != 0;
+        let replica = rest.number()?;
+        let component = |rest: &mut Rest<'_>| program.at(rest.number()?).ok_or_else(unknown);
+        let mut parts = Vec::new();
+        for _ in 0..rest.number()? {
+            parts.push(component(&mut rest)?);
+        }
+        let mut instance = None;
+        let depth = rest.number()?;
+        if depth > DEPTH_MAX || parts.is_empty() {
+            return Err(unknown());
+        }
+        for _ in 0..depth {
+            let (of, replica) = (component(&mut rest)?, rest.integer()?);
+            instance = Some(Arc::new(Instance { of, replica, parent: instance }));
+        }
+        Ok(Opening { parts, instance, replica, ordered })
+    }
+}

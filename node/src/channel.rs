@@ -1,0 +1,307 @@
+//! Control connections: one question, one answer, each a JSON object and bytes.
+//!
+//! ```text
+//!   bytes of the object, u32 · bytes behind it, u32 · the object · the bytes          (little endian)
+//! ```
+//! Before that, over TCP, both ends prove that they know the cluster's token without sending it: each sends a number that it never
+//! sent before, and the HMAC-SHA-256 of both under the token. So a recording of a greeting is worth nothing.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use hmac::{Hmac, Mac};
+use serde_json::{Value, json};
+use sha2::Sha256;
+
+/// What a greeting begins with: the protocol and its version.
+const MAGIC: &[u8; 8] = b"thalwgn1";
+/// The longest object.
+const HEAD_MAX: usize = 16 << 20;
+/// The most bytes behind it.
+pub(crate) const BLOB_MAX: usize = 4 << 20;
+/// How long a greeting may take.
+const GREETING: Duration = Duration::from_secs(2);
+/// How long a connection to a node may take to be made.
+const CONNECTING: Duration = Duration::from_secs(5);
+
+/// A secret that all nodes of a cluster know.
+pub type Token = [u8; 32];
+
+/// A connection between two processes that trust each other.
+#[derive(Debug)]
+pub struct Channel(Stream);
+
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Read for Stream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.read(into),
+            Stream::Unix(stream) => stream.read(into),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.write(bytes),
+            Stream::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Channel {
+    /// Connects to a node of the cluster with this token.
+    ///
+    /// # Errors
+    /// Nobody is there, or whoever is there does not know the token.
+    pub fn connect(address: &str, token: &Token) -> io::Result<Channel> {
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        for resolved in address.to_socket_addrs()? {
+            match TcpStream::connect_timeout(&resolved, CONNECTING) {
+                Ok(stream) => return Channel::greet(stream, token, Side::Asks),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// Takes a connection of somebody who has to prove that he knows the token.
+    ///
+    /// # Errors
+    /// He does not, or says nothing in time.
+    pub fn accept(stream: TcpStream, token: &Token) -> io::Result<Channel> {
+        Channel::greet(stream, token, Side::Answers)
+    }
+
+    /// Over a socket that only one other process has.
+    pub fn private(stream: UnixStream) -> Channel {
+        Channel(Stream::Unix(stream))
+    }
+
+    fn greet(mut stream: TcpStream, token: &Token, side: Side) -> io::Result<Channel> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(GREETING))?;
+        stream.set_write_timeout(Some(GREETING))?;
+        let own = random::<32>()?;
+        stream.write_all(&[MAGIC.as_slice(), &own].concat())?;
+        let mut theirs = [0; 40];
+        stream.read_exact(&mut theirs)?;
+        let (magic, nonce) = theirs.split_at(MAGIC.len());
+        if magic != MAGIC {
+            return Err(refused("it is no node of this version of thalweg"));
+        }
+        // Whoever asks proves himself first: a node says nothing to strangers.
+        if side == Side::Asks {
+            stream.write_all(&proof(token, Side::Asks, &own, nonce))?;
+        }
+        let mut shown = [0; 32];
+        stream.read_exact(&mut shown).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                refused("it does not know this cluster's token, or this one does not know its own")
+            }
+            _ => error,
+        })?;
+        let known = mac(token, side.other(), nonce, &own).verify_slice(&shown).is_ok();
+        if !known {
+            return Err(refused("it has another token: it belongs to another cluster"));
+        }
+        if side == Side::Answers {
+            stream.write_all(&proof(token, Side::Answers, &own, nonce))?;
+        }
+        stream.set_read_timeout(None)?;
+        stream.set_write_timeout(None)?;
+        Ok(Channel(Stream::Tcp(stream)))
+    }
+
+    /// The longest wait for the other end; none: for ever.
+    ///
+    /// # Errors
+    /// The system refuses it.
+    pub fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
+        match &self.0 {
+            Stream::Tcp(stream) => {
+                stream.set_read_timeout(patience)?;
+                stream.set_write_timeout(patience)
+            }
+            Stream::Unix(stream) => {
+                stream.set_read_timeout(patience)?;
+                stream.set_write_timeout(patience)
+            }
+        }
+    }
+
+    /// The address of this end, without its port.
+    pub(crate) fn local_host(&self) -> String {
+        match &self.0 {
+            Stream::Tcp(stream) => {
+                stream.local_addr().map_or_else(|_| "127.0.0.1".into(), |a| a.ip().to_string())
+            }
+            Stream::Unix(_) => "127.0.0.1".into(),
+        }
+    }
+
+    /// Sends an object and bytes.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn send(&mut self, head: &Value, blob: &[u8]) -> io::Result<()> {
+        let head = head.to_string();
+        let mut all = Vec::with_capacity(8 + head.len() + blob.len());
+        all.extend((head.len() as u32).to_le_bytes());
+        all.extend((blob.len() as u32).to_le_bytes());
+        all.extend(head.as_bytes());
+        all.extend(blob);
+        self.0.write_all(&all)
+    }
+
+    /// Receives an object and bytes; none when the other end has closed.
+    ///
+    /// # Errors
+    /// The connection is broken, or brought what is none.
+    pub fn receive(&mut self) -> io::Result<Option<(Value, Vec<u8>)>> {
+        let mut lengths = [0; 8];
+        match self.0.read(&mut lengths[..1])? {
+            0 => return Ok(None),
+            _ => self.0.read_exact(&mut lengths[1..])?,
+        }
+        let length = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| lengths[at + byte])) as usize;
+        let (head, blob) = (length(0), length(4));
+        if head > HEAD_MAX || blob > BLOB_MAX {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a message that is too long"));
+        }
+        let (head, blob) = (self.read(head)?, self.read(blob)?);
+        let head = serde_json::from_slice(&head)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        Ok(Some((head, blob)))
+    }
+
+    fn read(&mut self, bytes: usize) -> io::Result<Vec<u8>> {
+        let mut read = vec![0; bytes];
+        self.0.read_exact(&mut read)?;
+        Ok(read)
+    }
+
+    /// Asks, and waits for the answer.
+    ///
+    /// # Errors
+    /// The connection broke, or the answer is that it cannot be done.
+    pub fn ask(&mut self, what: &str, mut with: Value, blob: &[u8]) -> Result<(Value, Vec<u8>), Refused> {
+        with["do"] = json!(what);
+        self.send(&with, blob).map_err(Refused::of)?;
+        let (head, blob) = self
+            .receive()
+            .map_err(Refused::of)?
+            .ok_or_else(|| Refused { why: "it closed the connection".to_owned(), is_broken: true })?;
+        match head.get("refused").and_then(Value::as_str) {
+            Some(why) => Err(Refused { why: why.to_owned(), is_broken: head["broken"] == json!(true) }),
+            None => Ok((head, blob)),
+        }
+    }
+
+    /// Answers the last question.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn answer(&mut self, answer: Result<(Value, Vec<u8>), Refused>) -> io::Result<()> {
+        match answer {
+            Ok((head, blob)) => self.send(&head, &blob),
+            Err(Refused { why, is_broken }) => self.send(&json!({"refused": why, "broken": is_broken}), &[]),
+        }
+    }
+}
+
+/// Why a question was not answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// In words.
+    pub why: String,
+    /// Whether the one who was asked is gone.
+    pub is_broken: bool,
+}
+
+impl Refused {
+    /// It cannot be done.
+    pub fn new(why: impl Into<String>) -> Refused {
+        Refused { why: why.into(), is_broken: false }
+    }
+
+    fn of(error: io::Error) -> Refused {
+        let why = match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it does not answer".to_owned(),
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
+                "it closed the connection".to_owned()
+            }
+            _ => format!("the connection to it broke: {error}"),
+        };
+        Refused { why, is_broken: true }
+    }
+}
+
+/// Which end of a greeting it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Asks,
+    Answers,
+}
+
+impl Side {
+    fn other(self) -> Side {
+        match self {
+            Side::Asks => Side::Answers,
+            Side::Answers => Side::Asks,
+        }
+    }
+}
+
+/// What `side` shows, of its own number and that of the other end.
+fn mac(token: &Token, side: Side, own: &[u8], theirs: &[u8]) -> Hmac<Sha256> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(token).expect("a key may have any length");
+    mac.update(if side == Side::Asks { b"asks" } else { b"answers" });
+    mac.update(own);
+    mac.update(theirs);
+    mac
+}
+
+fn proof(token: &Token, side: Side, own: &[u8], theirs: &[u8]) -> [u8; 32] {
+    mac(token, side, own, theirs).finalize().into_bytes().into()
+}
+
+fn refused(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
+}
+
+/// Bytes that nobody can guess.
+pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Bytes as text.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Text as bytes.
+pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    if text.len() != 2 * N || !text.is_ascii() {
+        return None;
+    }
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * at..][..2], 16).ok()?;
+    }
+    Some(bytes)
+}

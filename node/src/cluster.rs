@@ -1,0 +1,182 @@
+//! The folder in which a user's nodes find each other: the token that all know, and the address of each node of this machine and of those
+//! that joined them.
+
+use std::ffi::OsString;
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use thalweg_host::Error;
+
+use crate::channel::{Channel, Token, hex, random, unhex};
+
+/// The variable that names another folder than the usual one.
+const VARIABLE: &str = "THALWEG_CLUSTER";
+
+/// The folder of a cluster.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    folder: PathBuf,
+    token: Token,
+}
+
+/// A node as the folder knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Its name.
+    pub name: String,
+    /// Where it listens, `HOST:PORT`.
+    pub address: String,
+}
+
+impl Cluster {
+    /// The cluster in this folder; by default the one that `THALWEG_CLUSTER` names, else `thalweg/cluster` where the user's
+    /// configuration is. It is made, with a token of its own, if there is none.
+    ///
+    /// # Errors
+    /// The folder cannot be made or read, or others than its owner may read it.
+    pub fn open(folder: Option<&Path>) -> Result<Cluster, Error> {
+        let folder = match folder {
+            Some(folder) => folder.to_owned(),
+            None => usual_folder()?,
+        };
+        let failed = |what: &str, error: std::io::Error| {
+            Error::usage(format!("cannot {what} the cluster's folder {}", folder.display())).because(error)
+        };
+        let nodes = folder.join("nodes");
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&nodes)
+            .map_err(|error| failed("make", error))?;
+        let mode = folder.metadata().map_err(|error| failed("read", error))?.permissions().mode();
+        if mode & 0o077 != 0 {
+            return Err(Error::usage(format!(
+                "others than you may read the cluster's folder {}, and with it the token that lets them run programs as you: \
+                 chmod 700 {}",
+                folder.display(),
+                folder.display()
+            )));
+        }
+        let token = token(&folder.join("token")).map_err(|error| failed("read the token in", error))?;
+        Ok(Cluster { folder, token })
+    }
+
+    /// What all nodes of it know.
+    pub fn token(&self) -> &Token {
+        &self.token
+    }
+
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The nodes that were told of, by name. Some may be gone.
+    pub fn known(&self) -> Vec<Known> {
+        let entries = std::fs::read_dir(self.folder.join("nodes")).into_iter().flatten().flatten();
+        let read = |entry: std::fs::DirEntry| {
+            let name = entry.file_name().into_string().ok().filter(|name| is_name(name))?;
+            let address = std::fs::read_to_string(entry.path()).ok()?.trim().to_owned();
+            Some(Known { name, address })
+        };
+        let mut known: Vec<Known> = entries.filter_map(read).collect();
+        known.sort_by(|a, b| a.name.cmp(&b.name));
+        known
+    }
+
+    /// The node of this name, or at this address.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn find(&self, named: &str) -> Result<Known, Error> {
+        let known = self.known();
+        if let Some(found) = known.iter().find(|node| node.name == named) {
+            return Ok(found.clone());
+        }
+        if named.contains(':') {
+            return Ok(Known { name: named.to_owned(), address: named.to_owned() });
+        }
+        let names: Vec<&str> = known.iter().map(|node| node.name.as_str()).collect();
+        let hint = match names.as_slice() {
+            [] => format!("no node was started yet: `thalweg node --name {named}` starts one"),
+            names => {
+                format!("known are {}; `thalweg node --name {named}` starts another one", names.join(", "))
+            }
+        };
+        Err(Error::usage(format!("there is no node {named}: {hint}")))
+    }
+
+    /// Connects to a node.
+    ///
+    /// # Errors
+    /// It is not there, or is none of this cluster.
+    pub fn connect(&self, node: &Known) -> Result<Channel, Error> {
+        Channel::connect(&node.address, &self.token).map_err(|error| {
+            Error::usage(format!("cannot reach node {} at {}", node.name, node.address)).because(error)
+        })
+    }
+
+    /// Notes where a node is.
+    pub(crate) fn note(&self, node: &Known) -> std::io::Result<()> {
+        let path = self.folder.join("nodes").join(&node.name);
+        let new = self.folder.join(format!(".{}-{}", node.name, std::process::id()));
+        std::fs::write(&new, format!("{}\n", node.address))?;
+        std::fs::rename(new, path)
+    }
+
+    /// Forgets a node, if it is still the one at this address.
+    pub fn forget(&self, node: &Known) {
+        let path = self.folder.join("nodes").join(&node.name);
+        if std::fs::read_to_string(&path).is_ok_and(|address| address.trim() == node.address) {
+            // Best effort: whoever removed it already did no harm.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Whether a node may be called so.
+pub(crate) fn is_name(name: &str) -> bool {
+    let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' || byte == b'.';
+    !name.is_empty() && name.len() <= 64 && name.bytes().all(is_fine) && !name.starts_with('.')
+}
+
+fn usual_folder() -> Result<PathBuf, Error> {
+    let path = |value: Option<OsString>| value.filter(|value| !value.is_empty()).map(PathBuf::from);
+    let folder = path(std::env::var_os(VARIABLE))
+        .or_else(|| Some(path(std::env::var_os("XDG_CONFIG_HOME"))?.join("thalweg/cluster")))
+        .or_else(|| Some(path(std::env::var_os("HOME"))?.join(".config/thalweg/cluster")));
+    folder.ok_or_else(|| {
+        Error::usage(format!(
+            "there is no place for the cluster's folder: HOME is not set; set {VARIABLE} to a folder"
+        ))
+    })
+}
+
+/// The token in this file, which is made if there is none.
+fn token(path: &Path) -> std::io::Result<Token> {
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path.with_extension("new"));
+    if !path.exists()
+        && let Ok(mut file) = made
+    {
+        file.write_all(format!("{}\n", hex(&random::<32>()?)).as_bytes())?;
+        // Whoever was first has the token; nobody's is replaced.
+        let _ = std::fs::hard_link(path.with_extension("new"), path);
+    }
+    let _ = std::fs::remove_file(path.with_extension("new"));
+    // Another process may be just about to make it.
+    for _ in 0..100 {
+        if path.exists() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let text = std::fs::read_to_string(path)?;
+    unhex(text.trim()).ok_or_else(|| {
+        std::io::Error::new(
+            std::io::ErrorKind::InvalidData,
+            format!("{} is no token: 64 hexadecimal digits", path.display()),
+        )
+    })
+}

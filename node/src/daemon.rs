@@ -1,0 +1,426 @@
+//! A node: one process a machine, which is asked what it is, keeps box libraries, and starts a process for each session.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::{Value, json};
+use thalweg_host::Error;
+
+use crate::channel::{Channel, Refused, hex, random};
+use crate::cluster::{Cluster, Known, is_name};
+use crate::store::{Receiving, Store};
+
+/// Connections that have not proved who they are, at most: the one that has waited longest makes room for a new one.
+const STRANGERS_MAX: usize = 64;
+/// Connections of the cluster at a time.
+const GUESTS_MAX: usize = 1024;
+/// How often it looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long somebody of the cluster may be silent who has no session.
+const SILENCE: Duration = Duration::from_secs(60);
+/// How long the process of a session may take to answer; loading a network may take long.
+const PART_PATIENCE: Duration = Duration::from_secs(60);
+/// What is kept of what the process of a session has said on standard error.
+const SAID_BYTES: usize = 4096;
+
+/// What a node is started with.
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    /// Its name: letters, digits, `-`, `_` and `.`.
+    pub name: String,
+    /// Where it listens, `HOST:PORT`; port 0 is any.
+    pub listen: String,
+    /// Addresses of nodes that it joins.
+    pub join: Vec<String>,
+    /// Whether networks may start the commands that their boxes are.
+    pub allow_exec: bool,
+    /// The cluster that it is part of.
+    pub cluster: Cluster,
+    /// The program, with its arguments, that serves the parts of a session ([`crate::serve_part`]).
+    pub part: Vec<PathBuf>,
+}
+
+/// A node that listens.
+#[derive(Debug)]
+pub struct Node {
+    listener: TcpListener,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    options: NodeOptions,
+    known: Known,
+    store: Store,
+    /// The other nodes that joined, by name.
+    others: Mutex<HashMap<String, String>>,
+    guests: AtomicUsize,
+    sessions: AtomicUsize,
+    strangers: Mutex<VecDeque<(u64, TcpStream)>>,
+}
+
+impl Node {
+    /// Listens, tells the cluster's folder, and joins other nodes.
+    ///
+    /// # Errors
+    /// The address cannot be had, is not one of this machine alone, or a node that is to be joined is not there.
+    pub fn start(options: NodeOptions) -> Result<Node, Error> {
+        let NodeOptions { name, listen, .. } = &options;
+        if !is_name(name) {
+            return Err(Error::usage(format!(
+                "`{name}` is no name of a node: 1 to 64 letters, digits, `-`, `_` and `.`, no `.` first"
+            )));
+        }
+        let failed = |error| Error::usage(format!("node {name} cannot listen at {listen}")).because(error);
+        let listener = TcpListener::bind(listen.as_str()).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        if !address.ip().is_loopback() {
+            return Err(Error::usage(format!(
+                "node {name} would listen at {address}, beyond this machine, where what it says is not encrypted yet: let it listen \
+                 at 127.0.0.1, and join the machines by a tunnel (ssh -L, WireGuard)"
+            )));
+        }
+        listener.set_nonblocking(true).map_err(failed)?;
+        let store = Store::open(options.cluster.folder().join("libraries"))
+            .map_err(|error| Error::usage("cannot make the folder of box libraries").because(error))?;
+        let known = Known { name: name.clone(), address: address.to_string() };
+        if let Ok(other) = options.cluster.find(name)
+            && options.cluster.connect(&other).is_ok()
+        {
+            return Err(Error::usage(format!("a node {name} runs at {} already", other.address)));
+        }
+        let shared = Arc::new(Shared {
+            known,
+            store,
+            options,
+            others: Mutex::default(),
+            guests: AtomicUsize::new(0),
+            sessions: AtomicUsize::new(0),
+            strangers: Mutex::default(),
+        });
+        shared.options.join.iter().try_for_each(|address| shared.join(address))?;
+        shared
+            .options
+            .cluster
+            .note(&shared.known)
+            .map_err(|error| Error::usage("cannot write into the cluster's folder").because(error))?;
+        Ok(Node { listener, shared })
+    }
+
+    /// Its name and where it listens.
+    pub fn known(&self) -> &Known {
+        &self.shared.known
+    }
+
+    /// Serves until `stop` is set.
+    pub fn serve(&self, stop: &AtomicBool) {
+        let mut number = 0;
+        while !stop.load(Ordering::Relaxed) {
+            let wait = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
+            // An interrupted wait is over early.
+            let _ = poll(&mut [PollFd::new(&self.listener, PollFlags::IN)], Some(&wait));
+            for _ in 0..STRANGERS_MAX {
+                let Ok((stream, _)) = self.listener.accept() else { break };
+                number += 1;
+                self.shared.hear(number, stream);
+            }
+        }
+        self.shared.options.cluster.forget(&self.shared.known);
+    }
+}
+
+impl Shared {
+    /// Hears who has connected, on a thread of its own.
+    fn hear(self: &Arc<Self>, number: u64, stream: TcpStream) {
+        let Ok(kept) = stream.try_clone() else { return };
+        if stream.set_nonblocking(false).is_err() {
+            return;
+        }
+        let mut strangers = self.strangers();
+        if strangers.len() >= STRANGERS_MAX
+            && let Some((_, oldest)) = strangers.pop_front()
+        {
+            // Its thread ends by that.
+            let _ = oldest.shutdown(std::net::Shutdown::Both);
+        }
+        strangers.push_back((number, kept));
+        drop(strangers);
+        let shared = self.clone();
+        let heard = std::thread::Builder::new().name("guest".into()).spawn(move || {
+            let met = Channel::accept(stream, shared.options.cluster.token());
+            shared.strangers().retain(|(other, _)| *other != number);
+            let Ok(channel) = met else { return };
+            if shared.guests.fetch_add(1, Ordering::Relaxed) < GUESTS_MAX {
+                Guest { shared: shared.clone(), channel, session: None, receiving: None }.serve();
+            }
+            shared.guests.fetch_sub(1, Ordering::Relaxed);
+        });
+        if heard.is_err() {
+            self.strangers().retain(|(other, _)| *other != number);
+        }
+    }
+
+    /// A panic under this lock leaves a connection too many or too few, no more.
+    fn strangers(&self) -> MutexGuard<'_, VecDeque<(u64, TcpStream)>> {
+        self.strangers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn others(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells a node of this one, and learns whom it knows.
+    fn join(&self, address: &str) -> Result<(), Error> {
+        let there = Known { name: address.to_owned(), address: address.to_owned() };
+        let mut channel = self.options.cluster.connect(&there)?;
+        let Known { name, address: own } = &self.known;
+        let (told, _) = channel
+            .ask("join", json!({"name": name, "address": own}), &[])
+            .map_err(|refused| Error::usage(format!("cannot join the node at {address}: {}", refused.why)))?;
+        for (name, address) in crate::part::pairs(&told["members"]) {
+            self.note(name, address);
+        }
+        Ok(())
+    }
+
+    fn note(&self, name: String, address: String) {
+        if is_name(&name) && name != self.known.name {
+            let known = Known { name: name.clone(), address: address.clone() };
+            // A folder that cannot be written is told of where that is asked for.
+            let _ = self.options.cluster.note(&known);
+            self.others().insert(name, address);
+        }
+    }
+
+    fn members(&self) -> Vec<[String; 2]> {
+        let own = [self.known.name.clone(), self.known.address.clone()];
+        let others = self.others();
+        let mut all: Vec<_> = others.iter().map(|(name, address)| [name.clone(), address.clone()]).collect();
+        all.push(own);
+        all.sort();
+        all
+    }
+}
+
+/// Somebody of the cluster who asks.
+struct Guest {
+    shared: Arc<Shared>,
+    channel: Channel,
+    session: Option<SessionHere>,
+    receiving: Option<Receiving>,
+}
+
+impl Guest {
+    fn serve(mut self) {
+        let mut patience = SILENCE;
+        loop {
+            if self.channel.set_patience(Some(patience)).is_err() {
+                return;
+            }
+            // Whoever is silent for longer than he promised is lost: his session ends with this.
+            let Ok(Some((head, blob))) = self.channel.receive() else { return };
+            let answer = self.answer(&head, &blob);
+            if let Some(lease) = head["lease_ms"].as_u64() {
+                patience = Duration::from_millis(lease.clamp(100, 3_600_000));
+            }
+            if self.channel.answer(answer).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn answer(&mut self, head: &Value, blob: &[u8]) -> Result<(Value, Vec<u8>), Refused> {
+        let text = |key: &str| head[key].as_str().unwrap_or_default();
+        match head["do"].as_str().unwrap_or_default() {
+            "who" => Ok((self.who(), Vec::new())),
+            "time" => Ok((
+                json!({"received": thalweg_link::system_ns(), "sent": thalweg_link::system_ns()}),
+                Vec::new(),
+            )),
+            "join" => {
+                self.shared.note(text("name").to_owned(), text("address").to_owned());
+                Ok((json!({"members": self.shared.members()}), Vec::new()))
+            }
+            "members" => Ok((json!({"members": self.shared.members()}), Vec::new())),
+            "has" => {
+                let has = self.shared.store.find(text("hash")).is_some();
+                Ok((json!({"has": has}), Vec::new()))
+            }
+            "put" => self.put(head, blob).map(|()| (json!({}), Vec::new())).map_err(Refused::new),
+            "open" if self.session.is_none() => {
+                let mut session = SessionHere::start(&self.shared)?;
+                let opened = session.open(&self.shared, head)?;
+                self.session = Some(session);
+                Ok((opened, Vec::new()))
+            }
+            other => match &mut self.session {
+                Some(session) => {
+                    let answer = session.ask(other, head.clone(), blob);
+                    if other == "close" {
+                        // Whoever hears the answer finds nothing left of the session.
+                        self.session = None;
+                    }
+                    answer
+                }
+                None => Err(Refused::new(format!("`{other}` cannot be asked of a node without a session"))),
+            },
+        }
+    }
+
+    fn who(&self) -> Value {
+        let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let load: f64 = load.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0.0);
+        json!({
+            "name": self.shared.known.name,
+            "version": env!("CARGO_PKG_VERSION"),
+            "architecture": std::env::consts::ARCH,
+            "cores": std::thread::available_parallelism().map_or(1, usize::from),
+            "load": load,
+            "sessions": self.shared.sessions.load(Ordering::Relaxed),
+            "process": std::process::id(),
+        })
+    }
+
+    /// Takes a piece of a library: the first has its name, the last says so.
+    fn put(&mut self, head: &Value, blob: &[u8]) -> Result<(), String> {
+        if let (Some(hash), Some(name)) = (head["hash"].as_str(), head["name"].as_str()) {
+            self.receiving = Some(self.shared.store.receive(hash, name)?);
+        }
+        let receiving = self.receiving.as_mut().ok_or("a piece of a library that was not begun")?;
+        receiving.take(blob)?;
+        if head["last"] == json!(true)
+            && let Some(mut whole) = self.receiving.take()
+        {
+            self.shared.store.keep(&mut whole)?;
+        }
+        Ok(())
+    }
+}
+
+/// The process of a session, on this node.
+struct SessionHere {
+    shared: Arc<Shared>,
+    child: Child,
+    channel: Channel,
+    folder: PathBuf,
+    /// Its space, which goes with it unless it is kept.
+    space: Option<PathBuf>,
+    /// The end of what it has said.
+    said: Arc<Mutex<String>>,
+}
+
+impl SessionHere {
+    fn start(shared: &Arc<Shared>) -> Result<SessionHere, Refused> {
+        let failed = |error: std::io::Error| {
+            Refused::new(format!("it cannot start a process for the session: {error}"))
+        };
+        let number = hex(&random::<8>().map_err(failed)?);
+        let folder = shared.options.cluster.folder().join("sessions").join(number);
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed)?;
+        let (own, theirs) = UnixStream::pair().map_err(failed)?;
+        let (program, arguments) = shared
+            .options
+            .part
+            .split_first()
+            .ok_or_else(|| Refused::new("it has no program for sessions"))?;
+        let mut child = Command::new(program)
+            .args(arguments)
+            .current_dir(&folder)
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(failed)?;
+        let said = Arc::<Mutex<String>>::default();
+        if let Some(mut from) = child.stderr.take() {
+            let said = said.clone();
+            std::thread::spawn(move || {
+                let mut bytes = [0; 1024];
+                while let Ok(read @ 1..) = from.read(&mut bytes) {
+                    // The node's own log has all of it.
+                    let _ = std::io::stderr().write_all(&bytes[..read]);
+                    let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+                    said.push_str(&String::from_utf8_lossy(&bytes[..read]));
+                    let cut = (said.len().saturating_sub(SAID_BYTES)..said.len())
+                        .find(|&at| said.is_char_boundary(at));
+                    drop(said.drain(..cut.unwrap_or(0)));
+                }
+            });
+        }
+        let channel = Channel::private(own);
+        // A process that hangs must not make the node seem so.
+        channel.set_patience(Some(PART_PATIENCE)).map_err(failed)?;
+        shared.sessions.fetch_add(1, Ordering::Relaxed);
+        Ok(SessionHere { shared: shared.clone(), child, channel, folder, space: None, said })
+    }
+
+    fn open(&mut self, shared: &Shared, head: &Value) -> Result<Value, Refused> {
+        let mut libraries = Vec::new();
+        for hash in head["libraries"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            let path = shared.store.find(hash);
+            libraries
+                .push(path.ok_or_else(|| Refused::new(format!("it has no library with the hash {hash}")))?);
+        }
+        if head["allow_exec"] == json!(true) && !shared.options.allow_exec {
+            return Err(Refused::new(
+                "it was started without --allow-exec, so boxes may not run the commands that they are",
+            ));
+        }
+        let mut with = head.clone();
+        with["libraries"] = json!(libraries);
+        with["folder"] = json!(self.folder);
+        let (answer, _) = self.ask("open", with, &[])?;
+        let space = answer["space"].as_str().filter(|_| head["keep"] != json!(true));
+        self.space = space.map(PathBuf::from);
+        Ok(answer)
+    }
+
+    fn ask(&mut self, what: &str, with: Value, blob: &[u8]) -> Result<(Value, Vec<u8>), Refused> {
+        self.channel.ask(what, with, blob).map_err(|refused| match refused.is_broken {
+            true => Refused { why: self.ended(&refused.why), is_broken: true },
+            false => refused,
+        })
+    }
+
+    /// Why the process does not answer.
+    fn ended(&mut self, why: &str) -> String {
+        let until = Instant::now() + Duration::from_secs(1);
+        let status = loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => break Some(status),
+                Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
+                _ => break None,
+            }
+        };
+        // Its last words may be under way.
+        std::thread::sleep(Duration::from_millis(20));
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).trim().to_owned();
+        let said = if said.is_empty() { said } else { format!(": {said}") };
+        match status {
+            Some(status) => format!("the process of its part of the network ended ({status}){said}"),
+            None => format!("the process of its part of the network hangs: {why}{said}"),
+        }
+    }
+}
+
+impl Drop for SessionHere {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // Best effort: nothing in it is needed any more.
+        let _ = std::fs::remove_dir_all(&self.folder);
+        self.space.iter().for_each(|space| _ = std::fs::remove_dir_all(space));
+        self.shared.sessions.fetch_sub(1, Ordering::Relaxed);
+    }
+}

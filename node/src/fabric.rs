@@ -1,0 +1,302 @@
+//! The links between the processes of a session: parts are opened over them, and records go both ways.
+//!
+//! Whoever opens a part has chosen the numbers of two links. The first message of the link to the part says who that is, the number of the
+//! way back, and which part; records follow. Control knows who lives, so links themselves wait long: a node that is
+//! lost stops all links that lead to it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Receiver as Places;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use thalweg_link::{
+    Address, LinkId, Listener, Place, Ports, Receiver, ReceiverOptions, Sender, SenderOptions, Stop, Tuning,
+};
+use thalweg_net::run::{FromNode, Got, Opened, ToNode, Ways};
+
+/// How long an end of a link looks for the other one, while control says that it lives.
+const PATIENCE: Duration = Duration::from_secs(3600);
+/// The head of the first message: number of the node, number of the way back.
+const HEAD_BYTES: usize = 16;
+
+/// A process's side of a session's links.
+#[derive(Debug)]
+pub(crate) struct Fabric {
+    here: usize,
+    names: Vec<String>,
+    session: [u8; 16],
+    token: [u8; 32],
+    listener: Listener,
+    /// Where the processes of the session listen, by number; told when all are known.
+    addresses: OnceLock<Vec<Option<Address>>>,
+    /// The links that others open here.
+    places: Mutex<Places<Place>>,
+    next: AtomicU64,
+    sending: Ports,
+    receiving: Ports,
+    /// What ends the waits of links, each with the node at the other end.
+    stops: Mutex<Vec<(usize, Stop)>>,
+    /// Why nodes are lost, by number.
+    lost: Mutex<Vec<Option<String>>>,
+}
+
+impl Fabric {
+    /// Listens at this host (of this machine), on any port.
+    pub(crate) fn new(
+        here: usize,
+        names: Vec<String>,
+        session: [u8; 16],
+        token: [u8; 32],
+        host: &str,
+    ) -> Result<Arc<Fabric>, String> {
+        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        let listener = Listener::new(&Address::Tcp(format!("{host}:0")), token)
+            .map_err(|error| format!("cannot listen for the other nodes: {error:#}"))?;
+        let places = listener.unplaced(session);
+        let lost = Mutex::new(vec![None; names.len()]);
+        Ok(Arc::new(Fabric {
+            here,
+            names,
+            session,
+            token,
+            listener,
+            addresses: OnceLock::new(),
+            places: Mutex::new(places),
+            next: AtomicU64::new(0),
+            sending: Ports::new(8, 0),
+            receiving: Ports::new(8, 0),
+            stops: Mutex::default(),
+            lost,
+        }))
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> String {
+        self.listener.address().to_string()
+    }
+
+    /// Bytes that went out and came in by links, headers included.
+    pub(crate) fn carried(&self) -> (u64, u64) {
+        (self.sending.carried(), self.receiving.carried())
+    }
+
+    pub(crate) fn here(&self) -> usize {
+        self.here
+    }
+
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Where the others are.
+    pub(crate) fn meet(&self, addresses: Vec<Option<Address>>) {
+        // They are told once.
+        let _ = self.addresses.set(addresses);
+    }
+
+    /// Ends all links to a node, which is lost.
+    pub(crate) fn lose(&self, node: usize, why: &str) {
+        if let Some(lost) = self.lost().get_mut(node) {
+            lost.get_or_insert_with(|| why.to_owned());
+        }
+        self.stops().iter().filter(|(at, _)| *at == node).for_each(|(_, stop)| stop.stop());
+    }
+
+    /// No more parts are opened here.
+    pub(crate) fn close(&self) {
+        self.listener.close(self.session);
+    }
+
+    /// Waits for the next part that another node opens here.
+    pub(crate) fn opened(self: &Arc<Self>) -> Option<Opened> {
+        loop {
+            let place = {
+                let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+                places.recv().ok()?
+            };
+            // Whoever opens nothing in order has broken off, or is no node of ours.
+            if let Ok(opened) = self.take(place) {
+                return Some(opened);
+            }
+        }
+    }
+
+    fn take(self: &Arc<Self>, place: Place) -> Result<Opened, String> {
+        let mut receiver = self.receiver(place, None)?;
+        let first = receiver.recv().map_err(|error| format!("{error:#}"))?.ok_or("it opens nothing")?;
+        let (head, opening) = first.split_first_chunk::<HEAD_BYTES>().ok_or("it opens nothing")?;
+        let word = |at: usize| u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|byte| head[at + byte]));
+        let (node, back, opening) = (word(0) as usize, word(8), opening.to_vec());
+        self.stops().push((node, receiver.stop()));
+        let to = self.sender(node, back)?;
+        Ok(Opened { opening, from: Box::new(self.incoming(node, receiver)), to: Box::new(to) })
+    }
+
+    /// Opens a part on another node.
+    pub(crate) fn open(self: &Arc<Self>, node: usize, opening: &[u8]) -> Result<Ways, String> {
+        if let Some(why) = self.why_lost(node) {
+            return Err(why);
+        }
+        let number =
+            |fabric: &Fabric| ((fabric.here as u64) << 40) | fabric.next.fetch_add(1, Ordering::Relaxed);
+        let (there, back) = (number(self), number(self));
+        let place = self.listener.place(LinkId { session: self.session, number: back });
+        let receiver = self.receiver(place.map_err(|error| format!("{error:#}"))?, Some(node))?;
+        let mut to = self.sender(node, there)?;
+        let mut first = Vec::with_capacity(HEAD_BYTES + opening.len());
+        first.extend((self.here as u64).to_le_bytes());
+        first.extend(back.to_le_bytes());
+        first.extend(opening);
+        to.push(&first)?;
+        to.flush()?;
+        Ok((Box::new(to), Box::new(self.incoming(node, receiver))))
+    }
+
+    fn receiver(&self, place: Place, node: Option<usize>) -> Result<Receiver, String> {
+        let tuning = Tuning::new(self.listener.address().clone());
+        let options = ReceiverOptions {
+            ports: self.receiving.clone(),
+            lease: PATIENCE,
+            ..ReceiverOptions::new(tuning)
+        };
+        let receiver = Receiver::new(place, options).map_err(|error| format!("{error:#}"))?;
+        self.stops().extend(node.map(|node| (node, receiver.stop())));
+        Ok(receiver)
+    }
+
+    fn incoming(self: &Arc<Self>, node: usize, receiver: Receiver) -> LinkIn {
+        LinkIn { fabric: self.clone(), node, receiver, is_found: false }
+    }
+
+    fn sender(self: &Arc<Self>, node: usize, number: u64) -> Result<LinkOut, String> {
+        let address = self.addresses.get().and_then(|all| all.get(node)?.clone());
+        let address = address.ok_or_else(|| format!("no node of this session has the number {node}"))?;
+        let link = LinkId { session: self.session, number };
+        let options = SenderOptions {
+            node: self.names.get(self.here).cloned().unwrap_or_default(),
+            token: self.token,
+            ports: self.sending.clone(),
+            lease: PATIENCE,
+            ..SenderOptions::new(link, Tuning::new(address))
+        };
+        let sender = Sender::new(options).map_err(|error| format!("{error:#}"))?;
+        self.stops().push((node, sender.stop()));
+        let mut out = LinkOut { fabric: self.clone(), node, sender: Some(sender), is_open: false };
+        // It may have been lost meanwhile.
+        match self.why_lost(node) {
+            Some(why) => {
+                out.sender = None;
+                Err(why)
+            }
+            None => Ok(out),
+        }
+    }
+
+    fn why_lost(&self, node: usize) -> Option<String> {
+        self.lost().get(node).cloned().flatten()
+    }
+
+    /// Why a link to a node does not go on.
+    fn why(&self, node: usize, error: &thalweg_link::Error) -> String {
+        self.why_lost(node).unwrap_or_else(|| format!("{error:#}"))
+    }
+
+    /// A link has ended: what stops it would only pile up.
+    fn forget(&self, own: &Stop) {
+        self.stops().retain(|(_, stop)| !stop.is_of(own));
+    }
+
+    /// A panic under these locks leaves every step either done or not begun.
+    fn stops(&self) -> MutexGuard<'_, Vec<(usize, Stop)>> {
+        self.stops.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lost(&self) -> MutexGuard<'_, Vec<Option<String>>> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A link to another node.
+struct LinkOut {
+    fabric: Arc<Fabric>,
+    node: usize,
+    /// None once it has ended.
+    sender: Option<Sender>,
+    is_open: bool,
+}
+
+impl LinkOut {
+    fn with<R>(
+        &mut self,
+        act: impl FnOnce(&mut Sender) -> Result<R, thalweg_link::Error>,
+    ) -> Result<R, String> {
+        let sender = self.sender.as_mut().ok_or("the link has ended")?;
+        act(sender).map_err(|error| self.fabric.why(self.node, &error))
+    }
+}
+
+impl ToNode for LinkOut {
+    fn push(&mut self, message: &[u8]) -> Result<(), String> {
+        self.with(|sender| sender.push(message))
+    }
+
+    fn flush(&mut self) -> Result<(), String> {
+        // The receiver waits for its sender, also if that has nothing to say yet.
+        let is_open = std::mem::replace(&mut self.is_open, true);
+        self.with(|sender| if is_open { sender.flush() } else { sender.open().and_then(|()| sender.flush()) })
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), String> {
+        let sender = self.sender.take().ok_or("the link has ended")?;
+        let stop = sender.stop();
+        let finished = sender.finish();
+        self.fabric.forget(&stop);
+        finished.map_err(|error| self.fabric.why(self.node, &error))
+    }
+}
+
+impl Drop for LinkOut {
+    fn drop(&mut self) {
+        self.sender.iter().for_each(|sender| self.fabric.forget(&sender.stop()));
+    }
+}
+
+/// A link from another node.
+struct LinkIn {
+    fabric: Arc<Fabric>,
+    node: usize,
+    receiver: Receiver,
+    /// The next message was found and not given out.
+    is_found: bool,
+}
+
+impl LinkIn {
+    fn advance(&mut self, deadline: Option<Instant>) -> Result<bool, String> {
+        let advanced = self.receiver.advance(deadline);
+        advanced.map_err(|error| self.fabric.why(self.node, &error))
+    }
+}
+
+impl FromNode for LinkIn {
+    fn next(&mut self) -> Result<Got<'_>, String> {
+        let is_found = std::mem::take(&mut self.is_found) || self.advance(Some(Instant::now()))?;
+        Ok(match is_found {
+            true => Got::Message(self.receiver.message()),
+            false if self.receiver.is_ended() => Got::End,
+            false => Got::Nothing,
+        })
+    }
+
+    fn wait(&mut self) -> Result<(), String> {
+        if !self.is_found {
+            self.is_found = self.advance(None)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for LinkIn {
+    fn drop(&mut self) {
+        self.fabric.forget(&self.receiver.stop());
+    }
+}

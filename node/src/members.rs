@@ -1,0 +1,528 @@
+//! The nodes of a session, as the process that began it has them: it sends them what they need, asks how they are, and says what is
+//! lost with one of them.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use thalweg_host::{Error, libraries};
+use thalweg_link::Address;
+use thalweg_net::RecordError;
+use thalweg_net::run::{Elsewhere, Opened, Session, Ways};
+
+use crate::channel::{Channel, Refused, hex, random};
+use crate::cluster::{Cluster, Known};
+use crate::fabric::Fabric;
+use crate::part::Map;
+use crate::placement::Placement;
+use crate::store::hash_of;
+
+/// How often each node is asked how it is.
+const ASK_EVERY: Duration = Duration::from_millis(25);
+/// How long a node may take to load a network.
+const OPENING: Duration = Duration::from_secs(60);
+/// Bytes of a library that are sent at once.
+const PIECE_BYTES: usize = 1 << 20;
+/// What the process that began the session is called in placements.
+const HERE: &str = "here";
+
+/// What becomes of a session when a node is lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnLoss {
+    /// The inputs end; what does not need the node comes out, all else fails by name.
+    #[default]
+    Stop,
+    /// The inputs go on; what needs the node fails by name, also what was there.
+    GoOn,
+}
+
+/// What a session on several nodes is told.
+#[derive(Clone, Debug)]
+pub struct MembersPlan {
+    /// The nodes, by name or address, in the order of their numbers; those that stand twice count once.
+    pub nodes: Vec<String>,
+    /// The cluster that they are of.
+    pub cluster: Cluster,
+    /// Which components run where; what it does not say is shared out, unless it says something.
+    pub placement: Placement,
+    /// Libraries of boxes, as the user names them.
+    pub libraries: Vec<PathBuf>,
+    /// Whether boxes may run the commands that they are.
+    pub allow_exec: bool,
+    /// What becomes of the session when a node is lost.
+    pub on_loss: OnLoss,
+    /// How long a node may be silent until it counts as lost.
+    pub lease: Duration,
+    /// Workers of each node; none: as many as it has processors.
+    pub workers: Option<usize>,
+    /// What the nodes record: `off`, `metrics` or `full`.
+    pub mode: &'static str,
+    /// Whether every event is kept.
+    pub keep: bool,
+    /// The directory of the session that the nodes' spaces join where they are on this machine.
+    pub gather: Option<PathBuf>,
+    /// Settings of the nodes' runs, by name.
+    pub settings: Vec<(String, String)>,
+    /// Whether failed records keep their values exactly as they came.
+    pub exact_failures: bool,
+}
+
+/// A node that was lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// Its name.
+    pub node: String,
+    /// Why it counts as lost.
+    pub why: String,
+    /// Parts that were there: path, records sent to it, records that had come back.
+    pub under_way: Vec<(String, u64, u64)>,
+}
+
+impl std::fmt::Display for Loss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Loss { node, why, under_way } = self;
+        write!(f, "node {node} is lost: {why}")?;
+        for (at, (path, sent, back)) in under_way.iter().enumerate() {
+            let lead = if at == 0 { "; under way there: " } else { ", " };
+            write!(f, "{lead}{path} ({sent} records sent, {back} came back)")?;
+        }
+        Ok(())
+    }
+}
+
+/// What a node did in a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Did {
+    /// Its name.
+    pub node: String,
+    /// Tasks that it ran.
+    pub tasks: u64,
+    /// Processor time of the session's process, in seconds.
+    pub processor_s: f64,
+    /// Bytes that its links sent.
+    pub sent: u64,
+    /// Bytes that its links received.
+    pub received: u64,
+}
+
+/// What is told when a node is lost.
+pub type Tell = Arc<dyn Fn(&Loss) + Send + Sync>;
+
+/// The nodes of a session.
+pub struct Members {
+    plan: MembersPlan,
+    map: Map,
+    names: Vec<String>,
+    fabric: Arc<Fabric>,
+    session: [u8; 16],
+    token: [u8; 32],
+    tell: Tell,
+    /// Taken when the session begins.
+    reached: Mutex<Vec<Reached>>,
+    watching: Mutex<Vec<JoinHandle<()>>>,
+    shared: Arc<Watched>,
+}
+
+/// A node that is connected, and has the libraries.
+struct Reached {
+    channel: Channel,
+    libraries: Vec<String>,
+}
+
+/// What the threads that watch nodes share.
+#[derive(Default)]
+struct Watched {
+    session: Mutex<Option<Session>>,
+    losses: Mutex<Vec<(usize, Loss)>>,
+    /// What nodes did that ended well.
+    did: Mutex<Vec<Did>>,
+    /// Other things that went wrong on nodes.
+    faults: Mutex<Vec<String>>,
+    is_ending: AtomicBool,
+}
+
+/// A panic under these locks leaves every step either done or not begun.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl std::fmt::Debug for Members {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Members").field("names", &self.names).finish_non_exhaustive()
+    }
+}
+
+impl Members {
+    /// Connects to the nodes, and sends them the libraries that they lack. `tell` is told of a node that is lost later, once.
+    ///
+    /// # Errors
+    /// A node is not there, is of another version or architecture, does not take a library, or the placement names one that
+    /// is not among them.
+    pub fn connect(plan: MembersPlan, tell: Tell) -> Result<Arc<Members>, Error> {
+        let mut known: Vec<Known> = Vec::new();
+        for named in &plan.nodes {
+            let node = plan.cluster.find(named)?;
+            if !known.iter().any(|other| other.address == node.address) {
+                known.push(node);
+            }
+        }
+        if known.is_empty() {
+            return Err(Error::usage("no node is named: --nodes a,b, or --all-nodes where some run"));
+        }
+        let libraries: Vec<(PathBuf, String)> =
+            plan.libraries.iter().map(|named| library(named)).collect::<Result<_, _>>()?;
+        let mut names = vec![HERE.to_owned()];
+        let mut reached = Vec::new();
+        for node in &known {
+            let mut channel = plan.cluster.connect(node)?;
+            let name = greet(&mut channel, node)?;
+            let refused = |refused: Refused| Error::run(format!("node {name}: {}", refused.why));
+            channel.set_patience(Some(OPENING)).map_err(Error::run_of)?;
+            for (path, hash) in &libraries {
+                send_library(&mut channel, path, hash).map_err(refused)?;
+            }
+            names.push(name);
+            reached.push(Reached {
+                channel,
+                libraries: libraries.iter().map(|(_, hash)| hash.clone()).collect(),
+            });
+        }
+        for (pattern, node) in plan.placement.lines() {
+            if !names.contains(node) {
+                let others = names.join(", ");
+                return Err(Error::usage(format!(
+                    "the placement puts {pattern} on {node}, which is none of {others}"
+                )));
+            }
+        }
+        let session = random::<16>().map_err(Error::run_of)?;
+        let token = random::<32>().map_err(Error::run_of)?;
+        let host = reached.first().map_or_else(|| "127.0.0.1".to_owned(), |node| node.channel.local_host());
+        let fabric = Fabric::new(0, names.clone(), session, token, &host).map_err(Error::run)?;
+        let map = Map {
+            shares_out: plan.placement.is_empty(),
+            placement: plan.placement.clone(),
+            gives_back: plan.on_loss == OnLoss::GoOn,
+        };
+        Ok(Arc::new(Members {
+            plan,
+            map,
+            names,
+            fabric,
+            session,
+            token,
+            tell,
+            reached: Mutex::new(reached),
+            watching: Mutex::default(),
+            shared: Arc::default(),
+        }))
+    }
+
+    /// The nodes that were lost by now.
+    pub fn losses(&self) -> Vec<Loss> {
+        locked(&self.shared.losses).iter().map(|(_, loss)| loss.clone()).collect()
+    }
+
+    /// What the nodes did, by name, when the session has ended.
+    pub fn did(&self) -> Vec<Did> {
+        let mut did = locked(&self.shared.did).clone();
+        did.sort_by(|a, b| a.node.cmp(&b.node));
+        did
+    }
+
+    /// What else went wrong on nodes: tasks that ended badly, programs of boxes that said what is no answer.
+    pub fn faults(&self) -> Vec<String> {
+        locked(&self.shared.faults).clone()
+    }
+
+    /// What a node is asked to open.
+    fn opening(&self, here: usize, session: &Session, reached: &Reached) -> Result<Value, String> {
+        let sources = session.sources();
+        let main = sources.first().ok_or("the network has no text")?.path();
+        let folder = main.parent().unwrap_or(Path::new(""));
+        let mut files = Vec::new();
+        for source in sources {
+            let name = source.path().strip_prefix(folder).unwrap_or(source.path());
+            files.push([name.to_string_lossy().into_owned(), source.text().to_owned()]);
+        }
+        let plan = &self.plan;
+        Ok(json!({
+            "main": main.file_name().unwrap_or_default().to_string_lossy(),
+            "files": files,
+            "libraries": reached.libraries,
+            "allow_exec": plan.allow_exec,
+            "names": self.names,
+            "here": here,
+            "session": hex(&self.session),
+            "token": hex(&self.token),
+            "host": "127.0.0.1",
+            "placement": self.map.placement.lines(),
+            "shares_out": self.map.shares_out,
+            "gives_back": self.map.gives_back,
+            "workers": plan.workers,
+            "mode": plan.mode,
+            "keep": plan.keep,
+            "gather": plan.gather,
+            "settings": plan.settings,
+            "exact_failures": plan.exact_failures,
+        }))
+    }
+
+    fn try_begin(&self, session: Session) -> Result<(), String> {
+        let mut reached = std::mem::take(&mut *locked(&self.reached));
+        let mut addresses = vec![self.fabric.address()];
+        let fingerprint = format!("{:016x}", session.fingerprint());
+        for (at, node) in reached.iter_mut().enumerate() {
+            let name = &self.names[at + 1];
+            let opening = self.opening(at + 1, &session, node)?;
+            let asked = node.channel.ask("open", opening, &[]);
+            let (opened, _) = asked.map_err(|refused| format!("node {name}: {}", refused.why))?;
+            if opened["fingerprint"] != json!(fingerprint) {
+                return Err(format!(
+                    "node {name} reads the network as another one (its version of thalweg, or a library of the same name): all nodes \
+                     need the same"
+                ));
+            }
+            addresses.push(opened["address"].as_str().unwrap_or_default().to_owned());
+        }
+        for (at, node) in reached.iter_mut().enumerate() {
+            let met = node.channel.ask("meet", json!({ "addresses": addresses }), &[]);
+            met.map_err(|refused| format!("node {}: {}", self.names[at + 1], refused.why))?;
+            node.channel.set_patience(Some(self.plan.lease)).map_err(|error| error.to_string())?;
+        }
+        self.fabric.meet(addresses.iter().map(|address| address.parse::<Address>().ok()).collect());
+        *locked(&self.shared.session) = Some(session);
+        let mut watching = locked(&self.watching);
+        for (at, Reached { channel, .. }) in reached.into_iter().enumerate() {
+            let watch = Watch {
+                node: at + 1,
+                name: self.names[at + 1].clone(),
+                channel,
+                lease: self.plan.lease,
+                fabric: self.fabric.clone(),
+                shared: self.shared.clone(),
+                tell: self.tell.clone(),
+                told: 0,
+            };
+            let thread = std::thread::Builder::new().name(format!("node {}", watch.name));
+            watching.push(thread.spawn(move || watch.run()).map_err(|error| error.to_string())?);
+        }
+        Ok(())
+    }
+}
+
+impl Elsewhere for Members {
+    fn here(&self) -> usize {
+        0
+    }
+
+    fn count(&self) -> usize {
+        self.names.len()
+    }
+
+    fn name(&self, node: usize) -> String {
+        self.names.get(node).cloned().unwrap_or_else(|| format!("number {node}"))
+    }
+
+    fn of_place(&self, number: u64) -> usize {
+        Map::of_place(&self.names, number)
+    }
+
+    fn of_component(&self, path: &str) -> Option<usize> {
+        self.map.of_component(&self.names, path)
+    }
+
+    fn shares_out(&self) -> bool {
+        self.map.shares_out
+    }
+
+    fn gives_back(&self) -> bool {
+        self.map.gives_back
+    }
+
+    fn begin(&self, session: Session) -> Result<(), String> {
+        self.try_begin(session)
+    }
+
+    fn open(&self, node: usize, opening: &[u8]) -> Result<Ways, String> {
+        self.fabric.open(node, opening)
+    }
+
+    fn opened(&self) -> Option<Opened> {
+        self.fabric.opened()
+    }
+
+    fn close(&self) {
+        self.fabric.close();
+    }
+
+    fn end(&self) {
+        self.shared.is_ending.store(true, Ordering::Release);
+        for thread in locked(&self.watching).drain(..) {
+            thread.thread().unpark();
+            // A panic in it was reported by its thread.
+            let _ = thread.join();
+        }
+        // With this the stream of failed records ends.
+        *locked(&self.shared.session) = None;
+    }
+}
+
+/// The thread that asks one node how it is.
+struct Watch {
+    node: usize,
+    name: String,
+    channel: Channel,
+    lease: Duration,
+    fabric: Arc<Fabric>,
+    shared: Arc<Watched>,
+    tell: Tell,
+    /// How many of the losses this node was told of.
+    told: usize,
+}
+
+impl Watch {
+    fn run(mut self) {
+        let mut answered = Instant::now();
+        loop {
+            let is_ending = self.shared.is_ending.load(Ordering::Acquire);
+            let losses: Vec<(usize, String)> = locked(&self.shared.losses)
+                .iter()
+                .skip(self.told)
+                .map(|(node, loss)| (*node, loss.why.clone()))
+                .collect();
+            self.told += losses.len();
+            let what = if is_ending { "end" } else { "poll" };
+            let asked = json!({"lost": losses, "lease_ms": self.lease.as_millis() as u64});
+            match self.channel.ask(what, asked, &[]) {
+                Ok((answer, failures)) => {
+                    answered = Instant::now();
+                    self.take(&answer, &failures);
+                    if answer.get("ended").is_some() {
+                        self.conclude(&answer["ended"]);
+                        // Its process ends by itself.
+                        let _ = self.channel.ask("close", json!({}), &[]);
+                        return;
+                    }
+                    if !failures.is_empty() {
+                        continue;
+                    }
+                }
+                Err(refused) => return self.lose(&refused, answered),
+            }
+            std::thread::park_timeout(ASK_EVERY);
+        }
+    }
+
+    /// Failed records, and lines that answer none.
+    fn take(&self, answer: &Value, mut failures: &[u8]) {
+        while let Some((length, rest)) = failures.split_first_chunk::<4>() {
+            let Some((one, rest)) = rest.split_at_checked(u32::from_le_bytes(*length) as usize) else {
+                break;
+            };
+            failures = rest;
+            let session = locked(&self.shared.session).clone();
+            match RecordError::from_bytes(one) {
+                Ok(error) => {
+                    if let Some(session) = session {
+                        session.fail(error);
+                    }
+                }
+                Err(why) => locked(&self.shared.faults)
+                    .push(format!("node {} told of a failure that is none: {why}", self.name)),
+            }
+        }
+        for (component, reason) in crate::part::pairs(&answer["strays"]) {
+            locked(&self.shared.faults).push(format!("{component} on {}: {reason}", self.name));
+        }
+    }
+
+    fn conclude(&self, ended: &Value) {
+        let number = |value: &Value| value.as_u64().unwrap_or_default();
+        let did = &ended["did"];
+        if did.is_object() {
+            locked(&self.shared.did).push(Did {
+                node: self.name.clone(),
+                tasks: number(&ended["tasks"]),
+                processor_s: did["processor_s"].as_f64().unwrap_or_default(),
+                sent: number(&did["sent"]),
+                received: number(&did["received"]),
+            });
+        }
+        if let Some(why) = ended["broken"].as_str() {
+            locked(&self.shared.faults).push(format!("node {}: {why}", self.name));
+        }
+        if ended["failed"].as_u64().unwrap_or_default() > 0 {
+            let said: Vec<&str> =
+                ended["failures"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            locked(&self.shared.faults).push(format!(
+                "node {}: {} tasks ended badly: {}",
+                self.name,
+                ended["failed"],
+                said.join("; ")
+            ));
+        }
+    }
+
+    fn lose(&self, refused: &Refused, answered: Instant) {
+        let silent = answered.elapsed();
+        let why = match refused.why.as_str() {
+            "it does not answer" => format!("it has not answered for {:.1} s", silent.as_secs_f64()),
+            why => why.to_owned(),
+        };
+        let session = locked(&self.shared.session).clone();
+        let under_way = session.map_or_else(Vec::new, |session| session.under_way(self.node));
+        let loss = Loss { node: self.name.clone(), why, under_way };
+        self.fabric.lose(self.node, &loss.why);
+        locked(&self.shared.losses).push((self.node, loss.clone()));
+        (self.tell)(&loss);
+    }
+}
+
+/// The file of a library and its hash.
+fn library(named: &Path) -> Result<(PathBuf, String), Error> {
+    let path = libraries::find(named)?;
+    let hash = hash_of(&path).map_err(|error| {
+        Error::coded("E0904", format!("cannot read the box library {}", path.display())).because(error)
+    })?;
+    Ok((path, hash))
+}
+
+/// Asks a node who it is.
+fn greet(channel: &mut Channel, node: &Known) -> Result<String, Error> {
+    let Known { name, address } = node;
+    channel.set_patience(Some(crate::LEASE)).map_err(Error::run_of)?;
+    let (who, _) = channel
+        .ask("who", json!({}), &[])
+        .map_err(|refused| Error::run(format!("node {name} at {address}: {}", refused.why)))?;
+    for (key, own) in [("version", env!("CARGO_PKG_VERSION")), ("architecture", std::env::consts::ARCH)] {
+        let theirs = who[key].as_str().unwrap_or("unknown");
+        if theirs != own {
+            return Err(Error::run(format!(
+                "node {name} at {address} has the {key} {theirs}, and this program {own}"
+            )));
+        }
+    }
+    Ok(who["name"].as_str().unwrap_or(name).to_owned())
+}
+
+/// Sends a library that the node lacks.
+fn send_library(channel: &mut Channel, path: &Path, hash: &str) -> Result<(), Refused> {
+    if channel.ask("has", json!({ "hash": hash }), &[])?.0["has"] == json!(true) {
+        return Ok(());
+    }
+    let bytes = std::fs::read(path)
+        .map_err(|error| Refused::new(format!("cannot read {}: {error}", path.display())))?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let mut pieces = bytes.chunks(PIECE_BYTES).peekable();
+    let mut head = json!({ "hash": hash, "name": name });
+    while let Some(piece) = pieces.next() {
+        head["last"] = json!(pieces.peek().is_none());
+        channel.ask("put", head, piece)?;
+        head = json!({});
+    }
+    Ok(())
+}

@@ -1,0 +1,380 @@
+//! The process that runs a session's parts on one node. Its node speaks to it over the socket that is its standard input, and ends it by
+//! closing that.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use serde_json::{Value, json};
+use thalweg_exec::{Mode, Options, Runtime};
+use thalweg_host::{Error, chain, libraries, settings};
+use thalweg_link::Address;
+use thalweg_net::crash::CrashWatch;
+use thalweg_net::run::{Elsewhere, Opened, Serving, Session, StartOptions, Ways};
+use thalweg_net::{Loading, Network, RecordError, StrayLine};
+use thalweg_space::reader::SpaceReader;
+use thalweg_space::{Space, SpaceOptions};
+
+use crate::channel::{BLOB_MAX, Channel, Refused, unhex};
+use crate::fabric::Fabric;
+use crate::placement::Placement;
+
+/// Failed records that one answer brings at most.
+const FAILURES_MAX: usize = 1000;
+
+/// Which components are where, as all processes of a session work it out.
+#[derive(Clone, Debug)]
+pub(crate) struct Map {
+    pub(crate) placement: Placement,
+    pub(crate) shares_out: bool,
+    pub(crate) gives_back: bool,
+}
+
+impl Map {
+    /// The node of a number of the text: the nodes in turn. The process that began the session is none of them.
+    pub(crate) fn of_place(names: &[String], number: u64) -> usize {
+        match names.len() as u64 {
+            0 | 1 => 0,
+            count => 1 + (number % (count - 1)) as usize,
+        }
+    }
+
+    pub(crate) fn of_component(&self, names: &[String], path: &str) -> Option<usize> {
+        let node = self.placement.node_of(path)?;
+        names.iter().position(|name| name == node)
+    }
+}
+
+/// Serves the parts of one session until the node says that it is over, or is gone.
+///
+/// # Errors
+/// Standard input is no socket of a node.
+pub fn serve_part() -> Result<(), Error> {
+    let socket = io::stdin().as_fd().try_clone_to_owned().map_err(Error::usage_of)?;
+    let mut channel = Channel::private(UnixStream::from(socket));
+    let mut part = None;
+    loop {
+        let (head, _) = match channel.receive() {
+            Ok(Some(question)) => question,
+            // The node is gone, and with it all who want what runs here.
+            Ok(None) if part.is_some() => std::process::exit(1),
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                return Err(
+                    Error::usage("this command is started by `thalweg node`, for a session").because(error)
+                );
+            }
+        };
+        let what = head["do"].as_str().unwrap_or_default();
+        let answer = match (what, &mut part) {
+            ("open", None) => Part::open(&head).map(|(opened, answer)| {
+                part = Some(opened);
+                (answer, Vec::new())
+            }),
+            (_, Some(part)) => part.answer(what, &head),
+            _ => Err(Refused::new(format!("`{what}` cannot be asked of a session that is not open"))),
+        };
+        if channel.answer(answer).is_err() {
+            std::process::exit(1);
+        }
+        if what == "close" {
+            return Ok(());
+        }
+    }
+}
+
+/// What runs here of a session.
+struct Part {
+    fabric: Arc<Fabric>,
+    runtime: Option<Runtime>,
+    space: Space,
+    keep: bool,
+    errors: Receiver<RecordError>,
+    strays: Receiver<StrayLine>,
+    /// What had no room in an answer.
+    waiting: VecDeque<Vec<u8>>,
+    /// Waits for the end of all tasks.
+    joining: Option<JoinHandle<Value>>,
+    _crash_watch: CrashWatch,
+}
+
+fn texts(value: &Value) -> Vec<String> {
+    value.as_array().into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect()
+}
+
+pub(crate) fn pairs(value: &Value) -> Vec<(String, String)> {
+    let pair = |pair: &Value| Some((pair[0].as_str()?.to_owned(), pair[1].as_str()?.to_owned()));
+    value.as_array().into_iter().flatten().filter_map(pair).collect()
+}
+
+fn refuse(error: &Error) -> Refused {
+    let shown: Vec<String> = error.diagnostics().iter().map(|diagnostic| diagnostic.render(false)).collect();
+    Refused::new(if shown.is_empty() { chain(error) } else { shown.join("\n") })
+}
+
+impl Part {
+    fn open(asked: &Value) -> Result<(Part, Value), Refused> {
+        Part::try_open(asked).map_err(|error| refuse(&error))
+    }
+
+    fn try_open(asked: &Value) -> Result<(Part, Value), Error> {
+        let text = |key: &str| asked[key].as_str().unwrap_or_default();
+        let is = |key: &str| asked[key] == json!(true);
+        let folder = PathBuf::from(text("folder"));
+        write_files(&folder, &asked["files"])?;
+        let paths: Vec<PathBuf> = texts(&asked["libraries"]).into_iter().map(PathBuf::from).collect();
+        let mut boxes = libraries::load(&paths, Loading::Stays)?;
+        if is("allow_exec") {
+            boxes.allow_commands();
+        }
+        let network = Network::load(&folder.join(text("main")), &boxes).map_err(Error::text)?;
+        let names = texts(&asked["names"]);
+        let here = asked["here"].as_u64().unwrap_or_default() as usize;
+        let session = unhex(text("session")).ok_or_else(|| Error::usage("the session has no number"))?;
+        let token = unhex(text("token")).ok_or_else(|| Error::usage("the session has no token"))?;
+        let name = names.get(here).cloned().unwrap_or_default();
+        let fabric = Fabric::new(here, names, session, token, text("host")).map_err(Error::run)?;
+        let map = Map {
+            placement: Placement::of_lines(pairs(&asked["placement"])),
+            shares_out: is("shares_out"),
+            gives_back: is("gives_back"),
+        };
+        let space = space(asked, &format!("{}@{name}", network.name()))?;
+        let runtime = runtime(asked, &space)?;
+        let crash_watch = CrashWatch::new(space.path())
+            .map_err(|error| Error::run("cannot watch for crashes of boxes").because(error))?;
+        let fingerprint = Arc::new(Mutex::new(0));
+        let there = There { fabric: fabric.clone(), map, fingerprint: fingerprint.clone() };
+        let options = StartOptions { exact_failures: is("exact_failures"), ..StartOptions::default() };
+        let Serving { errors, strays } =
+            network.serve(&runtime, options, Arc::new(there)).map_err(Error::run_of)?;
+        runtime.start();
+        set(&pairs(&asked["settings"]), &space)?;
+        let fingerprint = *fingerprint.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = json!({
+            "address": fabric.address(),
+            "fingerprint": format!("{fingerprint:016x}"),
+            "space": space.path().to_string_lossy(),
+        });
+        let part = Part {
+            fabric,
+            runtime: Some(runtime),
+            space,
+            keep: is("keep"),
+            errors,
+            strays,
+            waiting: VecDeque::new(),
+            joining: None,
+            _crash_watch: crash_watch,
+        };
+        Ok((part, answer))
+    }
+
+    fn answer(&mut self, what: &str, asked: &Value) -> Result<(Value, Vec<u8>), Refused> {
+        for lost in asked["lost"].as_array().into_iter().flatten() {
+            let (node, why) = (lost[0].as_u64().unwrap_or(u64::MAX) as usize, lost[1].as_str());
+            self.fabric.lose(node, why.unwrap_or("it is lost"));
+        }
+        match what {
+            "meet" => {
+                let address = |text: String| text.parse::<Address>().ok();
+                self.fabric.meet(texts(&asked["addresses"]).into_iter().map(address).collect());
+                Ok((json!({}), Vec::new()))
+            }
+            "poll" => Ok(self.poll()),
+            "end" => {
+                self.end();
+                Ok(self.poll())
+            }
+            "close" => Ok((json!({}), Vec::new())),
+            _ => Err(Refused::new(format!("`{what}` cannot be asked of a session"))),
+        }
+    }
+
+    /// What happened since the last time: failed records as bytes, each after its length.
+    fn poll(&mut self) -> (Value, Vec<u8>) {
+        let mut over = false;
+        while self.waiting.len() < FAILURES_MAX {
+            match self.errors.try_recv() {
+                Ok(mut error) => {
+                    error.component =
+                        format!("{} on {}", error.component, self.fabric.names()[self.fabric.here()]);
+                    self.waiting.push_back(error.to_bytes());
+                }
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => {
+                    over = true;
+                    break;
+                }
+            }
+        }
+        let mut blob = Vec::new();
+        while let Some(failure) = self.waiting.front()
+            && (blob.is_empty() || blob.len() + failure.len() + 4 <= BLOB_MAX)
+        {
+            if failure.len() + 4 <= BLOB_MAX {
+                blob.extend((failure.len() as u32).to_le_bytes());
+                blob.extend(failure);
+            }
+            self.waiting.pop_front();
+        }
+        let strays: Vec<Value> =
+            self.strays.try_iter().map(|stray| json!([stray.component, stray.reason])).collect();
+        let is_joined = self.joining.as_ref().is_some_and(JoinHandle::is_finished);
+        let mut answer = json!({ "strays": strays });
+        if over
+            && is_joined
+            && self.waiting.is_empty()
+            && let Some(joining) = self.joining.take()
+        {
+            answer["ended"] = joining.join().unwrap_or_else(|_| json!({"broken": "its runtime panicked"}));
+        }
+        (answer, blob)
+    }
+
+    /// No more parts will be opened: waits, on a thread of its own, until all that are open have ended.
+    fn end(&mut self) {
+        self.fabric.close();
+        let Some(runtime) = self.runtime.take() else { return };
+        let (space, keep, fabric) = (self.space.clone(), self.keep, self.fabric.clone());
+        self.joining = Some(std::thread::spawn(move || {
+            let ended = runtime.join();
+            let (sent, received) = fabric.carried();
+            let did = json!({"processor_s": processor_s(), "sent": sent, "received": received});
+            space.finish();
+            if !keep {
+                // Best effort: `thalweg clean` removes what stays.
+                let _ = std::fs::remove_dir_all(space.path());
+            }
+            match ended {
+                Ok(summary) => {
+                    let failures: Vec<&str> =
+                        summary.failures.iter().map(|failure| failure.message.as_str()).collect();
+                    json!({"tasks": summary.tasks, "failed": summary.failed, "failures": failures, "did": did})
+                }
+                Err(error) => json!({"broken": format!("{error:#}")}),
+            }
+        }));
+    }
+}
+
+/// A node as the network on it sees the session.
+#[derive(Debug)]
+struct There {
+    fabric: Arc<Fabric>,
+    map: Map,
+    fingerprint: Arc<Mutex<u64>>,
+}
+
+impl Elsewhere for There {
+    fn here(&self) -> usize {
+        self.fabric.here()
+    }
+
+    fn count(&self) -> usize {
+        self.fabric.names().len()
+    }
+
+    fn name(&self, node: usize) -> String {
+        self.fabric.names().get(node).cloned().unwrap_or_else(|| format!("number {node}"))
+    }
+
+    fn of_place(&self, number: u64) -> usize {
+        Map::of_place(self.fabric.names(), number)
+    }
+
+    fn of_component(&self, path: &str) -> Option<usize> {
+        self.map.of_component(self.fabric.names(), path)
+    }
+
+    fn shares_out(&self) -> bool {
+        self.map.shares_out
+    }
+
+    fn gives_back(&self) -> bool {
+        self.map.gives_back
+    }
+
+    fn begin(&self, session: Session) -> Result<(), String> {
+        *self.fingerprint.lock().unwrap_or_else(PoisonError::into_inner) = session.fingerprint();
+        Ok(())
+    }
+
+    fn open(&self, node: usize, opening: &[u8]) -> Result<Ways, String> {
+        self.fabric.open(node, opening)
+    }
+
+    fn opened(&self) -> Option<Opened> {
+        self.fabric.opened()
+    }
+
+    // Control says when.
+    fn close(&self) {}
+
+    fn end(&self) {}
+}
+
+/// Writes the texts of the network: names relative to the folder, none that leads out of it.
+fn write_files(folder: &Path, files: &Value) -> Result<(), Error> {
+    for (name, text) in pairs(files) {
+        let path = Path::new(&name);
+        let is_inside = path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+        if !is_inside {
+            return Err(Error::usage(format!("{name}: a net that is not beside the network cannot be sent")));
+        }
+        let path = folder.join(path);
+        let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        made.and_then(|()| std::fs::write(&path, text))
+            .map_err(|error| Error::run(format!("cannot write {}", path.display())).because(error))?;
+    }
+    Ok(())
+}
+
+fn space(asked: &Value, name: &str) -> Result<Space, Error> {
+    let options = SpaceOptions {
+        name: name.to_owned(),
+        session: asked["gather"].as_str().map(PathBuf::from).filter(|session| session.is_dir()),
+        keep: asked["keep"] == json!(true),
+        ..SpaceOptions::default()
+    };
+    Space::create(options).map_err(|error| Error::coded_of("E0903", error))
+}
+
+fn runtime(asked: &Value, space: &Space) -> Result<Runtime, Error> {
+    let mode = match asked["mode"].as_str() {
+        Some("off") => Mode::Off,
+        Some("full") => Mode::Full,
+        _ => Mode::Metrics,
+    };
+    let all = std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = asked["workers"].as_u64().map_or(all, |workers| workers as usize);
+    let options = Options { workers, mode, space: Some(space.clone()), ..Options::default() };
+    Runtime::new(options).map_err(|error| Error::coded_of("E0902", error))
+}
+
+/// The processor time of this process, in seconds.
+fn processor_s() -> f64 {
+    // In hundredths of a second, as Linux shows them on all its machines; behind the name, which may have any characters.
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
+    fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>() as f64 / 100.0
+}
+
+/// Gives settings their values.
+fn set(changes: &[(String, String)], space: &Space) -> Result<(), Error> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let reader = SpaceReader::open(space.path()).map_err(Error::usage_of)?;
+    let all = reader.settings().map_err(Error::usage_of)?;
+    for (name, value) in changes {
+        let value = settings::value_of(settings::known(&all, name)?, value)?;
+        reader.set(name, value).map_err(Error::usage_of)?;
+    }
+    Ok(())
+}
