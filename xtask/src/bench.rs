@@ -1,10 +1,21 @@
-//! `cargo xtask bench`: builds the workspace of the benchmarks, rivals included, and runs it with the same arguments.
+//! `cargo xtask bench`: builds the workspace of the benchmarks, rivals included, and runs it with the same arguments; the groups `tune` and
+//! `view` are measured here.
 
-use crate::process;
+use crate::{process, tuned, viewed};
 use anyhow::{Context, Result, bail};
 use std::process::ExitCode;
 
 pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
+    // Whole programs, as a user runs them: nothing of these needs the rivals.
+    let group = arguments.try_raw_args().and_then(|raw| raw.peek().map(|first| first.to_os_string()));
+    if group.as_deref().is_some_and(|group| group == "tune" || group == "view") {
+        arguments.next()?;
+        return if group.is_some_and(|group| group == "tune") {
+            tuned::run(arguments)
+        } else {
+            viewed::run(arguments)
+        };
+    }
     process::require_c_compiler()?;
     let manifest = process::root().join("bench/Cargo.toml");
     let target = process::target_dir().join("bench");

@@ -20,10 +20,12 @@ const FILE_BYTES_MIN: u64 = 10 << 20;
 pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     let mut file: Option<PathBuf> = None;
     let mut workers = "2".to_owned();
+    let mut view = false;
     while let Some(argument) = arguments.next()? {
         match argument {
             Long("file") => file = Some(arguments.value()?.into()),
             Long("workers") => workers = arguments.value()?.string()?,
+            Long("view") => view = true,
             other => return Err(other.unexpected().into()),
         }
     }
@@ -74,7 +76,12 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     println!("\n== report");
     let mut report = thalweg();
     started(report.arg("report").arg(&space))?;
+    if view {
+        println!("\n== look at it (Ctrl-C ends)");
+        started(thalweg().arg("view").arg(&space))?;
+    }
     println!("\nThe space stays in {}; try:", space.display());
+    println!("  {} view {}", shown_path(&program("thalweg")), space.display());
     println!("  {} events {} --limit 20", shown_path(&program("thalweg")), space.display());
     Ok(ExitCode::SUCCESS)
 }

@@ -29,6 +29,8 @@ fn files() -> Result<Files> {
         if folder == "probe" {
             let header = thalweg_writers::c(&described, "probe");
             files.push(("bindings/c/thalweg_probe_kinds.h".to_owned(), header));
+            let class = thalweg_writers::java(&described, "org.thalweg.agent", "probe");
+            files.push(("bindings/java/org/thalweg/agent/ProbeKinds.java".to_owned(), class));
         }
         if OBSERVED.contains(&folder) {
             observed.extend(described.clone());

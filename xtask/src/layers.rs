@@ -21,7 +21,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("thalweg-exec", &["thalweg-space"]),
     ("thalweg-net", &["thalweg-space", "thalweg-pack", "thalweg-box", "thalweg-exec"]),
     ("thalweg-scope", &["thalweg-glob", "thalweg-space", "thalweg-pack"]),
-    ("thalweg-monitor", &["thalweg-space"]),
+    ("thalweg-monitor", &["thalweg-space", "thalweg-scope"]),
+    ("thalweg-view", &["thalweg-monitor"]),
+    ("thalweg-tune", &["thalweg-space", "thalweg-pack", "thalweg-monitor"]),
     // Only from here on do crates know both sides.
     (
         "thalweg-host",
@@ -32,8 +34,13 @@ const LAYERS: &[(&str, &[&str])] = &[
             "thalweg-box",
             "thalweg-exec",
             "thalweg-net",
+            "thalweg-scope",
             "thalweg-monitor",
         ],
+    ),
+    (
+        "thalweg-node",
+        &["thalweg-glob", "thalweg-space", "thalweg-link", "thalweg-exec", "thalweg-net", "thalweg-host"],
     ),
     (
         "thalweg",
@@ -47,7 +54,11 @@ const LAYERS: &[(&str, &[&str])] = &[
             "thalweg-net",
             "thalweg-scope",
             "thalweg-monitor",
+            "thalweg-tune",
+            "thalweg-view",
             "thalweg-host",
+            "thalweg-link",
+            "thalweg-node",
         ],
     ),
     ("app-des", &["thalweg-box"]),
@@ -59,12 +70,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 ];
 
 fn metadata() -> Value {
-    let output = process::cargo()
-        .args(["metadata", "--format-version", "1", "--no-deps", "--locked"])
-        .output()
-        .expect("cargo runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON")
+    process::metadata(&["--no-deps"]).expect("cargo describes the workspace")
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {

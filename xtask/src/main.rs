@@ -6,22 +6,30 @@
 
 mod app;
 mod bench;
+#[path = "../../thalweg/tests/browser_run/mod.rs"]
+mod browser_run;
 #[cfg(test)]
 mod circles;
 mod committed;
 mod demo;
 mod dist;
+mod foreign;
 mod kinds;
 #[cfg(test)]
 mod layers;
 mod layout;
 mod leftovers;
+mod moobench;
 mod paper;
+mod pictures;
 mod process;
 mod remedies;
 mod sanitizer;
 mod snet_suite;
+mod terminal;
 mod test;
+mod tuned;
+mod viewed;
 
 use anyhow::{Result, bail};
 use lexopt::prelude::*;
@@ -33,13 +41,15 @@ Automation for Thalweg.
 usage: cargo xtask COMMAND
 
   app NAME [--workers N]             run one of the apps on its default input, print the report (`app --help`)
-  demo [--file FILE] [--workers N]   encrypt a real file through the DES network, verify it, print the report
+  demo [--file FILE] [--workers N] [--view]   encrypt a real file through the DES network, verify it, print the report, show it in the browser
   test [--only STEP] [--long]        everything CI runs; ends with a count of tests
   test --list                        the steps, in order
   dist [--into DIR]                  an archive with program, boxes of the apps, headers, pages: for people without a toolchain
   kinds                              write the descriptions of kinds, and what is generated from them
   layout                             write the layout's constants for C, Java and Python
+  moobench [OPTIONS]                 what a probe costs in Java, C, C++ and Rust, and in rivals (`moobench --help`)
   paper lpel [OPTIONS]               the tables of the LPEL paper, ours beside theirs (`paper --help`)
+  pictures [--into DIR]              the README's pictures of the page and of `top`, from a real run (needs Chromium and tmux)
   remedies [OPTIONS]                 verdicts against remedies that were tried (`remedies --help`)
   snet-suite FOLDER…                 `thalweg adopt` as a release build: programs written for S-Net
   bench [GROUP] [--json] [--check]   the measurements, rivals included (`bench --help`)
@@ -75,7 +85,9 @@ fn dispatch() -> Result<ExitCode> {
             "dist" => dist::run(arguments),
             "kinds" => kinds::run(arguments),
             "layout" => layout::run(arguments),
+            "moobench" => moobench::run(arguments),
             "paper" => paper::run(arguments),
+            "pictures" => pictures::run(arguments),
             "remedies" => remedies::run(arguments),
             "snet-suite" => snet_suite::run(arguments),
             "test" => test::run(arguments),

@@ -33,11 +33,18 @@ pub(crate) fn claim_target_dir() -> Result<()> {
     std::fs::write(&note, here).with_context(|| format!("cannot write {}", note.display()))
 }
 
+/// What `cargo metadata` says with these arguments.
+pub(crate) fn metadata(arguments: &[&str]) -> Result<serde_json::Value> {
+    let output = cargo().args(["metadata", "--format-version", "1", "--locked"]).args(arguments).output()?;
+    if !output.status.success() {
+        bail!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    serde_json::from_slice(&output.stdout).context("cargo metadata prints JSON")
+}
+
 /// The names of the workspace's packages.
 fn members() -> Result<Vec<String>> {
-    let output = cargo().args(["metadata", "--format-version", "1", "--no-deps", "--locked"]).output()?;
-    let metadata: serde_json::Value =
-        serde_json::from_slice(&output.stdout).context("cargo metadata prints JSON")?;
+    let metadata = metadata(&["--no-deps"])?;
     let packages = metadata["packages"].as_array().context("cargo metadata lists packages")?;
     Ok(packages.iter().filter_map(|package| package["name"].as_str()).map(String::from).collect())
 }

@@ -10,6 +10,7 @@ mod remedy;
 mod score;
 mod table;
 mod trial;
+mod tuned;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,6 +27,8 @@ use journal::Journal;
 use remedy::{Remedy, remedies};
 use score::said;
 use trial::{Bench, Recorded, Size};
+
+pub(crate) use tuned::drawn;
 
 /// The first of the seeds that are scored. Those before are for development.
 const SCORED: u64 = 20_000;

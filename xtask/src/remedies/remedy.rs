@@ -112,7 +112,7 @@ pub(super) fn remedies(case: &Case, healthy: bool) -> Vec<Remedy> {
     all
 }
 
-fn unplaced(net: &Net) -> Net {
+pub(super) fn unplaced(net: &Net) -> Net {
     let mut net = net.clone();
     net.change(&mut |net| {
         if let Net::Placed(at, _) = *net {

@@ -83,6 +83,11 @@ fn of_kind(planted: &Planted, table: &[Remedy], kind: &str, component: &str) -> 
         "capacity" => every(|remedy| matches!(remedy, Remedy::Capacity(_))),
         "quantum" => every(|remedy| matches!(remedy, Remedy::Quantum(_))),
         "contention" => vec![Remedy::Alone],
+        "order" => {
+            // Which of several it is, the path does not say here.
+            let ordered = every(|remedy| matches!(remedy, Remedy::Unordered(_)));
+            if ordered.len() == 1 { ordered } else { Vec::new() }
+        }
         "source" | "nothing" => vec![Remedy::Source],
         "sink" => vec![Remedy::Sink],
         _ => Vec::new(),

@@ -88,7 +88,7 @@ impl Bench {
         let mut child = command.spawn().context("could not start thalweg")?;
         let draining = case.sink.map(|part| (child.stdout.take(), part * size.rate));
         let drained = draining.map(|(pipe, rate)| std::thread::spawn(move || drain(pipe, rate)));
-        let said = said_by(&mut child);
+        let said = said_by(&mut child, PATIENCE);
         feeding.stop();
         if let Some(drained) = drained {
             let _ = drained.join();
@@ -122,7 +122,7 @@ impl Bench {
         Ok(Value::Object(places))
     }
 
-    fn write(&self, case: &Case, size: Size) -> Result<()> {
+    pub(super) fn write(&self, case: &Case, size: Size) -> Result<()> {
         fs::create_dir_all(&self.folder)?;
         fs::write(self.folder.join("network.snet"), case.net.text())?;
         fs::write(self.folder.join("boxes.plan"), case.plan())?;
@@ -130,7 +130,7 @@ impl Bench {
         Ok(())
     }
 
-    fn command(&self, case: &Case, size: Size) -> Command {
+    pub(super) fn command(&self, case: &Case, size: Size) -> Command {
         let mut command = Command::new(&self.program);
         command.current_dir(&self.folder).env("THALWEG_SPACES", &self.folder).env_remove("THALWEG_SESSION");
         command
@@ -242,7 +242,7 @@ fn drain(pipe: Option<std::process::ChildStdout>, rate: f64) {
 }
 
 /// What a run says on standard error until it ends; one that takes too long is killed.
-fn said_by(child: &mut Child) -> Result<String> {
+pub(super) fn said_by(child: &mut Child, patience: Duration) -> Result<String> {
     let mut pipe = child.stderr.take().context("standard error is piped")?;
     let reading = std::thread::spawn(move || {
         let mut said = String::new();
@@ -254,7 +254,7 @@ fn said_by(child: &mut Child) -> Result<String> {
         if let Some(status) = child.try_wait()? {
             break Some(status);
         }
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > patience {
             let _ = child.kill();
             let _ = child.wait();
             break None;
@@ -265,12 +265,12 @@ fn said_by(child: &mut Child) -> Result<String> {
     match status {
         Some(status) if status.success() => Ok(said),
         Some(status) => bail!("thalweg ended with {status}: {}", said.trim()),
-        None => bail!("it took longer than {} s", PATIENCE.as_secs()),
+        None => bail!("it took longer than {} s", patience.as_secs()),
     }
 }
 
 /// Reads `… records in, … out in 0.123456 s, …`.
-fn seconds(said: &str) -> Option<f64> {
+pub(super) fn seconds(said: &str) -> Option<f64> {
     said.lines().filter(|line| line.contains(" in, ")).find_map(|line| {
         let (before, _) = line.split_once(" s, ")?;
         before.rsplit(' ').next()?.parse().ok()

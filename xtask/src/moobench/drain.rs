@@ -1,0 +1,386 @@
+//! Who reads what a run records, in a process or thread beside it.
+
+use super::{Folder, thalweg};
+use crate::process;
+use anyhow::{Context, Result, bail};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Whether somebody reads what the run records.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Drain {
+    None,
+    /// `thalweg record` keeps it on disk.
+    Record,
+    /// `thalweg record --level 0 --sync 1h`: events as they are, as a ring by hand is copied.
+    RecordPlain,
+    /// `thalweg events --follow` with these options prints it.
+    Follow(&'static [&'static str]),
+    /// A ring by hand is copied to disk as it is.
+    Ring,
+    /// Somebody takes what comes through a socket.
+    Socket,
+    /// A session of LTTng's: in memory, or on disk.
+    Lttng {
+        keeps: bool,
+    },
+}
+
+impl Drain {
+    /// Whether our program keeps what our probes record.
+    pub(super) fn is_ours(self) -> bool {
+        matches!(self, Drain::Record | Drain::RecordPlain)
+    }
+}
+
+/// A process that is killed when its measurement is over, whatever comes of it.
+pub(super) struct Killed(pub(super) Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Who reads.
+pub(super) enum Beside {
+    Nobody,
+    Later(Drain),
+    Record(Killed),
+    /// Killed when this is dropped.
+    Follow {
+        _reader: Killed,
+    },
+    Thread {
+        port: u16,
+        is_over: Arc<AtomicBool>,
+        bytes: Arc<AtomicU64>,
+        thread: Option<JoinHandle<Result<()>>>,
+    },
+    Lttng {
+        session: Session,
+        keeps: bool,
+    },
+}
+
+impl Beside {
+    /// What has to be there before the run begins.
+    pub(super) fn before(drain: Drain, spaces: &Path, folder: &Path) -> Result<Beside> {
+        Ok(match drain {
+            Drain::None => Beside::Nobody,
+            Drain::Record | Drain::RecordPlain | Drain::Follow(_) => Beside::Later(drain),
+            Drain::Lttng { keeps } => {
+                Beside::Lttng { session: Session::start(&folder.join("lttng"), keeps)?, keeps }
+            }
+            Drain::Ring => {
+                let (spaces, disk) = (spaces.to_owned(), folder.join("copies"));
+                std::fs::create_dir_all(&disk)?;
+                Beside::thread(0, move |is_over, bytes| copy_rings(&spaces, &disk, is_over, bytes))
+            }
+            Drain::Socket => {
+                let listener = TcpListener::bind("127.0.0.1:0").context("no port can be had")?;
+                let port = listener.local_addr()?.port();
+                listener.set_nonblocking(true)?;
+                Beside::thread(port, move |is_over, bytes| take_all(&listener, is_over, bytes))
+            }
+        })
+    }
+
+    fn thread(
+        port: u16,
+        work: impl FnOnce(&AtomicBool, &AtomicU64) -> Result<()> + Send + 'static,
+    ) -> Beside {
+        let (is_over, bytes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (told, counted) = (is_over.clone(), bytes.clone());
+        let thread = std::thread::spawn(move || work(&told, &counted));
+        Beside::Thread { port, is_over, bytes, thread: Some(thread) }
+    }
+
+    /// Where somebody listens.
+    pub(super) fn port(&self) -> u16 {
+        if let Beside::Thread { port, .. } = self { *port } else { 0 }
+    }
+
+    /// The run has begun.
+    pub(super) fn begun(self, spaces: &Path, folder: &Path) -> Result<Beside> {
+        let Beside::Later(drain) = self else { return Ok(self) };
+        let space = space_in(spaces)?;
+        let mut command = Command::new(thalweg());
+        command.stdout(Stdio::null()).stderr(Stdio::null()).env("THALWEG_SPACES", spaces);
+        Ok(match drain {
+            Drain::Follow(options) => {
+                command.arg("events").arg(space).arg("--follow").args(options);
+                Beside::Follow {
+                    _reader: Killed(command.spawn().context("could not start `thalweg events`")?),
+                }
+            }
+            _ => {
+                command.arg("record").arg(space).arg("--output").arg(folder.join("archive"));
+                if drain == Drain::RecordPlain {
+                    // Nobody asks the disk whether it has what the ring's copier writes, either.
+                    command.args(["--level", "0", "--sync", "1h"]);
+                }
+                Beside::Record(Killed(command.spawn().context("could not start `thalweg record`")?))
+            }
+        })
+    }
+
+    /// The run is over: lines for its raw data. To read all of an archive takes longer than to write it: that is `checked` of one run.
+    pub(super) fn ended(self, folder: &Path, checked: bool) -> Result<String> {
+        match self {
+            Beside::Nobody | Beside::Later(_) | Beside::Follow { .. } => Ok(String::new()),
+            Beside::Record(mut killed) => {
+                killed.0.wait()?;
+                let archive = folder.join("archive");
+                let mut more = format!("disk {}\n", bytes_of(&archive)?);
+                if checked {
+                    more += &format!("lost {}\n", lost(&archive)?);
+                }
+                Ok(more)
+            }
+            Beside::Thread { is_over, bytes, mut thread, .. } => {
+                is_over.store(true, Ordering::Release);
+                if let Some(thread) = thread.take() {
+                    thread.join().map_err(|_| anyhow::anyhow!("who reads has panicked"))??;
+                }
+                Ok(format!("disk {}\n", bytes.load(Ordering::Relaxed)))
+            }
+            Beside::Lttng { session, keeps } => {
+                let lost = session.stop()?;
+                let bytes = if keeps { bytes_of(&session.folder)? } else { 0 };
+                Ok(if keeps { format!("disk {bytes}\nlost {lost}\n") } else { String::new() })
+            }
+        }
+    }
+}
+
+/// The space of the run, when its first thread records.
+fn space_in(spaces: &Path) -> Result<PathBuf> {
+    let begun = Instant::now();
+    loop {
+        let found = std::fs::read_dir(spaces).ok().into_iter().flatten().flatten();
+        let mut paths = found.map(|entry| entry.path());
+        if let Some(space) =
+            paths.find(|path| path.join("space").exists() && path.join("0001.element").exists())
+        {
+            return Ok(space);
+        }
+        if begun.elapsed() > Duration::from_secs(30) {
+            bail!("no space was made within 30 s");
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Events that an archive says were lost.
+fn lost(archive: &Path) -> Result<u64> {
+    let output = Command::new(thalweg()).arg("calls").arg(archive).arg("--json").output()?;
+    let calls: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("thalweg calls: {}", String::from_utf8_lossy(&output.stderr)))?;
+    Ok(calls["lost"].as_u64().unwrap_or(0) + calls["not_recorded"].as_u64().unwrap_or(0))
+}
+
+fn bytes_of(folder: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        bytes += if entry.path().is_dir() { bytes_of(&entry.path())? } else { entry.metadata()?.len() };
+    }
+    Ok(bytes)
+}
+
+/// Bytes of a record of a ring by hand, and of what stands before them: see xtask/moobench/probe.h.
+const RECORD: u64 = 24;
+const HEADER: u64 = 4096;
+
+/// A ring that is copied.
+struct Ring {
+    file: File,
+    copy: File,
+    room: u64,
+    read: u64,
+}
+
+impl Ring {
+    fn word(&self, at: u64) -> Result<u64> {
+        let mut bytes = [0; 8];
+        self.file.read_exact_at(&mut bytes, at)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// Copies what there is; how many bytes.
+    fn copy(&mut self, chunk: &mut [u8]) -> Result<u64> {
+        let written = self.word(0)?;
+        let mut bytes = 0;
+        while self.read < written {
+            let at = self.read % self.room;
+            let count = (written - self.read).min(self.room - at).min(chunk.len() as u64 / RECORD);
+            let part = &mut chunk[..(count * RECORD) as usize];
+            self.file.read_exact_at(part, HEADER + at * RECORD)?;
+            self.copy.write_all(part)?;
+            self.read += count;
+            self.file.write_all_at(&self.read.to_le_bytes(), 64)?;
+            bytes += count * RECORD;
+        }
+        Ok(bytes)
+    }
+}
+
+/// Copies what threads write into their rings, until the run is over and all is copied.
+fn copy_rings(spaces: &Path, disk: &Path, is_over: &AtomicBool, bytes: &AtomicU64) -> Result<()> {
+    let (mut rings, mut chunk): (Vec<Ring>, Vec<u8>) = (Vec::new(), vec![0; 1 << 20]);
+    let mut looked: Option<Instant> = None;
+    loop {
+        let over = is_over.load(Ordering::Acquire);
+        if looked.is_none_or(|at| at.elapsed() > Duration::from_millis(5)) {
+            looked = Some(Instant::now());
+            let path = spaces.join(format!("ring.{}", rings.len() + 1));
+            if path.exists() {
+                let file = File::options().read(true).write(true).open(&path)?;
+                let copy = File::create(disk.join(format!("{}", rings.len())))?;
+                let mut ring = Ring { file, copy, room: 0, read: 0 };
+                ring.room = ring.word(128)?;
+                rings.push(ring);
+            }
+        }
+        let mut copied = 0;
+        for ring in &mut rings {
+            copied += ring.copy(&mut chunk)?;
+        }
+        bytes.fetch_add(copied, Ordering::Relaxed);
+        if over && copied == 0 {
+            return Ok(());
+        }
+        if copied == 0 {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+}
+
+/// Takes what one sender sends, until the run is over.
+fn take_all(listener: &TcpListener, is_over: &AtomicBool, bytes: &AtomicU64) -> Result<()> {
+    let mut chunk = vec![0; 1 << 18];
+    while !is_over.load(Ordering::Acquire) {
+        let Ok((mut stream, _)) = listener.accept() else {
+            std::thread::sleep(Duration::from_millis(1));
+            continue;
+        };
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(Duration::from_millis(200)))?;
+        loop {
+            match stream.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(count) => {
+                    bytes.fetch_add(count as u64, Ordering::Relaxed);
+                }
+                Err(_) if is_over.load(Ordering::Acquire) => break,
+                Err(_) => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A recording session of LTTng's, with a session daemon if there was none; gone when this is.
+pub(super) struct Session {
+    folder: PathBuf,
+    _home: Folder,
+    daemon: Option<Child>,
+}
+
+const SESSION: &str = "thalweg-moobench";
+
+impl Session {
+    fn start(folder: &Path, keeps: bool) -> Result<Session> {
+        let home = Folder::new(&folder.with_extension("home"))?;
+        std::fs::create_dir_all(folder)?;
+        let mut session = Session { folder: folder.to_owned(), _home: home, daemon: None };
+        if session.lttng(&["--no-sessiond", "list"]).is_err() {
+            let mut daemon = Command::new("lttng-sessiond");
+            daemon.arg("--no-kernel").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            session.daemon = Some(daemon.spawn().context("could not start `lttng-sessiond`")?);
+            let begun = Instant::now();
+            while session.lttng(&["--no-sessiond", "list"]).is_err() {
+                if begun.elapsed() > Duration::from_secs(10) {
+                    bail!("`lttng-sessiond` does not answer");
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        let output = format!("--output={}", folder.display());
+        let create = if keeps {
+            vec!["create", SESSION, &output]
+        } else {
+            vec!["create", SESSION, "--snapshot", &output]
+        };
+        session.lttng(&create)?;
+        let mut channel = vec![
+            "enable-channel",
+            "--userspace",
+            "--session",
+            SESSION,
+            "--num-subbuf=16",
+            "--subbuf-size=4M",
+        ];
+        channel.extend(if keeps {
+            ["--discard", "--blocking-timeout=inf"]
+        } else {
+            ["--overwrite", "--buffers-uid"]
+        });
+        session.lttng(&[&channel[..], &["all"]].concat())?;
+        session.lttng(&[
+            "enable-event",
+            "--userspace",
+            "--session",
+            SESSION,
+            "--channel",
+            "all",
+            "moobench:*",
+        ])?;
+        session.lttng(&["start", SESSION])?;
+        Ok(session)
+    }
+
+    fn lttng(&self, arguments: &[&str]) -> Result<String> {
+        let mut command = Command::new("lttng");
+        let output = command
+            .args(arguments)
+            .env("LTTNG_HOME", &self._home.path)
+            .output()
+            .context("could not start `lttng`")?;
+        let said =
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() {
+            bail!("`{}`: {}", process::shown(&command), said.lines().next().unwrap_or("it fails"));
+        }
+        Ok(said)
+    }
+
+    /// Writes what is left; how many events were discarded, as it says.
+    fn stop(&self) -> Result<u64> {
+        let said = self.lttng(&["stop", SESSION])?;
+        let told = said.lines().find(|line| line.contains("discarded"));
+        let number = |line: &str| line.split_whitespace().find_map(|word| word.replace(',', "").parse().ok());
+        Ok(told.and_then(number).unwrap_or(0))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = self.lttng(&["destroy", SESSION]);
+        if let Some(daemon) = &mut self.daemon {
+            // It ends its consumers when it is asked, not when it is killed.
+            let _ = Command::new("kill").arg(daemon.id().to_string()).status();
+            let _ = daemon.wait();
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Figures from raw data: a driver's bins of a second, and how many calls took how long in the second half.
+
+use super::Settings;
+use super::cases::Case;
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+/// Times below this are counted by the nanosecond; above, 32 to a power of two. As the drivers have it.
+const LINEAR: u64 = 2048;
+
+/// What one process measured.
+pub(super) struct Run {
+    /// Traces of each second, of all threads.
+    pub(super) bins: Vec<u64>,
+    /// How long the traces of each second took, all together, in nanoseconds.
+    sums: Vec<u64>,
+    /// Traces by how long they took, in the second half.
+    buckets: BTreeMap<u64, u64>,
+    /// Events that did not reach the disk.
+    pub(super) lost: Option<u64>,
+    pub(super) disk_bytes: Option<u64>,
+    /// Processor time of the threads that call, in the second half, in nanoseconds.
+    cpu_ns: u64,
+}
+
+impl Run {
+    pub(super) fn read(path: &Path) -> Result<Run> {
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        Run::parse(&text).with_context(|| path.display().to_string())
+    }
+
+    fn parse(text: &str) -> Result<Run> {
+        let mut run = Run {
+            bins: Vec::new(),
+            sums: Vec::new(),
+            buckets: BTreeMap::new(),
+            lost: None,
+            disk_bytes: None,
+            cpu_ns: 0,
+        };
+        for line in text.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            let numbers: Vec<u64> = words[1..].iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
+            match (words[0], numbers.as_slice()) {
+                ("bin", [_, second, count, sum]) => {
+                    let second = *second as usize;
+                    if run.bins.len() <= second {
+                        run.bins.resize(second + 1, 0);
+                        run.sums.resize(second + 1, 0);
+                    }
+                    run.bins[second] += count;
+                    run.sums[second] += sum;
+                }
+                ("cpu", [_, nanoseconds]) => run.cpu_ns += nanoseconds,
+                ("lost", [events]) => run.lost = Some(*events),
+                ("disk", [bytes]) => run.disk_bytes = Some(*bytes),
+                ("bucket", [_, bucket, count]) => *run.buckets.entry(*bucket).or_default() += count,
+                _ => bail!("the driver wrote `{line}`"),
+            }
+        }
+        if run.bins.len() < 2 || run.buckets.is_empty() {
+            bail!("the driver wrote no bins");
+        }
+        Ok(run)
+    }
+
+    /// The bins after the warm-up.
+    fn measured(&self) -> &[u64] {
+        &self.bins[self.bins.len() / 2..]
+    }
+}
+
+/// The middle of a bucket, in nanoseconds.
+fn time_of(bucket: u64) -> f64 {
+    if bucket < LINEAR {
+        return bucket as f64;
+    }
+    let (octave, part) = ((bucket - LINEAR) / 32, (bucket - LINEAR) % 32);
+    (LINEAR << octave) as f64 * (1.0 + (part as f64 + 0.5) / 32.0)
+}
+
+/// What all runs of a case come to.
+pub(super) struct Figures {
+    pub(super) runs: Vec<Run>,
+    pub(super) missing: Option<String>,
+    /// Traces a second: mean, and half of the interval that holds it with 95 % confidence.
+    pub(super) rate: f64,
+    pub(super) half: f64,
+    /// How long a trace took, in nanoseconds: mean and quartiles.
+    pub(super) mean: f64,
+    pub(super) quartiles: [f64; 3],
+    /// Processor time of a trace, the driver's own included.
+    pub(super) cpu: f64,
+}
+
+impl Figures {
+    pub(super) fn of(runs: Vec<Run>, missing: Option<String>) -> Figures {
+        let rates: Vec<f64> = runs.iter().flat_map(|run| run.measured()).map(|count| *count as f64).collect();
+        let (rate, half) = interval(&rates);
+        let mut buckets: BTreeMap<u64, u64> = BTreeMap::new();
+        let (mut count, mut sum, mut cpu) = (0, 0, 0);
+        for run in &runs {
+            count += run.measured().iter().sum::<u64>();
+            cpu += run.cpu_ns;
+            sum += run.sums[run.sums.len() / 2..].iter().sum::<u64>();
+            for (bucket, times) in &run.buckets {
+                *buckets.entry(*bucket).or_default() += times;
+            }
+        }
+        let quartiles = [0.25, 0.5, 0.75].map(|part| quantile(&buckets, part));
+        let of_one = |all: u64| all as f64 / count.max(1) as f64;
+        Figures { runs, missing, rate, half, mean: of_one(sum), quartiles, cpu: of_one(cpu) }
+    }
+}
+
+/// The mean, and half of its interval with 95 % confidence by Student's t.
+fn interval(values: &[f64]) -> (f64, f64) {
+    let count = values.len() as f64;
+    if values.is_empty() {
+        return (0.0, 0.0);
+    }
+    let mean = values.iter().sum::<f64>() / count;
+    if values.len() == 1 {
+        return (mean, f64::INFINITY);
+    }
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    (mean, student(values.len() - 1) * (variance / count).sqrt())
+}
+
+/// The 97.5 % quantile of Student's t.
+fn student(freedom: usize) -> f64 {
+    const TABLE: [f64; 12] =
+        [12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179];
+    TABLE.get(freedom - 1).copied().unwrap_or(1.96 + 2.6 / freedom as f64)
+}
+
+fn quantile(buckets: &BTreeMap<u64, u64>, part: f64) -> f64 {
+    let all: u64 = buckets.values().sum();
+    let mut before = 0;
+    for (bucket, count) in buckets {
+        before += count;
+        if before as f64 >= part * all as f64 {
+            return time_of(*bucket);
+        }
+    }
+    0.0
+}
+
+/// The table, as Markdown.
+pub(super) fn table(settings: &Settings, cases: &[Case], all: &[Figures]) -> String {
+    let mut out = String::new();
+    let mut line = |text: String| writeln!(out, "{text}").expect("a text");
+    line(format!(
+        "{} runs of {} s each, by turns, the first half left out; depth {}, {} thread(s), method time {} ns, {}.\n",
+        settings.repeats,
+        settings.seconds,
+        settings.depth,
+        settings.threads,
+        settings.method_ns,
+        if settings.by_user_time { "user time" } else { "wall clock" }
+    ));
+    line("| language | probes | phase | traces/s, 95 % | × T | a trace: mean, quartiles | a call more than T | processor time a call more than T | lost; bytes kept or sent a trace |".to_owned());
+    line("|---|---|---|---|---|---|---|---|---|".to_owned());
+    for (case, figures) in cases.iter().zip(all) {
+        let head = format!("| {} | {} | {} ", case.language, case.who, case.phase);
+        if let Some(why) = &figures.missing {
+            line(format!("{head}| not measured: {} | | | | | |", why.replace('|', "/")));
+            continue;
+        }
+        let plain =
+            cases.iter().zip(all).find(|(other, _)| other.language == case.language && other.phase == 'T');
+        let (times, more, cpu) = plain.map_or((1.0, 0.0, 0.0), |(_, plain)| over(figures, plain, settings));
+        let [first, median, third] = figures.quartiles;
+        line(format!(
+            "{head}| {:.3} M ± {:.3} | {times:.3} | {:.0} ns, {first:.0} {median:.0} {third:.0} | {more:.1} ns | {cpu:.1} ns | {} |",
+            figures.rate / 1e6,
+            figures.half / 1e6,
+            figures.mean,
+            kept(figures)
+        ));
+    }
+    out
+}
+
+/// Against T: how often as many traces, what a call takes more, and of processor time.
+fn over(figures: &Figures, plain: &Figures, settings: &Settings) -> (f64, f64, f64) {
+    let calls = f64::from(settings.depth);
+    (figures.rate / plain.rate, (figures.mean - plain.mean) / calls, (figures.cpu - plain.cpu) / calls)
+}
+
+/// What was measured at one value of a parameter.
+pub(super) type Swept = (u64, Settings, Vec<Case>, Vec<Figures>);
+
+/// A sweep's table: a row for each value and case.
+pub(super) fn sweep(what: &str, rows: &[Swept]) -> String {
+    let mut out = format!(
+        "| {what} | language | probes | phase | traces/s, 95 % | × T | a call more than T | processor time a call more than T |\n"
+    );
+    out += "|---|---|---|---|---|---|---|---|\n";
+    for (value, settings, cases, all) in rows {
+        for (case, figures) in cases.iter().zip(all) {
+            let head = format!("| {value} | {} | {} | {} ", case.language, case.who, case.phase);
+            if let Some(why) = &figures.missing {
+                writeln!(out, "{head}| not measured: {} | | | |", why.replace('|', "/")).expect("a text");
+                continue;
+            }
+            let is_plain =
+                |other: &&(&Case, &Figures)| other.0.language == case.language && other.0.phase == 'T';
+            let pairs: Vec<(&Case, &Figures)> = cases.iter().zip(all).collect();
+            let plain = pairs.iter().find(is_plain);
+            let (times, more, cpu) =
+                plain.map_or((1.0, 0.0, 0.0), |(_, plain)| over(figures, plain, settings));
+            let (rate, half) = (figures.rate / 1e6, figures.half / 1e6);
+            writeln!(out, "{head}| {rate:.3} M ± {half:.3} | {times:.3} | {more:.1} ns | {cpu:.1} ns |")
+                .expect("a text");
+        }
+    }
+    out
+}
+
+/// What reached the disk, where that was asked.
+fn kept(figures: &Figures) -> String {
+    let lost: Option<u64> = figures.runs.first().and_then(|run| run.lost);
+    let bytes: Option<u64> = figures.runs.iter().map(|run| run.disk_bytes).sum();
+    let traces: u64 = figures.runs.iter().flat_map(|run| &run.bins).sum();
+    match (lost, bytes) {
+        (lost, Some(bytes)) => {
+            let lost = lost.map_or_else(|| "–".to_owned(), |lost| lost.to_string());
+            format!("{lost}; {:.1}", bytes as f64 / traces.max(1) as f64)
+        }
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_of_the_second_half() {
+        let text = "cpu 0 4000\ncpu 1 8000\nbin 0 0 5 500\nbin 0 1 10 1000\nbin 1 0 7 700\nbin 1 1 30 9000\nbucket 0 100 10\nbucket 1 300 30\n";
+        let run = Run::parse(text).unwrap();
+        assert_eq!(run.bins, [12, 40]);
+        let figures = Figures::of(vec![run], None);
+        assert_eq!((figures.rate, figures.mean, figures.cpu), (40.0, 250.0, 300.0));
+        assert_eq!(figures.quartiles, [100.0, 300.0, 300.0]);
+        assert!(Run::parse("bin 0 0 5").is_err() && Run::parse("").is_err());
+    }
+
+    #[test]
+    fn intervals_are_students() {
+        let (mean, half) = interval(&[1.0, 2.0, 3.0]);
+        assert_eq!(mean, 2.0);
+        assert!((half - 4.303 / 3f64.sqrt()).abs() < 1e-9, "{half}");
+        assert!((student(30) - 2.042).abs() < 0.01 && (student(13) - 2.160).abs() < 0.01);
+    }
+
+    /// The drivers' buckets, and what they stand for.
+    #[test]
+    fn a_bucket_stands_for_its_times() {
+        for duration in [0u64, 5, 2047, 2048, 2111, 4095, 4096, 1_000_000, 123_456_789] {
+            let bucket = if duration < LINEAR {
+                duration
+            } else {
+                let power = u64::from(duration.ilog2());
+                LINEAR + (power - 11) * 32 + (duration >> (power - 5) & 31)
+            };
+            let time = time_of(bucket);
+            assert!((time - duration as f64).abs() <= duration as f64 / 32.0, "{duration}: {time}");
+        }
+    }
+}

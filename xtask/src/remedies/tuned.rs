@@ -1,0 +1,305 @@
+//! `cargo xtask bench tune --drawn N`: random networks that start with wrong settings, with and without a tuner, beside every single
+//! remedy among settings and mappings.
+//!
+//! Of each network four things are measured: a run of some seconds as it starts, the same with `thalweg tune` beside it (which saves what it
+//! kept), and then, by turns, short runs as it starts, from the saved settings, with each remedy, and with all that was planted taken out. The best
+//! of the latter is what there was to be had. Everything goes to a journal, so a measurement that was ended goes on.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+use thalweg_chance::Chance;
+
+use super::generator::planted;
+use super::journal::Journal;
+use super::network::{BoxPlan, Case, How, Net};
+use super::remedy::{Remedy, remedies};
+use super::trial::{Bench, Recorded, Size};
+use super::{Planted, bench, size_of};
+use crate::process;
+use crate::tuned::{start_tuner, told};
+
+/// The run that is tuned takes about so long without a tuner.
+const LONG_S: f64 = 16.0;
+/// Any run is ended after so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A short run takes about so long.
+const SHORT_S: f64 = 0.25;
+/// Each short run is done so often, by turns.
+const ROUNDS: usize = 3;
+/// From here on seeds are of networks for tuners: none is one for verdicts.
+const SEEDS: u64 = 40_000;
+
+/// What is wrong with how a network starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wrong {
+    Capacity,
+    Quantum,
+    Limit,
+    RoundRobin,
+    Place,
+    OneWorker,
+    ManyWorkers,
+}
+
+const WRONG: [(Wrong, &str); 7] = [
+    (Wrong::Capacity, "capacity 1–3"),
+    (Wrong::Quantum, "quantum 1"),
+    (Wrong::Limit, "1–4 unfinished"),
+    (Wrong::RoundRobin, "round-robin"),
+    (Wrong::Place, "all on one of two workers"),
+    (Wrong::OneWorker, "one worker"),
+    (Wrong::ManyWorkers, "4 or 8 workers"),
+];
+
+/// A network that starts badly.
+struct Start {
+    case: Case,
+    cured: Case,
+    wrong: Vec<&'static str>,
+}
+
+/// The network of a seed, with none to two things wrong.
+fn start(seed: u64) -> Start {
+    let Planted { case, .. } = planted(seed);
+    let plain = |plan: &BoxPlan| BoxPlan { how: How::Compute, times: 1.0, ..plan.clone() };
+    let cured = Case {
+        boxes: case.boxes.iter().map(plain).collect(),
+        net: super::remedy::unplaced(&case.net),
+        skew: None,
+        workers: 2,
+        capacity: None,
+        quantum: None,
+        unfinished: None,
+        round_robin: false,
+        steal: false,
+        source: None,
+        sink: None,
+        others: 0,
+        ..case
+    };
+    let mut chance = Chance::new(thalweg_chance::mixed(seed ^ 0x7e57));
+    let mut case = cured.clone();
+    let mut wrong = Vec::new();
+    for _ in 0..chance.of(&[0, 1, 1, 1, 2]) {
+        let (what, word) = chance.of(&WRONG);
+        if wrong.contains(&word) {
+            continue;
+        }
+        wrong.push(word);
+        match what {
+            Wrong::Capacity => case.capacity = Some(chance.between(1, 4)),
+            Wrong::Quantum => case.quantum = Some(1),
+            Wrong::Limit => case.unfinished = Some(chance.between(1, 5)),
+            Wrong::RoundRobin => case.round_robin = true,
+            Wrong::OneWorker => case.workers = 1,
+            Wrong::ManyWorkers => case.workers = chance.of(&[4, 8]),
+            Wrong::Place => {
+                let worker = chance.below(2) as usize;
+                case.net.change(&mut |net| {
+                    if let Net::Box(at) = *net {
+                        *net = Net::Placed(at, worker);
+                    }
+                });
+            }
+        }
+    }
+    Start { case, cured, wrong }
+}
+
+/// The remedies that a tuner has, too.
+fn is_tunable(remedy: &Remedy) -> bool {
+    matches!(
+        remedy,
+        Remedy::Place(..)
+            | Remedy::Unplace
+            | Remedy::Capacity(_)
+            | Remedy::Quantum(_)
+            | Remedy::NoLimit
+            | Remedy::Workers(_)
+            | Remedy::Steal
+            | Remedy::OtherMapper
+    )
+}
+
+/// Measures so many networks, and prints the table.
+pub(crate) fn drawn(count: u64, journal: Option<PathBuf>) -> Result<()> {
+    let path = journal.unwrap_or_else(|| process::target_dir().join("remedies/tuned.jsonl"));
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let mut journal = Journal::open(&path)?;
+    let bench = bench(&path)?;
+    let mut rows = Vec::new();
+    println!(
+        "| network | what is wrong | tuner kept | flow, tuned by untouched | best static, of the start | tuned, of the best | best way |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    for seed in SEEDS..SEEDS + count {
+        let start = start(seed);
+        let row = measure(&bench, &mut journal, seed, &start)?;
+        match row {
+            Some(row) => {
+                println!(
+                    "| {seed} | {} | {} | {:.2} | {:.2} | {:.2} | {} |",
+                    if start.wrong.is_empty() { "nothing".to_owned() } else { start.wrong.join(", ") },
+                    row.kept,
+                    row.whole,
+                    row.best,
+                    row.reached,
+                    row.way
+                );
+                rows.push(row);
+            }
+            None => println!("| {seed} | {} | could not be measured | | | | |", start.wrong.join(", ")),
+        }
+    }
+    std::fs::remove_dir_all(&bench.folder)?;
+    summary(&rows);
+    Ok(())
+}
+
+struct Row {
+    kept: String,
+    /// The rate of the whole run with the tuner, by that without.
+    whole: f64,
+    /// The rate of the best static way by that of the start.
+    best: f64,
+    /// The rate from the saved settings by that of the best way.
+    reached: f64,
+    way: String,
+}
+
+fn summary(rows: &[Row]) {
+    let share = |is: &dyn Fn(&Row) -> bool| {
+        let many = rows.iter().filter(|row| is(row)).count();
+        format!("{many} of {}", rows.len())
+    };
+    println!();
+    println!("within 5 % of the best static way: {}", share(&|row| row.reached >= 0.95));
+    println!("within 10 %: {}", share(&|row| row.reached >= 0.90));
+    println!("flow with the tuner at least 0.97 of that without: {}", share(&|row| row.whole >= 0.97));
+    let gain: Vec<&Row> = rows.iter().filter(|row| row.best >= 1.05).collect();
+    let beats = gain.iter().filter(|row| row.reached * row.best > 1.0).count();
+    println!("faster than the start, of those where 5 % was to be had: {beats} of {}", gain.len());
+}
+
+fn measure(bench: &Bench, journal: &mut Journal, seed: u64, start: &Start) -> Result<Option<Row>> {
+    let case = &start.case;
+    let sized = journal.measured(seed, "size", || {
+        let size = bench.size(case, SHORT_S)?;
+        Ok(json!({ "records": size.records, "rate": size.rate }))
+    })?;
+    let Some(size) = size_of(&sized) else { return Ok(None) };
+    let long = Size { records: ((size.rate * LONG_S) as u64).clamp(200, 4_000_000), ..size };
+    let untouched =
+        journal.measured(seed, "untouched", || Ok(json!(run(bench, case, long, Beside::Nobody)?)))?;
+    let saved = bench.folder.join("tuned.settings");
+    let tuned = journal.measured(seed, "tuned", || {
+        let seconds = run(bench, case, long, Beside::Tuner(&saved))?;
+        Ok(json!({ "seconds": seconds, "settings": std::fs::read_to_string(&saved)? }))
+    })?;
+    let (Some(untouched), Some(seconds)) = (untouched.as_f64(), tuned["seconds"].as_f64()) else {
+        return Ok(None);
+    };
+    let settings = tuned["settings"].as_str().unwrap_or_default();
+    std::fs::write(&saved, settings)?;
+    let mut ways: Vec<(String, Case)> =
+        vec![("as it starts".into(), case.clone()), ("saved".into(), case.clone())];
+    ways.push(("nothing wrong".into(), start.cured.clone()));
+    let places = BTreeMap::new();
+    for remedy in remedies(case, false).into_iter().filter(is_tunable) {
+        ways.push((remedy.to_string(), remedy.applied(case, &places)));
+    }
+    for round in 0..ROUNDS {
+        for (name, case) in &ways {
+            let from = (name == "saved").then_some(saved.as_path());
+            journal.measured(seed, &format!("{name} #{round}"), || {
+                Ok(json!(run(bench, case, size, from.map_or(Beside::Nobody, Beside::Settings))?))
+            })?;
+        }
+    }
+    // What disturbs a run makes it longer.
+    let shortest = |name: &str| {
+        let times = (0..ROUNDS).filter_map(|round| journal.get(seed, &format!("{name} #{round}"))?.as_f64());
+        times.min_by(f64::total_cmp)
+    };
+    let (Some(first), Some(reached)) = (shortest("as it starts"), shortest("saved")) else { return Ok(None) };
+    let others = ways.iter().filter(|(name, _)| name != "saved");
+    let best = others.filter_map(|(name, _)| Some((shortest(name)?, name.clone())));
+    let Some((best, way)) = best.min_by(|a, b| a.0.total_cmp(&b.0)) else { return Ok(None) };
+    let (whole, kept) = (untouched / seconds, told(settings));
+    Ok(Some(Row { kept, whole, best: first / best, reached: best / reached, way }))
+}
+
+/// What is beside a run.
+#[derive(Clone, Copy)]
+enum Beside<'a> {
+    Nobody,
+    /// A tuner that saves to this file.
+    Tuner(&'a std::path::Path),
+    /// Nobody, but it starts with the settings of this file.
+    Settings(&'a std::path::Path),
+}
+
+/// The seconds that a run takes.
+fn run(bench: &Bench, case: &Case, size: Size, beside: Beside<'_>) -> Result<f64> {
+    let space = bench.folder.join("space");
+    if space.exists() {
+        std::fs::remove_dir_all(&space)?;
+    }
+    bench.write(case, size)?;
+    let mut command = bench.command(case, size);
+    command.args(["--workers-max", &case.workers.max(2).to_string(), "--monitor", Recorded::Metrics.word()]);
+    command.arg("--space").arg(&space);
+    if let Beside::Settings(file) = beside {
+        command.arg("--settings").arg(file);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().context("could not start thalweg")?;
+    let tuner = match beside {
+        Beside::Tuner(file) => {
+            Some(start_tuner(&bench.program, &space, file).context("could not start thalweg tune")?)
+        }
+        _ => None,
+    };
+    let said = super::trial::said_by(&mut child, PATIENCE);
+    if let Some(mut tuner) = tuner {
+        let status = tuner.wait()?;
+        if !status.success() {
+            bail!("thalweg tune ended with {status}");
+        }
+    }
+    let said = said?;
+    super::trial::seconds(&said).with_context(|| format!("thalweg said: {}", said.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn starts_are_the_same_again_and_everything_wrong_occurs() {
+        let mut seen = std::collections::BTreeSet::new();
+        for seed in SEEDS..SEEDS + 60 {
+            let (one, again) = (start(seed), start(seed));
+            assert_eq!((&one.case, &one.wrong), (&again.case, &again.wrong));
+            assert_eq!(one.case == one.cured, one.wrong.is_empty(), "seed {seed}: {:?}", one.wrong);
+            seen.extend(one.wrong);
+        }
+        assert_eq!(seen.len(), WRONG.len(), "{seen:?}");
+    }
+
+    #[test]
+    fn what_was_kept_is_said_in_a_few_words() {
+        assert_eq!(
+            told("# of a run\n\nexec.quantum=64\ntask/a=1\ntask/b=0\n"),
+            "`exec.quantum=64`, 2 tasks moved"
+        );
+        assert_eq!(told("# of a run\n"), "nothing");
+    }
+}

@@ -1,0 +1,246 @@
+//! `cargo xtask bench tune`: networks that start on a bad mapping, with and without `thalweg tune`, beside the static ways there are.
+//!
+//! Each network runs on two workers from the same input to its end: as it starts, with a tuner beside it, from the file of settings that the tuner
+//! saved, and in each static way. What takes the least time of these is the best; the last column but one says how close the tuner's end is to it,
+//! the last whether the run with the tuner, its trials included, was slower than the one without.
+
+use crate::{app, demo, process, remedies};
+use anyhow::{Context, Result, bail};
+use lexopt::prelude::*;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+const HELP: &str = "\
+Networks that start on a bad mapping, with and without `thalweg tune`, and in the static ways there are.
+
+usage: cargo xtask bench tune [NAME…] [--scale X] [--rounds N]
+       cargo xtask bench tune --drawn N
+
+  NAME        mc, farm, des, rt, ant; all if none is given
+  --scale X   so many times the input (default 1: some 10 s each on two cores)
+  --rounds N  each way so often, by turns; the table has the medians (default 1)
+  --drawn N   instead: so many random networks that start with wrong settings, beside every single remedy
+              among settings and mappings; half a minute each, and a measurement that was ended goes on
+";
+
+/// A network, what it reads, and how it starts.
+struct Case {
+    name: &'static str,
+    package: &'static str,
+    network: &'static str,
+    /// What the program gets to know of the input.
+    input: fn(&Path, f64) -> Result<Vec<String>>,
+}
+
+const CASES: [Case; 5] = [
+    Case {
+        name: "mc",
+        package: "app-mc",
+        network: "apps/mc/mc.snet",
+        input: |folder, scale| option(folder, &format!("\"<paths>\": {}", whole(200_000.0 * scale))),
+    },
+    Case {
+        name: "farm",
+        package: "app-mc",
+        network: "apps/mc/farm.snet",
+        input: |folder, scale| {
+            let (paths, batches) = (whole(4_000_000.0 * scale), whole(40_000.0 * scale));
+            option(folder, &format!("\"<paths>\": {paths}, \"<batches>\": {batches}, \"<lanes>\": 4"))
+        },
+    },
+    Case { name: "des", package: "app-des", network: "apps/des/des.snet", input: des },
+    Case {
+        name: "rt",
+        package: "app-rt",
+        network: "apps/rt/rt.snet",
+        input: |folder, scale| {
+            let scenes = whole(1500.0 * scale);
+            json(
+                folder,
+                &format!("{{\"<scenes>\": {scenes}, \"<solvers>\": 4, \"<width>\": 160, \"<height>\": 120}}"),
+            )
+        },
+    },
+    Case {
+        name: "ant",
+        package: "app-ant",
+        network: "apps/ant/ant.snet",
+        input: |folder, scale| {
+            let steps = whole(150.0 * scale);
+            json(
+                folder,
+                &format!("{{\"<jobs>\": 1000, \"<ants>\": 45, \"<steps>\": {steps}, \"<seed>\": 1}}"),
+            )
+        },
+    },
+];
+
+/// The bad start, and the static ways that are tried.
+const START: &[&str] = &["--mapper", "round-robin", "--workers", "2"];
+const STATIC: [(&str, &[&str]); 4] = [
+    ("one worker", &["--workers", "1"]),
+    ("neighbours", &["--mapper", "contiguous", "--workers", "2"]),
+    ("least loaded", &["--mapper", "least-loaded", "--workers", "2"]),
+    ("stealing", &["--mapper", "round-robin", "--workers", "2", "--steal"]),
+];
+
+fn whole(number: f64) -> u64 {
+    (number.round() as u64).max(1)
+}
+
+fn json(folder: &Path, record: &str) -> Result<Vec<String>> {
+    let path = folder.join("in.jsonl");
+    std::fs::write(&path, format!("{record}\n"))?;
+    Ok(vec!["--input".into(), path.display().to_string()])
+}
+
+fn option(folder: &Path, sizes: &str) -> Result<Vec<String>> {
+    let option = "\"spot\": 100.0, \"strike\": 105.0, \"rate\": 0.03, \"volatility\": 0.25, \"years\": 1.0";
+    json(folder, &format!("{{{option}, {sizes}}}"))
+}
+
+fn des(folder: &Path, scale: f64) -> Result<Vec<String>> {
+    let path = folder.join("plain");
+    std::fs::write(&path, vec![b'.'; whole(12e6 * scale) as usize])?;
+    let input = path.display().to_string();
+    let arguments = [
+        "--input",
+        &input,
+        "--input-bytes",
+        "data",
+        "--chunk",
+        "40",
+        "--with",
+        demo::WITH_KEY,
+        "--output-bytes",
+        "data",
+    ];
+    Ok(arguments.map(str::to_owned).to_vec())
+}
+
+pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
+    let (mut names, mut scale, mut rounds) = (Vec::new(), 1.0, 1);
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Long("help") | Short('h') => {
+                print!("{HELP}");
+                return Ok(ExitCode::SUCCESS);
+            }
+            Long("drawn") => {
+                let count = arguments.value()?.parse()?;
+                remedies::drawn(count, None)?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            Long("scale") => scale = arguments.value()?.parse()?,
+            Long("rounds") => rounds = arguments.value()?.parse::<usize>()?.max(1),
+            Value(name) => names.push(name.string()?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    if let Some(unknown) = names.iter().find(|name| !CASES.iter().any(|case| case.name == **name)) {
+        bail!("there is no network `{unknown}`; there are {}", CASES.map(|case| case.name).join(", "));
+    }
+    app::build(&["app-mc", "app-des", "app-rt", "app-ant"])?;
+    println!(
+        "| network | as it starts | with a tuner | kept | as saved | best static way | saved, of the best | tuned, of untouched |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    for case in CASES.iter().filter(|case| names.is_empty() || names.iter().any(|name| name == case.name)) {
+        println!("{}", case.measure(scale, rounds)?);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Case {
+    /// A row of the table.
+    fn measure(&self, scale: f64, rounds: usize) -> Result<String> {
+        let folder = process::target_dir().join("tuned").join(self.name);
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        let input = (self.input)(&folder, scale)?;
+        let (mut untouched, mut tuned, mut saved) = (Vec::new(), Vec::new(), Vec::new());
+        let mut fixed = vec![Vec::new(); STATIC.len()];
+        let mut kept = String::new();
+        for _ in 0..rounds {
+            untouched.push(self.time(&input, START, &folder, None)?);
+            let file = folder.join("tuned.settings");
+            tuned.push(self.time(&input, START, &folder, Some(&file))?);
+            let text = std::fs::read_to_string(&file);
+            kept = told(&text.with_context(|| format!("cannot read {}", file.display()))?);
+            let file = file.display().to_string();
+            let mut start = START.to_vec();
+            start.extend(["--settings", &file]);
+            saved.push(self.time(&input, &start, &folder, None)?);
+            for (times, (_, arguments)) in fixed.iter_mut().zip(STATIC) {
+                times.push(self.time(&input, arguments, &folder, None)?);
+            }
+        }
+        let [untouched, tuned, saved] = [untouched, tuned, saved].map(median);
+        let fixed = fixed.into_iter().map(median).zip(STATIC.map(|(name, _)| name));
+        let (best, name) =
+            fixed.chain([(untouched, "as it starts")]).min_by(|a, b| a.0.total_cmp(&b.0)).context("ways")?;
+        Ok(format!(
+            "| {} | {untouched:.2} s | {tuned:.2} s | {kept} | {saved:.2} s | {name}, {best:.2} s | {:.2} | {:.2} |",
+            self.name,
+            best / saved,
+            untouched / tuned
+        ))
+    }
+
+    /// How long a run takes, in seconds; with a tuner beside it that saves what it keeps to this file.
+    fn time(&self, input: &[String], how: &[&str], folder: &Path, tuner: Option<&PathBuf>) -> Result<f64> {
+        let space = folder.join("space");
+        if space.exists() {
+            std::fs::remove_dir_all(&space)?;
+        }
+        let release = process::target_dir().join("release");
+        let library = format!("lib{}.so", self.package.replace('-', "_"));
+        let mut run = Command::new(release.join("thalweg"));
+        run.current_dir(process::root())
+            .arg("run")
+            .arg(self.network)
+            .arg("--boxes")
+            .arg(release.join(library));
+        run.args(input).args(how).args(["--output", "/dev/null", "--space"]).arg(&space);
+        let shown = process::shown(&run);
+        let begun = Instant::now();
+        let mut child = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context(shown.clone())?;
+        let tuner = tuner.map(|file| start_tuner(&release.join("thalweg"), &space, file));
+        let status = child.wait()?;
+        let took = begun.elapsed().as_secs_f64();
+        if let Some(tuner) = tuner {
+            tuner?.wait()?;
+        }
+        if !status.success() {
+            bail!("`{shown}` failed: {status}");
+        }
+        Ok(took)
+    }
+}
+
+/// Starts `thalweg tune` beside a run that was just started; it saves to this file what it keeps.
+pub(crate) fn start_tuner(program: &Path, space: &Path, file: &Path) -> std::io::Result<Child> {
+    let begun = Instant::now();
+    while !space.join("mailbox").exists() && begun.elapsed() < Duration::from_secs(5) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut tune = Command::new(program);
+    tune.arg("tune").arg(space).arg("--save").arg(file);
+    tune.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+}
+
+/// What a tuner saved, in a few words.
+pub(crate) fn told(settings: &str) -> String {
+    let lines = settings.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    let (moves, settings): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.starts_with("task/"));
+    let mut said: Vec<String> = settings.iter().map(|setting| format!("`{setting}`")).collect();
+    if !moves.is_empty() {
+        said.push(format!("{} tasks moved", moves.len()));
+    }
+    if said.is_empty() { "nothing".to_owned() } else { said.join(", ") }
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}

@@ -1,0 +1,454 @@
+//! `cargo xtask bench view`: what pictures of runs cost, and how soon they are there.
+//!
+//! Whole programs, as a user runs them: `thalweg report --html`, `thalweg view`, and Chromium, which tests drive likewise. Processor time is that which
+//! the kernel tells of a process; what is seen is timed by the page's own clock.
+
+use crate::browser_run::{Browser, browser};
+use crate::pictures::{Live, View, build, thalweg, until};
+use crate::process;
+use anyhow::{Context, Result, bail};
+use lexopt::prelude::*;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+const HELP: &str = "\
+What pictures of runs cost, and how soon they are there.
+
+usage: cargo xtask bench view [--only PART]… [--events N] [--seconds S] [--rounds N]
+
+  --only PART   layout, file, bytes, first, kept, frames, server, observed; all if none is given
+  --events N    of the kept run that is opened and looked at, in millions, about (default 10)
+  --seconds S   for so long the server's processor time is counted (default 10)
+  --rounds N    by turns, of what is timed (default 5)
+";
+
+const PARTS: [&str; 8] = ["layout", "file", "bytes", "first", "kept", "frames", "server", "observed"];
+
+struct Bench {
+    folder: PathBuf,
+    events: f64,
+    seconds: f64,
+    rounds: usize,
+}
+
+pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
+    let mut only: Vec<String> = Vec::new();
+    let folder = process::target_dir().join("viewed");
+    let mut bench = Bench { folder, events: 10.0, seconds: 10.0, rounds: 5 };
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Long("help") | Short('h') => {
+                print!("{HELP}");
+                return Ok(ExitCode::SUCCESS);
+            }
+            Long("only") => only.push(arguments.value()?.string()?),
+            Long("events") => bench.events = arguments.value()?.parse()?,
+            Long("seconds") => bench.seconds = arguments.value()?.parse()?,
+            Long("rounds") => bench.rounds = arguments.value()?.parse::<usize>()?.max(1),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    if let Some(unknown) = only.iter().find(|part| !PARTS.contains(&part.as_str())) {
+        bail!("there is no part `{unknown}`; there are {}", PARTS.join(", "));
+    }
+    build()?;
+    std::fs::create_dir_all(&bench.folder)?;
+    println!("| what | ours | goal | |");
+    println!("|---|---|---|---|");
+    for part in PARTS.iter().filter(|part| only.is_empty() || only.iter().any(|only| only == *part)) {
+        match *part {
+            "layout" => bench.layout()?,
+            "file" => bench.file()?,
+            "bytes" => bench.bytes()?,
+            "first" => bench.first()?,
+            "kept" => bench.kept()?,
+            "frames" => bench.frames()?,
+            "server" => bench.server()?,
+            _ => bench.observed()?,
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A row of the table.
+fn row(what: &str, ours: &str, goal: &str, is_met: bool) {
+    let met = if is_met { "ok" } else { "MISS" };
+    println!("| {what} | {ours} | {goal} | {met} |");
+    let _ = std::io::stdout().flush();
+}
+
+fn skipped(what: &str, why: &str) {
+    println!("| {what} | – | | {why} |");
+}
+
+fn median(mut of: Vec<f64>) -> f64 {
+    of.sort_by(f64::total_cmp);
+    of.get(of.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn between(of: &[f64], digits: usize) -> String {
+    let (least, most) = of.iter().fold((f64::INFINITY, 0.0_f64), |(a, b), &one| (a.min(one), b.max(one)));
+    format!("{:.digits$} s ({least:.digits$}–{most:.digits$}, {})", median(of.to_vec()), of.len())
+}
+
+/// How long a command takes.
+fn timed(command: &mut Command) -> Result<f64> {
+    let begun = Instant::now();
+    process::run(command.stdout(Stdio::null()).stderr(Stdio::null()))?;
+    Ok(begun.elapsed().as_secs_f64())
+}
+
+/// Processor seconds and bytes in memory (the most there were) of a process.
+fn spent(pid: u32) -> Result<(f64, u64)> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let fields: Vec<&str> = stat.rsplit_once(')').context("stat")?.1.split_whitespace().collect();
+    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("0 kB");
+    let kilobytes: u64 = most.trim().trim_end_matches(" kB").trim().parse()?;
+    Ok(((ticks(11) + ticks(12)) / 100.0, kilobytes * 1024))
+}
+
+impl Bench {
+    /// 10,000 components, laid out by the library itself.
+    fn layout(&self) -> Result<()> {
+        let mut test = process::cargo();
+        test.args([
+            "test",
+            "--release",
+            "--locked",
+            "--quiet",
+            "-p",
+            "thalweg-view",
+            "--lib",
+            "ten_thousand",
+        ]);
+        test.args(["--", "--ignored", "--nocapture"]);
+        let output = test.output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        for line in said.lines().filter(|line| line.contains(" components in ")) {
+            let (what, took) = line.split_once(": ").context("what: how long")?;
+            let took = took.split(',').next().unwrap_or_default();
+            let ms = match took.strip_suffix("ms") {
+                Some(ms) => ms.parse()?,
+                None => took.trim_end_matches('s').parse::<f64>()? * 1000.0,
+            };
+            row(&format!("{what}, laid out"), &format!("{ms:.0} ms"), "≤ 500 ms", ms <= 500.0);
+        }
+        Ok(())
+    }
+
+    /// The demonstration's run, kept.
+    fn des(&self) -> Result<PathBuf> {
+        let space = process::target_dir().join("demo/space");
+        if !space.join("segments").is_file() {
+            process::run(process::cargo().args(["xtask", "demo"]).stdout(Stdio::null()))?;
+        }
+        Ok(space)
+    }
+
+    fn file(&self) -> Result<()> {
+        let (space, page) = (self.des()?, self.folder.join("des.html"));
+        let report = || timed(thalweg().arg("report").arg(&space).arg("--html").arg(&page));
+        let (mut anew, mut again) = (Vec::new(), Vec::new());
+        for _ in 0..self.rounds {
+            let _ = std::fs::remove_file(space.join("pictures"));
+            anew.push(report()?);
+            again.push(report()?);
+        }
+        row("the demonstration's page as a file", &between(&anew, 2), "≤ 2 s", median(anew.clone()) <= 2.0);
+        row(
+            "the same from what is kept beside the run",
+            &between(&again, 2),
+            "≤ 2 s",
+            median(again.clone()) <= 2.0,
+        );
+        let bytes = std::fs::metadata(&page)?.len() as f64 / 1e6;
+        row("that file", &format!("{bytes:.2} MB"), "≤ 3 MB", bytes <= 3.0);
+        Ok(())
+    }
+
+    fn bytes(&self) -> Result<()> {
+        let space = self.des()?;
+        let view = View::start(&space, &[])?;
+        let bytes = got(&view, "/")?.len() as f64 / 1000.0;
+        row("the page without data", &format!("{bytes:.0} kB"), "≤ 300 kB", bytes <= 300.0);
+        Ok(())
+    }
+
+    /// From the command to the first picture of a live run.
+    fn first(&self) -> Result<()> {
+        let what = "first picture of a live run (DES), from the command on";
+        let Some(mut browser) = browser("bench view") else {
+            skipped(what, "no Chromium");
+            return Ok(());
+        };
+        let run = Live::start(&self.folder.join("live"), &[])?;
+        std::thread::sleep(Duration::from_secs(2));
+        let mut took = Vec::new();
+        for _ in 0..self.rounds {
+            let begun = Instant::now();
+            let view = View::start(&run.space, &[])?;
+            browser.open(&view.address);
+            drawn(&mut browser);
+            took.push(begun.elapsed().as_secs_f64());
+        }
+        row(what, &between(&took, 2), "≤ 1 s", median(took.clone()) <= 1.0);
+        Ok(())
+    }
+
+    /// A kept run with about so many events: six filters, one message a dispatch.
+    fn large(&self) -> Result<PathBuf> {
+        let space = self.folder.join(format!("large-{}", self.events));
+        if space.join("segments").is_file() {
+            return Ok(space);
+        }
+        let net = self.folder.join("large.snet");
+        let step = "[{<seq>} -> {<seq = seq + 1>}]";
+        std::fs::write(&net, format!("net large connect {};\n", [step; 6].join(" .. ")))?;
+        // A message of 64 bytes is eight dispatches, each one event and some more: about twenty events.
+        let bytes = self.events * 1e6 / EVENTS_A_MESSAGE * 64.0;
+        let input = self.folder.join("zeros");
+        std::fs::File::create(&input)?.set_len(bytes as u64)?;
+        let mut run = thalweg();
+        run.arg("run").arg(&net).arg("--input").arg(&input);
+        run.args([
+            "--input-bytes",
+            "data",
+            "--chunk",
+            "64",
+            "--output",
+            "/dev/null",
+            "--output-bytes",
+            "data",
+        ]);
+        run.args(["--workers", "2", "--quantum", "1", "--monitor", "full", "--keep", "--space"]).arg(&space);
+        timed(&mut run)?;
+        std::fs::remove_file(input)?;
+        Ok(space)
+    }
+
+    fn kept(&self) -> Result<()> {
+        let space = self.large()?;
+        let opened = || -> Result<f64> {
+            let begun = Instant::now();
+            let view = View::start(&space, &[])?;
+            until("the page is served", || got(&view, "/page.json").is_ok_and(|page| page.len() > 1000))?;
+            Ok(begun.elapsed().as_secs_f64())
+        };
+        let pictures = space.join("pictures");
+        let _ = std::fs::remove_file(&pictures);
+        let without = opened()?;
+        let with: Vec<f64> = (0..self.rounds).map(|_| opened()).collect::<Result<_>>()?;
+        let output = thalweg().arg("report").arg(&space).arg("--json").output()?;
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+        let events = report["window"]["events"].as_f64().unwrap_or(0.0) / 1e6;
+        let (kept, all) =
+            (std::fs::metadata(&pictures).map_or(0, |about| about.len()), folder_bytes(&space)?);
+        let goal = |seconds: f64| format!("≤ {seconds} s at 100 M");
+        row(
+            &format!("a kept run of {events:.1} M events, opened first"),
+            &format!("{without:.1} s"),
+            &goal(60.0),
+            without <= 60.0,
+        );
+        row("the same, opened again", &between(&with, 2), &goal(2.0), median(with.clone()) <= 2.0);
+        row(
+            "what is kept for that, of the run's bytes",
+            &format!("{:.1} of {:.0} MB", kept as f64 / 1e6, all as f64 / 1e6),
+            "",
+            true,
+        );
+        let view = View::start(&space, &[])?;
+        until("the page is served", || got(&view, "/page.json").is_ok_and(|page| page.len() > 1000))?;
+        let page: serde_json::Value = serde_json::from_slice(&got(&view, "/page.json")?)?;
+        let whole = page["timeline"]["duration_ns"].as_f64().context("a duration")?;
+        for part in [1.0, 0.1, 1e-3, 1e-5] {
+            let begun = Instant::now();
+            let (from, to) = (whole * 0.5 * (1.0 - part), whole * 0.5 * (1.0 + part));
+            let found: serde_json::Value =
+                serde_json::from_slice(&got(&view, &format!("/timeline?from={from}&to={to}"))?)?;
+            let exact = if found["exact_from_ns"].is_null() { "summed" } else { "exact" };
+            let took = begun.elapsed().as_secs_f64() * 1e3;
+            row(
+                &format!("a window of {:.4} % of it, {exact}", part * 100.0),
+                &format!("{took:.0} ms"),
+                "",
+                true,
+            );
+        }
+        Ok(())
+    }
+
+    /// Pictures a second while the window moves over all spans of a large run.
+    fn frames(&self) -> Result<()> {
+        let what = "pan and zoom over the large run's spans";
+        let Some(mut browser) = browser("bench view") else {
+            skipped(what, "no Chromium");
+            return Ok(());
+        };
+        let view = View::start(&self.large()?, &[])?;
+        until("the page is served", || got(&view, "/page.json").is_ok_and(|page| page.len() > 1000))?;
+        browser.open(&view.address);
+        drawn(&mut browser);
+        let measured = browser.value(
+            "(async () => { const app = window.thalweg; const whole = app.data.timeline.duration_ns; const next = () => new Promise((done) => requestAnimationFrame(done)); \
+             app.timeline.unfold(); await next(); await next(); let spent = 0; const worked = []; \
+             for (const of of [app.graph, app.timeline]) { const draw = of.draw.bind(of); of.draw = () => { const at = performance.now(); draw(); spent += performance.now() - at; }; } \
+             const begun = performance.now(); let n = 0; \
+             while (performance.now() - begun < 3000) { const part = 0.02 + 0.98 * Math.abs(Math.cos(n / 20)); const from = (whole * (1 - part)) * (0.5 + 0.5 * Math.sin(n / 13)); \
+             spent = 0; app.show(from, from + whole * part); n++; await next(); worked.push(spent); } \
+             worked.sort((a, b) => a - b); return [n / ((performance.now() - begun) / 1000), worked[worked.length >> 1], app.timeline.items]; })()",
+        );
+        let figure = |at: usize| measured[at].as_f64().unwrap_or(f64::NAN);
+        let said =
+            format!("{:.0} a second; {:.1} ms of drawing each; {} items", figure(0), figure(1), figure(2));
+        row(what, &said, "≥ 50 a second", figure(0) >= 50.0);
+        Ok(())
+    }
+
+    /// What serving costs: nobody, one viewer, fifty, at ten updates a second.
+    fn server(&self) -> Result<()> {
+        for (what, more) in [("1,000 messages a second", &["--rate", "1000"][..]), ("as fast as it can", &[])]
+        {
+            let run = Live::start(&self.folder.join("live"), more)?;
+            std::thread::sleep(Duration::from_secs(1));
+            for (viewers, part, bytes) in [(0, 0.0, 0), (1, 0.01, 50), (50, 0.05, 100)] {
+                let view = View::start(&run.space, &["--every", "100ms"])?;
+                let all: Vec<Viewer> = (0..viewers).map(|_| Viewer::start(&view)).collect::<Result<_>>()?;
+                std::thread::sleep(Duration::from_secs(2));
+                let (before, _) = spent(view.child.id())?;
+                let (begun, took) = (all.iter().map(Viewer::taken).sum::<u64>(), Instant::now());
+                std::thread::sleep(Duration::from_secs_f64(self.seconds));
+                let (after, most) = spent(view.child.id())?;
+                let seconds = took.elapsed().as_secs_f64();
+                let share = (after - before) / seconds;
+                let sent = (all.iter().map(Viewer::taken).sum::<u64>() - begun) as f64 / seconds / 1e6;
+                let said = format!(
+                    "{:.1} % of a processor, {:.0} MB, {sent:.1} MB/s",
+                    share * 100.0,
+                    most as f64 / 1e6
+                );
+                let goal = if viewers == 0 {
+                    String::new()
+                } else {
+                    format!("≤ {} %, ≤ {bytes} MB", part * 100.0)
+                };
+                let is_met = viewers == 0 || (share <= part && most <= bytes * 1_000_000);
+                row(&format!("the server with {viewers} viewers, DES at {what}"), &said, &goal, is_met);
+            }
+        }
+        Ok(())
+    }
+
+    /// A run that is looked at, beside one that is not.
+    fn observed(&self) -> Result<()> {
+        let mut ratios = Vec::new();
+        for _ in 0..self.rounds {
+            let run = Live::start(&self.folder.join("live"), &[])?;
+            std::thread::sleep(Duration::from_secs(1));
+            let messages = |seconds: f64| -> Result<f64> {
+                let told = || -> Result<f64> {
+                    let output = thalweg().arg("report").arg(&run.space).arg("--json").output()?;
+                    let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+                    report["throughput"]["messages_in"].as_f64().context("messages")
+                };
+                let (before, cpu) = (told()?, spent(run.pid())?.0);
+                std::thread::sleep(Duration::from_secs_f64(seconds));
+                Ok((spent(run.pid())?.0 - cpu) / (told()? - before).max(1.0))
+            };
+            let alone = messages(self.seconds / 2.0)?;
+            let view = View::start(&run.space, &["--every", "100ms"])?;
+            let viewer = Viewer::start(&view)?;
+            let looked_at = messages(self.seconds / 2.0)?;
+            drop(viewer);
+            ratios.push(looked_at / alone);
+        }
+        let ratio = median(ratios.clone());
+        let (least, most) =
+            ratios.iter().fold((f64::INFINITY, 0.0_f64), |(a, b), &one| (a.min(one), b.max(one)));
+        let said = format!("{ratio:.3} × ({least:.3}–{most:.3}, {})", ratios.len());
+        row(
+            "processor time of a message of DES, with one viewer, by that without",
+            &said,
+            "≤ 1.01 ×",
+            ratio <= 1.01,
+        );
+        Ok(())
+    }
+}
+
+/// Events that the large run records of a message.
+const EVENTS_A_MESSAGE: f64 = 17.0;
+
+fn drawn(browser: &mut Browser) {
+    browser.wait(
+        "(() => { const c = document.getElementById('timeline'); if (!c.width) return false; \
+         const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; let n = 0; for (let i = 3; i < d.length; i += 4) if (d[i]) n++; return n > 500; })()",
+    );
+}
+
+fn folder_bytes(folder: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder)? {
+        bytes += entry?.metadata()?.len();
+    }
+    Ok(bytes)
+}
+
+/// The host and the token of an address.
+fn parts(view: &View) -> Result<(&str, &str)> {
+    let rest = view.address.strip_prefix("http://").context("an address")?;
+    rest.split_once("/?token=").context("an address with a token")
+}
+
+/// The body of what is answered to a path.
+fn got(view: &View, path: &str) -> Result<Vec<u8>> {
+    let (host, token) = parts(view)?;
+    let mut stream = TcpStream::connect(host)?;
+    let and = if path.contains('?') { '&' } else { '?' };
+    write!(stream, "GET {path}{and}token={token} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    let head = answer.windows(4).position(|four| four == b"\r\n\r\n").context("an answer")?;
+    if !answer.starts_with(b"HTTP/1.1 200") {
+        bail!("{path}: {}", String::from_utf8_lossy(&answer[..head.min(100)]));
+    }
+    Ok(answer.split_off(head + 4))
+}
+
+/// Somebody who takes every update.
+struct Viewer {
+    taken: std::sync::Arc<std::sync::atomic::AtomicU64>,
+    stream: TcpStream,
+}
+
+impl Viewer {
+    fn start(view: &View) -> Result<Viewer> {
+        let (host, token) = parts(view)?;
+        let mut stream = TcpStream::connect(host)?;
+        write!(stream, "GET /events?token={token} HTTP/1.1\r\nHost: {host}\r\n\r\n")?;
+        let viewer = Viewer { taken: std::sync::Arc::default(), stream: stream.try_clone()? };
+        let taken = std::sync::Arc::clone(&viewer.taken);
+        std::thread::spawn(move || {
+            let mut some = vec![0; 1 << 16];
+            while let Ok(bytes @ 1..) = stream.read(&mut some) {
+                taken.fetch_add(bytes as u64, std::sync::atomic::Ordering::Relaxed);
+            }
+        });
+        Ok(viewer)
+    }
+
+    fn taken(&self) -> u64 {
+        self.taken.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+impl Drop for Viewer {
+    fn drop(&mut self) {
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+    }
+}
