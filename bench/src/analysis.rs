@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 use thalweg_exec::{Context, In, Mode, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec};
@@ -31,6 +31,7 @@ const REPORT_EVERY: Duration = Duration::from_secs(2);
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
     let mut cases: Vec<Case<'static>> = [1, 8, 64].map(speed).into();
+    cases.push(on_two_cores());
     cases.push(memory());
     cases.push(live("boxes of 1 µs", 1000, 40_000));
     cases.push(live("boxes that do nothing", 0, 4_000_000));
@@ -56,6 +57,30 @@ fn speed(quantum: usize) -> Case<'static> {
     }
 }
 
+/// Likewise of a run of two workers, by the clock: on two cores, and on one.
+fn on_two_cores() -> Case<'static> {
+    let kept = Rc::new(Kept::with(2, 8, 128 << 20));
+    let contestant = |cores: usize| {
+        let kept = kept.clone();
+        Contestant::new("report_space", "", move || {
+            let path = kept.path()?;
+            let told = on_cores(cores, || analysed(path))?;
+            Ok(told.lasted * 1e9 / told.events)
+        })
+    };
+    Case {
+        group: "analysis",
+        name: "an event of a kept run of two workers, on two cores, against one".into(),
+        params: vec![("messages a dispatch", "8".into())],
+        unit: "ns",
+        ours: contestant(2),
+        rivals: Vec::new(),
+        limit: Some(contestant(1)),
+        // 1.7 times as fast.
+        goal: Goal::RatioAtMost(1.0 / 1.7),
+    }
+}
+
 fn memory() -> Case<'static> {
     let kept = Kept::later(8, 1 << 30);
     Case {
@@ -70,7 +95,7 @@ fn memory() -> Case<'static> {
     }
 }
 
-/// A run on one core with a live report on the other, and without.
+/// The processor time of a run on one core with a live report on the other, and without.
 fn live(what: &str, work_ns: u64, messages: u64) -> Case<'static> {
     let contestant = |name: &str, watched: bool| {
         Contestant::new(name, "", move || {
@@ -80,7 +105,7 @@ fn live(what: &str, work_ns: u64, messages: u64) -> Case<'static> {
     };
     Case {
         group: "analysis",
-        name: format!("a message through eight {what}, beside a live report"),
+        name: format!("a message through eight {what}, processor time beside a live report"),
         params: vec![("workers", "1".into()), ("mode", "full".into())],
         unit: "ns",
         ours: contestant("with a live report", true),
@@ -96,12 +121,13 @@ fn observed_run(work_ns: u64, messages: u64, watched: bool) -> Result<Duration, 
     let observed = on_cores(1, || Observed::with(options))?;
     let told = chain(&observed.runtime, turns(work_ns), messages, Arc::default());
     let watcher = watched.then(|| Watcher::of(observed.path())).transpose()?;
-    let begin = Instant::now();
+    let begin = processor_time();
     observed.runtime.start();
-    let end = told.recv().map_err(|_| "the sink ended without a word")?;
+    told.recv().map_err(|_| "the sink ended without a word")?;
+    let took = processor_time() - begin;
     drop(watcher);
     observed.join()?;
-    Ok(end - begin)
+    Ok(took)
 }
 
 /// Another process that reports on a live run; gone with this.
@@ -152,7 +178,10 @@ pub(crate) fn watch(path: &Path) -> Result<(), String> {
 /// What an analysis of a kept run told of itself.
 struct Told {
     events: f64,
+    /// Of processors.
     seconds: f64,
+    /// By the clock.
+    lasted: f64,
     peak_mb: f64,
 }
 
@@ -162,7 +191,9 @@ fn analysed(path: &Path) -> Result<Told, String> {
     let text = String::from_utf8_lossy(&output.stdout);
     let numbers: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     match numbers[..] {
-        [events, seconds, peak_mb] if output.status.success() => Ok(Told { events, seconds, peak_mb }),
+        [events, seconds, lasted, peak_mb] if output.status.success() => {
+            Ok(Told { events, seconds, lasted, peak_mb })
+        }
         _ => Err(format!("the analysis failed: {text}")),
     }
 }
@@ -176,11 +207,11 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Analyses the space in `path` and prints the number of events, the time, and the most memory.
+/// Analyses the space in `path` and prints the number of events, the time of processors and by the clock, and the most memory.
 pub(crate) fn analyse(path: &Path) -> Result<(), String> {
-    let begin = processor_time();
+    let (begin, began) = (processor_time(), Instant::now());
     let report = thalweg_monitor::report_space(path, 10).map_err(|error| error.to_string())?;
-    let seconds = (processor_time() - begin).as_secs_f64();
+    let (seconds, lasted) = ((processor_time() - begin).as_secs_f64(), began.elapsed().as_secs_f64());
     if !report.window.complete {
         return Err(format!("events were lost: {:?}", report.window));
     }
@@ -188,13 +219,14 @@ pub(crate) fn analyse(path: &Path) -> Result<(), String> {
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let peak_kb = peak.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
     let peak_kb = peak_kb.ok_or("the kernel does not tell of memory")?;
-    println!("{} {seconds} {}", report.window.events, peak_kb / 1000.0);
+    println!("{} {seconds} {lasted} {}", report.window.events, peak_kb / 1000.0);
     Ok(())
 }
 
 /// A run that was kept whole, made when it is needed first; its files go with this.
 struct Kept {
     directory: PathBuf,
+    workers: usize,
     quantum: usize,
     bytes: u64,
     made: OnceCell<Result<(), String>>,
@@ -209,8 +241,15 @@ impl Drop for Kept {
 impl Kept {
     /// On a disk, for memory is what is measured.
     fn later(quantum: usize, bytes: u64) -> Rc<Kept> {
-        let name = format!("thalweg-bench-kept-{}-{quantum}-{bytes}", std::process::id());
-        Rc::new(Kept { directory: std::env::temp_dir().join(name), quantum, bytes, made: OnceCell::new() })
+        Rc::new(Kept::with(1, quantum, bytes))
+    }
+
+    fn with(workers: usize, quantum: usize, bytes: u64) -> Kept {
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let name =
+            format!("thalweg-bench-kept-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let directory = std::env::temp_dir().join(name);
+        Kept { directory, workers, quantum, bytes, made: OnceCell::new() }
     }
 
     fn path(&self) -> Result<&Path, String> {
@@ -231,7 +270,7 @@ impl Kept {
         .map_err(told)?;
         let mut archiver = Archiver::open(space.path()).map_err(told)?;
         let runtime = Runtime::new(Options {
-            workers: 1,
+            workers: self.workers,
             quantum: self.quantum,
             mode: Mode::Full,
             space: Some(space.clone()),

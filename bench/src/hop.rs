@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use thalweg_exec::{
-    Context, In, Mode, Out, Placement, Ports, Runtime, Stop, StreamSpec, Task, TaskId, TaskSpec,
+    Context, In, Mode, Options, Out, Placement, Ports, Runtime, Stop, StreamSpec, Task, TaskId, TaskSpec,
 };
 
 /// Streams of a chain.
@@ -32,6 +32,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
         for mode in [Mode::Metrics, Mode::Full] {
             cases.push(with_monitoring(workers, 16, mode));
         }
+        cases.push(kept(workers, 16));
     }
     cases.push(moving());
     cases
@@ -79,6 +80,29 @@ fn with_monitoring(workers: usize, hops: usize, mode: Mode) -> Case<'static> {
         limit: Some(ours(workers, hops, Mode::Off)),
         goal: Goal::None,
     }
+}
+
+/// Every event kept, on the cores of the workers.
+fn kept(workers: usize, hops: usize) -> Case<'static> {
+    let run = move |messages| on_cores(workers, || tasks_kept(workers, hops, messages));
+    let mut params = params(workers, hops, Mode::Full);
+    params.push(("events", "kept".into()));
+    Case {
+        group: "hop",
+        name: "a pointer through a chain, against mode off".into(),
+        params,
+        unit: "ns",
+        ours: Contestant::nanoseconds("thalweg, mode full, kept", "", hops as u64, run),
+        rivals: Vec::new(),
+        limit: Some(ours(workers, hops, Mode::Off)),
+        goal: Goal::RatioAtMost(1.2),
+    }
+}
+
+fn tasks_kept(workers: usize, hops: usize, messages: u64) -> Result<Duration, String> {
+    let observed = Observed::kept(Options { workers, ..Options::default() })?;
+    let hear = spawn_chain(&observed.runtime, hops, messages);
+    finish(observed, &hear, hops, messages)
 }
 
 fn params(workers: usize, hops: usize, mode: Mode) -> Vec<(&'static str, String)> {

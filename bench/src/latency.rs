@@ -39,6 +39,7 @@ impl Placement {
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
     let mut cases = rounds();
+    cases.push(kept());
     cases.extend(crate::admission::cases());
     cases
 }
@@ -60,6 +61,23 @@ fn rounds() -> Vec<Case<'static>> {
         goal: Goal::AtMost(most),
     })
     .into()
+}
+
+/// With every event kept, on the worker's core.
+fn kept() -> Case<'static> {
+    Case {
+        group: "latency",
+        name: "a hop of the only message in flight, every event kept, against mode off".into(),
+        params: vec![("hops", HOPS.to_string()), ("placement", "one worker".into())],
+        unit: "ns",
+        ours: round("thalweg, mode full, kept", "", Placement::One, |placement, rounds| {
+            let options = options(placement);
+            tasks_of(Observed::kept(options)?, placement, rounds)
+        }),
+        rivals: Vec::new(),
+        limit: Some(round("thalweg, mode off", "", Placement::One, tasks)),
+        goal: Goal::RatioAtMost(2.5),
+    }
 }
 
 fn rivals(placement: Placement) -> Vec<Contestant<'static>> {
@@ -93,13 +111,15 @@ fn check(message: u64, rounds: u64) {
     assert_eq!(message, rounds * HOPS as u64, "the message lost its way");
 }
 
+fn options(placement: Placement) -> Options {
+    Options { workers: placement.workers(), mode: Mode::Off, steal: false, ..Options::default() }
+}
+
 fn tasks(placement: Placement, rounds: u64) -> Result<Duration, String> {
-    let observed = Observed::with(Options {
-        workers: placement.workers(),
-        mode: Mode::Off,
-        steal: false,
-        ..Options::default()
-    })?;
+    tasks_of(Observed::with(options(placement))?, placement, rounds)
+}
+
+fn tasks_of(observed: Observed, placement: Placement, rounds: u64) -> Result<Duration, String> {
     let runtime = &observed.runtime;
     let (first, mut input) = runtime.stream(StreamSpec::default());
     let spec = |at| TaskSpec {

@@ -82,10 +82,13 @@ const GROUPS: [Group; 16] = [
 /// What this program does for itself in another process: on the space in a directory.
 type Job = (&'static str, fn(&Path) -> Result<(), String>);
 
-const JOBS: [Job; 3] = [
+const JOBS: [Job; 6] = [
     (follow::FOLLOW, follow::follow),
     (analysis::ANALYSE, analysis::analyse),
     (analysis::WATCH, analysis::watch),
+    (scope::SERVE, scope::serve),
+    (scope::PULL, scope::pull),
+    (scope::HOLD, scope::hold),
 ];
 
 struct Arguments {

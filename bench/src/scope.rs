@@ -1,4 +1,8 @@
-//! Group `scope`: tuples pulled from thousands of elements, beside a plain loop over `pread`.
+//! Group `scope`: tuples pulled from thousands of elements, beside a plain loop over `pread`, Performance Co-Pilot's memory-mapped values
+//! and a Prometheus client; and what that does to who is observed.
+
+mod goals;
+mod rivals;
 
 use crate::measure::{Case, Contestant, Goal};
 use std::fs::File;
@@ -18,12 +22,17 @@ struct Beat {
     second: u64,
 }
 
+pub(crate) use goals::{HOLD, PULL, SERVE, hold, pull, serve};
+
 pub(crate) fn cases() -> Vec<Case<'static>> {
-    vec![
+    let mut cases = vec![
         case("latest of pooled elements", Pulls::Latest, Goal::AtMost(30.0)),
         case("since the last pull, one of each", Pulls::Since, Goal::AtMost(100.0)),
         case("latest, filtered and reduced", Pulls::Reduced, Goal::None),
-    ]
+    ];
+    cases[0].rivals = vec![rivals::prometheus(ELEMENTS), rivals::performance_co_pilot(ELEMENTS)];
+    cases.extend(goals::cases());
+    cases
 }
 
 #[derive(Clone, Copy)]
@@ -55,10 +64,14 @@ struct World {
 
 impl World {
     fn new() -> Result<World, String> {
+        World::of(ELEMENTS)
+    }
+
+    fn of(elements: usize) -> Result<World, String> {
         let told = |error: thalweg_space::Error| error.to_string();
         let options = SpaceOptions { name: "thalweg-bench-scope".into(), ..SpaceOptions::default() };
         let space = Space::create(options).map_err(told)?;
-        let collectors = (0..ELEMENTS)
+        let collectors = (0..elements)
             .map(|n| space.collector(&format!("path {n}"), CollectorOptions::default()))
             .collect::<Result<_, _>>()
             .map_err(told)?;

@@ -1,15 +1,19 @@
 //! Random calls with probes; what was called is written elsewhere as well, by other means. `thalweg/tests/probes.rs` runs it.
 //!
-//! `probed trees SEED COUNT THREADS TRUTH`: random trees of calls; TRUTH.N has a line a call of thread N: the operations that enclose it, and how it
-//! ended. `probed endless SEED 0 THREADS TRUTH`: calls for ever; TRUTH has two counters a thread: calls begun, calls done. `probed alternate`: calls
+//! `probed trees SEED COUNT THREADS TRUTH`: random trees of calls, some of which are polls of futures or hand work to other threads or to later; TRUTH.N
+//! has a line a call of thread N: the operations that enclose it, and how it ended. `probed count SEED COUNT THREADS TRUTH`: so many calls in each thread; a
+//! line on standard output after each tenth of them. `probed many SEED COUNT 1 TRUTH`: so many operations, a call of each. `probed serve LIBRARY`: a server
+//! that continues the traces of its messages and calls a C library; its port goes to standard output. `probed endless SEED 0 THREADS TRUTH`: calls for ever; TRUTH has two counters a thread: calls begun, calls done. `probed alternate`: calls
 //! of `one`, as many as each line of standard input says; a line is answered by the count so far. `probed library PATH`: calls a C library that calls back.
-//! `probed continue TRACEPARENT`: continues a trace and prints the `traceparent` of a message of its own.
+//! `probed continue TRACEPARENT`: continues a trace and prints the `traceparent` of a message of its own. `probed accepts TEXT`: succeeds if that is one.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
-use std::io::{BufRead, Write as _};
+use std::io::{BufRead, BufReader, Write as _};
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 
 use thalweg_probe::{probe, span};
 
@@ -19,10 +23,16 @@ struct World {
     truth: String,
     path: Vec<u32>,
     budget: u32,
+    /// What was handed to later: its trace, its callers, its operation.
+    later: Vec<(thalweg_probe::Handed, Vec<u32>, usize)>,
+    /// Where threads write that work is handed to, and how many there were.
+    handed: (String, u64),
 }
 
 thread_local! {
-    static WORLD: RefCell<World> = const { RefCell::new(World { random: 1, truth: String::new(), path: Vec::new(), budget: 0 }) };
+    static WORLD: RefCell<World> = const {
+        RefCell::new(World { random: 1, truth: String::new(), path: Vec::new(), budget: 0, later: Vec::new(), handed: (String::new(), 0) })
+    };
 }
 
 fn below(limit: u64) -> u64 {
@@ -108,14 +118,104 @@ fn operation_3() -> Result<(), ()> {
     }
 }
 
-const OPERATIONS: [fn() -> Result<(), ()>; 4] = [operation_0, operation_1, operation_2, operation_3];
+/// Each poll is a call; before each but the last one it waits.
+#[probe(errors, name = "op4")]
+async fn operation_4_polled() -> Result<(), ()> {
+    for _ in 0..below(3) {
+        enter(4);
+        let called = catch_unwind(body);
+        leave(if called.is_err() { 'u' } else { 'r' });
+        if let Err(panic) = called {
+            resume_unwind(panic);
+        }
+        let mut is_first = true;
+        std::future::poll_fn(|_| if std::mem::take(&mut is_first) { Poll::Pending } else { Poll::Ready(()) })
+            .await;
+    }
+    traced(4)
+}
+
+fn operation_4() -> Result<(), ()> {
+    let mut future = pin!(operation_4_polled());
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(result) = future.as_mut().poll(&mut context) {
+            return result;
+        }
+        // What comes between two polls is none of its calls.
+        if below(3) == 0 {
+            cleaner();
+        }
+    }
+}
+
+const OPERATIONS: [fn() -> Result<(), ()>; 5] =
+    [operation_0, operation_1, operation_2, operation_3, operation_4];
+
+/// A call is made in another thread, in the trace of who says so.
+fn in_thread() {
+    let handed = thalweg_probe::hand_over();
+    let (path, file, random) = WORLD.with_borrow_mut(|world| {
+        world.handed.1 += 1;
+        (world.path.clone(), format!("{}-{}", world.handed.0, world.handed.1), world.random * 31 + 7)
+    });
+    let work = move || {
+        WORLD.with_borrow_mut(|world| {
+            (world.random, world.path, world.handed.0) = (random | 1, path, file.clone())
+        });
+        handed.take_over();
+        // Of an operation whose calls are polls the first one alone would be what was handed over.
+        call(below(4) as usize, 20);
+        write(&file);
+    };
+    std::thread::spawn(work).join().expect("it catches panics");
+}
+
+fn for_later() {
+    let operation = below(4) as usize;
+    if WORLD.with_borrow(|world| world.later.len()) < 8 {
+        let handed = thalweg_probe::hand_over();
+        WORLD.with_borrow_mut(|world| world.later.push((handed, world.path.clone(), operation)));
+    }
+}
+
+fn call(operation: usize, budget: u32) {
+    WORLD.with_borrow_mut(|world| world.budget = budget);
+    let _ = catch_unwind(OPERATIONS[operation]);
+}
+
+/// A root, and what it left for later.
+fn root() {
+    call(below(OPERATIONS.len() as u64) as usize, 60);
+    while let Some((handed, path, operation)) = WORLD.with_borrow_mut(|world| world.later.pop()) {
+        WORLD.with_borrow_mut(|world| world.path = path);
+        handed.take_over();
+        call(operation, 10);
+        WORLD.with_borrow_mut(|world| world.path.clear());
+    }
+}
+
+/// Writes what was called.
+fn write(file: &str) {
+    let text = WORLD.with_borrow_mut(|world| std::mem::take(&mut world.truth));
+    let file = std::fs::OpenOptions::new().append(true).create(true).open(file);
+    file.and_then(|mut file| file.write_all(text.as_bytes())).expect("a file of truth");
+}
 
 fn body() -> Result<(), ()> {
     let (level, budget) = WORLD.with_borrow(|world| (world.path.len(), world.budget));
     let count = if level < 12 && budget > 0 { below(4) } else { 0 };
     for _ in 0..count {
         WORLD.with_borrow_mut(|world| world.budget = world.budget.saturating_sub(1));
-        let called = || OPERATIONS[below(4) as usize]();
+        if below(60) == 0 {
+            in_thread();
+            continue;
+        }
+        if below(40) == 0 {
+            for_later();
+            continue;
+        }
+        let called = || OPERATIONS[below(OPERATIONS.len() as u64) as usize]();
         let result = if below(3) == 0 {
             let cleaned = AssertUnwindSafe(|| {
                 let _cleaner = Cleaner;
@@ -140,14 +240,37 @@ fn body() -> Result<(), ()> {
 }
 
 fn trees(seed: u64, number: u64, count: u64, truth: &str) {
-    WORLD.with_borrow_mut(|world| world.random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + number * 77 + 1);
-    for _ in 0..count {
-        WORLD.with_borrow_mut(|world| world.budget = 60);
-        let _ = catch_unwind(|| OPERATIONS[below(4) as usize]());
+    let file = format!("{truth}.{number}");
+    WORLD.with_borrow_mut(|world| {
+        world.random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + number * 77 + 1;
+        world.handed = (format!("{file}-{seed}"), 0);
+    });
+    (0..count).for_each(|_| root());
+    write(&file);
+}
+
+fn counting(count: u64) {
+    for n in 1..=count {
+        one();
+        if n.is_multiple_of(count / 10) {
+            writeln!(std::io::stdout(), "{n}").expect("a reader");
+        }
     }
-    let text = WORLD.with_borrow_mut(|world| std::mem::take(&mut world.truth));
-    let file = std::fs::OpenOptions::new().append(true).create(true).open(format!("{truth}.{number}"));
-    file.and_then(|mut file| file.write_all(text.as_bytes())).expect("a file of truth");
+}
+
+/// So many operations, and a call of each; the names of some are long, and in any script.
+fn many(count: u64) {
+    const SCRIPTS: [&str; 8] =
+        ["order", "größe", "заказ", "価格", "سعر", "𝒳", "a\"b\\c/d", "two words, a\ttab (it)"];
+    for n in 0..count {
+        let mut name = format!("{}.{n}", SCRIPTS[n as usize % 8]);
+        if n % 10_000 == 17 {
+            name += &"x".repeat(10_240 - name.len());
+        }
+        let operation: &'static thalweg_probe::Operation =
+            Box::leak(Box::new(thalweg_probe::Operation::new(name.leak(), file!(), line!())));
+        drop(operation.enter());
+    }
 }
 
 #[probe(name = "one")]
@@ -206,6 +329,38 @@ fn server(traceparent: &str) {
     }
 }
 
+/// A line is a message: a `traceparent`. The answer has as many calls as the library made.
+#[allow(unsafe_code)]
+fn serve(path: &str) {
+    type Work = unsafe extern "C" fn(extern "C" fn(), i32);
+    // SAFETY: as in `outer`.
+    let work: Work = unsafe {
+        let library = Box::leak(Box::new(libloading::Library::new(path).expect("a library")));
+        *library.get::<Work>(b"c_work").expect("its function")
+    };
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("its address").port();
+    writeln!(std::io::stdout(), "{port}").expect("a reader");
+    for stream in listener.incoming() {
+        let stream = stream.expect("a client");
+        let mut line = String::new();
+        BufReader::new(&stream).read_line(&mut line).expect("a message");
+        if line.trim() == "end" {
+            return;
+        }
+        request(line.trim(), work);
+        writeln!(&stream, "done").expect("a client");
+    }
+}
+
+#[probe(name = "rust_request")]
+#[allow(unsafe_code)]
+fn request(traceparent: &str, work: unsafe extern "C" fn(extern "C" fn(), i32)) {
+    assert!(thalweg_probe::continue_trace(traceparent));
+    // SAFETY: as in `outer`.
+    unsafe { work(inner, 2) };
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let number = |at: usize| arguments[at].parse::<u64>().expect("a number");
@@ -214,13 +369,22 @@ fn main() {
         "alternate" => alternate(),
         "library" => (0..3).for_each(|_| outer(&arguments[2])),
         "continue" => server(&arguments[2]),
+        "accepts" => std::process::exit(i32::from(!thalweg_probe::continue_trace(&arguments[2]))),
+        "serve" => serve(&arguments[2]),
+        "many" => many(number(3)),
         mode => {
             let (seed, count, threads, truth) = (number(2), number(3), number(4), arguments[5].as_str());
+            // All threads are there at once.
+            let all_counted = &std::sync::Barrier::new(threads as usize);
             for wave in 1..3 {
                 std::thread::scope(|scope| {
                     for thread in 0..threads {
                         scope.spawn(move || match mode {
                             "endless" => endless(thread, truth),
+                            "count" => {
+                                counting(count);
+                                all_counted.wait();
+                            }
                             _ => trees(seed + wave * 1_000_003, thread, count, truth),
                         });
                     }

@@ -30,6 +30,12 @@ impl From<Error> for Failure {
     }
 }
 
+impl From<thalweg_scope::Error> for Failure {
+    fn from(error: thalweg_scope::Error) -> Failure {
+        Failure::usage(error)
+    }
+}
+
 impl Failure {
     /// Exit code for bad arguments and files.
     pub(crate) const USAGE: u8 = 2;
@@ -69,6 +75,16 @@ impl Failure {
                 ErrorKind::Run => 1,
                 ErrorKind::Interrupted(signal) => exit_code(signal),
             },
+        }
+    }
+
+    /// What failed, as one text.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Failure::Usage(message) | Failure::Run(message) | Failure::Coded(_, message) => message.clone(),
+            Failure::Host(error) => chain(error),
+            Failure::Text(_) => "a text has errors".to_owned(),
+            Failure::Said(_) => String::new(),
         }
     }
 

@@ -7,8 +7,6 @@ mod said;
 
 mod commands;
 mod failure;
-mod flow;
-mod layers;
 mod output;
 mod table;
 mod units;
@@ -87,6 +85,10 @@ enum Command {
     Lsp(commands::lsp::Arguments),
     /// Say in a few sentences what limits the flow of a run.
     Report(commands::report::Arguments),
+    /// Show a run as a page in the browser: network, timeline, messages, what limits the flow, and what to do about it
+    View(commands::view::Arguments),
+    /// Show a run on this terminal while it goes on: what limits the flow, components, workers
+    Top(commands::top::Arguments),
     /// Say what limits a run's flow, with evidence and what to do about it
     Diagnose(commands::diagnose::Arguments),
     /// Show who waits for whom in a run
@@ -105,6 +107,12 @@ enum Command {
     Events(commands::events::Arguments),
     /// Pull a view of running processes: what you want to know of which elements, at a price you set
     Scope(Box<commands::scope::Arguments>),
+    /// Watch what stands still in running processes, and say why: deadlocks, boxes that hang, threads without a processor
+    Heartbeat(commands::heartbeat::Arguments),
+    /// Be the node of this machine: run parts of networks for `thalweg run --nodes`
+    Node(commands::node::Arguments),
+    /// List the nodes of the cluster: what they have, what they do, how far they are
+    Nodes(commands::node::Nodes),
     /// Serve scopes: read processes beside them, and hand out what views want over a socket
     Serve(commands::serve::Arguments),
     /// Keep what a run, or all runs of a session, record, compressed, while they go on
@@ -113,6 +121,8 @@ enum Command {
     Get(commands::get::Arguments),
     /// Change a setting of a run while it runs.
     Set(commands::set::Arguments),
+    /// Tune a run while it goes on: try settings and mappings by turns, keep what is surely better, say why
+    Tune(Box<commands::tune::Arguments>),
     /// Give a run another network: drain, swap, go on.
     Load(commands::control::Load),
     /// Give a run a library of boxes anew, while it runs.
@@ -161,6 +171,8 @@ fn main() -> ExitCode {
         Command::Explain(a) => commands::explain::main(a, terminal),
         Command::Lsp(a) => commands::lsp::main(a),
         Command::Report(a) => commands::report::main(&a, terminal),
+        Command::View(a) => commands::view::main(&a),
+        Command::Top(a) => commands::top::main(&a, terminal),
         Command::Diagnose(a) => commands::diagnose::main(&a, terminal),
         Command::Waits(a) => commands::waits::main(&a, terminal),
         Command::Streams(a) => commands::streams::main(&a, terminal),
@@ -170,10 +182,14 @@ fn main() -> ExitCode {
         Command::Kinds(a) => commands::kinds::main(&a, terminal),
         Command::Events(a) => commands::events::main(a, terminal),
         Command::Scope(a) => commands::scope::main(*a, terminal),
+        Command::Heartbeat(a) => commands::heartbeat::main(&a, terminal),
+        Command::Node(a) => commands::node::main(&a),
+        Command::Nodes(a) => commands::node::nodes(&a, terminal),
         Command::Serve(a) => commands::serve::main(a),
         Command::Record(a) => commands::record::main(&a, terminal),
         Command::Get(a) => commands::get::main(a, terminal),
         Command::Set(a) => commands::set::main(a, terminal),
+        Command::Tune(a) => commands::tune::main(&a, terminal),
         Command::Load(a) => commands::control::load(&a, terminal),
         Command::Reload(a) => commands::reload::main(&a, terminal),
         Command::Pause(a) => commands::control::rest(&RunCommand::Pause, &a, terminal),

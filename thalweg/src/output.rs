@@ -11,6 +11,13 @@ const WIDTH: usize = 110;
 /// In less nothing can be read.
 const WIDTH_MIN: usize = 20;
 
+/// Writes a line at once.
+pub(crate) fn say_line(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout();
+    done(writeln!(stdout, "{text}"))?;
+    done(stdout.flush())
+}
+
 /// Standard output.
 pub(crate) struct Output {
     writer: BufWriter<io::Stdout>,

@@ -163,18 +163,18 @@ fn a_box_that_waits_for_a_pipe_is_said_to_read_or_to_write() {
 
     let planted = Planted::new(&["cheap", "speaks"], "cheap .. speaks");
     planted.make_fifo();
-    let (fifo, reader) = (planted.fifo(), slow_reader);
-    let reading = std::thread::spawn(move || reader(&fifo));
+    let fifo = planted.fifo();
+    let reading = std::thread::spawn(move || slow_reader(&fifo, Duration::from_millis(5)));
     check(&planted.run(400, &[]), "speaks", SleepsFor::Write);
     reading.join().expect("it only reads");
 }
 
-/// Reads what a pipe holds, 8 KiB every five milliseconds.
-fn slow_reader(fifo: &Path) {
+/// Reads what a pipe holds, 8 KiB at a time with a pause after each.
+fn slow_reader(fifo: &Path, pause: Duration) {
     let mut pipe = std::fs::File::open(fifo).expect("a pipe");
     let mut bytes = [0; 8192];
     while std::io::Read::read(&mut pipe, &mut bytes).expect("it is written") > 0 {
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(pause);
     }
 }
 
@@ -184,8 +184,9 @@ fn a_sink_that_waits_for_its_reader_is_said_to() {
     planted.make_fifo();
     let fifo = planted.fifo();
     let place = fifo.display().to_string();
-    let reading = std::thread::spawn(move || slow_reader(&fifo));
-    let report = planted.run(60_000, &["--output", &place]);
+    // 200 kB a second: any machine writes faster, also without optimisation and with other programs beside it.
+    let reading = std::thread::spawn(move || slow_reader(&fifo, Duration::from_millis(40)));
+    let report = planted.run(12_000, &["--output", &place]);
     reading.join().expect("it only reads");
     let found = &report.verdict.finding;
     assert_eq!((found.kind, found.rule.as_str()), (VerdictKind::Sink, "sink"), "{:?}", report.verdict);

@@ -48,6 +48,11 @@ fn seen(reader: &SpaceReader, context: &str) -> Seen {
                     "exec.dispatch_base" => {
                         streams.insert((event.writer, count("number")), (count("input"), count("output")));
                     }
+                    // What a task is made with is the base of its dispatches, if it has a number.
+                    "exec.task_created" => {
+                        streams
+                            .insert((event.writer, count("base_number")), (count("input"), count("output")));
+                    }
                     "exec.dispatch" | "exec.dispatch_long" => {
                         let (input, output) = streams[&(event.writer, count("base_number"))];
                         *seen.read.entry(input).or_default() += count("reads");

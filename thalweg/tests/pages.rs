@@ -30,6 +30,7 @@ const EXCUSED: &[(&str, &str, &str)] = &[
         "tests/apps.rs runs this network; the command compiles it once more",
     ),
     ("BENCHMARKS.md", "cargo xtask bench", "it compiles rivals, and measures for minutes"),
+    ("BENCHMARKS.md", "cargo xtask moobench", "likewise"),
     (
         "docs/contributing.md",
         "cargo xtask kinds",

@@ -253,6 +253,51 @@ fn a_window_is_what_lies_between_its_times() {
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("has to come after"));
 }
 
+/// What lies more than a second before a window is only looked through for what there was: its report is whole nevertheless.
+#[test]
+fn a_report_of_a_late_window_knows_what_began_long_before() {
+    let (folder, space, kept) = folder();
+    let mut run = Run::start(folder.path(), &space, &[]);
+    run.send(400);
+    std::thread::sleep(Duration::from_millis(1300));
+    run.send(300);
+    run.end();
+    assert_eq!(ended(recorder(&space, &kept, &[])).0, Some(0));
+    // A source looks for input now and then.
+    let times: Vec<f64> = says(&["events", &kept, "--kind", "exec.dispatch*", "--json"])
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
+        .filter(|event| event["fields"]["reads"].as_u64() > Some(0))
+        .map(|event| event["time_s"].as_f64().expect("a time"))
+        .collect();
+    let pause = times.windows(2).max_by(|a, b| (a[1] - a[0]).total_cmp(&(b[1] - b[0]))).expect("events");
+    assert!(pause[1] - pause[0] > 1.2, "{pause:?}");
+    let window = format!("{:.0}ms..1h", (pause[1] - 0.05) * 1e3);
+    for place in [&kept, &space] {
+        let report: Value =
+            serde_json::from_str(&says(&["report", place, "--json", "--window", &window])).expect("JSON");
+        let whole = measured(place);
+        let work = |report: &Value| -> Vec<(String, u64)> {
+            let components = report["components"].as_array().expect("components").iter();
+            let mut work: Vec<(String, u64)> = components
+                .map(|component| {
+                    let read = component["work"]["messages_in"].as_u64().expect("a count");
+                    (component["path"].as_str().expect("a path").to_owned(), read)
+                })
+                .collect();
+            work.sort_unstable();
+            work
+        };
+        let (of_window, of_all) = (work(&report), work(&whole));
+        assert_eq!(of_window.len(), of_all.len(), "every component is known: {of_window:?}");
+        for ((path, read), (known, all)) in of_window.iter().zip(&of_all) {
+            assert_eq!(path, known);
+            assert!(*all == 0 && *read == 0 || (*all, *read) == (700, 300), "{path}: {read} of {all}");
+        }
+        assert_eq!(report["window"]["lost"], 0, "what was passed over is not lost");
+    }
+}
+
 #[test]
 fn all_processes_of_a_session_are_recorded_as_they_join() {
     let (folder, session, kept) = folder();
@@ -309,7 +354,7 @@ fn what_cannot_be_recorded_is_said() {
     std::fs::write(foreign.join("thesis.tex"), "precious").expect("written");
     refused(&["record", &space, "--output", foreign.to_str().expect("UTF-8")], "something else");
     refused(&["record", &space, "--output", &space], "holds a space");
-    refused(&["record", &space, "--output", &kept, "--level", "20"], "1..=19");
+    refused(&["record", &space, "--output", &kept, "--level", "20"], "0..=19");
     run.end();
     assert_eq!(ended(recorder(&space, &kept, &["--for", "10ms"])).0, Some(0));
     refused(&["record", &kept, "--output", &space], "is an archive already");

@@ -236,3 +236,37 @@ fn more_workers_than_processors_are_warned_of() {
     assert!(warned("1000"));
     assert!(!warned("1"));
 }
+
+#[test]
+fn a_large_kept_run_is_reported_alike_on_one_core_and_on_several() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // Every 500th record fails.
+    let text = "net long connect [{<n>} -> {<n = n + 0 / (n % 500)>}] .. [{<n>} -> {<n = n + 1>}] \
+                .. [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n + 1>}];";
+    let net = write(folder.path(), "long.snet", text);
+    let space = folder.path().join("space");
+    let input: String = (1..=40_000).map(|n| format!("{{\"<n>\": {n}}}\n")).collect();
+    let arguments = ["--monitor", "full", "--keep", "--quantum", "1", "--workers", "2", "--space"];
+    let run =
+        program::run(&[&[net.as_str()], &arguments[..], &[space.to_str().expect("UTF-8")]].concat(), &input);
+    assert_eq!(run.status.code(), Some(1), "records failed");
+    let report = |program: &mut Command| {
+        let output = des_run::succeed(program.args(["report", "--json"]).arg(&space));
+        serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
+    };
+    let several = report(&mut des_run::thalweg());
+    let mut alone = Command::new("taskset");
+    alone.args(["-c", &first_core()]).arg(des_run::thalweg().get_program());
+    assert_eq!(several, report(&mut alone));
+    // So much that it is not analysed as it is read.
+    assert!(several["window"]["events"].as_u64().expect("a number") > 100_000, "{}", several["window"]);
+    let failures = several["failures"].as_array().expect("a list");
+    assert!(failures.len() > 1, "{failures:?}");
+}
+
+/// The first core that this process may use.
+fn first_core() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").expect("it is there");
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("it says so");
+    list.trim().split([',', '-']).next().expect("a core").to_owned()
+}

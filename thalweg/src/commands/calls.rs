@@ -1,12 +1,16 @@
 //! `thalweg calls`: which operations of a program are called by which, how often, how long, and which fail.
 
+mod budget;
 mod graph;
+mod sequence;
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use thalweg_glob::Glob;
+use thalweg_host::amount::time;
 use thalweg_host::spaces;
-use thalweg_monitor::{Calls, OperationCalls, PathNode, calls};
+use thalweg_monitor::{Calls, OperationCalls, PathNode, calls, sequences};
 
 use crate::Terminal;
 use crate::failure::Failure;
@@ -22,6 +26,10 @@ Examples:
   thalweg calls --tree
   # what took longest, and what failed
   thalweg calls 4242 --slowest
+  # a sequence diagram of the most frequent kind of trace
+  thalweg calls --sequence mermaid
+  # switch off what costs too much, while it runs
+  thalweg calls 4242 --budget 2% --for 1m
   # the dependency graph of a session's components
   thalweg calls shop --graph svg --by component > g.svg";
 
@@ -48,9 +56,25 @@ pub(crate) struct Arguments {
     /// Show the slowest traces, and those whose outermost call failed, each with its calls by path.
     #[arg(long, conflicts_with = "json")]
     slowest: bool,
+    /// Print the sequence diagram of a class of traces, that is of traces whose calls are alike and in the same order: of its slowest one.
+    #[arg(long, value_name = "FORMAT", value_enum, conflicts_with_all = ["tree", "graph", "slowest", "json", "operation"])]
+    sequence: Option<sequence::Format>,
+    /// Which class: 1 has the most traces.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "sequence", value_parser = clap::value_parser!(u32).range(1..))]
+    class: u32,
     /// Print everything as one JSON object.
     #[arg(long)]
     json: bool,
+    /// While the program runs, switch off operations that are called often and tell little, until the probes cost no more than this part of its
+    /// processor time; and on again where there is room. Says what it leaves out.
+    #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with_all = ["tree", "graph", "slowest", "json", "operation"])]
+    budget: Option<f64>,
+    /// How long a window is in which costs are counted.
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s", requires = "budget")]
+    every: Duration,
+    /// Keep the budget so long, then switch on again what is off; else until the program ends.
+    #[arg(long = "for", value_name = "TIME", value_parser = time, requires = "budget")]
+    for_time: Option<Duration>,
     /// Only operations of this name, where `*` stands for any characters but `/`, `**` for any, `?` for one.
     #[arg(long, value_name = "PATTERN")]
     operation: Option<String>,
@@ -84,8 +108,37 @@ enum By {
     Process,
 }
 
+/// `2%` or `0.5 %`, as a part.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().strip_suffix('%').unwrap_or(text).trim().parse::<f64>().ok();
+    let part = number.filter(|number| *number > 0.0 && *number <= 100.0);
+    part.map(|number| number / 100.0)
+        .ok_or_else(|| format!("`{text}` is no percentage between 0 and 100, such as 2%"))
+}
+
 pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
+    if let Some(budget) = arguments.budget {
+        let wanted = budget::Wanted { budget, every: arguments.every, time: arguments.for_time };
+        return budget::keep(
+            arguments.space.as_deref(),
+            &wanted,
+            &mut Output::shaped(terminal, &arguments.shape),
+        );
+    }
     let mut feed = spaces::feed(arguments.space.as_deref())?;
+    if let Some(format) = arguments.sequence {
+        let all = sequences(&mut feed).map_err(Failure::usage)?;
+        let Some(one) = all.get(arguments.class as usize - 1) else {
+            return Err(Failure::Usage(format!(
+                "there are {} classes of traces here, and no class {}",
+                all.len(),
+                arguments.class
+            )));
+        };
+        let mut output = Output::shaped(terminal, &arguments.shape);
+        output.text(&sequence::printed(one, arguments.class as usize, all.len(), format))?;
+        return output.flush();
+    }
     let mut calls = calls(&mut feed, arguments.top).map_err(Failure::usage)?;
     let mut output = Output::shaped(terminal, &arguments.shape);
     if let Some(pattern) = &arguments.operation {
@@ -132,13 +185,18 @@ fn names(calls: &Calls) -> HashMap<u32, &OperationCalls> {
     calls.operations.iter().map(|operation| (operation.id, operation)).collect()
 }
 
+/// So many of something.
+fn several(number: u64, what: &str) -> String {
+    format!("{} {what}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
 fn summary(calls: &Calls, arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let known = names(calls);
     let sentence = format!(
-        "{} calls of {} operations in {} traces, within {}.",
-        count(calls.calls),
-        count(calls.operations.len() as u64),
-        count(calls.traces),
+        "{} of {} in {}, within {}.",
+        several(calls.calls, "call"),
+        several(calls.operations.len() as u64, "operation"),
+        several(calls.traces, "trace"),
         duration(calls.seconds * 1e9)
     );
     output.line(&output.styled("1", &sentence))?;

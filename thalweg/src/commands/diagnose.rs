@@ -1,11 +1,14 @@
 //! `thalweg diagnose`: what limits the flow, the evidence, and what to do about it.
 
+mod beyond;
+
 use std::time::Duration;
 
 use thalweg_host::amount::Span;
 use thalweg_host::{Interrupt, spaces};
 use thalweg_monitor::{
-    Dependence, Perturbed, Predicted, Report, Tried, Unperturbed, Utilisation, WhatIf, perturb, what_if,
+    Dependence, Judging, Perturbed, Predicted, Report, Tried, Unperturbed, Utilisation, WhatIf, compare,
+    judged, perturb, what_if,
 };
 
 use crate::Terminal;
@@ -29,7 +32,9 @@ Examples:
   # and whether the flow depends on it: tasks are slowed
   thalweg diagnose --perturb
   # what faster boxes, moves, longer streams would bring
-  thalweg diagnose --what-if";
+  thalweg diagnose --what-if
+  # what a change brought, and why not more
+  thalweg diagnose --compare ./before ./after";
 
 /// What `thalweg diagnose` is told.
 #[derive(clap::Args)]
@@ -46,10 +51,18 @@ pub(crate) struct Arguments {
     /// where the replay does not reproduce the run. With --json: what was replayed and predicted as one JSON object (docs/report.md).
     #[arg(long, conflicts_with_all = ["watch", "window", "perturb"])]
     what_if: bool,
-    /// Threads that could run at the same time, for --what-if [default: the processors this program may use].
-    #[arg(long, value_name = "N", requires = "what_if", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Compare two runs: by how much the newer one's flow is greater, what differs, what was predicted of that, and what limits it now. With --json
+    /// the same as one JSON object (docs/report.md).
+    #[arg(long, num_args = 2, value_names = ["OLD", "NEW"], conflicts_with_all = ["space", "watch", "window", "perturb", "what_if"])]
+    compare: Option<Vec<String>>,
+    /// Threads that could run at the same time, for what is predicted [default: with --what-if the processors this program may use, else those that
+    /// the run could].
+    #[arg(long, value_name = "N", conflicts_with_all = ["watch", "window", "perturb"], value_parser = clap::value_parser!(u32).range(1..))]
     processors: Option<u32>,
 }
+
+/// Messages that are replayed for a verdict; `--what-if` replays more.
+const REPLAYED_MAX: usize = 150_000;
 
 /// Changes that gain less are not shown.
 const SHOWN: f64 = 0.03;
@@ -61,10 +74,51 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     if arguments.what_if {
         return replayed(arguments, terminal);
     }
-    look(&arguments.look, terminal, |report, output| {
-        print(report, output)?;
-        text::notes(report, output)
-    })
+    if let Some([old, new]) = arguments.compare.as_deref() {
+        return compared(arguments, [old, new], terminal);
+    }
+    if arguments.look.watch || arguments.look.window.is_some() {
+        return look(&arguments.look, terminal, |report, output| {
+            print(report, output)?;
+            text::notes(report, output)
+        });
+    }
+    whole(arguments, terminal)
+}
+
+/// All of a run; of a whole recording with what replays say.
+fn whole(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
+    let look = &arguments.look;
+    let feed = spaces::feed(look.space.as_deref())?;
+    let report = judged(&feed, &judging(arguments)).map_err(usage)?;
+    let mut output = Output::shaped(terminal, &look.shape);
+    if look.json {
+        output.line(&json(&report, false)?)?;
+        return output.flush();
+    }
+    print(&report, &mut output)?;
+    beyond::print(&report, &mut output)?;
+    text::notes(&report, &mut output)?;
+    output.flush()
+}
+
+fn judging(arguments: &Arguments) -> Judging {
+    let processors = arguments.processors.map(f64::from);
+    Judging { top: arguments.look.top, processors, messages_max: REPLAYED_MAX }
+}
+
+/// What a change brought.
+fn compared(arguments: &Arguments, [old, new]: [&String; 2], terminal: Terminal) -> Result<(), Failure> {
+    let (before, after) = (spaces::feed(Some(old))?, spaces::feed(Some(new))?);
+    let told = compare(&before, &after, &judging(arguments)).map_err(usage)?;
+    let mut output = Output::shaped(terminal, &arguments.look.shape);
+    if arguments.look.json {
+        let json = serde_json::to_string_pretty(&told);
+        output.line(&json.map_err(|error| Failure::run("cannot write the comparison as JSON", error))?)?;
+    } else {
+        beyond::compared(&told, &mut output)?;
+    }
+    output.flush()
 }
 
 fn print(report: &Report, output: &mut Output) -> Result<(), Failure> {

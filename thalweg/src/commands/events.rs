@@ -1,5 +1,7 @@
 //! `thalweg events`: print the events of a run, or of all processes of a session.
 
+mod csv;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +18,7 @@ use crate::Terminal;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::units::{count, duration};
+use csv::Csv;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,6 +30,8 @@ Examples:
   thalweg events ./kept-run --window 4s..5s
   # everything, one JSON object a line
   thalweg events ./kept-run --json
+  # events of one kind as a table for other programs
+  thalweg events --kind probe.called --csv > calls.csv
   # all processes of a session, in the order of time
   thalweg events together --follow";
 
@@ -55,6 +60,10 @@ pub(crate) struct Arguments {
     /// Print one JSON object a line; `called` in it has the names of the tasks and streams that `fields` have numbers of.
     #[arg(long)]
     json: bool,
+    /// Print comma-separated values: a line with the names of the columns, and a line an event. The events have to be of one kind, which
+    /// --kind names. What is lost is said on standard error.
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
     /// Only what happened between these times, counted from the start of the run (of the first one of a session), such as
     /// 1.5s..2min, 10s.. or ..1s. What lies outside is not read, so this is fast in a large archive.
     #[arg(long, value_name = "T1..T2", value_parser = between, conflicts_with = "follow")]
@@ -75,6 +84,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         filters: Vec::new(),
         kind: arguments.kind.as_deref().map(Glob::new),
         json: arguments.json,
+        csv: arguments.csv.then(Csv::default),
         left: arguments.limit.unwrap_or(u64::MAX),
         failure: None,
     };
@@ -152,6 +162,7 @@ struct Printer {
     filters: Vec<TaskFilter>,
     kind: Option<Glob>,
     json: bool,
+    csv: Option<Csv>,
     left: u64,
     /// Printing failed; nothing more is printed.
     failure: Option<Failure>,
@@ -168,6 +179,10 @@ impl Printer {
         match item {
             Item::Gap { writer, lost, from_sequence, .. } => {
                 self.filters[place].parts.remove(writer);
+                if self.csv.is_some() {
+                    eprintln!("{lost} events of writer {writer} are lost, from number {from_sequence}");
+                    return;
+                }
                 self.print(&self.gap(process, *writer, *lost, *from_sequence));
             }
             Item::Event(event) => self.event(place, event, process),
@@ -178,6 +193,12 @@ impl Printer {
         let is_asked = self.kind.as_ref().is_none_or(|kind| kind.matches(&event.kind.name));
         // The filter must see every event to know which task a writer speaks of.
         let wants = self.filters[place].wants(event, process);
+        if self.csv.is_some() {
+            if is_asked && matches!(wants, Wants::Yes) {
+                self.row(event, process);
+            }
+            return;
+        }
         let line = || if self.json { object(event, process) } else { self.text(event, process) };
         match wants {
             Wants::Yes => {
@@ -192,6 +213,18 @@ impl Printer {
                     self.filters[place].parts.entry(event.writer).or_default().push(line);
                 }
             }
+        }
+    }
+
+    /// A line of a table. Its first has the names of the columns before it, which is none of so many.
+    fn row(&mut self, event: &Event<'_>, process: &Origin) {
+        let Some(csv) = &mut self.csv else { return };
+        match csv.lines(event, process) {
+            Ok(lines) => {
+                self.left = self.left.saturating_add(lines.len() as u64 - 1);
+                lines.iter().for_each(|line| self.print(line));
+            }
+            Err(failure) => self.failure = Some(failure),
         }
     }
 

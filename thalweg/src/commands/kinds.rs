@@ -12,6 +12,8 @@ const EXAMPLES: &str = "\
 Examples:
   # functions for C and C++
   thalweg kinds shop.kinds --language c > shop_kinds.h
+  # a class for Java
+  thalweg kinds shop.kinds --language java > ShopKinds.java
   # structs for Rust
   thalweg kinds shop.kinds --language rust > kinds.rs
   # is the description sound? print it with its hashes
@@ -34,6 +36,8 @@ pub(crate) struct Arguments {
 enum Language {
     /// A header for C and C++, on top of thalweg_probe.h.
     C,
+    /// A class for Java, on top of thalweg-agent.jar.
+    Java,
     /// Structs for Rust.
     Rust,
 }
@@ -51,6 +55,7 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     let written = match language {
         None => kinds::print(&described),
         Some(Language::C) => thalweg_writers::c(&described, &stem),
+        Some(Language::Java) => thalweg_writers::java(&described, "", &stem),
         Some(Language::Rust) => thalweg_writers::rust(&described),
     };
     let mut output = Output::new(terminal);

@@ -1,6 +1,8 @@
-//! `thalweg record`: keep the events of a run, or of all runs of a session, for good.
+//! `thalweg record`: keep the events of a run, or of all runs of a session, or what a view gives of them, for good.
 
-use std::path::PathBuf;
+mod view;
+
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -8,6 +10,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use thalweg_host::amount::{count, size, time};
 use thalweg_host::{Recording, RecordingPlan, spaces};
+use thalweg_scope::{Price, built_in};
 
 use crate::Terminal;
 use crate::commands::run::WhenFull;
@@ -22,25 +25,30 @@ Examples:
   thalweg record 4242 --output ./kept --for 10min
   # a session, of each process the newest 2 GB
   thalweg record together --output ./kept --max-size 2GB
+  # what a view gives, pulled every 100 ms
+  thalweg record slow --output ./slow --for 1min
+  thalweg record mine.toml 4242 -o ./mine
   # what was kept
   thalweg report ./kept
   thalweg events ./kept --window 4s..5s
 
 The archive is a directory that every command takes as a space (of a session: as a session), while it is recorded or \
 later. A recorder that is killed loses what it took since the last --sync; started again with the same --output, it \
-goes on from there.";
+goes on from there. A view's archive has the view's tuples, for `thalweg events` and `thalweg scope`; it is not gone on with.";
 
 /// How often progress is shown.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 
 /// What `thalweg record` is told.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "thalweg record [OPTIONS] -o DIR [SPACE|SESSION]
+       thalweg record [OPTIONS] -o DIR VIEW [SPACE|SESSION]")]
 pub(crate) struct Arguments {
     /// A space: its path, or a name or process id that `thalweg ls` shows; or a session, with all who join it. The newest
-    /// space if omitted.
-    #[arg(value_name = "SPACE")]
-    space: Option<String>,
+    /// space if omitted. Before it, a view: the name of one that `thalweg scope ls` lists, or a file `.toml`. Then what the view
+    /// gives of them is kept, and not all that they record.
+    #[arg(value_name = "VIEW|SPACE|SESSION", num_args = 0..=2)]
+    what: Vec<String>,
     /// The directory of the archive: a new or empty one, or one that has an archive of the same run.
     #[arg(long, short, value_name = "DIR")]
     output: PathBuf,
@@ -60,30 +68,57 @@ pub(crate) struct Arguments {
     /// How long events may wait until they are on the disk. The longer, the smaller is the archive of a quiet run.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s")]
     sync: Duration,
-    /// How hard to compress, from 1 (fast) to 19 (small).
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i32).range(1..=19))]
+    /// How hard to compress, from 1 (fast) to 19 (small); 0 keeps events as they are, for programs that record more than is coded meanwhile.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i32).range(0..=19))]
     level: i32,
+    /// Pull the view so often.
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "100ms")]
+    every: Duration,
+    /// Share of this machine's processor time that pulls of the view may take, in percent.
+    #[arg(long, value_name = "PERCENT", default_value_t = 100.0 * Price::SHARE)]
+    budget: f64,
     /// What to do when the disk is full.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = WhenFull::Wait)]
     on_full: WhenFull,
 }
 
+impl Arguments {
+    /// How what is in this directory is recorded.
+    fn plan(&self, from: &Path) -> RecordingPlan {
+        RecordingPlan {
+            writers: self.writer.clone(),
+            on_full: self.on_full.into(),
+            sync: self.sync,
+            level: self.level,
+            max_bytes: self.max_size,
+            max_age: self.max_age,
+            ..RecordingPlan::of(from, &self.output)
+        }
+    }
+}
+
+/// Whether this names a view, and no space.
+fn is_view(name: &str) -> bool {
+    built_in().iter().any(|view| view.name == name) || name.ends_with(".toml")
+}
+
 pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
-    let from = spaces::find_feed(arguments.space.as_deref())?;
+    let (view, space) = match &arguments.what[..] {
+        [] => (None, None),
+        [one] if is_view(one) => (Some(one), None),
+        [one] => (None, Some(one.as_str())),
+        [view, space, ..] => (Some(view), Some(space.as_str())),
+    };
+    let from = spaces::find_feed(space)?;
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))
             .map_err(|error| Failure::run("cannot listen to Ctrl-C", error))?;
     }
-    let mut recording = Recording::open(RecordingPlan {
-        writers: arguments.writer.clone(),
-        on_full: arguments.on_full.into(),
-        sync: arguments.sync,
-        level: arguments.level,
-        max_bytes: arguments.max_size,
-        max_age: arguments.max_age,
-        ..RecordingPlan::of(&from, &arguments.output)
-    })?;
+    if let Some(view) = view {
+        return view::main(&super::scope::read(view)?.1, from, arguments, &interrupted, terminal);
+    }
+    let mut recording = Recording::open(arguments.plan(&from))?;
     let bar = ProgressBar::new_spinner();
     bar.set_style(ProgressStyle::with_template("{spinner} {msg}").expect("a template without mistakes"));
     let begun = Instant::now();

@@ -2,7 +2,12 @@
 
 pub(crate) mod accounts;
 mod graph;
+mod kept;
+pub(crate) mod lanes;
+pub(crate) mod page;
 pub(crate) mod text;
+
+use std::path::PathBuf;
 
 use crate::Terminal;
 use crate::commands::look::{Look, Sort, look};
@@ -21,6 +26,12 @@ Examples:
   thalweg report ./kept-run --json
   # the network drawn, with what was measured
   thalweg report --graph svg > run.svg
+  # a page to look at and to share, in one file
+  thalweg report ./kept-run --html run.html
+  # the same, with an older run beside it
+  thalweg report ./new --html both.html --compare ./old
+  # what every task did, when, as a picture
+  thalweg report --svg timeline > timeline.svg
   # components in flow order, with two columns
   thalweg report --sort flow --columns in,busy";
 
@@ -36,10 +47,40 @@ pub(crate) struct Arguments {
     /// Draw the network as it ran: busy shares, messages a second, how full streams are, and what limits the flow.
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with_all = ["json", "watch", "columns", "sort"])]
     graph: Option<graph::Format>,
+    /// Write a page with pictures of the run (network, timeline, messages, all figures) into a file that needs nothing else (docs/view.md).
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "watch", "columns", "sort", "graph"])]
+    html: Option<PathBuf>,
+    /// Show another, older run on the page beside this one.
+    #[arg(long, value_name = "OLDER", requires = "html", conflicts_with = "window")]
+    compare: Option<String>,
+    /// Print one picture, fit for a paper.
+    #[arg(long, value_enum, value_name = "PICTURE", conflicts_with_all = ["json", "watch", "columns", "sort", "graph", "html"])]
+    svg: Option<Picture>,
+}
+
+/// A picture of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Picture {
+    /// The network, as `--graph svg` draws it.
+    Graph,
+    /// What every worker and task did, when.
+    Timeline,
+    /// Quantiles of latencies, and the time of a message in each component.
+    Latency,
+    /// How full streams were over time.
+    Occupancy,
+    /// Which components waited for which.
+    Waiting,
 }
 
 pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
     let view = View { top: arguments.look.top, sort: arguments.sort.unwrap_or(Sort::Load) };
+    if let Some(file) = &arguments.html {
+        return page::write(&arguments.look, file, arguments.compare.as_deref());
+    }
+    if let Some(picture) = arguments.svg {
+        return page::draw(&arguments.look, picture, terminal);
+    }
     look(&arguments.look, terminal, |report, output| match arguments.graph {
         Some(format) => output.text(&graph::draw(report, format)?),
         None => text::print(report, view, output),

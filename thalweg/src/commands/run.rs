@@ -1,5 +1,7 @@
 //! `thalweg run`: run a network on records.
 
+mod over;
+
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -15,10 +17,11 @@ use thalweg_host::amount::{microseconds, size};
 use thalweg_host::io::{
     Endpoint, Format, Place, Side, SinkDefaults, SourceDefaults, keep_standard_output, label_name, rate,
 };
-use thalweg_host::{Ended, Interrupt, Notice, Notices, OnFull, Plan, Run, Tally};
+use thalweg_host::{Ended, Interrupt, Notice, Notices, OnFull, Plan, Run, SettingsFile, Tally};
 use thalweg_net::json::Names;
 
 use crate::Terminal;
+use crate::commands::tune::{How, Tuner};
 use crate::failure::{Failure, print_diagnostics};
 use crate::units::counted;
 
@@ -214,6 +217,15 @@ pub(crate) struct Arguments {
     /// parameter of a box; may be given several times.
     #[arg(long, value_name = "NAME=VALUE", help_heading = "Workers")]
     set: Vec<String>,
+    /// Settings and workers of tasks from a file, one NAME = VALUE a line, as `thalweg tune --save` writes it; --set comes after it.
+    #[arg(long, value_name = "FILE", help_heading = "Workers")]
+    settings: Option<PathBuf>,
+
+    /// Tune it while it runs, as `thalweg tune` does from outside; what is decided is said on standard error.
+    #[arg(long, help_heading = "Tuning")]
+    tune: bool,
+    #[command(flatten)]
+    tuning: How,
 
     /// What is recorded: nothing, counters, or every dispatch.
     #[arg(long, value_enum, value_name = "MODE", default_value_t = Monitor::Metrics, help_heading = "Monitoring")]
@@ -227,6 +239,9 @@ pub(crate) struct Arguments {
     /// What the run does when the disk has no room for the events that --keep keeps.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = WhenFull::Wait, help_heading = "Monitoring")]
     on_full: WhenFull,
+
+    #[command(flatten)]
+    over: over::Over,
 }
 
 /// The word for a format.
@@ -311,13 +326,15 @@ enum Monitor {
 }
 
 pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
-    let plan = plan(&arguments)?;
+    let mut plan = plan(&arguments)?;
     if plan.outputs.iter().any(|output| output.place == Place::Standard) {
         keep_standard_output()?;
     }
     let interrupt = Interrupt::listen().map_err(|error| Failure::run("cannot listen to signals", error))?;
+    let nodes = arguments.over.connect(&mut plan, &interrupt)?;
     let run = Run::start(&plan, &interrupt, &Notices::to(move |notice| print(&notice, terminal)))?;
     let tally = Arc::clone(run.tally());
+    let tuner = arguments.tune.then(|| Tuner::start(&arguments.tuning, run.space())).transpose()?;
     let typed = typed(&plan);
     if let Some(what) = typed {
         say!(
@@ -326,8 +343,12 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     }
     // It would write over what is typed.
     let progress = typed.is_none().then(|| Progress::start(&tally));
-    let ended = run.finish(|| drop(progress))?;
-    conclude(&tally, &interrupt, &ended)
+    let ended = run.finish(|| drop((progress, tuner)))?;
+    let concluded = conclude(&tally, &interrupt, &ended);
+    match nodes {
+        Some(nodes) => nodes.conclude(concluded),
+        None => concluded,
+    }
 }
 
 /// What a person has to type, if the run reads from a terminal.
@@ -355,6 +376,11 @@ fn plan(arguments: &Arguments) -> Result<Plan, Failure> {
     let endpoints = |texts: &[OsString], side| {
         texts.iter().map(|text| Endpoint::parse(text, side)).collect::<Result<Vec<_>, _>>()
     };
+    let file = arguments.settings.as_deref().map(SettingsFile::read).transpose()?.unwrap_or_default();
+    let mut settings = file.settings;
+    for change in &arguments.set {
+        settings.push(setting(change)?);
+    }
     let input = input(arguments)?;
     let order = arguments.order_by.clone().map(|tag| (tag, arguments.order_window));
     Ok(Plan {
@@ -377,7 +403,8 @@ fn plan(arguments: &Arguments) -> Result<Plan, Failure> {
         space: arguments.space.clone(),
         keep: arguments.keep.then_some(arguments.on_full.into()),
         options: options(arguments, workers(arguments)?),
-        settings: arguments.set.iter().map(|change| setting(change)).collect::<Result<_, _>>()?,
+        settings,
+        places: file.places,
         ..Plan::of(&arguments.net)
     })
 }

@@ -32,6 +32,8 @@ Examples:
   # a view of one's own: check it, then pull it
   thalweg scope check mine.toml
   thalweg scope mine.toml 4242 --json
+  # the events themselves, at most 100 a second
+  thalweg scope events --every 1s --rate 100
   # what built-in views are made of
   thalweg scope slow --text
   # what pulling a view costs, at which rate
@@ -67,6 +69,9 @@ pub(crate) struct Arguments {
     /// Leave out what elements held before the first pull.
     #[arg(long)]
     no_backlog: bool,
+    /// At most so many tuples a second; what is left out is counted.
+    #[arg(long, value_name = "PER_S", conflicts_with = "server")]
+    rate: Option<f64>,
     /// Print one JSON object a line.
     #[arg(long)]
     json: bool,
@@ -103,6 +108,11 @@ struct TreeArguments {
 }
 
 impl TreeArguments {
+    /// Whether nothing is said of the shape, so that the scope chooses it.
+    fn is_free(self) -> bool {
+        [self.threads, self.fan_out, self.depth, self.batch].iter().all(Option::is_none)
+    }
+
     fn shape(self) -> Shape {
         let usual = Shape::default();
         Shape {
@@ -117,7 +127,7 @@ impl TreeArguments {
 }
 
 /// A time such as `100ms`, `2s`, `1.5min`.
-fn span(text: &str) -> Result<Duration, String> {
+pub(super) fn span(text: &str) -> Result<Duration, String> {
     let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(at);
     let unit_s = match unit.trim() {
@@ -156,7 +166,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
 }
 
 /// The text of a view and the view.
-fn read(name: &str) -> Result<(String, View), Failure> {
+pub(super) fn read(name: &str) -> Result<(String, View), Failure> {
     let path = Path::new(name);
     let is_path = name.contains('/') || path.extension().is_some();
     if let Some(known) = built_in().iter().find(|known| known.name == name).filter(|_| !is_path) {
@@ -173,7 +183,10 @@ fn read(name: &str) -> Result<(String, View), Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::Usage(format!("{name} cannot be read: {error}")))?;
     match View::read(&text) {
-        Ok(view) => Ok((text, view)),
+        Ok(view) => {
+            doubt(name, &text, &view);
+            Ok((text, view))
+        }
         Err(problems) => {
             problems.iter().for_each(|problem| say!("{}", problem.render(name, &text)));
             Err(Failure::Said(Failure::USAGE))
@@ -184,9 +197,23 @@ fn read(name: &str) -> Result<(String, View), Failure> {
 fn check(file: &str) -> Result<(), Failure> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::Usage(format!("{file} cannot be read: {error}")))?;
-    let problems = View::read(&text).err().unwrap_or_default();
-    problems.iter().for_each(|problem| say!("{}", problem.render(file, &text)));
-    problems.is_empty().then_some(()).ok_or(Failure::Said(Failure::USAGE))
+    match View::read(&text) {
+        Ok(view) => {
+            doubt(file, &text, &view);
+            Ok(())
+        }
+        Err(problems) => {
+            problems.iter().for_each(|problem| say!("{}", problem.render(file, &text)));
+            Err(Failure::Said(Failure::USAGE))
+        }
+    }
+}
+
+/// Says what may be wrong with a view that can be pulled.
+fn doubt(file: &str, text: &str, view: &View) {
+    for problem in view.doubts(text) {
+        say!("{}", problem.render(file, text).replacen("error:", "warning:", 1));
+    }
 }
 
 fn list(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
@@ -213,8 +240,15 @@ fn target(arguments: &Arguments, rest: &[String]) -> Result<Target, Failure> {
         [name] if arguments.all => {
             Err(Failure::Usage(format!("`--all` reads all processes, and not `{name}` alone")))
         }
-        [] if arguments.all => Ok(Target::All(spaces::parent()?)),
-        rest => Ok(Target::of(spaces::find_feed(rest.first().map(String::as_str))?)),
+        rest => target_of(rest.first().map(String::as_str), arguments.all),
+    }
+}
+
+/// What is read: of a name, of the newest run, or all.
+pub(super) fn target_of(name: Option<&str>, all: bool) -> Result<Target, Failure> {
+    match all {
+        true => Ok(Target::All(spaces::parent()?)),
+        false => Ok(Target::of(spaces::find_feed(name)?)),
     }
 }
 
@@ -230,6 +264,12 @@ fn pull(
         Some("latest") => view.pull = Pull::Latest,
         Some(_) => view.pull = Pull::Since,
         None => {}
+    }
+    if let Some(rate) = arguments.rate {
+        if rate.is_nan() || rate <= 0.0 {
+            return Err(Failure::Usage(format!("--rate {rate} lets nothing through: it is more than 0")));
+        }
+        view.tree = view.tree.limit(rate);
     }
     let backlog = if arguments.no_backlog { Backlog::Nothing } else { Backlog::All };
     let mut puller = Puller::open(&view, text, target, backlog, arguments)?;
@@ -279,7 +319,9 @@ impl Puller {
     ) -> Result<Puller, Failure> {
         let Some(socket) = &arguments.server else {
             let mut scope = Scope::open(view, target, backlog).map_err(Failure::usage)?;
-            scope.reshape(arguments.tree.shape());
+            if !arguments.tree.is_free() {
+                scope.reshape(arguments.tree.shape());
+            }
             *scope.price() = Price::new(arguments.budget / 100.0);
             return Ok(Puller::Here(Box::new(scope)));
         };
@@ -328,7 +370,7 @@ fn absolute(target: Target) -> Target {
 }
 
 /// Sleeps, but not through an interrupt.
-fn sleep(wait: Duration, interrupted: &AtomicBool) {
+pub(super) fn sleep(wait: Duration, interrupted: &AtomicBool) {
     let until = Instant::now() + wait;
     while let Some(left) = until.checked_duration_since(Instant::now())
         && !interrupted.load(Ordering::Relaxed)
@@ -338,7 +380,7 @@ fn sleep(wait: Duration, interrupted: &AtomicBool) {
 }
 
 /// The problems of a pull, on standard error.
-fn tell(pulled: &Pulled, terminal: Terminal) {
+pub(super) fn tell(pulled: &Pulled, terminal: Terminal) {
     for problem in &pulled.problems {
         Failure::Usage(problem.clone()).print(terminal);
     }

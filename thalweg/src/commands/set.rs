@@ -1,11 +1,7 @@
 //! `thalweg set`: change a setting of a run while it runs.
 
-use std::str::FromStr;
-use std::time::Duration;
-
-use thalweg_exec::Placement;
 use thalweg_host::settings::written;
-use thalweg_host::{Change, LiveRun, RunCommand};
+use thalweg_host::{Change, Changed, LiveRun};
 
 use crate::Terminal;
 use crate::commands::control::{Lease, say_done};
@@ -29,9 +25,6 @@ Examples:
   # puts the former value back after 10 s
   thalweg set exec.quantum 8 --for 10s";
 
-/// How long to wait for the run's answer to a command.
-const ANSWER_MAX: Duration = Duration::from_secs(5);
-
 /// What `thalweg set` is told.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = "thalweg set [OPTIONS] [SPACE] NAME VALUE")]
@@ -47,36 +40,31 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     let (space, name, value) = split(&arguments.space_name_value)?;
     let run = LiveRun::find(space)?.called("thalweg set");
     let terms = arguments.lease.terms();
-    if let Some(task) = name.strip_prefix("task/").and_then(|name| name.strip_suffix(".worker")) {
-        // A task's worker is no setting, of which there would be too many: it is moved by a command.
-        let command = RunCommand::Move {
-            task: number(task, "task")?,
-            to: Placement::on_worker(number(value, "worker")?),
-        };
-        let result = run.command_for(&command, ANSWER_MAX, terms)?.result;
-        return say_done(&arguments.lease.said(result), terminal);
-    }
-    let Change { before, value, adopted } = run.set_for(name, value, terms)?;
+    let said = said(&run.change(name, value, terms)?, name);
+    say_done(&arguments.lease.said(said), terminal)
+}
+
+/// What came of a change.
+pub(crate) fn said(changed: &Changed, name: &str) -> String {
+    let Change { before, value, adopted } = match changed {
+        Changed::Moved(obeyed) => return obeyed.result.clone(),
+        Changed::Setting(change) => change,
+    };
     let changed = match &before {
         Some(setting) => {
-            format!("{name} = {} (was {})", written(setting, value), written(setting, setting.value))
+            format!("{name} = {} (was {})", written(setting, *value), written(setting, setting.value))
         }
         None => format!("{name} = {value}"),
     };
-    let said = match adopted {
+    match adopted {
         Some(after) => format!("{changed}, adopted after {}", duration(after.as_nanos() as f64)),
-        None if before.is_some_and(|setting| setting.value == value) => {
+        None if before.as_ref().is_some_and(|setting| setting.value == *value) => {
             format!("{changed}: nothing to adopt")
         }
         // Probes share their switches, and the sampling is looked at where a trace begins.
         None if name.starts_with("probe") => format!("{changed}, from now on"),
         None => format!("{changed}, not adopted yet: the run does so at its next safe point"),
-    };
-    say_done(&arguments.lease.said(said), terminal)
-}
-
-fn number<N: FromStr>(text: &str, what: &str) -> Result<N, Failure> {
-    text.parse().map_err(|_| Failure::Usage(format!("`{text}` is no number of a {what}")))
+    }
 }
 
 fn split(arguments: &[String]) -> Result<(Option<&str>, &str, &str), Failure> {

@@ -1,12 +1,12 @@
 //! `thalweg workers`: how the workers' time divides, and which tasks they have.
 
 use thalweg_monitor::{Report, Task};
+use thalweg_view::flow::Flow;
 
 use crate::Terminal;
 use crate::commands::look::{Look, Sort, look};
 use crate::commands::report::text;
 use crate::failure::Failure;
-use crate::flow::Flow;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -7,10 +7,10 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use thalweg_monitor::{Component, Report, Stream, VerdictKind};
+use thalweg_view::layers::{Edge, Layers, Point, Route, Size, layers};
 
 use crate::commands::graph::{escaped, opening, quoted};
 use crate::failure::Failure;
-use crate::layers::{Edge, Layers, Point, Route, Size, layers};
 use crate::table::{apart, wrapped};
 use crate::units::{count, counted, duration, rate, share};
 
@@ -442,6 +442,17 @@ mod tests {
             svg.contains("771 k/s") && svg.contains("48.8 % full") && svg.contains("each busy 90.0 %"),
             "{svg}"
         );
+    }
+
+    #[test]
+    fn the_drawing_is_the_one_that_was_looked_at() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/graph.svg");
+        let drawn = draw(&report(), Format::Svg).unwrap();
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(path, &drawn).unwrap();
+        }
+        let known = std::fs::read_to_string(path).unwrap();
+        assert!(drawn == known, "{path} is drawn otherwise: UPDATE=1 writes it anew, look at it then");
     }
 
     #[test]

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use thalweg_monitor::{Component, Measured, Report, State, Stream, Task, Work, Worker, WorkerShares};
+use thalweg_view::flow::Flow;
 
 use crate::commands::look::Sort;
 use crate::commands::report::accounts;
 use crate::failure::Failure;
-use crate::flow::Flow;
 use crate::output::Output;
-use crate::table::{Shape, Table, id, number, text, wrapped};
+use crate::table::{Shape, ShapeArguments, Table, id, number, text, wrapped};
 use crate::units::{bytes, count, counted, duration, rate, ratio, share};
 
 /// Which rows of a report are shown, and in which order.
@@ -36,6 +36,11 @@ impl View {
 pub(crate) fn print(report: &Report, view: View, output: &mut Output) -> Result<(), Failure> {
     let text = render(report, view, output.width, &output.shape);
     output.text(&text)
+}
+
+/// The report as it stands in a file.
+pub(crate) fn plain(report: &Report, view: View) -> String {
+    render(report, view, 110, &Shape::new(&ShapeArguments::default(), usize::MAX, false))
 }
 
 /// The whole report as text of `width` characters a line, its tables as `shape` says.

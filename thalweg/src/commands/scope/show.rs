@@ -144,6 +144,10 @@ fn cell(kind: &TupleKind, n: usize, tuple: &Tuple<'_>) -> String {
         (value, "ns") => value.number().map_or("–".to_owned(), duration),
         (value, "share") => value.number().map_or("–".to_owned(), share),
         (Value::Unsigned(number), "B") => bytes(number),
+        // Names that happen to be numbers.
+        (Value::Unsigned(number), _) if matches!(field.name.as_str(), "process.pid" | "task.id") => {
+            number.to_string()
+        }
         (Value::Unsigned(number), _) => count(number),
         (Value::Signed(number), _) => number.to_string(),
         (Value::Real(number), unit) if unit.ends_with("/s") && !number.is_nan() => rate(number),

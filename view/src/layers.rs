@@ -4,46 +4,57 @@
 //! own in a layer between, so nothing is written over. In a layer boxes stand in the order of what they are connected with
 //! (the mean of their places), as in Sugiyama, Tagawa and Toda (IEEE Transactions on Systems, Man, and Cybernetics 11 (2), 1981).
 
+use std::collections::HashMap;
+
 use crate::flow;
 
 /// How large something is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Size {
-    pub(crate) width: f64,
-    pub(crate) height: f64,
+pub struct Size {
+    /// From left to right.
+    pub width: f64,
+    /// From top to bottom.
+    pub height: f64,
 }
 
 /// A line from one box to another, or to itself.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Edge {
-    pub(crate) from: usize,
-    pub(crate) to: usize,
-    pub(crate) label: Size,
+pub struct Edge {
+    /// The box that it leaves.
+    pub from: usize,
+    /// The box that it leads to.
+    pub to: usize,
+    /// Room for what is written on it.
+    pub label: Size,
 }
 
 /// A place from the upper left corner.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Point {
-    pub(crate) x: f64,
-    pub(crate) y: f64,
+pub struct Point {
+    /// From the left.
+    pub x: f64,
+    /// From the top.
+    pub y: f64,
 }
 
 /// A drawing.
 #[derive(Debug)]
-pub(crate) struct Layers {
+pub struct Layers {
     /// The upper left corners of the boxes.
-    pub(crate) nodes: Vec<Point>,
-    pub(crate) edges: Vec<Route>,
-    pub(crate) size: Size,
+    pub nodes: Vec<Point>,
+    /// The ways of the edges.
+    pub edges: Vec<Route>,
+    /// How large all of it is.
+    pub size: Size,
 }
 
 /// The way of an edge.
 #[derive(Debug)]
-pub(crate) struct Route {
+pub struct Route {
     /// The upper left corner of its label.
-    pub(crate) label: Point,
+    pub label: Point,
     /// Curves lead from each point to the next, horizontal at both; the way begins and ends at the sides of boxes.
-    pub(crate) points: Vec<Point>,
+    pub points: Vec<Point>,
 }
 
 /// Between layers, and between boxes of one layer.
@@ -51,6 +62,8 @@ const GAP_X: f64 = 22.0;
 const GAP_Y: f64 = 20.0;
 /// Room below a box for the line of an edge to itself.
 const LOOP: f64 = 20.0;
+/// Layers that an edge has a place in at most.
+const PASSED_MAX: usize = 64;
 /// How often layers are put in order by their neighbours.
 const SWEEPS: usize = 8;
 
@@ -76,16 +89,15 @@ impl Vertex {
 }
 
 /// Lays out boxes of these sizes and the edges between them.
-pub(crate) fn layers(nodes: &[Size], edges: &[Edge]) -> Layers {
+pub fn layers(nodes: &[Size], edges: &[Edge]) -> Layers {
     let layer = layers_of(nodes.len(), edges);
     let mut vertices: Vec<Vertex> = Vec::new();
+    let mut below = vec![0.0; nodes.len()];
+    for edge in edges.iter().filter(|edge| edge.from == edge.to) {
+        below[edge.from] += edge.label.height + LOOP;
+    }
     for (n, size) in nodes.iter().enumerate() {
-        let below: f64 = edges
-            .iter()
-            .filter(|edge| edge.from == n && edge.to == n)
-            .map(|edge| edge.label.height + LOOP)
-            .sum();
-        let whole = Size { width: size.width, height: size.height + below };
+        let whole = Size { width: size.width, height: size.height + below[n] };
         vertices.push(Vertex::new(layer[n], whole, size.height / 2.0));
     }
     let chains: Vec<Vec<usize>> = edges.iter().map(|edge| chain(edge, &layer, &mut vertices)).collect();
@@ -104,6 +116,7 @@ pub(crate) fn layers(nodes: &[Size], edges: &[Edge]) -> Layers {
             Point { x: column.0 + (column.1 - nodes[n].width) / 2.0, y: vertices[n].y }
         })
         .collect();
+    let ports = Ports::of(nodes.len(), &vertices);
     let routes = edges.iter().zip(&chains).map(|(edge, chain)| {
         if edge.from == edge.to {
             return to_itself(placed[edge.from], nodes[edge.from], edge);
@@ -113,13 +126,13 @@ pub(crate) fn layers(nodes: &[Size], edges: &[Edge]) -> Layers {
             false => (edge.to, edge.from),
         };
         let mut points =
-            vec![Point { x: placed[left].x + nodes[left].width, y: port(left, chain[0], true, &vertices) }];
+            vec![Point { x: placed[left].x + nodes[left].width, y: ports.behind[&(left, chain[0])] }];
         for &n in chain {
             let y = vertices[n].line_y();
             points.push(Point { x: x(n), y });
             points.push(Point { x: x(n) + columns[vertices[n].layer].1, y });
         }
-        let y = port(right, chain[chain.len() - 1], false, &vertices);
+        let y = ports.before[&(right, chain[chain.len() - 1])];
         points.push(Point { x: placed[right].x, y });
         if left != edge.from {
             points.reverse();
@@ -157,15 +170,18 @@ fn layers_of(count: usize, edges: &[Edge]) -> Vec<usize> {
     }
     // Where the flow ends it is at the right side.
     let last = layer.iter().copied().max().unwrap_or(0);
-    for n in (0..count).filter(|&n| edges.iter().any(|edge| edge.to == n)) {
-        if edges.iter().all(|edge| edge.from != n) {
-            layer[n] = last;
-        }
+    let (mut reads, mut writes) = (vec![false; count], vec![false; count]);
+    for edge in edges {
+        (writes[edge.from], reads[edge.to]) = (true, true);
+    }
+    for n in (0..count).filter(|&n| reads[n] && !writes[n]) {
+        layer[n] = last;
     }
     layer
 }
 
-/// What an edge passes between its ends, from left to right: its label first.
+/// What an edge passes between its ends, from left to right: its label first. Edges that pass very many layers are led over all but
+/// the first of them without a place of their own.
 fn chain(edge: &Edge, layer: &[usize], vertices: &mut Vec<Vertex>) -> Vec<usize> {
     if edge.from == edge.to {
         return Vec::new();
@@ -176,7 +192,8 @@ fn chain(edge: &Edge, layer: &[usize], vertices: &mut Vec<Vertex>) -> Vec<usize>
     };
     let mut chain = Vec::new();
     let mut before = left;
-    for at in layer[left] + 1..layer[right] {
+    let last = layer[right].min(layer[left] + PASSED_MAX);
+    for at in layer[left] + 1..last.max(layer[left] + 2) {
         let size = if chain.is_empty() { edge.label } else { Size::default() };
         let n = vertices.len();
         vertices.push(Vertex::new(at, size, size.height));
@@ -275,14 +292,29 @@ fn columns(rows: &[Vec<usize>], vertices: &[Vertex]) -> Vec<(f64, f64)> {
     each.collect()
 }
 
-/// Where on a box's right (`behind`) or left side the edge to a neighbour begins: in the order of the neighbours' heights.
-fn port(node: usize, neighbour: usize, behind: bool, vertices: &[Vertex]) -> f64 {
-    let vertex = &vertices[node];
-    let mut near = if behind { vertex.behind.clone() } else { vertex.before.clone() };
-    near.sort_by(|&a, &b| vertices[a].line_y().total_cmp(&vertices[b].line_y()));
-    let at = near.iter().position(|&n| n == neighbour).unwrap_or(0) as f64;
-    let step = (2.0 * vertex.line / (near.len() as f64 + 1.0)).min(12.0);
-    vertex.line_y() + (at - (near.len() as f64 - 1.0) / 2.0) * step
+/// Where on a box's left (`before`) and right side the edge to each neighbour begins: in the order of the neighbours' heights.
+struct Ports {
+    before: HashMap<(usize, usize), f64>,
+    behind: HashMap<(usize, usize), f64>,
+}
+
+impl Ports {
+    fn of(boxes: usize, vertices: &[Vertex]) -> Ports {
+        let side = |near: fn(&Vertex) -> &Vec<usize>| {
+            let mut ports = HashMap::new();
+            for (n, vertex) in vertices.iter().enumerate().take(boxes) {
+                let mut near = near(vertex).clone();
+                near.sort_by(|&a, &b| vertices[a].line_y().total_cmp(&vertices[b].line_y()));
+                let middle = (near.len() as f64 - 1.0) / 2.0;
+                let step = (2.0 * vertex.line / (near.len() as f64 + 1.0)).min(12.0);
+                for (at, neighbour) in near.into_iter().enumerate() {
+                    ports.entry((n, neighbour)).or_insert(vertex.line_y() + (at as f64 - middle) * step);
+                }
+            }
+            ports
+        };
+        Ports { before: side(|vertex| &vertex.before), behind: side(|vertex| &vertex.behind) }
+    }
 }
 
 /// An edge from a box to itself, below it.

@@ -6,13 +6,13 @@ use thalweg_monitor::{Report, Stream};
 
 /// The place of each component in the flow. Where streams lead back, the way on from the first component reached is the flow.
 #[derive(Debug)]
-pub(crate) struct Flow {
+pub struct Flow {
     places: HashMap<String, usize>,
 }
 
 impl Flow {
     /// The flow along a report's streams.
-    pub(crate) fn of(report: &Report) -> Flow {
+    pub fn of(report: &Report) -> Flow {
         let nodes = nodes(&report.streams);
         let number: HashMap<&str, usize> = nodes.iter().enumerate().map(|(n, &path)| (path, n)).collect();
         // What leads out of the network is behind all else.
@@ -27,17 +27,17 @@ impl Flow {
     }
 
     /// A component's place; components that no stream leads to or from are behind all others.
-    pub(crate) fn place(&self, path: &str) -> usize {
+    pub fn place(&self, path: &str) -> usize {
         self.places.get(path).copied().unwrap_or(usize::MAX)
     }
 
     /// Likewise that of a task, by its name.
-    pub(crate) fn place_of_task(&self, name: &str) -> usize {
+    pub fn place_of_task(&self, name: &str) -> usize {
         self.place(name.rsplit_once('[').map_or(name, |(component, _)| component))
     }
 
     /// Likewise that of a stream: its writer's, and then its reader's.
-    pub(crate) fn place_of_stream(&self, stream: &Stream) -> (usize, usize) {
+    pub fn place_of_stream(&self, stream: &Stream) -> (usize, usize) {
         let place = |path: &Option<String>| path.as_deref().map_or(usize::MAX, |path| self.place(path));
         (place(&stream.writer), place(&stream.reader))
     }
@@ -53,7 +53,7 @@ fn nodes(streams: &[Stream]) -> Vec<&str> {
 
 /// The numbers below `count` so that each edge leads forward, but for those that close a circle: in reverse order of the ends of
 /// a depth-first search.
-pub(crate) fn order(count: usize, edges: &[(usize, usize)]) -> Vec<usize> {
+pub fn order(count: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     let mut next = vec![Vec::new(); count];
     let mut has_input = vec![false; count];
     for &(from, to) in edges.iter().filter(|(from, to)| from != to) {

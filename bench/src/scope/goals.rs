@@ -1,0 +1,352 @@
+//! What scopes are to reach besides the price of a tuple: rates, memory, many elements, many processes, a server, and how little who is
+//! observed is slowed down.
+
+use super::{Beat, ELEMENTS, Pulls, World, view};
+use crate::measure::{Case, Contestant, Goal};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use thalweg_scope::{Ask, Backlog, Remote, Scope, Server, ServerOptions, Target};
+use thalweg_space::{Collector, ElementOptions, Policy, Space, SpaceOptions};
+
+/// What this program does in another process: a scope server; a scope that is pulled so often; a scope that tells what it holds.
+pub(crate) const SERVE: &str = "scope-serve";
+pub(crate) const PULL: &str = "scope-pull";
+pub(crate) const HOLD: &str = "scope-hold";
+/// Pulls a second of the process that pulls.
+const RATE: &str = "THALWEG_BENCH_RATE";
+/// The EventSpace paper's application.
+const APPLICATION: (usize, usize) = (1948, 140);
+const VIEW: &str =
+    "format = 1\nname = \"bench\"\nabout = \"What do pulls cost?\"\n[[leaf]]\nkinds = [\"bench.beat\"]\n";
+
+pub(crate) fn cases() -> Vec<Case<'static>> {
+    let elements = |count: usize| vec![("elements", count.to_string())];
+    let mut cases = Vec::new();
+    for (count, per_s) in [(1, 1e6), (14, 1e5), (266, 1e4)] {
+        let name = format!("a pull of {count}, {per_s:e} a second asked");
+        cases.push(case(name, elements(count), "us", pulls_of(count), Goal::AtMost(1e6 / per_s)));
+    }
+    let name = "through a server, one of each".to_owned();
+    cases.push(case(name, elements(ELEMENTS), "ns", served(), Goal::AtMost(1000.0)));
+    let name = "memory of an element held".to_owned();
+    cases.push(case(name, elements(ELEMENTS), "B", held(), Goal::AtMost(1024.0)));
+    let name = "latest of all".to_owned();
+    cases.push(case(name, elements(100_000), "ms", latest_of(100_000), Goal::AtMost(10.0)));
+    let processes = vec![("processes", "1000".to_owned())];
+    cases.push(case("a view opens".to_owned(), processes, "ms", opens(1000), Goal::AtMost(1000.0)));
+    for (scopes, rate, most) in [(1, 100, 1.01), (1, 1000, 1.10), (4, 100, 1.03)] {
+        let mut params = elements(APPLICATION.0);
+        params.extend([("threads", APPLICATION.1.to_string()), ("scopes", scopes.to_string())]);
+        params.push(("pulls a second", rate.to_string()));
+        let name = "slowdown of who is observed".to_owned();
+        cases.push(case(name, params, "x", slowdown(scopes, rate), Goal::AtMost(most)));
+    }
+    cases
+}
+
+fn case(
+    name: String,
+    params: Vec<(&'static str, String)>,
+    unit: &'static str,
+    ours: Contestant<'static>,
+    goal: Goal,
+) -> Case<'static> {
+    Case { group: "scope", name, params, unit, ours, rivals: Vec::new(), limit: None, goal }
+}
+
+fn shown(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// A world, and the latest of it, pulled.
+fn opened(elements: usize) -> Result<(World, Scope), String> {
+    let mut world = World::of(elements)?;
+    world.beat();
+    let target = Target::of(world.space.path());
+    let scope = Scope::open(&view(Pulls::Latest)?, target, Backlog::All).map_err(shown)?;
+    Ok((world, scope))
+}
+
+/// Microseconds of a pull.
+fn pulls_of(elements: usize) -> Contestant<'static> {
+    let mut state = None;
+    Contestant::new("Scope::pull", "", move || {
+        if state.is_none() {
+            state = Some(opened(elements)?);
+        }
+        let (world, scope) = state.as_mut().ok_or("it was opened")?;
+        let (mut took, pulls) = (Duration::ZERO, 2000);
+        for _ in 0..pulls {
+            world.beat();
+            let begin = Instant::now();
+            let pulled = scope.pull();
+            took += begin.elapsed();
+            if pulled.batch.len() != elements {
+                return Err(format!("{} tuples came", pulled.batch.len()));
+            }
+        }
+        Ok(took.as_secs_f64() * 1e6 / f64::from(pulls))
+    })
+}
+
+/// Milliseconds of a pull.
+fn latest_of(elements: usize) -> Contestant<'static> {
+    let mut state = None;
+    Contestant::new("Scope::pull", "", move || {
+        if state.is_none() {
+            state = Some(opened(elements)?);
+        }
+        let (world, scope) = state.as_mut().ok_or("it was opened")?;
+        world.beat();
+        let begin = Instant::now();
+        let pulled = scope.pull();
+        let took = begin.elapsed();
+        if pulled.batch.len() == elements {
+            Ok(took.as_secs_f64() * 1e3)
+        } else {
+            Err(format!("{} tuples came", pulled.batch.len()))
+        }
+    })
+}
+
+/// Milliseconds until a view of so many processes has given its first tuples.
+fn opens(processes: usize) -> Contestant<'static> {
+    let mut state: Option<(Session, Vec<Space>)> = None;
+    Contestant::new("Scope::open and a pull", "", move || {
+        if state.is_none() {
+            let session = Session(std::env::temp_dir().join(format!("thalweg-bench-session-{}", std::process::id())));
+            let mut spaces = Vec::new();
+            let element = ElementOptions { block_bytes: 512, block_count: 2, policy: Policy::Overwrite };
+            for _ in 0..processes {
+                let options = SpaceOptions { session: Some(session.0.clone()), element, ..SpaceOptions::default() };
+                let space = Space::create(options).map_err(shown)?;
+                let mut writer = space.writer("one").map_err(shown)?;
+                let beat = writer.declare::<Beat>().map_err(shown)?;
+                writer.emit(beat, &Beat { first: 1, second: 2 });
+                spaces.push(space);
+            }
+            state = Some((session, spaces));
+        }
+        let (session, _) = state.as_ref().ok_or("it was opened")?;
+        let begin = Instant::now();
+        let mut scope = Scope::open(&view(Pulls::Latest)?, Target::of(&session.0), Backlog::All).map_err(shown)?;
+        let pulled = scope.pull();
+        let took = begin.elapsed();
+        if pulled.batch.len() == processes {
+            Ok(took.as_secs_f64() * 1e3)
+        } else {
+            Err(format!("{} tuples came", pulled.batch.len()))
+        }
+    })
+}
+
+struct Session(PathBuf);
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// This program, doing something else in another process, until it is dropped.
+struct Other(Child);
+
+impl Other {
+    fn start(job: &str, path: &Path, rate: u64) -> Result<Other, String> {
+        let mut command = Command::new(std::env::current_exe().map_err(shown)?);
+        command.arg(job).arg(path).env(RATE, rate.to_string()).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.spawn().map(Other).map_err(shown)
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: a signal to a child that was not waited for.
+        unsafe { libc::kill(self.0.id().cast_signed(), signal) };
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// Serves scopes at this socket.
+pub(crate) fn serve(socket: &Path) -> Result<(), String> {
+    let spaces = Some(socket.with_extension("spaces"));
+    let options = ServerOptions { share: 1.0, spaces, ..ServerOptions::at(socket) };
+    Server::listen(options).map_err(shown)?.serve(&AtomicBool::new(false));
+    Ok(())
+}
+
+/// Pulls the latest of all elements of a space, as often as it is told.
+pub(crate) fn pull(space: &Path) -> Result<(), String> {
+    let rate: f64 = std::env::var(RATE).ok().and_then(|rate| rate.parse().ok()).ok_or("no rate is given")?;
+    let mut scope = Scope::open(&view(Pulls::Latest)?, Target::of(space), Backlog::Nothing).map_err(shown)?;
+    let (begin, mut pulls) = (Instant::now(), 0.0);
+    println!("pulls");
+    loop {
+        drop(scope.pull());
+        pulls += 1.0;
+        let due = begin + Duration::from_secs_f64(pulls / rate);
+        match due.checked_duration_since(Instant::now()) {
+            Some(left) => std::thread::sleep(left),
+            // It was stopped meanwhile; what was missed is not made up for.
+            None => pulls = (begin.elapsed().as_secs_f64() * rate).ceil(),
+        }
+    }
+}
+
+/// Says by how many bytes this process has grown for each element of a space, of which it holds a scope that was pulled.
+pub(crate) fn hold(space: &Path) -> Result<(), String> {
+    let resident = || -> Result<f64, String> {
+        let text = std::fs::read_to_string("/proc/self/statm").map_err(shown)?;
+        let pages: f64 = text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).ok_or("no statm")?;
+        Ok(4096.0 * pages)
+    };
+    // What any scope needs, however few elements there are.
+    let (_world, mut small) = opened(1)?;
+    drop(small.pull());
+    let before = resident()?;
+    let mut scope = Scope::open(&view(Pulls::Latest)?, Target::of(space), Backlog::All).map_err(shown)?;
+    drop(scope.pull_latest());
+    drop(scope.pull_since());
+    println!("{}", (resident()? - before) / ELEMENTS as f64);
+    Ok(())
+}
+
+/// Nanoseconds a tuple.
+fn served() -> Contestant<'static> {
+    let mut state: Option<(World, Other, Remote)> = None;
+    Contestant::new("Remote::pull", "", move || {
+        if state.is_none() {
+            let mut world = World::of(ELEMENTS)?;
+            world.beat();
+            let socket = world.space.path().join("bench.socket");
+            let server = Other::start(SERVE, &socket, 0)?;
+            let begin = Instant::now();
+            while !socket.exists() && begin.elapsed() < Duration::from_secs(10) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            let target = Target::of(world.space.path());
+            let ask = Ask { view: VIEW.to_owned(), target, backlog: Backlog::All };
+            let mut remote = Remote::open(&socket, &ask).map_err(shown)?;
+            drop(remote.pull(None).map_err(shown)?);
+            state = Some((world, server, remote));
+        }
+        let (world, _, remote) = state.as_mut().ok_or("it was opened")?;
+        let (mut took, mut tuples) = (0.0, 0);
+        for _ in 0..20 {
+            world.beat();
+            let begin = Instant::now();
+            let pulled = remote.pull(None).map_err(shown)?;
+            took += begin.elapsed().as_secs_f64();
+            tuples += pulled.batch.len();
+        }
+        if tuples == 20 * ELEMENTS { Ok(took * 1e9 / tuples as f64) } else { Err(format!("{tuples} tuples came")) }
+    })
+}
+
+/// Bytes an element.
+fn held() -> Contestant<'static> {
+    let mut state: Option<World> = None;
+    Contestant::new("a scope", "", move || {
+        if state.is_none() {
+            let mut world = World::of(ELEMENTS)?;
+            world.beat();
+            state = Some(world);
+        }
+        let world = state.as_ref().ok_or("it was opened")?;
+        let mut other = Other::start(HOLD, world.space.path(), 0)?;
+        let mut said = String::new();
+        other.0.stdout.take().ok_or("it is piped")?.read_to_string(&mut said).map_err(shown)?;
+        said.trim().parse().map_err(|_| format!("it says `{}`", said.trim()))
+    })
+}
+
+/// Threads that work and record, more than there are processors.
+struct Application {
+    stop: Arc<AtomicBool>,
+    done: Arc<AtomicU64>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+    space: Space,
+}
+
+impl Application {
+    fn start() -> Result<Application, String> {
+        let mut world = World::of(APPLICATION.0)?;
+        world.beat();
+        let stop = Arc::new(AtomicBool::new(false));
+        let done = Arc::new(AtomicU64::new(0));
+        let space = world.space.clone();
+        let mut collectors = std::mem::take(&mut world.collectors);
+        // Its directory goes with the application.
+        std::mem::forget(world);
+        let mut threads = Vec::new();
+        for n in 0..APPLICATION.1 {
+            let share = collectors.len() / (APPLICATION.1 - n);
+            let own: Vec<Collector<Beat>> = collectors.drain(..share).collect();
+            let (stop, done) = (stop.clone(), done.clone());
+            threads.push(std::thread::spawn(move || work(own, &stop, &done)));
+        }
+        Ok(Application { stop, done, threads, space })
+    }
+
+    /// Operations a second, for so long.
+    fn speed(&self, time: Duration) -> f64 {
+        let (begin, before) = (Instant::now(), self.done.load(Ordering::Relaxed));
+        std::thread::sleep(time);
+        (self.done.load(Ordering::Relaxed) - before) as f64 / begin.elapsed().as_secs_f64()
+    }
+}
+
+fn work(mut collectors: Vec<Collector<Beat>>, stop: &AtomicBool, done: &AtomicU64) {
+    let mut value = 1_u64;
+    while !stop.load(Ordering::Relaxed) {
+        for collector in &mut collectors {
+            // A few microseconds for each event.
+            for _ in 0..4000 {
+                value = std::hint::black_box(value.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ value >> 31);
+            }
+            collector.record(&Beat { first: value, second: value });
+        }
+        done.fetch_add(collectors.len() as u64, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Application {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+        std::fs::remove_dir_all(self.space.path()).ok();
+    }
+}
+
+/// How much less an application does while it is observed: the time for each of its operations with scopes by that without.
+fn slowdown(scopes: usize, rate: u64) -> Contestant<'static> {
+    const EACH: Duration = Duration::from_millis(500);
+    let mut state: Option<(Application, Vec<Other>)> = None;
+    Contestant::new("Scope::pull, in a process each", "", move || {
+        if state.is_none() {
+            let application = Application::start()?;
+            let path = application.space.path().to_path_buf();
+            let others = (0..scopes).map(|_| Other::start(PULL, &path, rate)).collect::<Result<Vec<_>, _>>()?;
+            std::thread::sleep(Duration::from_secs(1));
+            state = Some((application, others));
+        }
+        let (application, others) = state.as_ref().ok_or("it was opened")?;
+        let all = |signal: i32| others.iter().for_each(|other| other.signal(signal));
+        let mut speeds = [0.0; 2];
+        for n in [0, 1, 1, 0] {
+            all(if n == 0 { libc::SIGSTOP } else { libc::SIGCONT });
+            std::thread::sleep(Duration::from_millis(20));
+            speeds[n] += application.speed(EACH);
+        }
+        all(libc::SIGCONT);
+        Ok(speeds[0] / speeds[1])
+    })
+}

@@ -1,0 +1,283 @@
+//! `thalweg calls --budget`: probes are switched off and on again while the program runs, so that they cost it no more than it was said.
+//!
+//! Each window the calls are counted, and what they cost is compared with the processor time that the program had. While that is too much, the operation goes
+//! whose probe costs most of what it tells: a short one that is called often. One that failed in the window stays longer. When there is room again, what was
+//! switched off last comes back if its calls, as they were, would fit.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use thalweg_host::{LiveRun, spaces};
+use thalweg_monitor::{Calls, calls_while};
+use thalweg_space::Clock;
+use thalweg_space::reader::PathFeed;
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::units::{count, duration, share};
+
+/// A call is two readings of the clock and some stores, which hide behind the second one where the writer is compiled; a JIT's takes longer.
+const READINGS: f64 = 2.5;
+/// What was switched off comes back where its calls leave so much of the budget.
+const ROOM: f64 = 0.8;
+/// After so many windows that had room.
+const PATIENCE: u32 = 3;
+/// Between two looks at what there is.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// What an operation's calls were in a window.
+#[derive(Clone, Debug, PartialEq)]
+struct Seen {
+    name: String,
+    calls: f64,
+    failed: u64,
+    /// Time in it and in none that it called.
+    own_ns: f64,
+}
+
+/// What is done.
+#[derive(Clone, Debug, PartialEq)]
+enum Step {
+    /// With the part of the processor time that its probe cost, and how often it was called a second.
+    Off {
+        name: String,
+        share: f64,
+        rate: f64,
+    },
+    On {
+        name: String,
+    },
+}
+
+/// What keeps a budget.
+#[derive(Debug)]
+struct Keeper {
+    /// A part of the program's processor time.
+    budget: f64,
+    call_ns: f64,
+    /// What is off: names, and the part that each cost when it went. The last one went last.
+    off: Vec<(String, f64)>,
+    calm: u32,
+}
+
+impl Keeper {
+    /// What to do after a window in which the program had `processor_ns`, which took `seconds`.
+    fn decide(&mut self, seen: &[Seen], processor_ns: f64, seconds: f64) -> (f64, Vec<Step>) {
+        let call_ns = self.call_ns;
+        let cost = |one: &Seen| one.calls * call_ns / processor_ns.max(1.0);
+        // What is off was called before that.
+        let is_on = |one: &&Seen| !self.off.iter().any(|(name, _)| *name == one.name);
+        let seen: Vec<&Seen> = seen.iter().filter(is_on).collect();
+        let mut all: f64 = seen.iter().map(|one| cost(one)).sum();
+        let before = all;
+        // The most cost for what it tells first: times that it explains, and failures.
+        let worth = |one: &Seen| {
+            let told = one.own_ns / one.calls.max(1.0) + call_ns;
+            one.calls / told * if one.failed > 0 { 0.1 } else { 1.0 }
+        };
+        let mut order: Vec<&Seen> = seen.into_iter().filter(|one| one.calls > 0.0).collect();
+        order.sort_by(|a, b| worth(b).total_cmp(&worth(a)).then(a.name.cmp(&b.name)));
+        let mut steps = Vec::new();
+        for one in order {
+            if all <= self.budget {
+                break;
+            }
+            all -= cost(one);
+            self.off.push((one.name.clone(), cost(one)));
+            let rate = one.calls / seconds.max(1e-9);
+            steps.push(Step::Off { name: one.name.clone(), share: cost(one), rate });
+        }
+        self.calm = if steps.is_empty() && all < ROOM * self.budget { self.calm + 1 } else { 0 };
+        if self.calm >= PATIENCE
+            && self.off.last().is_some_and(|(_, share)| all + share <= ROOM * self.budget)
+            && let Some((name, _)) = self.off.pop()
+        {
+            self.calm = 0;
+            steps.push(Step::On { name });
+        }
+        (before, steps)
+    }
+}
+
+/// A pattern that this name matches, and hardly another.
+fn pattern_of(name: &str) -> String {
+    name.replace('*', "?")
+}
+
+/// What a window's calls were, those that were overwritten in the meantime added in proportion.
+fn seen_in(window: &Calls) -> Vec<Seen> {
+    let times = (window.calls + window.lost) as f64 / window.calls.max(1) as f64;
+    let mut by_name: BTreeMap<&str, Seen> = BTreeMap::new();
+    for operation in &window.operations {
+        let new = || Seen { name: operation.name.clone(), calls: 0.0, failed: 0, own_ns: 0.0 };
+        let seen = by_name.entry(&operation.name).or_insert_with(new);
+        seen.calls += operation.count as f64 * times;
+        seen.failed += operation.failed + operation.unwound;
+        seen.own_ns += operation.own.sum_ns * times;
+    }
+    by_name.into_values().collect()
+}
+
+/// Processor time that a process had so far, in nanoseconds; none when it is gone.
+fn processor_ns(pid: u32) -> Option<f64> {
+    let mut sum = 0.0;
+    for thread in std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
+        // On the processor, waiting for it, how often.
+        let text = std::fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+        sum += text.split(' ').next().and_then(|first| first.parse::<f64>().ok()).unwrap_or(0.0);
+    }
+    Some(sum)
+}
+
+/// What one call costs here, in nanoseconds.
+fn call_ns() -> f64 {
+    let clock = Clock::new();
+    const TIMES: u32 = 100_000;
+    let least = (0..5).map(|_| {
+        let begun = Instant::now();
+        for _ in 0..TIMES {
+            std::hint::black_box(clock.now());
+        }
+        begun.elapsed().as_nanos() as f64 / f64::from(TIMES)
+    });
+    READINGS * least.fold(f64::INFINITY, f64::min)
+}
+
+/// What it is told.
+pub(super) struct Wanted {
+    /// A part of the program's processor time.
+    pub(super) budget: f64,
+    pub(super) every: Duration,
+    /// None: until the program ends.
+    pub(super) time: Option<Duration>,
+}
+
+/// Keeps the budget until the program ends or the time is over, and says what it does.
+pub(super) fn keep(space: Option<&str>, wanted: &Wanted, output: &mut Output) -> Result<(), Failure> {
+    let run = LiveRun::open(&spaces::find(space)?)?.called("thalweg calls --budget");
+    let mut feed = PathFeed::open(run.path()).map_err(Failure::usage)?;
+    let pid = run.reader().info().map_err(Failure::usage)?.pid;
+    let mut keeper = Keeper { budget: wanted.budget, call_ns: call_ns(), off: Vec::new(), calm: 0 };
+    let begun = Instant::now();
+    let mut had = processor_ns(pid).unwrap_or(0.0);
+    let mut last = 0.0;
+    let mut is_first = true;
+    while run.is_alive() && wanted.time.is_none_or(|time| begun.elapsed() < time) {
+        let window = Instant::now();
+        // The program may write faster than this reads: what is overwritten meanwhile is counted.
+        let goes_on = |is_all: bool| {
+            if is_all {
+                std::thread::sleep(PAUSE);
+            }
+            window.elapsed() < wanted.every
+        };
+        let told = calls_while(&mut feed, 0, goes_on).map_err(Failure::usage)?;
+        let Some(now) = processor_ns(pid) else { break };
+        // What was before is no window.
+        if std::mem::take(&mut is_first) {
+            had = now;
+            continue;
+        }
+        // Threads that ended took their time along.
+        let used = (now - had).max(0.0) / window.elapsed().as_nanos().max(1) as f64;
+        had = now;
+        // Of the time in which these events were, which may be long ago.
+        let processor = used * told.seconds * 1e9;
+        if processor < 1e6 {
+            continue;
+        }
+        let (cost, steps) = keeper.decide(&seen_in(&told), processor, told.seconds);
+        last = cost;
+        for step in steps {
+            let is_off = matches!(step, Step::Off { .. });
+            let (Step::Off { name, .. } | Step::On { name }) = &step;
+            if run.reader().switch(&pattern_of(name), !is_off).is_err() {
+                break;
+            }
+            output.line(&format!(
+                "{:>8}  {}",
+                duration(begun.elapsed().as_nanos() as f64),
+                said(&step, cost)
+            ))?;
+            output.flush()?;
+        }
+    }
+    sum_up(&keeper, last, output)?;
+    if run.is_alive() {
+        for (name, _) in &keeper.off {
+            run.reader().switch(&pattern_of(name), true).map_err(Failure::usage)?;
+        }
+    }
+    output.flush()
+}
+
+fn said(step: &Step, cost: f64) -> String {
+    match step {
+        Step::Off { name, share: of_it, rate } => format!(
+            "probes cost {} of the program's processor time: off goes {name}, {} of it, {} calls a second",
+            share(cost),
+            share(*of_it),
+            count(*rate as u64)
+        ),
+        Step::On { name } => format!("probes cost {}: {name} comes back", share(cost)),
+    }
+}
+
+fn sum_up(keeper: &Keeper, last: f64, output: &mut Output) -> Result<(), Failure> {
+    let names: Vec<&str> = keeper.off.iter().map(|(name, _)| name.as_str()).collect();
+    let left = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+    output.line(&format!(
+        "Probes cost {} of the program's processor time in the last window, of {} allowed; left out: {left}.",
+        share(last),
+        share(keeper.budget)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(name: &str, calls: f64, failed: u64, own_ns: f64) -> Seen {
+        Seen { name: name.to_owned(), calls, failed, own_ns }
+    }
+
+    fn keeper(budget: f64) -> Keeper {
+        Keeper { budget, call_ns: 50.0, off: Vec::new(), calm: 0 }
+    }
+
+    /// A second of processor time: what is called most and tells least goes first, and no more than has to.
+    #[test]
+    fn what_is_called_most_and_tells_least_goes() {
+        let mut keeper = keeper(0.02);
+        let all = [seen("page", 1e3, 0, 5e8), seen("get", 1e6, 0, 2e7), seen("parse", 2e5, 0, 4e8)];
+        let (cost, steps) = keeper.decide(&all, 1e9, 1.0);
+        assert!((cost - 1_201_000.0 * 50.0 / 1e9).abs() < 1e-9, "{cost}");
+        assert_eq!(steps, [Step::Off { name: "get".into(), share: 0.05, rate: 1e6 }]);
+        // The rest fits.
+        let (_, steps) = keeper.decide(&[all[0].clone(), all[2].clone()], 1e9, 1.0);
+        assert_eq!(steps, []);
+    }
+
+    #[test]
+    fn what_fails_is_left_longer() {
+        let all = [seen("a", 1e6, 3, 1e8), seen("b", 1e6, 0, 2e8)];
+        let (_, steps) = keeper(0.06).decide(&all, 1e9, 1.0);
+        assert_eq!(steps, [Step::Off { name: "b".into(), share: 0.05, rate: 1e6 }]);
+    }
+
+    #[test]
+    fn what_went_last_comes_back_when_there_is_room_for_it() {
+        let mut keeper = keeper(0.02);
+        keeper.off = vec![("hot".into(), 0.3), ("warm".into(), 0.004)];
+        let calm = [seen("page", 2e5, 0, 5e8)];
+        assert_eq!(keeper.decide(&calm, 1e9, 1.0).1, []);
+        assert_eq!(keeper.decide(&calm, 1e9, 1.0).1, []);
+        assert_eq!(keeper.decide(&calm, 1e9, 1.0).1, [Step::On { name: "warm".into() }]);
+        // What was called before it went counts no more.
+        assert_eq!(keeper.decide(&[calm[0].clone(), seen("hot", 1e9, 0, 1.0)], 1e9, 1.0).1, []);
+        // What costs more than there is stays off for ever.
+        for _ in 0..20 {
+            assert_eq!(keeper.decide(&calm, 1e9, 1.0).1, []);
+        }
+    }
+}

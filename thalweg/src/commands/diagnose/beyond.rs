@@ -1,0 +1,141 @@
+//! What a recording says beyond what was measured, as tables: what would help, which records are expensive, who waits behind whom.
+
+use thalweg_monitor::{Comparison, Report, Suggestion};
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::table::{Table, number, text, wrapped};
+use crate::units::{duration, rate, share};
+
+/// Suggestions and expensive records that are shown.
+const ROWS_MAX: usize = 6;
+
+/// All of them that there are.
+pub(super) fn print(report: &Report, output: &mut Output) -> Result<(), Failure> {
+    if let Some(why) = report.replay.as_ref().and_then(|replay| replay.refused.as_ref()) {
+        output.line("")?;
+        output.text(&wrapped(
+            &format!("What changes would bring is not predicted: {why}."),
+            output.width,
+            "",
+        ))?;
+    }
+    let suggestions = report.replay.iter().flat_map(|replay| &replay.suggestions);
+    for table in [suggested(suggestions, "WHAT WOULD HELP"), expensive(report), behind(report)] {
+        if !table.is_empty() {
+            output.line("")?;
+            output.table(&table)?;
+        }
+    }
+    Ok(())
+}
+
+/// Changes with their gains.
+fn suggested<'r>(suggestions: impl Iterator<Item = &'r Suggestion>, title: &'static str) -> Table {
+    let columns = [text(title), number("GAIN", 3), number("LEAST", 2), number("MOST", 2), text("HOW")];
+    let mut table = Table::new(&columns);
+    for row in suggestions.take(ROWS_MAX) {
+        let cells = [row.words.clone(), share(row.gain), share(row.least), share(row.most), row.how.clone()];
+        table.row(cells.to_vec(), false);
+    }
+    table
+}
+
+fn expensive(report: &Report) -> Table {
+    let mut table = Table::new(&[
+        text("EXPENSIVE IN"),
+        text("WHICH"),
+        number("OF MESSAGES", 1),
+        number("OF TIME", 2),
+        number("ONE TAKES", 1),
+        number("OTHERS", 0),
+    ]);
+    for row in report.expensive.iter().take(ROWS_MAX) {
+        table.row(
+            vec![
+                row.component.clone(),
+                row.which.clone(),
+                share(row.messages_share),
+                share(row.time_share),
+                duration(row.service_ns),
+                duration(row.others_ns),
+            ],
+            false,
+        );
+    }
+    table
+}
+
+fn behind(report: &Report) -> Table {
+    let mut table = Table::new(&[
+        text("ORDER KEPT BY"),
+        text("WAITS FOR"),
+        text("BEHIND IT"),
+        number("TASKS", 0),
+        number("FOR", 1),
+        number("OF THE TIME", 2),
+    ]);
+    for row in report.waiting.behind.iter().take(ROWS_MAX) {
+        table.row(
+            vec![
+                row.keeper.clone(),
+                row.awaited.clone(),
+                row.behind.clone(),
+                row.tasks.to_string(),
+                duration(row.ns),
+                share(row.share),
+            ],
+            false,
+        );
+    }
+    table
+}
+
+/// What a change brought, and what limits the flow now.
+pub(super) fn compared(told: &Comparison, output: &mut Output) -> Result<(), Failure> {
+    let interval = match told.least.zip(told.most) {
+        Some((least, most)) => format!(" ({} to {}, nine of ten samples)", signed(least), signed(most)),
+        None => {
+            " (how sure is not known: record both runs by `thalweg run --monitor full --keep`)".to_owned()
+        }
+    };
+    let said = format!(
+        "The flow is {}: {}/s instead of {}/s{interval}.",
+        grown(told.gain),
+        rate(told.new_per_s).trim_end_matches("/s"),
+        rate(told.old_per_s).trim_end_matches("/s")
+    );
+    output.line(&output.styled("1", wrapped(&said, output.width, "").trim_end()))?;
+    for row in &told.predicted {
+        let line = format!(
+            "  predicted was {} ({} to {}) of {}",
+            signed(row.gain),
+            signed(row.least),
+            signed(row.most),
+            row.words
+        );
+        output.text(&wrapped(&line, output.width, "    "))?;
+    }
+    output.text(&wrapped(&format!("  before: {}", told.limited), output.width, "    "))?;
+    output.text(&wrapped(&format!("  now, and so not more: {}", told.limits), output.width, "    "))?;
+    for because in &told.because {
+        output.text(&wrapped(&format!("  because {because}"), output.width, "    "))?;
+    }
+    let mut table = Table::new(&[text("WHAT DIFFERS"), text("BEFORE"), text("NOW")]);
+    for row in &told.differences {
+        table.row(vec![row.what.clone(), row.old.clone(), row.new.clone()], false);
+    }
+    if table.is_empty() {
+        return output.line("  Nothing that is recorded differs between the two runs.");
+    }
+    output.line("")?;
+    output.table(&table)
+}
+
+fn grown(gain: f64) -> String {
+    if gain < 0.0 { format!("{:.0} % lower", -100.0 * gain) } else { format!("{:.0} % higher", 100.0 * gain) }
+}
+
+fn signed(part: f64) -> String {
+    format!("{:+.0} %", 100.0 * part)
+}

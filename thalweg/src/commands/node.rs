@@ -1,0 +1,200 @@
+//! `thalweg node` and `thalweg nodes`: a machine's node, and what is known of all.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use thalweg_link::{Exchange, PeerClock, system_ns};
+use thalweg_node::channel::{Channel, Refused};
+use thalweg_node::{Cluster, Known, LEASE, Node, NodeOptions, serve_part};
+
+use crate::Terminal;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::table::{ShapeArguments, Table, number, text};
+
+const EXAMPLES: &str = "\
+Examples:
+  # a node of this machine
+  thalweg node --name a
+  # another one
+  thalweg node --name b
+  # which are there
+  thalweg nodes
+  # a network over both
+  thalweg run tidy.snet --boxes ./libtidy.so --nodes a,b
+
+A node runs as you, until it is interrupted, and listens on this machine alone. All nodes and runs of a cluster know \
+the token in the cluster's folder, which only you may read; whoever has it can run programs as you.";
+
+const OF_NODES: &str = "\
+Examples:
+  # who is there
+  thalweg nodes
+  # the same for programs
+  thalweg nodes --json
+
+ROUND TRIP is the shortest of a few questions. CLOCK is how far the clock of the node is ahead of the one here, \
+and the largest error of that.";
+
+/// Questions for the time of a node.
+const QUESTIONS: usize = 8;
+
+/// What `thalweg node` is told.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The node's name: letters, digits, `-`, `_` and `.`.
+    #[arg(long, value_name = "NAME", required_unless_present = "part")]
+    name: Option<String>,
+    /// Where it listens, on this machine; port 0 is any.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
+    listen: String,
+    /// A node that it joins: its address; may be given several times.
+    #[arg(long, value_name = "HOST:PORT")]
+    join: Vec<String>,
+    /// Let networks run the commands that their boxes are.
+    #[arg(long)]
+    allow_exec: bool,
+    /// The cluster's folder [default: THALWEG_CLUSTER, else thalweg/cluster in your configuration].
+    #[arg(long, value_name = "DIR")]
+    cluster: Option<PathBuf>,
+    /// Serve the parts of a session: what a node starts.
+    #[arg(long, hide = true)]
+    part: bool,
+}
+
+pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.part {
+        return Ok(serve_part()?);
+    }
+    let program = std::env::current_exe().map_err(|error| Failure::run("cannot find this program", error))?;
+    let node = Node::start(NodeOptions {
+        name: arguments.name.clone().unwrap_or_default(),
+        listen: arguments.listen.clone(),
+        join: arguments.join.clone(),
+        allow_exec: arguments.allow_exec,
+        cluster: Cluster::open(arguments.cluster.as_deref())?,
+        part: vec![program, "node".into(), "--part".into()],
+    })?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| Failure::run("cannot listen to signals", error))?;
+    }
+    let Known { name, address } = node.known();
+    say!("node {name} listens at {address}");
+    node.serve(&stop);
+    Ok(())
+}
+
+/// What `thalweg nodes` is told.
+#[derive(clap::Args)]
+#[command(after_help = OF_NODES)]
+pub(crate) struct Nodes {
+    /// Print one JSON object a line.
+    #[arg(long)]
+    json: bool,
+    /// The cluster's folder [default: THALWEG_CLUSTER, else thalweg/cluster in your configuration].
+    #[arg(long, value_name = "DIR")]
+    cluster: Option<PathBuf>,
+    #[command(flatten)]
+    shape: ShapeArguments,
+}
+
+pub(crate) fn nodes(arguments: &Nodes, terminal: Terminal) -> Result<(), Failure> {
+    let cluster = Cluster::open(arguments.cluster.as_deref())?;
+    let known = cluster.known();
+    if known.is_empty() && !arguments.json {
+        say!("no nodes in {}: `thalweg node --name NAME` starts one", cluster.folder().display());
+        return Ok(());
+    }
+    let mut output = Output::shaped(terminal, &arguments.shape);
+    let mut table = Table::new(&[
+        text("NAME"),
+        text("ADDRESS"),
+        number("CORES", 0),
+        number("LOAD", 0),
+        number("SESSIONS", 0),
+        number("ROUND TRIP", 0),
+        text("CLOCK").loose(),
+    ]);
+    for node in &known {
+        let seen = cluster
+            .connect(node)
+            .map_err(Failure::from)
+            .and_then(|channel| see(channel).map_err(Failure::Run));
+        let Known { name, address } = node;
+        let (told, cells) = match &seen {
+            Ok(Seen { who, round_trip, ahead }) => {
+                let clock = ahead.map_or_else(
+                    || "?".to_owned(),
+                    |(ns, error)| format!("{:+.0} ± {:.0} µs", ns as f64 / 1e3, error as f64 / 1e3),
+                );
+                let cells = [
+                    who["cores"].to_string(),
+                    who["load"].to_string(),
+                    who["sessions"].to_string(),
+                    format!("{:.0} µs", round_trip.as_secs_f64() * 1e6),
+                    clock,
+                ];
+                let mut told = who.clone();
+                told["round_trip_ns"] = json!(round_trip.as_nanos() as u64);
+                if let Some((ns, error)) = ahead {
+                    told["clock_ahead_ns"] = json!(ns);
+                    told["clock_error_ns"] = json!(error);
+                }
+                (told, cells.to_vec())
+            }
+            Err(_) => {
+                let none = String::new;
+                (json!({"name": name}), vec![none(), none(), none(), none(), "gone".to_owned()])
+            }
+        };
+        let mut told = told;
+        told["address"] = json!(address);
+        told["alive"] = json!(seen.is_ok());
+        if arguments.json {
+            output.line(&told.to_string())?;
+        } else {
+            table.row([vec![name.clone(), address.clone()], cells].concat(), seen.is_ok());
+        }
+    }
+    if !arguments.json {
+        output.table(&table)?;
+    }
+    output.flush()
+}
+
+/// What a node says of itself.
+struct Seen {
+    who: Value,
+    round_trip: Duration,
+    /// Its clock less this one's, and the largest error, in nanoseconds.
+    ahead: Option<(i64, i64)>,
+}
+
+fn see(mut channel: Channel) -> Result<Seen, String> {
+    channel.set_patience(Some(LEASE)).map_err(|error| error.to_string())?;
+    let refused = |refused: Refused| refused.why;
+    let (who, _) = channel.ask("who", json!({}), &[]).map_err(refused)?;
+    let mut clock = PeerClock::new(100_000.0);
+    let mut round_trip = Duration::MAX;
+    for _ in 0..QUESTIONS {
+        let (asked, sent_ns) = (Instant::now(), system_ns());
+        let (time, _) = channel.ask("time", json!({}), &[]).map_err(refused)?;
+        round_trip = round_trip.min(asked.elapsed());
+        if let (Some(received), Some(sent)) = (time["received"].as_i64(), time["sent"].as_i64()) {
+            clock.learn(Exchange {
+                client_sent_ns: sent_ns,
+                server_received_ns: received,
+                server_sent_ns: sent,
+                client_received_ns: system_ns(),
+            });
+        }
+    }
+    let ahead = clock.bound(system_ns()).map(|bound| (-bound.middle_ns(), bound.error_ns()));
+    Ok(Seen { who, round_trip, ahead })
+}

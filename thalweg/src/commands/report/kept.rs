@@ -1,0 +1,62 @@
+//! What pictures of a run that is over are made from, kept beside its events: see [`thalweg_view::Kept`].
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use thalweg_space::reader::{Feed, PathFeed};
+use thalweg_view::Kept;
+
+/// The file, in the directory of the run; of a session in that of its first process.
+const FILE: &str = "pictures";
+/// Of fewer events all is made anew in no time.
+const EVENTS_MIN: u64 = 100_000;
+
+/// What is kept of these events; none if nothing is, or what is kept is damaged or of something else.
+pub(super) fn read(feed: &PathFeed) -> Option<Kept> {
+    let of = made_from(feed)?;
+    Kept::read(&std::fs::read(place(feed)?).ok()?, &of)
+}
+
+/// What the pictures of these events are made from, if they are those of a run that is over and kept: then nothing changes any more.
+pub(super) fn made_from(feed: &PathFeed) -> Option<String> {
+    let mut of = env!("CARGO_PKG_VERSION").to_owned();
+    for space in feed.spaces() {
+        let info = space.info().ok()?;
+        if info.is_alive() || !(info.keep || info.archive) || !space.path().join("segments").is_file() {
+            return None;
+        }
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(space.path()).ok()? {
+            let entry = entry.ok()?;
+            let (name, about) = (entry.file_name().to_string_lossy().into_owned(), entry.metadata().ok()?);
+            // Settings and the mailbox may be touched by who looks.
+            if name.starts_with(FILE) || matches!(&name[..], "settings" | "mailbox") || !about.is_file() {
+                continue;
+            }
+            let changed = about.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_nanos();
+            files.push((name, about.len(), changed));
+        }
+        files.sort();
+        let folder = space.path().file_name().unwrap_or_default().to_string_lossy();
+        let _ = writeln!(of, "\n{folder} {}", feed.is_single());
+        for (name, bytes, changed) in &files {
+            let _ = writeln!(of, "{name} {bytes} {changed}");
+        }
+    }
+    Some(of)
+}
+
+/// Keeps it, unless the run is small. Where that cannot be written, it is made anew each time.
+pub(super) fn write(feed: &PathFeed, kept: &Kept, events: u64) {
+    let Some(place) = place(feed).filter(|_| events >= EVENTS_MIN) else { return };
+    let new = place.with_extension("new");
+    if std::fs::write(&new, kept.write()).and_then(|()| std::fs::rename(&new, &place)).is_err() {
+        let _ = std::fs::remove_file(&new);
+    }
+}
+
+fn place(feed: &PathFeed) -> Option<PathBuf> {
+    let first: Option<&Path> = feed.spaces().first().map(|space| space.path());
+    first.map(|path| path.join(FILE))
+}

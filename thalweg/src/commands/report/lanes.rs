@@ -1,0 +1,204 @@
+//! The timelines of a run's processes, followed together, as the lanes of one page; and any part of it anew, in all detail.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use thalweg_monitor::Follower;
+use thalweg_space::clock::Clock;
+use thalweg_space::reader::{Feed, PathFeed};
+use thalweg_view::{Levels, Shared, Timeline, TimelinePage};
+
+use crate::failure::Failure;
+
+/// Single spans of a window that are sent; of more there are sums.
+const SPANS_MAX: u64 = 120_000;
+/// What is read behind a window, for what ends there and began in it; in nanoseconds at least.
+const BEHIND: f64 = 2e6;
+
+/// The timelines of all processes that are followed, in the order of the feed.
+#[derive(Clone, Default)]
+pub(crate) struct Lanes {
+    all: Arc<Mutex<Vec<Shared>>>,
+}
+
+/// How much later each process of a feed begins than the first of them, in nanoseconds; with the levels of its lanes.
+pub(crate) type Processes = Vec<(f64, Levels)>;
+
+impl Lanes {
+    /// Follows every process of the feed, also those that come later, with so many single spans.
+    pub(crate) fn follow(follower: &mut Follower<'_>, spans_max: usize, remembers: bool) -> Lanes {
+        let lanes = Lanes::default();
+        let all = lanes.clone();
+        let each = spans_max / follower.feed().spaces().len().max(1);
+        follower.add_each(move |_| {
+            let timeline = Timeline::new(each.max(1));
+            let shared = Shared::new(if remembers { timeline.remembering() } else { timeline });
+            all.locked().push(shared.clone());
+            Box::new(shared)
+        });
+        lanes
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Vec<Shared>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lanes of one page.
+    pub(crate) fn page(&self, clocks: &Clocks) -> TimelinePage {
+        let all = self.locked();
+        if clocks.is_single {
+            return all.first().map(|one| one.look(|one| one.page().clone())).unwrap_or_default();
+        }
+        let later = clocks.later(&all);
+        let parts = all.iter().zip(later).zip(1..);
+        TimelinePage::together(
+            parts.map(|((one, later), number)| (number, later, one.look(|one| one.page().clone()))).collect(),
+        )
+    }
+
+    /// Brings the lanes up to now without a report.
+    pub(crate) fn go_on(&self) {
+        self.locked().iter().for_each(Shared::go_on);
+    }
+
+    /// What is known of all lanes in all detail.
+    pub(crate) fn levels(&self, clocks: &Clocks) -> Processes {
+        let all = self.locked();
+        let later = clocks.later(&all);
+        all.iter().zip(later).filter_map(|(one, later)| Some((later, one.look(Timeline::levels)?))).collect()
+    }
+
+    /// Some messages that entered, evenly over each process, as its number in ids, stream and index.
+    pub(crate) fn entries(&self, clocks: &Clocks) -> Vec<(u32, u64, u64)> {
+        let all = self.locked();
+        let number = |at: usize| if clocks.is_single { 0 } else { at as u32 + 1 };
+        let of = |(at, one): (usize, &Shared)| {
+            one.look(|one| {
+                one.entries().iter().map(|&(stream, index)| (number(at), stream, index)).collect::<Vec<_>>()
+            })
+        };
+        let each = 64 / all.len().max(1);
+        all.iter().enumerate().map(of).flat_map(|of| of.into_iter().take(each.max(4))).collect()
+    }
+
+    /// How much later each process begins than the first, in nanoseconds.
+    pub(crate) fn later(&self, clocks: &Clocks) -> Vec<f64> {
+        clocks.later(&self.locked())
+    }
+}
+
+/// The clocks of a feed's processes.
+pub(crate) struct Clocks {
+    is_single: bool,
+    of: Vec<Clock>,
+}
+
+impl Clocks {
+    /// Those of the processes that are there now.
+    pub(crate) fn of(feed: &impl Feed) -> Clocks {
+        let clocks = feed.spaces().iter().map_while(|space| Some(space.info().ok()?.clock));
+        Clocks { is_single: feed.is_single(), of: clocks.collect() }
+    }
+
+    fn later(&self, all: &[Shared]) -> Vec<f64> {
+        let zero = |(clock, one): (&Clock, &Shared)| one.look(Timeline::zero).map(|zero| clock.real_ns(zero));
+        let zeros: Vec<Option<u64>> = self.of.iter().zip(all).map(zero).collect();
+        let first = zeros.iter().flatten().min().copied().unwrap_or(0);
+        let later = |zero: &Option<u64>| zero.map_or(0.0, |zero| (zero - first) as f64);
+        let known = zeros.iter().map(later);
+        known.chain(std::iter::repeat(0.0)).take(all.len()).collect()
+    }
+}
+
+/// What happened between two times of the page, in nanoseconds: every span, where they are not too many and still there; else sums.
+pub(crate) fn detail(path: &Path, known: &Processes, from: f64, to: f64) -> Result<TimelinePage, Failure> {
+    let feed = PathFeed::open(path).map_err(Failure::usage)?;
+    let is_single = feed.is_single();
+    let together = |parts: Vec<TimelinePage>| {
+        let parts =
+            parts.into_iter().zip(known).zip(1..).map(|((part, (later, _)), number)| (number, *later, part));
+        let mut parts: Vec<_> = parts.collect();
+        match is_single && !parts.is_empty() {
+            true => parts.remove(0).2,
+            false => TimelinePage::together(parts),
+        }
+    };
+    let sums =
+        || together(known.iter().map(|(later, levels)| levels.window(from - later, to - later)).collect());
+    let count: u64 = known.iter().map(|(later, levels)| levels.spans(from - later, to - later)).sum();
+    if count > SPANS_MAX {
+        return Ok(sums());
+    }
+    match exactly(feed, known, from, to)? {
+        Some(parts) => Ok(together(parts)),
+        None => Ok(sums()),
+    }
+}
+
+/// Every span between two times, of each process; none if they are not all there any more.
+fn exactly(
+    feed: PathFeed,
+    known: &Processes,
+    from: f64,
+    to: f64,
+) -> Result<Option<Vec<TimelinePage>>, Failure> {
+    let Some((first_later, first)) = known.first() else { return Ok(None) };
+    let clock = feed.spaces()[0].info().map_err(Failure::usage)?.clock;
+    // The feed counts from the begin of the first process, the page from the first event.
+    let before = clock.real_ns(first.zero).saturating_sub(clock.anchor().real_ns) as f64 - first_later;
+    let time = |ns: f64| Duration::from_nanos((ns + before).max(0.0) as u64);
+    let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    // What goes on at the window's edges is told of by events before it and behind it.
+    let reaches: Vec<(f64, f64)> = known
+        .iter()
+        .map(|(later, levels)| (later, levels.reach(from - later, to - later, SPANS_MAX)))
+        .map(|(later, (first, last))| (first + later, last + later))
+        .collect();
+    let before = reaches.iter().map(|of| of.0).fold(from, f64::min);
+    let behind = reaches.iter().map(|of| of.1).fold(to + (to - from).max(BEHIND), f64::max);
+    // Where nothing comes any more, nothing is cut.
+    let last = known.iter().map(|(later, levels)| levels.ns(levels.end) + later).fold(behind, f64::max);
+    let comes =
+        |until: f64| known.iter().any(|(later, levels)| levels.spans(behind - later, until - later) > 0);
+    let mut until = behind + (behind - from);
+    while until < last && !comes(until) {
+        until += until - from;
+    }
+    let feed = feed.between_blocks(time(before), time(until)).map_err(Failure::usage)?;
+    let mut follower = Follower::bare(feed, 1).map_err(Failure::usage)?;
+    follower.until(ns(time(behind))).map_err(Failure::usage)?;
+    let made: Arc<Mutex<Vec<Shared>>> = Arc::default();
+    let all = Arc::clone(&made);
+    follower.add_each(move |place| {
+        let timeline = match known.get(place) {
+            Some((later, levels)) => Timeline::of_window(
+                SPANS_MAX as usize * 2,
+                levels,
+                levels.tick(from - later),
+                levels.tick(to - later),
+            ),
+            None => Timeline::new(1),
+        };
+        let shared = Shared::new(timeline);
+        all.lock().unwrap_or_else(PoisonError::into_inner).push(shared.clone());
+        Box::new(shared)
+    });
+    follower.poll();
+    follower.finish().map_err(Failure::usage)?;
+    let made = made.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut parts = Vec::new();
+    for (one, (later, levels)) in made.iter().zip(known) {
+        let mut page = one.look(|one| one.page().clone());
+        let lost_before = !levels.gaps_in(from - later, to - later).is_empty();
+        // What was overwritten since is known by its sums alone; and so is what was too much.
+        let is_cut = page.exact_from_ns.is_some_and(|exact| exact > (from - later).max(0.0) + 1e3);
+        if (!page.gaps.is_empty() && !lost_before) || is_cut {
+            return Ok(None);
+        }
+        page.exact_from_ns.get_or_insert((from - later).max(0.0));
+        page.fill(levels, from - later, to - later);
+        parts.push(page);
+    }
+    Ok(Some(parts))
+}

@@ -1,0 +1,202 @@
+//! A run as a page: what `thalweg report --html` writes and `thalweg view` serves.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use thalweg_host::amount::Span;
+use thalweg_host::settings::{range, written};
+use thalweg_host::spaces;
+use thalweg_monitor::{Follower, Judging, MessageId, Report, Story, StreamId, calls, compare, stories};
+use thalweg_scope::ScopeFeed;
+use thalweg_space::reader::{Feed, PathFeed, SettingView, SiteInfo, SpaceReader};
+use thalweg_view::{CallsPage, Kept, Other, Page, Setting, Spans, Told, svg};
+
+use crate::Terminal;
+use crate::commands::look::{Look, Sort};
+use crate::commands::report::kept;
+use crate::commands::report::lanes::{Clocks, Lanes, Processes};
+use crate::commands::report::text::{self, View};
+use crate::commands::report::{Picture, graph};
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Single spans in a page: with them one of a million events has less than 3 MB.
+const SPANS_MAX: usize = 250_000;
+/// Rows that the page has of what is reported in part.
+pub(crate) const TOP: usize = 100;
+/// Of the slowest messages so many have their stories told.
+const SLOWEST: usize = 24;
+/// Slow traces of probes that are told, and operations that are drawn.
+const CALLS_TOP: usize = 20;
+const CALLS_DRAWN: usize = 60;
+/// Messages that are replayed to compare two runs.
+const REPLAYED_MAX: usize = 150_000;
+
+/// Writes the page of a run into a file; beside another run, if there is one to compare with.
+pub(crate) fn write(look: &Look, file: &Path, older: Option<&str>) -> Result<(), Failure> {
+    let path = spaces::find_feed(look.space.as_deref())?;
+    let failed = |error| Failure::run("cannot write the page", error);
+    let text = if look.window.is_none() && look.top <= TOP && older.is_none() {
+        over(&path)?.page.file()
+    } else {
+        let mut made = page(&path, look.window, look.top)?.0;
+        if let Some(older) = older {
+            made.other = Some(other(&spaces::find_feed(Some(older))?, Some(&path))?);
+        }
+        made.file().map_err(failed)?
+    };
+    if file.as_os_str() == "-" {
+        use std::io::Write as _;
+        return std::io::stdout()
+            .write_all(text.as_bytes())
+            .map_err(|error| Failure::run("cannot write the page to standard output", error));
+    }
+    std::fs::write(file, text).map_err(|error| Failure::usage(error_at(file, &error)))
+}
+
+/// Prints one picture of a run.
+pub(crate) fn draw(look: &Look, picture: Picture, terminal: Terminal) -> Result<(), Failure> {
+    let path = spaces::find_feed(look.space.as_deref())?;
+    let (report, lanes, clocks) = measured(&path, look.window, look.top)?;
+    let text = match picture {
+        Picture::Graph => graph::draw(&report, graph::Format::Svg)?,
+        Picture::Timeline => svg::timeline(&report, &lanes.page(&clocks)),
+        Picture::Latency => svg::latency(&report),
+        Picture::Occupancy => svg::occupancy(&report),
+        Picture::Waiting => svg::waiting(&report),
+    };
+    let mut output = Output::new(terminal);
+    output.text(&text)?;
+    output.flush()
+}
+
+fn error_at(file: &Path, error: &std::io::Error) -> std::io::Error {
+    std::io::Error::new(error.kind(), format!("cannot write the page to {}: {error}", file.display()))
+}
+
+/// The page of a run that is over, with what is known of its lanes in all detail: what was kept of it, or made now, and kept.
+pub(crate) fn over(path: &Path) -> Result<Kept, Failure> {
+    let feed = PathFeed::open(path).map_err(Failure::usage)?;
+    if let Some(kept) = kept::read(&feed) {
+        return Ok(kept);
+    }
+    let of = kept::made_from(&feed);
+    let (page, levels) = page(path, None, 10)?;
+    let events = page.report.window.events;
+    let page = page.made().map_err(|error| Failure::run("cannot write the page", error))?;
+    let kept = Kept { of: of.clone().unwrap_or_default(), page, levels };
+    // Nothing came or went meanwhile.
+    if of.is_some() && of == kept::made_from(&feed) {
+        kept::write(&feed, &kept, events);
+    }
+    Ok(kept)
+}
+
+/// What is left of a run, or of a part of it.
+fn measured(path: &Path, window: Option<Span>, top: usize) -> Result<(Report, Lanes, Clocks), Failure> {
+    let mut follower = Follower::open(path, top.max(TOP)).map_err(Failure::usage)?;
+    let lanes = Lanes::follow(&mut follower, SPANS_MAX, false);
+    let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    match window {
+        Some(Span::Between(from, to)) => follower.between(ns(from), ns(to)).map_err(Failure::usage)?,
+        Some(span) => {
+            if let Some(last) = span.last() {
+                follower.last(ns(last) as f64).map_err(Failure::usage)?;
+            }
+        }
+        None => {}
+    }
+    follower.poll();
+    let clocks = Clocks::of(follower.feed());
+    let report = follower.finish().map_err(Failure::usage)?;
+    Ok((report, lanes, clocks))
+}
+
+fn page(path: &Path, window: Option<Span>, top: usize) -> Result<(Page, Processes), Failure> {
+    let (report, lanes, clocks) = measured(path, window, top)?;
+    let text = text::plain(&report, View { top, sort: Sort::Load });
+    let mut page = Page::of(report, text, lanes.page(&clocks));
+    page.settings = SpaceReader::open(path)
+        .and_then(|reader| reader.settings())
+        .map(|all| settings(&all))
+        .unwrap_or_default();
+    // Stories count time from the begin of the run, and calls are those of all of it.
+    if window.is_none() {
+        page.stories = told(path, &page.report, &lanes.entries(&clocks))?;
+        later(&mut page.stories, &lanes.later(&clocks));
+        page.calls = calls_of(path);
+    }
+    Ok((page, lanes.levels(&clocks)))
+}
+
+/// Another run, to be shown beside one; with what changed since, if that one is over, too.
+pub(crate) fn other(path: &Path, newer: Option<&Path>) -> Result<Other, Failure> {
+    let (report, lanes, clocks) = measured(path, None, TOP)?;
+    let mut timeline = lanes.page(&clocks);
+    (timeline.spans, timeline.exact_from_ns) = (Spans::default(), None);
+    let comparison = newer.map(|newer| {
+        let feed = |path: &Path| PathFeed::open(path).map_err(Failure::usage);
+        let how = Judging { top: TOP, processors: None, messages_max: REPLAYED_MAX };
+        compare(&feed(path)?, &feed(newer)?, &how).map_err(Failure::usage)
+    });
+    Ok(Other { report, timeline, comparison: comparison.transpose()? })
+}
+
+/// The calls that probes recorded; none if there are no probes.
+pub(crate) fn calls_of(path: &Path) -> Option<CallsPage> {
+    let mut feed = PathFeed::open(path).ok()?;
+    let is_probes =
+        |site: &SiteInfo| matches!(&*site.kind, "operation" | "mapping" | "counter" | "gauge" | "log");
+    let has = |space: &SpaceReader| space.sites().is_ok_and(|sites| sites.iter().any(is_probes));
+    if !feed.spaces().iter().any(has) {
+        return None;
+    }
+    let found = calls(&mut feed, CALLS_TOP).ok()?;
+    (found.calls > 0 || !found.counters.is_empty() || !found.gauges.is_empty() || !found.log.is_empty())
+        .then(|| CallsPage::of(found, CALLS_DRAWN))
+}
+
+/// Times of messages of a session's later processes, as times of the page.
+fn later(stories: &mut [Told], later: &[f64]) {
+    for told in stories {
+        let number: Option<usize> =
+            told.story.message.split_once('/').and_then(|(number, _)| number.parse().ok());
+        let by = number.and_then(|number| later.get(number.checked_sub(1)?)).copied().unwrap_or(0.0);
+        for hop in &mut told.story.hops {
+            [&mut hop.written_ns, &mut hop.read_ns].into_iter().flatten().for_each(|ns| *ns += by);
+        }
+    }
+}
+
+/// The stories of the slowest messages and of others that were chosen evenly.
+fn told(path: &Path, report: &Report, sampled: &[(u32, u64, u64)]) -> Result<Vec<Told>, Failure> {
+    let slowest = report.slowest.iter().take(SLOWEST).filter_map(|slow| slow.message.parse().ok());
+    let mut ids: Vec<MessageId> = slowest.collect();
+    for &(space, number, index) in sampled {
+        let id = MessageId { stream: StreamId { space, number }, index };
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+    let feed = ScopeFeed::of(path).map_err(Failure::usage)?;
+    let found: Vec<Story> = stories(&feed, &ids).map_err(Failure::usage)?;
+    let mut times: HashMap<&str, _> =
+        report.slowest.iter().map(|slow| (slow.message.as_str(), slow.clone())).collect();
+    let told = found.into_iter().filter(|story| !story.hops.is_empty());
+    Ok(told.map(|story| Told { times: times.remove(story.message.as_str()), story }).collect())
+}
+
+/// Settings as a person reads them.
+pub(crate) fn settings(all: &[SettingView]) -> Vec<Setting> {
+    let unit = |setting: &SettingView| {
+        if setting.unit.is_empty() { String::new() } else { format!(" {}", setting.unit) }
+    };
+    let each = all.iter().map(|setting| Setting {
+        name: setting.name.clone(),
+        value: written(setting, setting.value),
+        default: written(setting, setting.default),
+        range: format!("{}{}", range(setting), unit(setting)),
+        about: setting.doc.clone(),
+    });
+    each.collect()
+}

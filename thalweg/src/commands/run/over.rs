@@ -1,0 +1,160 @@
+//! Running a network over several nodes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use thalweg_exec::Mode;
+use thalweg_host::amount::microseconds;
+use thalweg_host::{Interrupt, Plan};
+use thalweg_node::{Cluster, Members, MembersPlan, OnLoss, Placement};
+
+use crate::failure::Failure;
+use crate::units::{bytes, counted};
+
+/// On which nodes a network runs.
+#[derive(clap::Args)]
+pub(crate) struct Over {
+    /// Run it over these nodes (`thalweg node`): names or addresses, in the order of the numbers that the text calls them by.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Nodes")]
+    nodes: Vec<String>,
+    /// Run it over all nodes that the cluster's folder knows and that are there.
+    #[arg(long, conflicts_with = "nodes", help_heading = "Nodes")]
+    all_nodes: bool,
+    /// Which components run where, one COMPONENT = NODE a line, with * and ** in components' paths; `here` is this process
+    /// [default: what is in series is shared out].
+    #[arg(long, value_name = "FILE", help_heading = "Nodes")]
+    placement: Option<PathBuf>,
+    /// What happens when a node is lost.
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = OnLost::Stop, help_heading = "Nodes")]
+    on_lost: OnLost,
+    /// How long a node may be silent until it counts as lost.
+    #[arg(long, value_name = "TIME", value_parser = microseconds, default_value = "2s", help_heading = "Nodes")]
+    lease: u64,
+    /// The cluster's folder [default: THALWEG_CLUSTER, else thalweg/cluster in your configuration].
+    #[arg(long, value_name = "DIR", help_heading = "Nodes")]
+    cluster: Option<PathBuf>,
+}
+
+/// The word for what happens when a node is lost.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OnLost {
+    /// End the run: the source stops; what is under way on other nodes is finished, the rest is named.
+    Stop,
+    /// Go on; records that need the node fail, also those that were there.
+    GoOn,
+}
+
+/// The nodes of a run.
+pub(crate) struct Nodes {
+    members: Arc<Members>,
+    /// The directory of the session, if it was made for this run and shall go with it.
+    session: Option<PathBuf>,
+    /// The same, if it stays.
+    kept: Option<PathBuf>,
+}
+
+impl Over {
+    /// Connects to the nodes, if the run has some, and plans with them.
+    pub(crate) fn connect(&self, plan: &mut Plan, interrupt: &Interrupt) -> Result<Option<Nodes>, Failure> {
+        if self.nodes.is_empty() && !self.all_nodes {
+            if let Some(option) = self.placement.as_ref().map(|_| "--placement") {
+                return Err(Failure::Usage(format!("{option} needs --nodes or --all-nodes")));
+            }
+            return Ok(None);
+        }
+        if plan.control {
+            return Err(Failure::Usage(
+                "--control cannot be had with --nodes yet: another network would not reach the nodes"
+                    .to_owned(),
+            ));
+        }
+        let cluster = Cluster::open(self.cluster.as_deref())?;
+        let nodes = match self.all_nodes {
+            true => {
+                let known = cluster.known().into_iter().filter(|node| cluster.connect(node).is_ok());
+                known.map(|node| node.name).collect()
+            }
+            false => self.nodes.clone(),
+        };
+        let is_kept = plan.keep.is_some();
+        let session = session(plan)?;
+        let (stops, on_loss) = match self.on_lost {
+            OnLost::Stop => (Some(interrupt.clone()), OnLoss::Stop),
+            OnLost::GoOn => (None, OnLoss::GoOn),
+        };
+        let members = Members::connect(
+            MembersPlan {
+                nodes,
+                cluster,
+                placement: self.placement.as_deref().map(Placement::read).transpose()?.unwrap_or_default(),
+                libraries: plan.libraries.clone(),
+                allow_exec: plan.allow_exec,
+                on_loss,
+                lease: Duration::from_micros(self.lease),
+                workers: None,
+                mode: match plan.options.mode {
+                    Mode::Off => "off",
+                    Mode::Metrics => "metrics",
+                    Mode::Full => "full",
+                },
+                keep: is_kept,
+                gather: plan.session.clone(),
+                settings: plan.settings.clone(),
+                exact_failures: plan.dead_letters.is_some(),
+            },
+            Arc::new(move |loss| {
+                say!("error[E0804]: {loss}");
+                stops.iter().for_each(Interrupt::stop);
+            }),
+        )?;
+        plan.elsewhere = Some(members.clone());
+        let (kept, session) = if is_kept { (session, None) } else { (None, session) };
+        Ok(Some(Nodes { members, session, kept }))
+    }
+}
+
+/// The directory of the session that the run and its nodes join; whether it was made for that, it says.
+fn session(plan: &mut Plan) -> Result<Option<PathBuf>, Failure> {
+    if let Some(given) = std::env::var_os("THALWEG_SESSION").filter(|value| !value.is_empty()) {
+        plan.session = Some(given.into());
+        return Ok(None);
+    }
+    if plan.space.is_some() {
+        return Ok(None);
+    }
+    let name =
+        plan.network.file_stem().map_or_else(|| "network".into(), |name| name.to_string_lossy().into_owned());
+    let parent = thalweg_space::default_parent().map_err(Failure::usage)?;
+    let session = parent.join(format!("{name}-nodes-{}", std::process::id()));
+    plan.session = Some(session.clone());
+    Ok(Some(session))
+}
+
+impl Nodes {
+    /// Says what became of the nodes. A run that lost one has failed.
+    pub(crate) fn conclude(self, concluded: Result<(), Failure>) -> Result<(), Failure> {
+        if let Some(session) = &self.session {
+            // Best effort: `thalweg clean` removes what stays.
+            let _ = std::fs::remove_file(session.join("session")).and_then(|()| std::fs::remove_dir(session));
+        }
+        for did in self.members.did() {
+            say!(
+                "node {}: {}, {:.2} s of processor time, {} sent, {} received",
+                did.node,
+                counted(did.tasks, "task"),
+                did.processor_s,
+                bytes(did.sent),
+                bytes(did.received)
+            );
+        }
+        if let Some(session) = self.kept {
+            say!("the spaces of all are in {}: thalweg report {}", session.display(), session.display());
+        }
+        let faults = self.members.faults();
+        faults.iter().for_each(|fault| say!("error: {fault}"));
+        let is_whole = faults.is_empty() && self.members.losses().is_empty();
+        concluded.and(if is_whole { Ok(()) } else { Err(Failure::Said(1)) })
+    }
+}

@@ -1,0 +1,196 @@
+//! `thalweg top`: a run on a terminal while it goes on.
+
+mod screen;
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use thalweg_host::amount::time;
+use thalweg_host::{Interrupt, LiveRun, chain, spaces};
+use thalweg_monitor::Follower;
+
+use crate::commands::look::Sort;
+use crate::commands::set::said;
+use crate::failure::Failure;
+use screen::{Asking, Screen};
+
+const EXAMPLES: &str = "\
+Examples:
+  # the newest run
+  thalweg top
+  # the run of process 4242, measured over five seconds
+  thalweg top 4242 --window 5s
+
+Keys: Up and Down scroll, s changes the order (flow, load, name), / filters by a part of the name, : sets a setting \
+(its name, a space, its value), Space pauses, q ends.
+Where NO_COLOR is set, or the terminal has no colours, nothing is told by colour alone.";
+
+/// What `thalweg top` is told.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// A space: its path, or a name or process id that `thalweg ls` shows; or a session. The newest space if omitted.
+    #[arg(value_name = "SPACE")]
+    space: Option<String>,
+    /// What the figures speak of: so much time until now.
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "2s")]
+    window: Duration,
+}
+
+/// How often keys and the run are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How often the screen is drawn anew.
+const DRAW_EVERY: Duration = Duration::from_millis(500);
+/// Rows of what is reported in part.
+const TOP: usize = 100;
+
+pub(crate) fn main(arguments: &Arguments, on: crate::Terminal) -> Result<(), Failure> {
+    let path = spaces::find_feed(arguments.space.as_deref())?;
+    if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+        return Err(Failure::Usage(
+            "top needs a terminal to draw on: `thalweg report --watch` prints the same as text".to_owned(),
+        ));
+    }
+    let mut follower = Follower::open(&path, TOP).map_err(Failure::usage)?;
+    follower.poll();
+    let report = follower.report().map_err(Failure::usage)?;
+    let interrupt = Interrupt::listen().map_err(|error| Failure::run("cannot listen to signals", error))?;
+    let screen = Screen::new(report, on.colour);
+    let mut top = Top { follower, screen, window: arguments.window, began: Instant::now(), path };
+    // A panic puts the terminal back, too.
+    let mut terminal =
+        ratatui::try_init().map_err(|error| Failure::run("cannot draw on this terminal", error))?;
+    leave_with_the_terminal(&interrupt);
+    let shown = top.show(&mut terminal, &interrupt);
+    ratatui::restore();
+    shown.map_err(|error| Failure::run("cannot draw on this terminal", error))?;
+    if interrupt.is_signalled() { Err(interrupt.error().into()) } else { Ok(()) }
+}
+
+/// Ends the program a second after a signal, should it still be there: crossterm reads a terminal that is gone again and again, whatever time
+/// it was given.
+fn leave_with_the_terminal(interrupt: &Interrupt) {
+    let interrupt = interrupt.clone();
+    std::thread::spawn(move || {
+        while !interrupt.is_signalled() {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        ratatui::restore();
+        let code = Failure::from(interrupt.error()).exit_code();
+        std::process::exit(i32::from(code));
+    });
+}
+
+struct Top {
+    follower: Follower<'static>,
+    screen: Screen,
+    window: Duration,
+    began: Instant,
+    path: std::path::PathBuf,
+}
+
+impl Top {
+    fn show(
+        &mut self,
+        terminal: &mut ratatui::DefaultTerminal,
+        interrupt: &Interrupt,
+    ) -> std::io::Result<()> {
+        let mut drawn = None;
+        while !interrupt.is_signalled() {
+            self.look();
+            if drawn.is_none_or(|at: Instant| at.elapsed() >= DRAW_EVERY) {
+                terminal.draw(|frame| self.screen.draw(frame))?;
+                drawn = Some(Instant::now());
+            }
+            if event::poll(LOOK_EVERY)? {
+                match event::read()? {
+                    Event::Key(key) if key.kind != KeyEventKind::Release => {
+                        if !self.key(key) {
+                            return Ok(());
+                        }
+                        drawn = None;
+                    }
+                    Event::Resize(..) => drawn = None,
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what happened; a window that is over is shown.
+    fn look(&mut self) {
+        let running = self.follower.is_running();
+        self.follower.poll();
+        if self.screen.ended || self.screen.paused || (running && self.began.elapsed() < self.window) {
+            return;
+        }
+        match self.follower.report() {
+            // What an ended run did last is little; what it did in all was shown first, or is asked for by `report`.
+            Ok(report) => self.screen.take(report),
+            Err(error) => self.screen.say(format!("{error:#}")),
+        }
+        self.screen.ended = !running;
+        self.follower.restart();
+        self.began = Instant::now();
+    }
+
+    /// Whether it goes on.
+    fn key(&mut self, key: KeyEvent) -> bool {
+        let screen = &mut self.screen;
+        if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
+            return false;
+        }
+        if let Some(asking) = screen.asking {
+            match key.code {
+                KeyCode::Esc => screen.asking = None,
+                KeyCode::Backspace => drop(screen.typed.pop()),
+                KeyCode::Char(c) => screen.typed.push(c),
+                KeyCode::Enter => {
+                    screen.asking = None;
+                    match asking {
+                        Asking::Filter => screen.filter = std::mem::take(&mut screen.typed),
+                        Asking::Set => self.set(),
+                    }
+                }
+                _ => {}
+            }
+            return true;
+        }
+        match key.code {
+            KeyCode::Char('q') | KeyCode::Esc => return false,
+            KeyCode::Up | KeyCode::Char('k') => screen.scrolled = screen.scrolled.saturating_sub(1),
+            KeyCode::Down | KeyCode::Char('j') => screen.scrolled += 1,
+            KeyCode::PageUp => screen.scrolled = screen.scrolled.saturating_sub(10),
+            KeyCode::PageDown => screen.scrolled += 10,
+            KeyCode::Char(' ') => screen.paused = !screen.paused,
+            KeyCode::Char('/') => screen.ask(Asking::Filter),
+            KeyCode::Char(':') => screen.ask(Asking::Set),
+            KeyCode::Char('s') => {
+                screen.sort = match screen.sort {
+                    Sort::Flow => Sort::Load,
+                    Sort::Load => Sort::Name,
+                    Sort::Name => Sort::Flow,
+                }
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// Sets what was typed: a name, a space, a value; by the way of `thalweg set`.
+    fn set(&mut self) {
+        let typed = std::mem::take(&mut self.screen.typed);
+        let Some((name, value)) = typed.trim().split_once([' ', '=']) else {
+            return self.screen.say("write a setting's name, a space, and its value".to_owned());
+        };
+        let run = LiveRun::open(&self.path).map(|run| run.called("thalweg top"));
+        let changed = run.and_then(|run| run.change(name, value.trim(), None));
+        self.screen.say(match changed {
+            Ok(changed) => said(&changed, name),
+            Err(error) => chain(&error),
+        });
+    }
+}

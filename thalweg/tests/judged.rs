@@ -1,0 +1,142 @@
+//! `thalweg diagnose` of a whole recording: what would help, and what a change brought.
+
+mod program;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// Runs a line of filters on so many records, and keeps its space under this name.
+fn recorded(folder: &Path, name: &str, records: u64, options: &[&str]) -> String {
+    let net =
+        "net steps connect [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n * 2>}] .. [{<n>} -> {<n = n - 3>}];";
+    let net = program::write(folder, "steps.snet", net);
+    let input: String = (0..records).map(|n| format!("{{\"<n>\": {n}}}\n")).collect();
+    let space = folder.join(name).display().to_string();
+    let output = program::run(&[&[net.as_str(), "--space", &space], options].concat(), &input);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    space
+}
+
+const FULL: [&str; 3] = ["--monitor", "full", "--keep"];
+
+fn diagnose(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+    command.arg("diagnose").args(arguments).output().expect("thalweg starts")
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = diagnose(&[arguments, &["--json"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn number(value: &Value, name: &str) -> f64 {
+    value[name].as_f64().unwrap_or_else(|| panic!("{name} of {value} is a number"))
+}
+
+#[test]
+fn a_whole_recording_says_what_would_help_or_why_that_is_not_known() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let space = recorded(folder.path(), "space", 20_000, &[&["--workers", "2"], &FULL[..]].concat());
+    let report = json(&[&space]);
+    let replay = &report["replay"];
+    let suggestions = replay["suggestions"].as_array().expect("a list");
+    assert_eq!(replay["refused"].is_null(), replay["refused"].as_str().is_none());
+    if !replay["refused"].is_null() {
+        assert!(suggestions.is_empty(), "nothing is suggested that cannot be predicted: {replay}");
+    }
+    // The first may be one that gains nearly as much as the second with less work.
+    let mut before = suggestions.first().map_or(0.0, |head| number(head, "gain") / 0.95);
+    for row in suggestions {
+        let [gain, least, most] = ["gain", "least", "most"].map(|name| number(row, name));
+        assert!(
+            gain >= 0.03 && 0.0 < least && least <= gain && gain <= most && gain <= before + 1e-9,
+            "{row}"
+        );
+        assert!(row["how"].as_str().is_some_and(|how| !how.is_empty()), "{row}");
+        before = before.min(gain / 0.95);
+    }
+    if let Some(confidence) = report["verdict"]["confidence"].as_f64() {
+        let others = report["verdict"]["alternatives"].as_array().expect("a list");
+        let all = confidence + others.iter().map(|other| number(other, "share")).sum::<f64>();
+        assert!((all - 1.0).abs() < 1e-6, "shares of samples are parts of a whole: {}", report["verdict"]);
+    }
+    // An overruled sentence stands in the evidence.
+    if let Some(said) = replay["overruled"].as_str() {
+        let evidence = report["verdict"]["evidence"].to_string();
+        assert!(evidence.contains(said.trim_end_matches('.')), "{evidence}");
+    }
+    let text = String::from_utf8(diagnose(&[&space, "--wide"]).stdout).expect("text");
+    let is_shown =
+        text.contains("WHAT WOULD HELP") || text.contains("What changes would bring is not predicted");
+    assert_eq!(is_shown, !suggestions.is_empty() || !replay["refused"].is_null(), "{text}");
+}
+
+#[test]
+fn what_is_no_whole_recording_is_judged_as_ever() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let space = recorded(folder.path(), "space", 500, &["--monitor", "metrics"]);
+    let report = json(&[&space]);
+    assert_eq!((&report["replay"], &report["verdict"]["confidence"]), (&Value::Null, &Value::Null));
+    assert_eq!(report["phases"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn two_runs_are_compared_by_what_was_really_done() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let old =
+        recorded(folder.path(), "old", 20_000, &[&["--workers", "1", "--capacity", "4"], &FULL[..]].concat());
+    let new = recorded(
+        folder.path(),
+        "new",
+        20_000,
+        &[&["--workers", "2", "--capacity", "64"], &FULL[..]].concat(),
+    );
+    let told = json(&["--compare", &old, &new]);
+    let [before, after, gain] = ["old_per_s", "new_per_s", "gain"].map(|name| number(&told, name));
+    assert!((gain - (after / before - 1.0)).abs() < 1e-9, "{told}");
+    let differs = |what: &str| {
+        let rows = told["differences"].as_array().expect("a list");
+        let row = rows.iter().find(|row| row["what"] == what).unwrap_or_else(|| panic!("{what}: {told}"));
+        (
+            row["old"].as_str().unwrap_or_default().to_owned(),
+            row["new"].as_str().unwrap_or_default().to_owned(),
+        )
+    };
+    assert_eq!(differs("workers"), ("1".to_owned(), "2".to_owned()));
+    assert_eq!(differs("messages that the longest stream holds"), ("4".to_owned(), "64".to_owned()));
+    assert!(told["limits"].as_str().is_some_and(|text| !text.is_empty()));
+    let text = String::from_utf8(diagnose(&["--compare", &old, &new]).stdout).expect("text");
+    assert!(text.starts_with("The flow is ") && text.contains("now, and so not more: "), "{text}");
+    // A run against itself.
+    let same = json(&["--compare", &old, &old]);
+    assert_eq!((number(&same, "gain"), same["differences"].as_array().map(Vec::len)), (0.0, Some(0)));
+    assert!(same["least"].as_f64().is_none_or(|least| least <= 0.0));
+    let text = String::from_utf8(diagnose(&["--compare", &old, &old]).stdout).expect("text");
+    assert!(text.contains("Nothing that is recorded differs"), "{text}");
+}
+
+#[test]
+fn without_windows_a_comparison_has_no_interval() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let old = recorded(folder.path(), "old", 500, &["--monitor", "metrics"]);
+    let told = json(&["--compare", &old, &old]);
+    assert_eq!((&told["least"], &told["most"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
+fn comparing_wants_two_runs_that_are_there() {
+    for (arguments, wanted) in [
+        (&["--compare", "one"][..], "2 values required"),
+        (&["--compare", "nowhere", "nothing"], "nowhere"),
+        (&["space", "--compare", "a", "b"], "cannot be used with"),
+        (&["--compare", "a", "b", "--what-if"], "cannot be used with"),
+    ] {
+        let output = diagnose(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(wanted), "{arguments:?}: {said}");
+    }
+}

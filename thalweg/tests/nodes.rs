@@ -1,0 +1,581 @@
+//! One network over several nodes of this machine, as processes: equal results, errors that say where, what happens when a node goes.
+
+mod des_run;
+mod program;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use program::{fed, write};
+
+/// Nodes with a folder of their own; they end with this.
+struct Cluster {
+    folder: tempfile::TempDir,
+    nodes: Vec<(String, Child)>,
+}
+
+impl Cluster {
+    fn of(names: &[&str]) -> Cluster {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut cluster = Cluster { folder, nodes: Vec::new() };
+        names.iter().for_each(|name| cluster.start(name, &[]));
+        cluster
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+        command.env("THALWEG_CLUSTER", self.path("cluster")).env("THALWEG_SPACES", self.path("spaces"));
+        command.env_remove("THALWEG_SESSION");
+        command
+    }
+
+    fn start(&mut self, name: &str, more: &[&str]) {
+        let mut command = self.command();
+        command.args(["node", "--name", name]).args(more);
+        let mut node = command.stderr(Stdio::piped()).spawn().expect("thalweg starts");
+        let mut said = String::new();
+        let mut from = BufReader::new(node.stderr.take().expect("piped"));
+        from.read_line(&mut said).expect("it says where it listens");
+        assert!(said.contains(&format!("node {name} listens at 127.0.0.1:")), "{said}");
+        std::thread::spawn(move || std::io::copy(&mut from, &mut std::io::sink()));
+        self.nodes.push((name.to_owned(), node));
+    }
+
+    fn address(&self, name: &str) -> String {
+        let file = self.path("cluster").join("nodes").join(name);
+        std::fs::read_to_string(file).expect("a node that listens").trim().to_owned()
+    }
+
+    fn kill(&mut self, name: &str) {
+        let (_, node) = self.nodes.iter_mut().find(|(known, _)| known == name).expect("a node of this name");
+        node.kill().expect("it was running");
+        node.wait().expect("it was running");
+    }
+
+    fn run(&self, arguments: &[&str], input: &str) -> Output {
+        fed(self.command().arg("run").args(arguments), input)
+    }
+
+    fn net(&self, name: &str, text: &str) -> String {
+        write(self.folder.path(), name, text)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for (_, node) in &mut self.nodes {
+            let _ = node.kill();
+            let _ = node.wait();
+        }
+    }
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn sorted(output: &Output) -> Vec<String> {
+    assert!(output.status.success(), "{}", said(output));
+    let mut lines: Vec<String> = out(output).lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+fn numbers(count: usize) -> String {
+    (0..count).map(|n| format!("{{\"<n>\": {n}, \"<k>\": {}, \"word\": \"w{n}\"}}\n", n % 5)).collect()
+}
+
+/// Networks that together have all combinators, with text, tags and order.
+const NETWORKS: [(&str, &str); 7] = [
+    (
+        "chain",
+        "net chain connect [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n * 2>}] .. [{<n>} -> {<n = n - 3>}];",
+    ),
+    (
+        "placed",
+        "net placed connect ([{<n>} -> {<n = n + 1>}] @ 1) .. ([{<n>} -> {<n = n * 2>}] @ 0) .. ([{<n>} -> {<n = n - 3>}] @ 2);",
+    ),
+    ("nested", "net nested connect ([{<n>} -> {<n = n + 1>}] .. ([{<n>} -> {<n = n * 2>}] @ 1)) @ 0;"),
+    ("split", "net split connect [{<n>} -> {<n = n + 1>}] !@ <k>;"),
+    ("ordered", "net ordered connect ([{<n>} -> {<n = n + 1>}] @ 1) !! <k> .. [{<n>} -> {<n = n * 2>}] @ 0;"),
+    ("star", "net star connect ([{<n>} -> {<n = n / 2>}] @ 1) * {<n>} if <n < 2>;"),
+    ("ordered_star", "net ordered_star connect ([{<n>} -> {<n = n / 2>}] @ 1) ** {<n>} if <n < 2>;"),
+];
+
+#[test]
+fn networks_over_nodes_give_what_they_give_on_one() {
+    let cluster = Cluster::of(&["a", "b", "c"]);
+    let input = numbers(500);
+    for (name, text) in NETWORKS {
+        let net = cluster.net(&format!("{name}.snet"), text);
+        let alone = cluster.run(&[&net], &input);
+        for nodes in ["a", "a,b", "a,b,c"] {
+            for more in [&[][..], &["--on-lost", "go-on"]] {
+                let over = cluster.run(&[&[&net, "--nodes", nodes], more].concat(), &input);
+                assert_eq!(sorted(&over), sorted(&alone), "{name} over {nodes} {more:?}");
+                if name.starts_with("ordered") {
+                    assert_eq!(out(&over), out(&alone), "{name} over {nodes} {more:?}: the order");
+                }
+            }
+        }
+    }
+    let left: Vec<_> = std::fs::read_dir(cluster.path("spaces")).expect("spaces").flatten().collect();
+    assert!(left.is_empty(), "nothing stays of runs that ended: {left:?}");
+    let left: Vec<_> =
+        std::fs::read_dir(cluster.path("cluster").join("sessions")).expect("sessions").flatten().collect();
+    assert!(left.is_empty(), "nor of their sessions: {left:?}");
+}
+
+#[test]
+fn a_library_travels_once() {
+    let library = des_run::library_of("app-des");
+    let cluster = Cluster::of(&["a", "b"]);
+    let text: Vec<u8> = (0..200_000_u32).map(|n| (n * 7 % 251) as u8).collect();
+    let plain = cluster.path("plain");
+    std::fs::write(&plain, &text).expect("written");
+    let net = des_run::root().join("apps/des/des.snet").display().to_string();
+    let mut results = Vec::new();
+    for more in [&[][..], &["--nodes", "a,b"], &["--all-nodes"]] {
+        let result = cluster.path("result");
+        let ends = [
+            "--input",
+            plain.to_str().expect("UTF-8"),
+            "--input-bytes",
+            "data",
+            "--chunk",
+            "4096",
+            "--with",
+            r#"{"key": {"$base64": "EzRXeZu83/E="}}"#,
+            "--output",
+            result.to_str().expect("UTF-8"),
+            "--output-bytes",
+            "data",
+            "--order-by",
+            "seq",
+        ];
+        let boxes = ["--boxes", library.to_str().expect("UTF-8")];
+        let over = cluster.run(&[&[net.as_str()], &boxes[..], &ends, more].concat(), "");
+        assert!(over.status.success(), "{more:?}: {}", said(&over));
+        results.push(std::fs::read(&result).expect("a result"));
+    }
+    let expected = des_run::openssl(&plain);
+    for (result, how) in results.iter().zip(["alone", "over a and b", "over all"]) {
+        assert!(*result == expected, "another cipher {how}");
+    }
+    let libraries: Vec<_> =
+        std::fs::read_dir(cluster.path("cluster").join("libraries")).expect("libraries").collect();
+    assert_eq!(libraries.len(), 1, "both nodes, of one cluster on one machine, have it once");
+}
+
+/// Of the colony, opaque values go from box to box, so its boxes stay together.
+#[test]
+fn the_applications_give_the_same_over_nodes() {
+    let option = r#"{"spot": 100.0, "strike": 105.0, "rate": 0.03, "volatility": 0.25, "years": 1.0, "<paths>": 300, "<batches>": 30, "<lanes>": 3}"#;
+    let scenes = r#"{"<scenes>": 12, "<solvers>": 4, "<width>": 40, "<height>": 30}"#;
+    let jobs = r#"{"<jobs>": 12, "<ants>": 9, "<steps>": 15, "<seed>": 7}"#;
+    let chirp = des_run::root().join("apps/audio/tests/data/chirp.ogg");
+    let chirp = format!("{{\"file\": {:?}}}", chirp.to_str().expect("UTF-8"));
+    let four = ["a", "a,b", "a,b,c,d"];
+    // Package, network, input, arguments, nodes.
+    type App<'a> = (&'a str, &'a str, &'a str, &'a [&'a str], &'a [&'a str]);
+    let apps: [App<'_>; 5] = [
+        ("app-mc", "apps/mc/mc.snet", option, &[], &four),
+        ("app-mc", "apps/mc/farm.snet", option, &[], &four),
+        ("app-rt", "apps/rt/rt.snet", scenes, &["--order-by", "number"], &four),
+        ("app-audio", "apps/audio/audio.snet", &chirp, &["--output-bytes", "data"], &four),
+        ("app-ant", "apps/ant/ant.snet", jobs, &[], &four[..1]),
+    ];
+    let cluster = Cluster::of(&["a", "b", "c", "d"]);
+    for (package, net, input, more, over) in apps {
+        let library = des_run::library_of(package);
+        let net = des_run::root().join(net).display().to_string();
+        let boxes = ["--boxes", library.to_str().expect("UTF-8")];
+        let alone = cluster.run(&[&[net.as_str()], &boxes[..], more].concat(), input);
+        assert!(alone.status.success() && !alone.stdout.is_empty(), "{net}: {}", said(&alone));
+        for nodes in over {
+            let over = cluster.run(&[&[net.as_str()], &boxes[..], more, &["--nodes", nodes]].concat(), input);
+            assert!(over.status.success(), "{net} over {nodes}: {}", said(&over));
+            assert!(over.stdout == alone.stdout, "{net} over {nodes}: another result");
+        }
+    }
+    let ant = des_run::root().join("apps/ant/ant.snet").display().to_string();
+    let library = des_run::library_of("app-ant");
+    let boxes = ["--boxes", library.to_str().expect("UTF-8")];
+    let parted = cluster.run(&[&[ant.as_str()], &boxes[..], &["--nodes", "a,b"]].concat(), jobs);
+    assert_eq!(parted.status.code(), Some(1), "{}", said(&parted));
+    assert!(said(&parted).contains("is opaque, so it cannot go to another node"), "{}", said(&parted));
+}
+
+/// The processes that a process has started, by number.
+fn children(parent: &str) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").expect("processes").flatten();
+    let child = |entry: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        // Behind the name, which may have any characters: the state, the parent.
+        let is_child = stat.rsplit(')').next()?.split_whitespace().nth(1) == Some(parent);
+        is_child.then(|| entry.file_name().into_string().ok())?
+    };
+    processes.filter_map(child).collect()
+}
+
+/// Rounds in which a node is killed, its session's process is, or it stops, at any time of a run; `ROUNDS` says how many.
+fn rounds_of_faults(rounds: u64) {
+    let mut random = 88_172_645_463_325_252_u64;
+    let mut below = |below: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % below
+    };
+    let mut cluster = Cluster::of(&["a", "b"]);
+    let net = cluster.net(
+        "two.snet",
+        "net two connect ([{<n>} -> {<n = n + 1000>}] @ 1) !! <k> .. [{<n>} -> {<n = n + 1000>}] @ 0;",
+    );
+    let (mut lost, mut whole) = (0, 0);
+    for round in 0..rounds {
+        let letters = cluster.path("letters");
+        let goes_on = below(2) == 0;
+        let policy = if goes_on { "go-on" } else { "stop" };
+        let arguments = ["run", &net, "--nodes", "a,b", "--lease", "400ms", "--on-lost", policy];
+        let mut command = cluster.command();
+        command.args(arguments).args(["--rate", "2000", "--dead-letters"]).arg(&letters);
+        let mut run = program::started(&mut command);
+        let mut input = run.stdin.take().expect("piped");
+        let feeding = std::thread::spawn(move || _ = input.write_all(numbers(600).as_bytes()));
+        let mut out = run.stdout.take().expect("piped");
+        let reading = std::thread::spawn(move || {
+            let mut text = String::new();
+            out.read_to_string(&mut text).expect("text");
+            text
+        });
+        let mut err = run.stderr.take().expect("piped");
+        let hearing = std::thread::spawn(move || {
+            let mut text = String::new();
+            err.read_to_string(&mut text).expect("text");
+            text
+        });
+        std::thread::sleep(Duration::from_millis(below(400)));
+        let fault = below(3);
+        let id = cluster.nodes.iter().find(|(name, _)| name == "b").expect("a node").1.id().to_string();
+        match fault {
+            0 => cluster.kill("b"),
+            1 => _ = Command::new("kill").args(["-STOP", &id]).status(),
+            // The process of the session, if there is one already.
+            _ => children(&id)
+                .iter()
+                .for_each(|child| _ = Command::new("kill").args(["-KILL", child]).status()),
+        }
+        let status = run.wait().expect("it ends");
+        feeding.join().expect("it only writes");
+        let (out, said) = (reading.join().expect("it read"), hearing.join().expect("it read"));
+        let context = format!("round {round}, fault {fault}, {policy}: {status}\n{said}");
+        let number = |line: &str| {
+            let (_, rest) =
+                line.split_once("\"<n>\": ").unwrap_or_else(|| panic!("no record: {line}: {context}"));
+            rest.split(|c: char| !c.is_ascii_digit())
+                .next()
+                .and_then(|n| n.parse::<usize>().ok())
+                .expect("a number")
+        };
+        let mut came: Vec<usize> = out.lines().map(|line| number(line) - 2000).collect();
+        assert!(came.is_sorted_by(|a, b| a < b), "the order, none twice: {context}");
+        let letters = std::fs::read_to_string(&letters).unwrap_or_default();
+        came.extend(letters.lines().map(|line| number(line) % 1000));
+        came.sort_unstable();
+        let count = came.len();
+        came.dedup();
+        assert_eq!(came.len(), count, "none came out and failed: {context}");
+        match status.code() {
+            Some(0) => {
+                whole += 1;
+                assert_eq!(count, 600, "{context}");
+            }
+            // It was lost before the run had begun.
+            Some(1) if said.contains("error: node b: ") && out.is_empty() => {}
+            Some(1) if goes_on => {
+                lost += 1;
+                assert_eq!(count, 600, "{context}");
+            }
+            Some(1) => {
+                lost += 1;
+                assert!(said.contains("error[E0804]: node b is lost"), "{context}");
+                // What was there is named by part and number; here a deterministic combinator even keeps it.
+                assert!(came.iter().copied().eq(0..count), "a prefix: {context}");
+            }
+            Some(2) => assert!(said.contains("node b"), "it was lost before the run began: {context}"),
+            other => panic!("{other:?}: {context}"),
+        }
+        if fault == 1 {
+            _ = Command::new("kill").args(["-CONT", &id]).status();
+        }
+        if fault == 0 {
+            cluster.nodes.retain(|(name, _)| name != "b");
+            cluster.start("b", &[]);
+        }
+    }
+    assert!(lost > 0, "no node was lost in time ({whole} runs were whole)");
+    eprintln!("{rounds} rounds: {lost} with a loss, {whole} whole");
+}
+
+#[test]
+fn rounds_of_faults_keep_the_books() {
+    rounds_of_faults(12);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn many_rounds_of_faults_keep_the_books() {
+    rounds_of_faults(std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(500));
+}
+
+#[test]
+fn a_record_that_fails_on_a_node_says_where() {
+    let cluster = Cluster::of(&["a", "b"]);
+    let net = cluster.net("div.snet", "net div connect ([{<n>} -> {<n = 10 / n>}] @ 1);");
+    let input = "{\"<n>\": 5}\n{\"<n>\": 0}\n{\"<n>\": 2}\n";
+    let over = cluster.run(&[&net, "--nodes", "a,b"], input);
+    assert_eq!(over.status.code(), Some(1));
+    assert_eq!(out(&over), "{\"<n>\": 2}\n{\"<n>\": 5}\n");
+    assert!(said(&over).contains("error[E0801]: div/place/filter on b: division by zero"), "{}", said(&over));
+    let letters = cluster.path("letters");
+    let over =
+        cluster.run(&[&net, "--nodes", "a,b", "--dead-letters", letters.to_str().expect("UTF-8")], input);
+    assert_eq!(over.status.code(), Some(1));
+    let letters = std::fs::read_to_string(letters).expect("letters");
+    assert!(letters.contains("\"<n>\": 0") && letters.contains("on b"), "{letters}");
+}
+
+/// A network whose middle, on the node b, takes 20 ms a record.
+fn slow(cluster: &Cluster) -> String {
+    cluster.net(
+        "slow.snet",
+        "net slow { box wait ((n) -> (n)) { <<< exec each | cat; sleep 0.02 >>> } } connect wait @ 1;",
+    )
+}
+
+/// Runs it, and lets `act` happen when the first record is out. What it wrote, what it said, and how long it took from the act on.
+fn while_running(cluster: &mut Cluster, more: &[&str], act: impl FnOnce(&mut Cluster)) -> (Output, Duration) {
+    let net = slow(cluster);
+    let mut command = cluster.command();
+    command.args(["run", &net, "--nodes", "a,b", "--allow-exec"]).args(more);
+    let mut run = program::started(&mut command);
+    let mut input = run.stdin.take().expect("piped");
+    let feeding = std::thread::spawn(move || {
+        for n in 0..100 {
+            if writeln!(input, "{{\"n\": {n}}}").is_err() {
+                break;
+            }
+        }
+        input
+    });
+    let mut lines = BufReader::new(run.stdout.take().expect("piped"));
+    let mut first = String::new();
+    lines.read_line(&mut first).expect("a line");
+    assert!(first.contains("\"n\""), "nothing came out");
+    act(cluster);
+    let began = Instant::now();
+    drop(feeding.join().expect("it only writes"));
+    let mut stdout = first.into_bytes();
+    lines.read_to_end(&mut stdout).expect("text");
+    let mut stderr = Vec::new();
+    run.stderr.take().expect("piped").read_to_end(&mut stderr).expect("text");
+    let status = run.wait().expect("it ends");
+    (Output { status, stdout, stderr }, began.elapsed())
+}
+
+#[test]
+fn a_killed_node_is_named_with_what_was_there() {
+    let mut cluster = Cluster::of(&["a"]);
+    cluster.start("b", &["--allow-exec"]);
+    cluster.nodes.swap(0, 1);
+    cluster.kill("a");
+    cluster.nodes.retain(|(name, _)| name != "a");
+    cluster.start("a", &["--allow-exec"]);
+    let (ended, took) = while_running(&mut cluster, &[], |cluster| cluster.kill("b"));
+    let said = said(&ended);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains(
+            "error[E0804]: node b is lost: it closed the connection; under way there: slow/place ("
+        ),
+        "{said}"
+    );
+    assert!(took < Duration::from_secs(20), "{took:?}");
+}
+
+#[test]
+fn going_on_without_a_node_balances_the_books() {
+    let mut cluster = Cluster::of(&[]);
+    cluster.start("a", &["--allow-exec"]);
+    cluster.start("b", &["--allow-exec"]);
+    let letters = cluster.path("letters");
+    let more = ["--on-lost", "go-on", "--dead-letters", letters.to_str().expect("UTF-8")];
+    let (ended, _) = while_running(&mut cluster, &more, |cluster| cluster.kill("b"));
+    let said = said(&ended);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("error[E0804]: node b is lost"), "{said}");
+    let number = |line: &str| {
+        let (_, rest) = line.split_once("\"n\": ").unwrap_or_else(|| panic!("no record: {line}"));
+        rest.split(|c: char| !c.is_ascii_digit())
+            .next()
+            .and_then(|digits| digits.parse::<usize>().ok())
+            .expect("a number")
+    };
+    let mut came: Vec<usize> = out(&ended).lines().map(number).collect();
+    let back = came.len();
+    came.extend(std::fs::read_to_string(letters).expect("letters").lines().map(number));
+    came.sort_unstable();
+    assert_eq!(
+        came,
+        (0..100).collect::<Vec<_>>(),
+        "each record came out or failed, none twice ({back} came out): {said}"
+    );
+    assert!((1..100).contains(&back), "{back}");
+}
+
+#[test]
+fn a_stopped_node_is_lost_within_the_lease() {
+    let mut cluster = Cluster::of(&[]);
+    cluster.start("a", &["--allow-exec"]);
+    cluster.start("b", &["--allow-exec"]);
+    let signal = |cluster: &Cluster, signal: &str| {
+        let (_, node) = cluster.nodes.iter().find(|(name, _)| name == "b").expect("a node");
+        let id = node.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().expect("kill runs").success());
+    };
+    let (ended, _) = while_running(&mut cluster, &["--lease", "500ms"], |cluster| signal(cluster, "-STOP"));
+    signal(&cluster, "-CONT");
+    let said = said(&ended);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("error[E0804]: node b is lost: it has not answered for"), "{said}");
+}
+
+#[test]
+fn mistakes_are_told() {
+    let mut cluster = Cluster::of(&["a"]);
+    let net = cluster.net("one.snet", "net one connect [{<n>} -> {<n = n + 1>}];");
+    let wrong = cluster.net("wrong.snet", "net wrong connect nowhere;");
+    let where_ = cluster.net("placement", "one/* = x\n");
+    let asks = slow(&cluster);
+    let table: [(&[&str], &str); 7] = [
+        (
+            &[&net, "--nodes", "x"],
+            "there is no node x: known are a; `thalweg node --name x` starts another one",
+        ),
+        (&[&net, "--nodes", "127.0.0.1:1"], "cannot reach node 127.0.0.1:1"),
+        (&[&net, "--nodes", "a", "--control"], "--control cannot be had with --nodes yet"),
+        (&[&net, "--placement", &where_], "--placement needs --nodes"),
+        (
+            &[&net, "--nodes", "a", "--placement", &where_],
+            "the placement puts one/* on x, which is none of here, a",
+        ),
+        (&[&wrong, "--nodes", "a"], "error[E"),
+        (&[&asks, "--nodes", "a", "--allow-exec"], "node a: it was started without --allow-exec"),
+    ];
+    for (arguments, what) in table {
+        let over = cluster.run(arguments, "");
+        assert!(matches!(over.status.code(), Some(1 | 2)), "{arguments:?}: {:?}", over.status);
+        assert!(said(&over).contains(what), "{arguments:?}: {}", said(&over));
+    }
+    let twice = cluster.command().args(["node", "--name", "a"]).output().expect("thalweg starts");
+    assert!(said(&twice).contains("a node a runs at 127.0.0.1:"), "{}", said(&twice));
+    let beyond = cluster
+        .command()
+        .args(["node", "--name", "z", "--listen", "0.0.0.0:0"])
+        .output()
+        .expect("thalweg starts");
+    assert!(said(&beyond).contains("beyond this machine"), "{}", said(&beyond));
+    cluster.kill("a");
+    let gone = cluster.run(&[&net, "--nodes", "a"], "");
+    assert!(said(&gone).contains("cannot reach node a at"), "{}", said(&gone));
+}
+
+#[test]
+fn strangers_get_nowhere_and_hinder_nobody() {
+    let cluster = Cluster::of(&["a"]);
+    let address = cluster.address("a");
+    // A recording of a greeting that succeeded, played again.
+    let mut held = Vec::new();
+    for round in 0..2_000_u32 {
+        let Ok(mut stream) = TcpStream::connect(&address) else { continue };
+        let garbage: Vec<u8> = (0..72).map(|n| (n * round + n) as u8).collect();
+        let said: &[u8] = match round % 4 {
+            0 => b"",
+            1 => b"GET / HTTP/1.1\r\n\r\n",
+            2 => &garbage,
+            _ => b"thalwgn1aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaabbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb",
+        };
+        let _ = stream.write_all(said);
+        if round % 8 < 4 {
+            held.push(stream);
+        }
+    }
+    let net = cluster.net("one.snet", "net one connect [{<n>} -> {<n = n + 1>}];");
+    let over = cluster.run(&[&net, "--nodes", "a"], "{\"<n>\": 1}\n");
+    assert_eq!(out(&over), "{\"<n>\": 2}\n", "{}", said(&over));
+    let other = Cluster::of(&[]);
+    let foreign = fed(
+        Command::new(env!("CARGO_BIN_EXE_thalweg"))
+            .args(["run", &net, "--nodes", &address])
+            .env("THALWEG_CLUSTER", other.path("cluster"))
+            .env("THALWEG_SPACES", other.path("spaces")),
+        "{\"<n>\": 1}\n",
+    );
+    assert_eq!(foreign.status.code(), Some(2), "{}", said(&foreign));
+    assert!(said(&foreign).contains("token"), "{}", said(&foreign));
+}
+
+#[test]
+fn nodes_are_listed_with_what_they_have() {
+    let mut cluster = Cluster::of(&["a", "b"]);
+    let listed = cluster.command().args(["nodes", "--json"]).output().expect("thalweg starts");
+    let lines: Vec<serde_json::Value> =
+        out(&listed).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let names: Vec<&str> = lines.iter().filter_map(|line| line["name"].as_str()).collect();
+    assert_eq!(names, ["a", "b"]);
+    for line in &lines {
+        assert_eq!(line["alive"], true);
+        assert!(line["round_trip_ns"].as_u64().is_some_and(|ns| ns > 0), "{line}");
+        let (ahead, error) =
+            (line["clock_ahead_ns"].as_i64().expect("ns"), line["clock_error_ns"].as_i64().expect("ns"));
+        assert!(ahead.abs() <= error + 1, "both are this machine's clock: {line}");
+    }
+    cluster.kill("b");
+    let listed = cluster.command().arg("nodes").output().expect("thalweg starts");
+    assert!(out(&listed).contains("gone"), "{}", out(&listed));
+}
+
+#[test]
+fn a_report_has_the_processes_of_all_nodes() {
+    let cluster = Cluster::of(&["a", "b"]);
+    let net = cluster.net(
+        "plus.snet",
+        "net plus connect ([{<n>} -> {<n = n + 1>}] @ 0) .. ([{<n>} -> {<n = n * 2>}] @ 1);",
+    );
+    let run = cluster.run(&[&net, "--nodes", "a,b", "--keep", "--monitor", "full"], &numbers(50));
+    assert!(run.status.success(), "{}", said(&run));
+    let sessions: Vec<PathBuf> = std::fs::read_dir(cluster.path("spaces"))
+        .expect("spaces")
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    let [session] = sessions.as_slice() else { panic!("one session: {sessions:?}") };
+    let report = |path: &Path| cluster.command().arg("report").arg(path).output().expect("thalweg starts");
+    let report = report(session);
+    assert!(report.status.success(), "{}", said(&report));
+    for process in ["plus@a", "plus@b"] {
+        assert!(out(&report).contains(process), "{process}: {}", out(&report));
+    }
+}

@@ -1,0 +1,297 @@
+//! `thalweg tune` on runs that live: trials go back when the tuner is killed, one tuner at a time, people come first, and the log says why.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use thalweg_space::reader::{SettingView, SpaceReader};
+
+/// What any wait takes at most.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Rules that always want another quantum, so that something is tried soon and for long.
+const EAGER: &str = r#"
+format = 1
+name = "eager"
+about = "For a test: whatever the run does, another quantum is proposed."
+area = "network"
+
+[[condition]]
+name = "runs"
+when = "run.tasks > 0"
+says = "It runs."
+
+[[model]]
+name = "hope"
+is = "90 %"
+
+[[point]]
+setting = "exec.quantum"
+min = 1
+max = 4096
+
+[[action]]
+on = "runs"
+set = "exec.quantum"
+to = "63"
+gain = "hope"
+"#;
+
+/// A run of a network of filters that reads zeros until it is killed.
+struct Zeros {
+    child: Child,
+    folder: TempDir,
+}
+
+impl Zeros {
+    fn start() -> Zeros {
+        Zeros::start_with(&[])
+    }
+
+    fn start_with(more: &[&str]) -> Zeros {
+        let folder = tempfile::tempdir().unwrap();
+        let net = folder.path().join("count.snet");
+        let step = "[{<seq>} -> {<seq = seq + 1>}]";
+        fs::write(&net, format!("net count connect {};", [step; 6].join(" .. "))).unwrap();
+        fs::write(folder.path().join("eager.toml"), EAGER).unwrap();
+        let mut command = thalweg(&["run"]);
+        command.arg(&net).args(["--input", "/dev/zero", "--input-bytes", "data", "--chunk", "64"]);
+        command.args(["--output", "/dev/null", "--output-bytes", "data", "--workers", "2", "--space"]);
+        command.arg(folder.path().join("space")).args(more);
+        let child = command.stderr(Stdio::null()).spawn().unwrap();
+        let run = Zeros { child, folder };
+        until("the run has a setting", || {
+            SpaceReader::open(run.space()).is_ok_and(|space| {
+                space.settings().is_ok_and(|all| all.iter().any(|setting| setting.name == "exec.quantum"))
+            })
+        });
+        run
+    }
+
+    fn space(&self) -> PathBuf {
+        self.folder.path().join("space")
+    }
+
+    fn quantum(&self) -> SettingView {
+        let settings = SpaceReader::open(self.space()).unwrap().settings().unwrap();
+        settings.into_iter().find(|setting| setting.name == "exec.quantum").unwrap()
+    }
+
+    /// `thalweg tune` with rules that try something at once.
+    fn tuner(&self, more: &[&str]) -> Command {
+        let mut command = thalweg(&["tune"]);
+        command.arg(self.space()).arg("--pack").arg(self.folder.path().join("eager.toml")).args(more);
+        command
+    }
+
+    /// A tuner that has begun a trial.
+    fn trial(&self) -> Child {
+        let mut tuner = self.tuner(&[]).stdout(Stdio::null()).spawn().unwrap();
+        until("a trial is under way", || {
+            assert_eq!(tuner.try_wait().unwrap(), None, "the tuner ended by itself");
+            let quantum = self.quantum();
+            quantum.value == 63 && quantum.lease.is_some()
+        });
+        tuner
+    }
+
+    /// Dispatches so far.
+    fn dispatches(&self) -> u64 {
+        let rows = SpaceReader::open(self.space()).unwrap().live_rows().unwrap();
+        rows.iter()
+            .filter(|row| row.kind_name() == "exec.worker")
+            .filter_map(|row| row.cell("dispatches"))
+            .sum()
+    }
+
+    /// What its streams hold, each number once.
+    fn capacities(&self) -> Vec<u64> {
+        let rows = SpaceReader::open(self.space()).unwrap().live_rows().unwrap();
+        let streams = rows.iter().filter(|row| row.kind_name() == "exec.stream");
+        let mut all: Vec<u64> = streams.filter_map(|row| row.cell("capacity")).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    fn ask(&self, arguments: &[&str]) -> Output {
+        let mut command = thalweg(arguments);
+        command.arg(self.space()).output().unwrap()
+    }
+}
+
+impl Drop for Zeros {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn thalweg(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "{what}: not in time");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn streams_that_are_there_hold_what_is_set_when_they_are_full_next() {
+    let run = Zeros::start_with(&["--capacity", "2"]);
+    until("streams hold two messages", || run.capacities() == [2]);
+    for wanted in [300, 1, 64] {
+        let before = run.capacities();
+        let space = SpaceReader::open(run.space()).unwrap();
+        space.set("exec.capacity", wanted).unwrap();
+        until("a stream holds what is set", || run.capacities().contains(&wanted));
+        assert!(run.capacities().iter().all(|held| *held == wanted || before.contains(held)), "{before:?}");
+        let moved = run.dispatches();
+        until("the run goes on", || run.dispatches() > moved);
+    }
+}
+
+#[test]
+fn what_a_killed_tuner_was_trying_goes_back_and_the_run_goes_on() {
+    let run = Zeros::start();
+    for moment in [0, 40, 170] {
+        let mut tuner = run.trial();
+        std::thread::sleep(Duration::from_millis(moment));
+        tuner.kill().unwrap();
+        tuner.wait().unwrap();
+        until("the former value is back", || {
+            let quantum = run.quantum();
+            quantum.value == 64 && quantum.lease.is_none()
+        });
+        let before = run.dispatches();
+        until("the run goes on", || run.dispatches() > before);
+    }
+}
+
+#[test]
+fn the_second_tuner_is_refused_and_a_person_wins() {
+    let run = Zeros::start();
+    let mut tuner = run.trial();
+    let second = run.tuner(&[]).output().unwrap();
+    let said = text(&second.stderr);
+    assert_eq!(second.status.code(), Some(2), "{said}");
+    assert!(said.lines().count() == 1 && said.contains(&format!("process {} tunes", tuner.id())), "{said}");
+
+    let set = thalweg(&["set"]).arg(run.space()).args(["exec.quantum", "17"]).output().unwrap();
+    assert!(set.status.success(), "{}", text(&set.stderr));
+    let log = || text(&run.ask(&["tune", "log", "--json"]).stdout);
+    until("the tuner leaves it to the person", || log().contains("\"what\":\"pinned\""));
+    // Longer than any trial's turn.
+    std::thread::sleep(Duration::from_secs(1));
+    let quantum = run.quantum();
+    assert_eq!((quantum.value, quantum.lease), (17, None));
+    let interrupt = Command::new("kill").args(["-INT", &tuner.id().to_string()]).status().unwrap();
+    assert!(interrupt.success() && tuner.wait().unwrap().success());
+    let log = log();
+    let decisions: Vec<serde_json::Value> =
+        log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    // On a busy machine it may have tried a mapping before.
+    let is_ours =
+        |decision: &&serde_json::Value| decision["what"] == "tried" && decision["model"] == "eager/hope";
+    let tried = decisions.iter().find(is_ours).expect("it tried what the pack says");
+    assert_eq!(tried["values"], "exec.quantum=63");
+    assert!(decisions.last().is_some_and(|last| last["what"] == "ended"), "{log}");
+    let numbers: Vec<u64> = decisions.iter().map(|decision| decision["number"].as_u64().unwrap()).collect();
+    assert!(numbers.iter().copied().eq(1..=numbers.len() as u64), "{numbers:?}");
+
+    let number = tried["number"].to_string();
+    let why = text(&run.ask(&["tune", "why", &number]).stdout);
+    assert!(why.contains("seen      It runs.") && why.contains("expected  +90.0 %"), "{why}");
+    let undo = run.ask(&["tune", "undo", &number]);
+    assert_eq!(undo.status.code(), Some(2), "what was only tried cannot be undone");
+    assert!(text(&run.ask(&["tune", "why", "999"]).stderr).contains("the log has 1 to"));
+}
+
+#[test]
+fn advice_touches_nothing_and_what_is_pinned_is_not_tried() {
+    let run = Zeros::start();
+    let advised = run.tuner(&["--advise", "--for", "4s"]).output().unwrap();
+    let said = text(&advised.stdout);
+    assert!(
+        advised.status.success() && said.contains("advised") && said.contains("exec.quantum 64 → 63"),
+        "{said}"
+    );
+    let quantum = run.quantum();
+    assert!(quantum.value == 64 && quantum.setter.is_none(), "{quantum:?}");
+
+    let pin = run.ask(&["tune", "pin", "exec.quantum"]);
+    assert!(pin.status.success(), "{}", text(&pin.stderr));
+    let tuned = run.tuner(&["--for", "3s"]).output().unwrap();
+    let said = text(&tuned.stdout);
+    assert!(said.contains("pinned") && !said.contains("exec.quantum 64"), "{said}");
+    let wrong = run.ask(&["tune", "pin", "exec.quantun"]);
+    assert!(text(&wrong.stderr).contains("did you mean `exec.quantum`"), "{}", text(&wrong.stderr));
+}
+
+#[test]
+fn a_run_that_cannot_be_tuned_says_why_at_once() {
+    let run = Zeros::start();
+    let off = thalweg(&["set"]).arg(run.space()).args(["monitor.mode", "off"]).output().unwrap();
+    assert!(off.status.success());
+    let refused = run.tuner(&[]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("thalweg set monitor.mode metrics"), "{}", text(&refused.stderr));
+    let bad = run.folder.path().join("bad.toml");
+    fs::write(&bad, EAGER.replace("run.tasks > 0", "run.tas > 0")).unwrap();
+    let on = thalweg(&["set"]).arg(run.space()).args(["monitor.mode", "metrics"]).output().unwrap();
+    assert!(on.status.success());
+    let refused = thalweg(&["tune"]).arg(run.space()).arg("--pack").arg(&bad).output().unwrap();
+    let said = text(&refused.stderr);
+    assert!(
+        refused.status.code() == Some(2) && said.contains("bad.toml:9") && said.contains("run.tas"),
+        "{said}"
+    );
+    for (guard, why) in [("p99<5", "say its unit"), ("speed<1", "is not measured")] {
+        let refused = run.tuner(&["--guard", guard]).output().unwrap();
+        assert!(text(&refused.stderr).contains(why), "{}", text(&refused.stderr));
+    }
+}
+
+#[test]
+fn a_run_starts_from_a_file_of_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let net = file("one.snet", "net one connect [{<n>} -> {<n = n + 1>}];");
+    let input = file("in.jsonl", "{\"<n>\": 1}\n");
+    let settings = file("tuned.settings", "# kept\nexec.quantum = 256\n");
+    let space = folder.path().join("space");
+    let start = |settings: &Path, space: &Path| {
+        let mut command = thalweg(&["run"]);
+        command
+            .arg(&net)
+            .arg("--input")
+            .arg(&input)
+            .arg("--settings")
+            .arg(settings)
+            .arg("--space")
+            .arg(space);
+        command.output().unwrap()
+    };
+    let ran = start(&settings, &space);
+    assert_eq!(text(&ran.stdout), "{\"<n>\": 2}\n", "{}", text(&ran.stderr));
+    let all = SpaceReader::open(&space).unwrap().settings().unwrap();
+    assert!(all.iter().any(|setting| setting.name == "exec.quantum" && setting.value == 256));
+    let wrong = start(&file("wrong.settings", "exec.quantum\n"), &folder.path().join("other"));
+    let said = text(&wrong.stderr);
+    assert!(wrong.status.code() == Some(2) && said.contains("wrong.settings:1:"), "{said}");
+}

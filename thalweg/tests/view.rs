@@ -1,0 +1,424 @@
+//! What a server of pages answers and keeps: any part of the timeline in all detail, what is kept beside a run that is over, its address,
+//! and who is refused.
+#![allow(clippy::needless_range_loop, reason = "a state is a place in several lists")]
+
+mod controlled;
+mod des_run;
+mod program;
+mod viewed;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use controlled::Run;
+use program::write;
+use serde_json::Value;
+use viewed::{View, feed, free_port, live};
+
+/// A run of so many messages through filters, kept.
+fn kept(folder: &Path, messages: usize) -> PathBuf {
+    let net = "net small connect [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n * 2>}];";
+    kept_of(folder, net, (0..messages).map(|n| format!("{{\"<n>\": {n}}}\n")).collect())
+}
+
+/// A run of a network on some input, kept.
+fn kept_of(folder: &Path, net: &str, input: String) -> PathBuf {
+    let net = write(folder, "small.snet", net);
+    let space = folder.join("kept");
+    let path = space.to_str().expect("UTF-8");
+    let run = program::run(
+        &[&net, "--monitor", "full", "--workers", "2", "--quantum", "1", "--keep", "--space", path],
+        &input,
+    );
+    assert!(run.status.success());
+    space
+}
+
+fn page(space: &Path, file: &Path) -> String {
+    des_run::succeed(des_run::thalweg().arg("report").arg(space).arg("--html").arg(file));
+    std::fs::read_to_string(file).expect("a page")
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {}", &text[..text.len().min(300)]))
+}
+
+/// The time in each state of each task between two times, by the single spans of a timeline.
+fn by_spans(timeline: &Value, from: f64, to: f64) -> Vec<[f64; 4]> {
+    let column = |name: &str| -> Vec<i64> {
+        let numbers = timeline["spans"][name].as_array().expect("a column");
+        numbers.iter().map(|number| number.as_i64().expect("a whole number")).collect()
+    };
+    let (lanes, states, ends, lengths) = (column("lane"), column("state"), column("end"), column("length"));
+    let mut sums = vec![[0.0; 4]; timeline["tasks"].as_array().expect("tasks").len()];
+    let mut end = timeline["exact_from_ns"].as_f64().expect("exact");
+    for n in 0..lanes.len() {
+        end += ends[n] as f64;
+        let inside = end.min(to) - (end - lengths[n] as f64).max(from);
+        if lanes[n] >= 0 && inside > 0.0 {
+            sums[lanes[n] as usize][states[n] as usize] += inside;
+        }
+    }
+    sums
+}
+
+/// Holds a timeline's spans against the times that tasks have been in each state.
+fn same_times(part: &Value, want: &[[f64; 4]], from: f64, to: f64) {
+    let tasks = part["tasks"].as_array().expect("tasks");
+    for ((task, want), told) in tasks.iter().zip(want).zip(by_spans(part, from, to)) {
+        for state in 0..4 {
+            // Ends and lengths are rounded to nanoseconds.
+            let near = (told[state] - want[state]).abs() <= 1e-4 * (to - from) + 2000.0;
+            assert!(
+                near,
+                "{} {state} from {from} to {to}: {} told, {} in the page",
+                task["name"], told[state], want[state]
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_kept_beside_a_run_makes_the_same_page_and_is_made_anew_when_the_run_is_another() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let space = kept(folder.path(), 30_000);
+    let file = folder.path().join("page.html");
+    let first = page(&space, &file);
+    let pictures = space.join("pictures");
+    let bytes = std::fs::read(&pictures).expect("pictures are kept");
+    assert!(!space.join("pictures.new").exists());
+    // The page is made from it: the same one, and not from the events.
+    assert_eq!(page(&space, &file), first);
+    assert_eq!(std::fs::read(&pictures).expect("pictures"), bytes);
+    // Damaged, cut or of another run, it is made anew.
+    for damaged in [b"no pictures".to_vec(), bytes[..bytes.len() / 2].to_vec(), Vec::new()] {
+        std::fs::write(&pictures, &damaged).expect("it can be written");
+        assert_eq!(page(&space, &file).len(), first.len());
+        assert_eq!(std::fs::read(&pictures).expect("pictures").len(), bytes.len());
+    }
+    let segment = std::fs::read_dir(&space).expect("a space").flatten().map(|entry| entry.path());
+    let segment = segment.filter(|path| path.extension().is_some_and(|end| end == "segment")).max();
+    let segment = segment.expect("a segment");
+    let modified = std::fs::File::options().append(true).open(&segment).expect("a segment");
+    modified.set_modified(std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(7)).expect("a time");
+    page(&space, &file);
+    assert_ne!(std::fs::read(&pictures).expect("pictures"), bytes, "what it was made from is noted");
+    // It goes with the run.
+    des_run::succeed(des_run::thalweg().args(["clean", "--all"]).env("THALWEG_SPACES", folder.path()));
+    assert!(!space.exists());
+}
+
+#[test]
+fn any_window_is_told_span_by_span_or_in_sums_that_agree_with_all_spans() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let space = kept(folder.path(), 12_000);
+    let view = View::start(&space, &[]);
+    let whole = json(&view.body("/page.json"));
+    let duration = whole["timeline"]["duration_ns"].as_f64().expect("a number");
+    // All spans of this run are in the page's file, which a monitor of its own pass made.
+    let all = &whole["timeline"];
+    assert_eq!(all["exact_from_ns"].as_f64(), Some(0.0), "the run is small enough");
+    for (from, to) in [(0.4, 0.401), (0.1, 0.2), (0.0, 1.0), (0.97, 1.0)] {
+        let (from, to) = (from * duration, to * duration);
+        let part = json(&view.body(&format!("/timeline?from={from}&to={to}")));
+        let want = by_spans(all, from, to);
+        if part["exact_from_ns"].is_null() {
+            // Sums, of cells that may begin before and end behind the window.
+            let step = part["processes"][0]["step_ns"].as_f64().expect("a step");
+            let tasks = part["tasks"].as_array().expect("tasks");
+            for (task, want) in tasks.iter().zip(&want) {
+                let sums = task["sums"].as_array().expect("sums");
+                assert!(sums.len() / 4 <= 1024);
+                for state in 0..4 {
+                    let told: f64 =
+                        sums.iter().skip(state).step_by(4).map(|part| part.as_f64().unwrap()).sum();
+                    let told = told * step / 1000.0;
+                    let rounded = 2.0 * step + sums.len() as f64 / 4.0 * step / 1000.0;
+                    assert!(
+                        (told - want[state]).abs() <= rounded,
+                        "{}: {told}, {}",
+                        task["name"],
+                        want[state]
+                    );
+                }
+            }
+        } else {
+            same_times(&part, &want, from, to);
+        }
+    }
+    // Anywhere else, also where waits go on over an edge of the window.
+    let mut chance = thalweg_chance::Chance::new(7);
+    for _ in 0..25 {
+        let part = chance.below(1000) as f64 / 1000.0;
+        let (from, length) = (part * 0.99 * duration, duration * 10_f64.powi(-(2 + chance.below(3) as i32)));
+        let to = (from + length).min(duration);
+        let told = json(&view.body(&format!("/timeline?from={from}&to={to}")));
+        assert!(!told["exact_from_ns"].is_null(), "{from} to {to}");
+        same_times(&told, &by_spans(all, from, to), from, to);
+    }
+    let exact = json(&view.body(&format!("/timeline?from={}&to={}", 0.4 * duration, 0.401 * duration)));
+    assert!(!exact["exact_from_ns"].is_null(), "a small window is told span by span");
+    for bad in ["", "?from=1", "?from=2&to=1", "?from=nan&to=inf", "?from=x&to=y"] {
+        let and = if bad.is_empty() { "?" } else { "&" };
+        let answer = view.get(&format!("/timeline{bad}{and}token={}", view.token()), "");
+        assert!(answer.starts_with("HTTP/1.1 400"), "{bad}: {answer}");
+    }
+}
+
+/// Waits until so many messages have left a run.
+fn at_rest(run: &Run, messages: u64) {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let output =
+            des_run::thalweg().arg("report").arg(run.space()).arg("--json").output().expect("it starts");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        if report["throughput"]["messages_out"].as_u64() == Some(messages) {
+            return;
+        }
+        assert!(Instant::now() < until, "{}", report["throughput"]);
+    }
+}
+
+/// A task that waits longer than events are read around a window.
+#[test]
+fn a_wait_that_began_long_before_a_window_and_goes_on_long_behind_it_is_told() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let net =
+        "net small connect ([{<idle>} -> {<idle>}] | [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n + 1>}]);";
+    let idle = "{\"<idle>\": 1}\n";
+    let busy: String = (0..60_000).map(|n| format!("{{\"<n>\": {n}}}\n")).collect();
+    let space = kept_of(folder.path(), net, [idle, &busy, idle].concat());
+    let view = View::start(&space, &[]);
+    let whole = json(&view.body("/page.json"));
+    let events = whole["report"]["window"]["events"].as_u64().expect("a count");
+    assert!(events > 300_000, "{events} events");
+    let duration = whole["timeline"]["duration_ns"].as_f64().expect("a number");
+    let (from, to) = (0.5 * duration, 0.52 * duration);
+    let part = json(&view.body(&format!("/timeline?from={from}&to={to}")));
+    assert!(!part["exact_from_ns"].is_null(), "it is told span by span");
+    let told = by_spans(&part, from, to);
+    let tasks = part["tasks"].as_array().expect("tasks");
+    let idle = told.iter().zip(tasks).find(|(_, task)| {
+        let streams = whole["report"]["components"].as_array().expect("components");
+        let of = streams.iter().find(|of| of["path"] == task["component"]).expect("its component");
+        of["work"]["messages_in"] == 2
+    });
+    let (times, task) = idle.unwrap_or_else(|| panic!("{}", whole["report"]["components"]));
+    assert!(
+        (times[1] - (to - from)).abs() <= 0.01 * (to - from),
+        "{}: {times:?} of {}",
+        task["name"],
+        to - from
+    );
+}
+
+/// The events of tasks' creations are overwritten before anybody looks.
+#[test]
+fn tasks_whose_creation_was_overwritten_are_called_by_their_names() {
+    let net = "net first connect [{<n>, <left>} -> {<n>, <left = left - 1>}] ** {<left>} if <left <= 0>;";
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut run = Run::start_in(folder, net, &["--monitor", "full", "--quantum", "1"]);
+    let mut output = run.child.stdout.take().expect("piped");
+    let reading = std::thread::spawn(move || {
+        let _ = std::io::copy(&mut output, &mut std::io::sink());
+    });
+    let messages = 8000;
+    let input = run.child.stdin.as_mut().expect("piped");
+    for n in 0..messages {
+        writeln!(input, "{{\"<n>\": {n}, \"<left>\": 20}}").expect("it reads");
+    }
+    // Every task has worked since.
+    at_rest(&run, messages);
+    let output = des_run::thalweg().arg("events").arg(run.space()).arg("--json").output().expect("it starts");
+    let created = String::from_utf8_lossy(&output.stdout).matches("exec.task_created").count();
+    assert!(created < 10, "{created} creations are there still");
+    let view = View::start(&run.space(), &[]);
+    let page = json(&view.body("/page.json"));
+    let tasks = page["timeline"]["tasks"].as_array().expect("tasks");
+    assert!(tasks.len() > 15, "{} lanes", tasks.len());
+    for task in tasks {
+        let (name, component) =
+            (task["name"].as_str().expect("text"), task["component"].as_str().expect("text"));
+        assert!(
+            (component.starts_with("first") || matches!(component, "source" | "sink"))
+                && name.starts_with(component),
+            "{task}"
+        );
+    }
+    drop(run.child.stdin.take());
+    run.end(0);
+    reading.join().expect("all was read");
+}
+
+#[test]
+fn older_detail_of_a_run_that_goes_on_is_read_from_its_rings() {
+    let (mut run, reading) = live();
+    feed(&mut run, 100);
+    // Everybody waits: what the page says then of waits that go on is what comes to be.
+    at_rest(&run, 100);
+    let view = View::start(&run.space(), &[]);
+    // At first the page has every span.
+    let first = json(&view.body("/page.json"));
+    assert_eq!(first["timeline"]["exact_from_ns"].as_f64(), Some(0.0));
+    let (from, to) = (0.0, 0.9 * first["timeline"]["duration_ns"].as_f64().expect("a number"));
+    let host = format!("127.0.0.1:{}", view.port());
+    let until = Instant::now() + Duration::from_secs(60);
+    // Later it has the last 2,000 of them.
+    loop {
+        let page = json(&view.body("/page.json"));
+        if page["timeline"]["exact_from_ns"].as_f64() > Some(to) {
+            break;
+        }
+        assert!(Instant::now() < until, "so few spans: {}", page["timeline"]["exact_from_ns"]);
+        feed(&mut run, 500);
+        // Who looks makes the page go on.
+        let mut events = TcpStream::connect(&host).expect("it listens");
+        let line = format!("GET /events?token={} HTTP/1.1\r\nHost: {host}\r\n\r\n", view.token());
+        events.write_all(line.as_bytes()).expect("it reads");
+        let mut some = [0; 4096];
+        for _ in 0..50 {
+            let _ = events.read(&mut some);
+        }
+    }
+    // What was before is asked for, and is what the page had.
+    let part = json(&view.body(&format!("/timeline?from={from}&to={to}")));
+    assert!(!part["exact_from_ns"].is_null(), "the rings have it still");
+    let (then, now) = (by_spans(&first["timeline"], from, to), by_spans(&part, from, to));
+    assert!(then.iter().map(|of| of[0]).sum::<f64>() > 0.0);
+    for (task, (then, now)) in part["tasks"].as_array().expect("tasks").iter().zip(then.iter().zip(&now)) {
+        for state in 0..4 {
+            let near = (then[state] - now[state]).abs() <= 0.01 * (to - from) + 2000.0;
+            assert!(near, "{} {state}: {} then, {} now", task["name"], then[state], now[state]);
+        }
+    }
+    drop(run.child.stdin.take());
+    run.end(0);
+    reading.join().expect("all was read");
+}
+
+#[test]
+fn it_listens_on_this_machine_alone_and_says_so() {
+    let output = des_run::thalweg().args(["view", "--address", "0.0.0.0"]).output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        said.contains("127.0.0.1") && said.contains("ssh -L") && said.trim_end().lines().count() <= 3,
+        "{said}"
+    );
+}
+
+#[test]
+fn a_server_that_is_started_anew_at_its_port_has_its_address_and_nobody_else_knows_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let space = kept(folder.path(), 100);
+    let port = free_port();
+    let start = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+        command.env("THALWEG_SPACES", folder.path());
+        View::started(command, &space, &["--port", &port])
+    };
+    let first = start().address.clone();
+    let place = folder.path().join(format!("view-{port}.token"));
+    assert_eq!(std::fs::metadata(&place).expect("it is kept").permissions().mode() & 0o777, 0o600);
+    assert_eq!(start().address, first);
+    // Whoever could read it knows it: it is not used again.
+    std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o644)).expect("it is ours");
+    assert_ne!(start().address, first);
+    std::fs::write(&place, "short").expect("it is ours");
+    assert!(start().token().len() == 32);
+}
+
+#[test]
+fn slow_clients_and_a_thousand_connections_hinder_nobody() {
+    let (mut run, reading) = live();
+    feed(&mut run, 2000);
+    let view = View::start(&run.space(), &[]);
+    let connect = || TcpStream::connect(format!("127.0.0.1:{}", view.port()));
+    let host = format!("127.0.0.1:{}", view.port());
+    // Clients that ask for events and read nothing, and some that say a byte and wait.
+    let mut slow = Vec::new();
+    for n in 0..40 {
+        let Ok(mut stream) = connect() else { continue };
+        let line = format!("GET /events?token={} HTTP/1.1\r\nHost: {host}\r\n\r\n", view.token());
+        let part = if n % 2 == 0 { line.as_bytes() } else { b"G" };
+        let _ = stream.write_all(part);
+        slow.push(stream);
+    }
+    // They are served all the same: each page within the patience of a person.
+    for _ in 0..5 {
+        feed(&mut run, 200);
+        let begun = Instant::now();
+        assert!(json(&view.body("/page.json"))["schema"] == "thalweg.page");
+        assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    }
+    // A thousand at once, all of which ask: those whom there is no room for are closed, and nobody hangs.
+    let mut many: Vec<TcpStream> = (0..1000).filter_map(|_| connect().ok()).collect();
+    for stream in &mut many {
+        let line =
+            format!("GET /?token={} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n", view.token());
+        let _ = stream.write_all(line.as_bytes());
+    }
+    let mut answered = 0;
+    for stream in &mut many {
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a time");
+        let mut answer = Vec::new();
+        match stream.read_to_end(&mut answer) {
+            Ok(_) => answered += usize::from(answer.starts_with(b"HTTP/1.1 200")),
+            Err(error) => assert_ne!(error.kind(), std::io::ErrorKind::WouldBlock, "one hangs"),
+        }
+    }
+    assert!(answered >= 100, "{answered} were answered");
+    drop((many, slow));
+    let until = Instant::now() + Duration::from_secs(30);
+    while !view.get(&format!("/?token={}", view.token()), "").starts_with("HTTP/1.1 200") {
+        assert!(Instant::now() < until, "nobody is answered any more");
+    }
+    // Descriptors and memory are given back.
+    let count = || std::fs::read_dir(format!("/proc/{}/fd", view.child.id())).expect("it lives").count();
+    while count() > 100 {
+        assert!(Instant::now() < until, "{} descriptors", count());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    drop(run.child.stdin.take());
+    run.end(0);
+    reading.join().expect("all was read");
+}
+
+#[test]
+fn a_damaged_space_is_served_as_far_as_it_can_be_read() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let space = kept(folder.path(), 2000);
+    let mut chance = thalweg_chance::Chance::new(29);
+    for entry in std::fs::read_dir(&space).expect("a space").flatten() {
+        let Ok(mut bytes) = std::fs::read(entry.path()) else { continue };
+        if !entry.file_name().to_string_lossy().ends_with(".segment") || bytes.len() < 500 {
+            continue;
+        }
+        for _ in 0..20 {
+            let at = 200 + chance.below(bytes.len() as u64 - 200) as usize;
+            bytes[at] = chance.below(256) as u8;
+        }
+        std::fs::write(entry.path(), bytes).expect("it is ours");
+    }
+    let view = View::start(&space, &[]);
+    assert!(view.address.starts_with("http://127.0.0.1:"), "{}", view.address);
+    let until = Instant::now() + Duration::from_secs(60);
+    // Either all that could be read is shown, or it is said that nothing was.
+    loop {
+        let answer = view.get(&format!("/page.json?token={}", view.token()), "");
+        if answer.starts_with("HTTP/1.1 200") {
+            break;
+        }
+        assert!(answer.starts_with("HTTP/1.1 503"), "{}", answer.lines().next().unwrap_or_default());
+        if answer.contains("cannot be shown") {
+            return;
+        }
+        assert!(Instant::now() < until, "nothing is shown");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    view.body("/timeline?from=0&to=1000000");
+}

@@ -1,0 +1,127 @@
+// @ts-check
+/** @typedef {{id: number|null, name: string, component: string, process: number, worker: number|null, sums: number[]}} TaskLane */
+/** @typedef {{id: number, name: string, process: number, sums: number[]}} WorkerLane */
+/** @typedef {{process: number, sums: number[]}} Summed */
+/** @typedef {{number: number, at_ns: number, what: string, change: string, model: string, predicted: number|null, gain: [number, number, number]|null, why: string}} Decided */
+/** @typedef {{from_ns: number, to_ns: number, lost: number, worker: number|null}} Gap */
+/** @typedef {{lane: number[], state: number[], worker: number[], end: number[], length: number[], peer: number[], stream: number[], first: number[], count: number[]}} Columns */
+/** @typedef {{duration_ns: number, exact_from_ns: number|null, processes: {name: string, sums_from_ns: number, step_ns: number}[], workers: WorkerLane[], tasks: TaskLane[], spans: Columns, gaps: Gap[], decisions: Decided[]}} TimelineData */
+/** @typedef {{path: string, components: number[], x: number, y: number, width: number, height: number}} GraphNode */
+/** @typedef {{from: number, to: number, streams: number[], points: number[], label: [number, number]}} GraphLine */
+/** @typedef {{depth: number|null, width: number, height: number, nodes: GraphNode[], edges: GraphLine[]}} Network */
+/** @typedef {{message: string, depth: number, parent: string|null, stream: string|null, writer: string|null, written_ns: number|null, reader: string|null, worker: number|string|null, read_ns: number|null, waited_ns: number|null, service_ns: number|null, fate: string}} Hop */
+/** @typedef {{times: any, story: {message: string, input: string|null, hops: Hop[], cut_short: boolean}}} Told */
+/** @typedef {{schema: string, version: number, report: any, text: string, networks: Network[], timeline: TimelineData, stories: Told[], settings: {name: string, value: string, default: string, range: string, about: string}[], calls: any, other: any, live: any}} PageData */
+
+/** Reads the data that stands in the page; null if there is none, because the page is served.
+ * @returns {Promise<PageData|null>} */
+export async function embedded() {
+  const element = document.getElementById('data');
+  if (!element) return null;
+  const text = atob((element.textContent || '').trim());
+  const bytes = new Uint8Array(text.length);
+  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate'));
+  return checked(JSON.parse(await new Response(stream).text()));
+}
+/** @param {any} data @returns {PageData} */
+export function checked(data) {
+  if (!data || data.schema !== 'thalweg.page' || data.version !== 1) throw new Error('it is no page of version 1');
+  return data;
+}
+
+/** The spans of one lane in order, with sums of all before each: what happened in any window is two lookups away. */
+export class Lane {
+  /** @param {number} size */
+  constructor(size) {
+    this.start = new Float64Array(size);
+    this.end = new Float64Array(size);
+    this.state = new Uint8Array(size);
+    this.task = new Int32Array(size);
+    this.index = new Int32Array(size);
+    /** Time in each state before each span. */
+    this.before = [0, 1, 2, 3].map(() => new Float64Array(size + 1));
+    this.size = 0;
+  }
+  /** @param {number} start @param {number} end @param {number} state @param {number} task @param {number} index */
+  push(start, end, state, task, index) {
+    const n = this.size++;
+    // One thing at a time: what is rounded to overlap is cut.
+    this.start[n] = n > 0 ? Math.max(start, this.end[n - 1]) : start;
+    this.end[n] = Math.max(end, this.start[n]);
+    this.state[n] = state;
+    this.task[n] = task;
+    this.index[n] = index;
+    for (let s = 0; s < 4; s++) this.before[s][n + 1] = this.before[s][n] + (s === state ? this.end[n] - this.start[n] : 0);
+  }
+  /** The first span that ends after a time. @param {number} time @returns {number} */
+  at(time) {
+    let low = 0;
+    let high = this.size;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.end[middle] > time) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  }
+  /** Time in each state from the first span to a time. @param {number} time @param {number[]} found @returns {number[]} */
+  until(time, found) {
+    const n = this.at(time);
+    for (let state = 0; state < 4; state++) found[state] = this.before[state][n];
+    if (n < this.size && time > this.start[n]) found[this.state[n]] += time - this.start[n];
+    return found;
+  }
+  /** Time in each state in a window. @param {number} from @param {number} to @returns {number[]} */
+  sums(from, to) {
+    const before = this.until(from, [0, 0, 0, 0]);
+    return this.until(to, [0, 0, 0, 0]).map((sum, state) => sum - before[state]);
+  }
+}
+
+/** The timeline, ready to be drawn: exact spans by task and by worker, sums of whatever is older. */
+export class Spans {
+  /** @param {TimelineData} data */
+  constructor(data) {
+    this.data = data;
+    const columns = data.spans;
+    const size = columns.lane.length;
+    this.exactFrom = data.exact_from_ns === null ? Infinity : data.exact_from_ns;
+    /** @type {number[]} */
+    const ofTask = new Array(data.tasks.length).fill(0);
+    /** @type {Map<number, number>} */
+    const ofWorker = new Map();
+    for (let n = 0; n < size; n++) {
+      if (columns.lane[n] >= 0) ofTask[columns.lane[n]]++;
+      if (columns.state[n] === 0 || columns.lane[n] < 0) ofWorker.set(columns.worker[n], (ofWorker.get(columns.worker[n]) || 0) + 1);
+    }
+    this.tasks = ofTask.map((many) => new Lane(many));
+    /** @type {Map<number, Lane>} */
+    this.workers = new Map([...ofWorker].map(([id, many]) => [id, new Lane(many)]));
+    let end = this.exactFrom === Infinity ? 0 : this.exactFrom;
+    for (let n = 0; n < size; n++) {
+      end += columns.end[n];
+      const [lane, state, start] = [columns.lane[n], columns.state[n], end - columns.length[n]];
+      if (lane >= 0) this.tasks[lane].push(start, end, state, lane, n);
+      if ((state === 0 || lane < 0) && columns.worker[n] >= 0) /** @type {Lane} */ (this.workers.get(columns.worker[n])).push(start, end, state, lane, n);
+    }
+  }
+  /** The time in each state that a lane's sums tell of a window, as far as cells lie in it: shares of the cells' length.
+   * @param {Summed} lane @param {number} from @param {number} to @returns {number[]} */
+  summed(lane, from, to) {
+    return this.summedOf(this.data, lane, from, to);
+  }
+  /** Likewise of another timeline. @param {TimelineData} data @param {Summed} lane @param {number} from @param {number} to @returns {number[]} */
+  summedOf(data, lane, from, to) {
+    const { sums } = lane;
+    const { step_ns: step, sums_from_ns: begin } = data.processes[lane.process] || { step_ns: 1, sums_from_ns: 0 };
+    const found = [0, 0, 0, 0];
+    const first = Math.max(0, Math.floor((from - begin) / step));
+    const last = Math.min(sums.length / 4 - 1, Math.ceil((to - begin) / step) - 1);
+    for (let cell = first; cell <= last; cell++) {
+      const inside = Math.min(to, begin + (cell + 1) * step) - Math.max(from, begin + cell * step);
+      for (let state = 0; state < 4; state++) found[state] += (sums[4 * cell + state] / 1000) * Math.max(0, inside);
+    }
+    return found;
+  }
+}

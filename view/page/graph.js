@@ -1,0 +1,211 @@
+// @ts-check
+import { WORDS } from './words.js';
+import { duration, rate, share, count } from './numbers.js';
+import { make, byId, canvasOf, button, colours, prepared, shortened } from './dom.js';
+/** @typedef {import('./main.js').App} App */
+/** @typedef {import('./data.js').Network} Network */
+/** @typedef {import('./data.js').GraphNode} GraphNode */
+
+/** The network: boxes filled by what their tasks did, lines as wide as their rate. */
+export class Graph {
+  /** @param {App} app */
+  constructor(app) {
+    this.app = app;
+    this.canvas = canvasOf('graph');
+    this.level = app.data.networks.length - 1;
+    this.x = 0;
+    this.y = 0;
+    this.scale = 0;
+    this.focus = -1;
+    byId('graph-title').textContent = WORDS.graph;
+    this.canvas.setAttribute('aria-label', WORDS.graphLabel);
+    this.tools();
+    this.listen();
+  }
+  /** @returns {Network} */
+  get network() {
+    const all = this.app.data.networks;
+    return all[Math.min(this.level, all.length - 1)];
+  }
+  tools() {
+    const tools = [];
+    if (this.app.data.networks.length > 1) {
+      const select = /** @type {HTMLSelectElement} */ (make('select', { 'aria-label': WORDS.fold }));
+      this.app.data.networks.forEach((network, n) => {
+        const text = network.depth === null ? WORDS.whole : `${WORDS.fold} ${WORDS.depth} ${network.depth}`;
+        select.append(make('option', { value: String(n), ...(n === this.level ? { selected: '' } : {}) }, text));
+      });
+      select.addEventListener('change', () => { this.level = Number(select.value); this.focus = -1; this.fit(); this.app.draw(); });
+      tools.push(select);
+    }
+    tools.push(button(WORDS.larger, () => this.zoom(1.25), { 'aria-label': WORDS.zoomIn }), button(WORDS.smaller, () => this.zoom(0.8), { 'aria-label': WORDS.zoomOut }),
+      button(WORDS.fit, () => { this.fit(); this.app.draw(); }), button(WORDS.clear, () => this.app.choose(null)),
+      button(WORDS.theme, () => this.app.theme()), button(WORDS.help, () => this.app.help()));
+    byId('graph-tools').replaceChildren(...tools);
+  }
+  fit() {
+    const [width, height] = [this.canvas.clientWidth, this.canvas.clientHeight];
+    const network = this.network;
+    this.scale = Math.min(1.4, (width - 24) / Math.max(network.width, 1), (height - 24) / Math.max(network.height, 1));
+    this.x = (width - network.width * this.scale) / 2;
+    this.y = (height - network.height * this.scale) / 2;
+  }
+  /** @param {number} factor @param {number} [x] @param {number} [y] */
+  zoom(factor, x = this.canvas.clientWidth / 2, y = this.canvas.clientHeight / 2) {
+    const scale = Math.min(4, Math.max(1e-4, this.scale * factor));
+    this.x = x - ((x - this.x) * scale) / this.scale;
+    this.y = y - ((y - this.y) * scale) / this.scale;
+    this.scale = scale;
+    this.app.draw();
+  }
+  /** What the tasks of a node did in the window that is chosen: shares that add up to 1. @param {GraphNode} node @returns {number[]|null} */
+  shares(node) {
+    return this.app.sharesOf(node.components.map((n) => this.app.data.report.components[n]));
+  }
+  /** @param {GraphNode} node @returns {boolean} */
+  limits(node) {
+    const verdict = this.app.data.report.verdict;
+    const task = verdict.task ? verdict.task.name.split('[')[0] : null;
+    const component = verdict.component || task;
+    if (component) return node.components.some((n) => this.app.data.report.components[n].path === component);
+    return node.components.some((n) => this.app.data.report.components[n].kind === verdict.kind);
+  }
+  draw() {
+    const { context, width, height } = prepared(this.canvas);
+    if (this.scale === 0) this.fit();
+    const colour = colours();
+    const network = this.network;
+    const fastest = Math.max(1e-9, ...this.app.data.report.streams.map((/** @type {any} */ stream) => stream.rate_per_s || 0));
+    context.save();
+    context.translate(this.x, this.y);
+    context.scale(this.scale, this.scale);
+    const view = { left: -this.x / this.scale, top: -this.y / this.scale, right: (width - this.x) / this.scale, bottom: (height - this.y) / this.scale };
+    for (const line of network.edges) this.line(context, line, fastest, colour, view);
+    network.nodes.forEach((node, n) => {
+      if (node.x > view.right || node.y > view.bottom || node.x + node.width < view.left || node.y + node.height < view.top) return;
+      this.node(context, node, n === this.focus, colour);
+    });
+    context.restore();
+  }
+  /** @param {CanvasRenderingContext2D} context @param {any} line @param {number} fastest @param {Record<string, string>} colour @param {any} view */
+  line(context, line, fastest, colour, view) {
+    const points = line.points;
+    const [firstX, lastX] = [points[0], points[points.length - 2]];
+    if (Math.max(firstX, lastX) < view.left || Math.min(firstX, lastX) > view.right) return;
+    const streams = line.streams.map((/** @type {number} */ n) => this.app.data.report.streams[n]);
+    const perSecond = streams.reduce((/** @type {number} */ sum, /** @type {any} */ stream) => sum + (stream.rate_per_s || 0), 0);
+    const fills = streams.map((/** @type {any} */ stream) => stream.occupancy_mean === null ? null : stream.occupancy_mean / stream.capacity).filter((/** @type {any} */ fill) => fill !== null);
+    const fill = fills.length > 0 ? Math.max(...fills) : 0;
+    context.beginPath();
+    context.moveTo(points[0], points[1]);
+    for (let at = 2; at < points.length; at += 2) {
+      const [x0, y0, x1, y1] = [points[at - 2], points[at - 1], points[at], points[at + 1]];
+      const middle = (x0 + x1) / 2;
+      if (Math.abs(y0 - y1) < 0.1 || Math.abs(x0 - x1) < 0.1) context.lineTo(x1, y1);
+      else context.bezierCurveTo(middle, y0, middle, y1, x1, y1);
+    }
+    const thin = 1 / Math.max(this.scale, 1e-3);
+    context.strokeStyle = fill > 0.66 ? colour.blocked : fill > 0.33 ? colour.busy : colour.faint;
+    context.globalAlpha = 0.45 + 0.55 * Math.min(1, fill);
+    context.lineWidth = Math.max(thin, 1.2 + 6 * Math.sqrt(perSecond / fastest));
+    context.stroke();
+    context.globalAlpha = 1;
+    if (this.scale < 0.45) return;
+    context.fillStyle = colour.faint;
+    context.font = '11px system-ui, sans-serif';
+    context.fillText(rate(perSecond), line.label[0] + 2, line.label[1] + 12);
+  }
+  /** @param {CanvasRenderingContext2D} context @param {GraphNode} node @param {boolean} focused @param {Record<string, string>} colour */
+  node(context, node, focused, colour) {
+    const components = node.components.map((n) => this.app.data.report.components[n]);
+    const shares = this.shares(node);
+    const { x, y, width, height } = node;
+    const several = components.reduce((sum, component) => sum + component.tasks, 0) > 1;
+    if (several && this.scale > 0.2) {
+      context.strokeStyle = colour.faint;
+      context.lineWidth = 1;
+      context.strokeRect(x + 4, y + 4, width, height);
+    }
+    context.fillStyle = colour.panel;
+    context.fillRect(x, y, width, height);
+    if (shares) {
+      let at = x;
+      ['busy', 'starved', 'blocked', 'ready'].forEach((state, n) => {
+        context.fillStyle = colour[state];
+        context.fillRect(at, y + height - 12, shares[n] * width, 12);
+        at += shares[n] * width;
+      });
+    }
+    const limits = this.limits(node);
+    const chosen = this.app.chosen !== null && this.app.holds(node.path);
+    context.lineWidth = limits || chosen || focused ? 3 / Math.min(1, Math.max(this.scale, 0.3)) : 1;
+    context.strokeStyle = limits ? colour.limit : chosen || focused ? colour.accent : colour.faint;
+    context.setLineDash(chosen && !limits ? [6, 3] : []);
+    context.strokeRect(x, y, width, height);
+    context.setLineDash([]);
+    if (this.scale < 0.35) return;
+    context.fillStyle = colour.ink;
+    context.font = '600 12px system-ui, sans-serif';
+    context.fillText(shortened((limits ? '▲ ' : '') + node.path, 27), x + 8, y + 17, width - 16);
+    context.fillStyle = colour.faint;
+    context.font = '11px system-ui, sans-serif';
+    const what = components.length === 1 ? components[0].kind : `${components.length} ${WORDS.tabs.components.toLowerCase()}`;
+    const busy = shares ? `${WORDS.states[0]} ${share(shares[0])}` : '';
+    const service = components.length === 1 && components[0].work.service_ns !== null ? `, ${duration(components[0].work.service_ns)}` : '';
+    context.fillText(`${what}${several ? ` × ${count(components.reduce((sum, component) => sum + component.tasks, 0))}` : ''}  ${busy}${service}`, x + 8, y + 34, width - 16);
+  }
+  /** @param {number} x @param {number} y @returns {number} */
+  nodeAt(x, y) {
+    const [inX, inY] = [(x - this.x) / this.scale, (y - this.y) / this.scale];
+    return this.network.nodes.findIndex((node) => inX >= node.x && inY >= node.y && inX <= node.x + node.width && inY <= node.y + node.height);
+  }
+  /** @param {number} n */
+  say(n) {
+    const node = this.network.nodes[n];
+    if (!node) { byId('graph-said').textContent = ''; return; }
+    const shares = this.shares(node);
+    const states = shares ? WORDS.states.map((word, state) => `${word} ${share(shares[state])}`).join(', ') : WORDS.unknown;
+    const components = node.components.map((at) => this.app.data.report.components[at]);
+    const read = components.reduce((sum, component) => sum + (component.work.messages_in || 0), 0);
+    byId('graph-said').textContent = `${node.path}: ${states}; ${WORDS.readCount} ${count(read)}${this.limits(node) ? '; ▲' : ''}`;
+  }
+  listen() {
+    const { canvas } = this;
+    /** @type {{x: number, y: number, moved: boolean}|null} */
+    let held = null;
+    canvas.addEventListener('wheel', (event) => { event.preventDefault(); this.zoom(Math.exp(-event.deltaY / 400), event.offsetX, event.offsetY); }, { passive: false });
+    canvas.addEventListener('pointerdown', (event) => { held = { x: event.offsetX, y: event.offsetY, moved: false }; canvas.setPointerCapture(event.pointerId); });
+    canvas.addEventListener('pointermove', (event) => {
+      if (!held) { this.say(this.nodeAt(event.offsetX, event.offsetY)); return; }
+      if (Math.abs(event.offsetX - held.x) + Math.abs(event.offsetY - held.y) > 3) held.moved = true;
+      if (!held.moved) return;
+      this.x += event.offsetX - held.x;
+      this.y += event.offsetY - held.y;
+      held = { x: event.offsetX, y: event.offsetY, moved: true };
+      this.app.draw();
+    });
+    canvas.addEventListener('pointerup', (event) => {
+      const was = held;
+      held = null;
+      if (!was || was.moved) return;
+      const n = this.nodeAt(event.offsetX, event.offsetY);
+      this.focus = n;
+      this.app.choose(n < 0 ? null : this.network.nodes[n].path);
+    });
+    canvas.addEventListener('keydown', (event) => {
+      const moves = { ArrowLeft: [40, 0], ArrowRight: [-40, 0], ArrowUp: [0, 40], ArrowDown: [0, -40] }[event.key];
+      const count = this.network.nodes.length;
+      if (moves) { this.x += moves[0]; this.y += moves[1]; this.app.draw(); }
+      else if (event.key === '+') this.zoom(1.25);
+      else if (event.key === '-') this.zoom(0.8);
+      else if ((event.key === 'n' || event.key === 'p') && count > 0) {
+        this.focus = (this.focus + (event.key === 'n' ? 1 : count - 1) + (this.focus < 0 && event.key === 'p' ? 1 : 0)) % count;
+        this.say(this.focus);
+        this.app.draw();
+      } else if (event.key === 'Enter' && this.focus >= 0) this.app.choose(this.network.nodes[this.focus].path);
+      else return;
+      event.preventDefault();
+      event.stopPropagation();
+    });
+  }
+}

@@ -1,0 +1,254 @@
+// @ts-check
+import { WORDS, HELP } from './words.js';
+import { make, byId, button } from './dom.js';
+import { embedded, Spans } from './data.js';
+import { showVerdict } from './verdict.js';
+import { Graph } from './graph.js';
+import { TimelineView } from './timeline.js';
+import { tabsOf, showTabs } from './tabs.js';
+import { Server } from './live.js';
+/** @typedef {import('./data.js').PageData} PageData */
+/** @typedef {import('./data.js').Told} Told */
+
+/** The page: what is shown of which data, and what is chosen in it. */
+export class App {
+  /** @param {PageData} data @param {Server|null} server */
+  constructor(data, server) {
+    this.data = data;
+    this.server = server;
+    this.spans = new Spans(data.timeline);
+    this.from = 0;
+    this.to = Math.max(1, data.timeline.duration_ns);
+    this.follows = true;
+    this.paused = false;
+    /** @type {string|null} */
+    this.chosen = null;
+    /** @type {Told|null} */
+    this.lit = null;
+    /** @type {Told|null} */
+    this.held = null;
+    this.tab = 'components';
+    this.pending = false;
+    /** A part of the timeline in more detail, if the server was asked for it. @type {{from: number, to: number, data: import('./data.js').TimelineData, spans: Spans}|null} */
+    this.detail = null;
+    this.asked = '';
+    this.nextLook = 0;
+    /** Calls that probes recorded. @type {any} */
+    this.calls = data.calls;
+    /** Another run beside this one. @type {any} */
+    this.other = data.other;
+    if (server) {
+      this.readCalls();
+      server.read('/other').then((other) => { if (other) { this.other = other; showTabs(this); } });
+    }
+    this.graph = new Graph(this);
+    this.timeline = new TimelineView(this);
+    this.keys();
+    this.showAll();
+    window.addEventListener('resize', () => { this.graph.fit(); this.draw(); });
+    window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { this.draw(); showTabs(this); });
+  }
+  showAll() {
+    document.title = `${this.data.report.space.name} – Thalweg`;
+    showVerdict(this);
+    showTabs(this);
+    this.draw();
+  }
+  /** New data of a live run. @param {PageData} data */
+  take(data) {
+    if (this.paused) return;
+    const whole = this.follows && this.from <= 0;
+    const by = data.timeline.duration_ns - this.data.timeline.duration_ns;
+    const names = (/** @type {PageData} */ of) => of.networks[of.networks.length - 1].nodes.map((node) => node.path).join('\n');
+    const sameGraph = names(data) === names(this.data);
+    if (this.data.timeline !== data.timeline) this.spans = new Spans(data.timeline);
+    this.data = data;
+    if (whole) this.to = Math.max(1, data.timeline.duration_ns);
+    else if (this.follows) { this.from += by; this.to += by; }
+    if (!sameGraph) { this.graph.level = data.networks.length - 1; this.graph.tools(); this.graph.fit(); }
+    showVerdict(this);
+    // What somebody is writing in stays.
+    const active = document.activeElement;
+    if (!(active && byId('tab').contains(active) && active instanceof HTMLInputElement)) showTabs(this);
+    this.draw();
+    if (!whole && performance.now() > this.nextLook) { this.nextLook = performance.now() + 1000; this.look(); }
+    const live = data.live;
+    if (this.server && live && !live.running) this.server.say(data.report.window.state === 'killed' ? WORDS.killed : WORDS.ended);
+  }
+  /** The lanes of the time that is shown: those that were asked for, or those of the page. @returns {{data: import('./data.js').TimelineData, spans: Spans}} */
+  get lanes() {
+    const { detail } = this;
+    const holds = detail !== null && detail.from <= this.from && detail.to >= this.to && this.spans.exactFrom > this.from;
+    return holds ? detail : { data: this.data.timeline, spans: this.spans };
+  }
+  /** Asks for the time that is shown in more detail, if the server may have some. */
+  look() {
+    const { server, from, to } = this;
+    const { spans, data } = this.lanes;
+    const steps = (to - from) / Math.max(1, ...data.processes.map((process) => process.step_ns));
+    if (!server || spans.exactFrom <= from || steps > 700 || (this.detail !== null && data === this.detail.data && steps > 250)) return;
+    const margin = (to - from) / 4;
+    const [first, last] = [Math.max(0, from - margin), to + margin];
+    const behind = Math.max(to, Math.min(last, this.data.timeline.duration_ns));
+    const asked = `${Math.round(first)} ${Math.round(last)}`;
+    if (this.asked === asked) return;
+    this.asked = asked;
+    server.read('/timeline', { from: String(first), to: String(last) }).then((found) => {
+      if (!found || this.asked !== asked) return;
+      this.detail = { from: first, to: behind, data: found, spans: new Spans(found) };
+      this.draw();
+      this.graphLater();
+    });
+  }
+  /** Shows the figures of the window when it is at rest. */
+  graphLater() {
+    clearTimeout(this.later);
+    this.later = setTimeout(() => showTabs(this), 120);
+  }
+  readCalls() {
+    if (this.server) this.server.read('/calls').then((calls) => { this.calls = calls; showTabs(this); });
+  }
+  /** Draws with the next frame; once, however often it is asked for. */
+  draw() {
+    if (this.pending) return;
+    this.pending = true;
+    requestAnimationFrame(() => {
+      this.pending = false;
+      this.graph.draw();
+      this.timeline.draw();
+    });
+  }
+  /** @param {number} from @param {number} to */
+  show(from, to) {
+    const whole = Math.max(1, this.data.timeline.duration_ns);
+    const length = Math.min(Math.max(to - from, 20), whole);
+    this.from = Math.max(0, Math.min(from, whole - length));
+    this.to = this.from + length;
+    this.follows = this.to >= whole * (1 - 1e-9);
+    this.draw();
+    this.graphLater();
+    clearTimeout(this.looking);
+    this.looking = setTimeout(() => this.look(), 80);
+  }
+  /** @param {string|null} path */
+  choose(path) {
+    this.chosen = path === this.chosen ? null : path;
+    showTabs(this);
+    this.draw();
+  }
+  /** Whether a component is what was chosen, or in it. @param {string} path */
+  holds(path) {
+    return this.chosen === null || path === this.chosen || path.startsWith(`${this.chosen}/`);
+  }
+  /** How the time of components' tasks divides: in the window that is shown, or in all as the report says. @param {any[]} components @returns {number[]|null} */
+  sharesOf(components) {
+    const sums = [0, 0, 0, 0];
+    const whole = this.from <= 0 && this.to >= this.data.timeline.duration_ns * (1 - 1e-9);
+    for (const { path, work } of components) {
+      if (whole) {
+        if (!work.shares) continue;
+        ['busy', 'input_wait', 'output_wait', 'ready'].forEach((key, n) => { sums[n] += work.shares[key] * (work.lifetime_ns || 1); });
+        continue;
+      }
+      const { data, spans } = this.lanes;
+      data.tasks.forEach((task, n) => {
+        if (task.component !== path) return;
+        const exact = task.id !== null && spans.exactFrom <= this.from;
+        const of = exact ? spans.tasks[n].sums(this.from, this.to) : spans.summed(task, this.from, this.to);
+        of.forEach((time, state) => { sums[state] += time; });
+      });
+    }
+    const all = sums[0] + sums[1] + sums[2] + sums[3];
+    if (components.length === 1 && whole && all > 0) return ['busy', 'input_wait', 'output_wait', 'ready'].map((key) => components[0].work.shares[key]);
+    return all > 0 ? sums.map((sum) => sum / all) : null;
+  }
+  /** @param {Told|null} told @param {boolean} hold */
+  light(told, hold) {
+    if (hold) this.held = told;
+    if (this.lit === told) return;
+    this.lit = told;
+    this.draw();
+  }
+  /** The story of a message that a task read in a span, if it is here. @param {string} task @param {number} start @param {number} end @returns {Told|null} */
+  storyOf(task, start, end) {
+    const reads = (/** @type {import('./data.js').Hop} */ hop) => hop.reader === task && hop.read_ns !== null && hop.read_ns >= start - 1000 && hop.read_ns < end;
+    return this.data.stories.find((told) => told.story.hops.some(reads)) || null;
+  }
+  /** @param {number} by */
+  nextStory(by) {
+    const { stories } = this.data;
+    if (stories.length === 0) return;
+    const at = this.held ? stories.indexOf(this.held) : by > 0 ? -1 : 0;
+    const told = stories[(at + by + stories.length) % stories.length];
+    this.light(told, true);
+    this.lookAt(told);
+    if (this.tab === 'messages') showTabs(this);
+  }
+  /** Shows the time of a story. @param {Told} told */
+  lookAt(told) {
+    const times = told.story.hops.flatMap((hop) => [hop.written_ns, hop.read_ns === null ? null : hop.read_ns + (hop.service_ns || 0)]).filter((time) => time !== null);
+    if (times.length === 0) return;
+    const [first, last] = [Math.min(.../** @type {number[]} */ (times)), Math.max(.../** @type {number[]} */ (times))];
+    const margin = Math.max(1000, (last - first) * 0.15);
+    this.show(first - margin, last + margin);
+  }
+  /** @param {string} message @returns {Promise<Told|null>} */
+  async ask(message) {
+    const here = this.data.stories.find((told) => told.story.message === message || told.story.hops.some((hop) => hop.message === message));
+    return here || (this.server ? this.server.story(message) : null);
+  }
+  /** @param {string} name */
+  openTab(name) {
+    this.tab = name;
+    showTabs(this);
+  }
+  help() {
+    const dialog = /** @type {HTMLDialogElement} */ (byId('help'));
+    const entries = HELP.flatMap(([term, sentence, page]) => [make('dt', {}, term), make('dd', {}, `${sentence} `, make('code', {}, page))]);
+    dialog.replaceChildren(make('dl', {}, ...entries), button(WORDS.close, () => dialog.close()));
+    dialog.showModal();
+  }
+  theme() {
+    const root = document.documentElement;
+    const dark = root.dataset.theme ? root.dataset.theme === 'dark' : window.matchMedia('(prefers-color-scheme: dark)').matches;
+    root.dataset.theme = dark ? 'light' : 'dark';
+    this.draw();
+    showTabs(this);
+  }
+  keys() {
+    document.addEventListener('keydown', (event) => {
+      const target = event.target;
+      if (event.ctrlKey || event.altKey || event.metaKey || target instanceof HTMLInputElement || target instanceof HTMLSelectElement) return;
+      const tabs = tabsOf(this);
+      const number = event.key === '0' ? 10 : Number(event.key);
+      if (event.key === '?') this.help();
+      else if (event.key === 'g') byId('graph').focus();
+      else if (event.key === 't') byId('timeline').focus();
+      else if (event.key === 'd') this.theme();
+      else if (event.key === 'u') this.timeline.unfold();
+      else if (event.key === ' ' && !(target instanceof HTMLButtonElement) && this.server) this.paused = !this.paused;
+      else if (event.key === 'Escape') { this.chosen = null; this.light(null, true); this.show(0, this.data.timeline.duration_ns); showTabs(this); }
+      else if (number >= 1 && number <= tabs.length) this.openTab(tabs[number - 1]);
+      else return;
+      event.preventDefault();
+    });
+  }
+}
+
+/** Shows what stands in the page, or what a server sends. */
+async function main() {
+  try {
+    const data = await embedded();
+    if (data) { window.thalweg = new App(data, null); return; }
+    /** @type {App|null} */
+    let app = null;
+    const server = new Server((next) => {
+      if (app) app.take(next);
+      else { app = new App(next, server); window.thalweg = app; app.take(next); }
+    });
+  } catch (error) {
+    byId('state').textContent = WORDS.damaged + String(error);
+    byId('state').hidden = false;
+  }
+}
+main();

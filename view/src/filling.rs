@@ -1,0 +1,213 @@
+//! What a lane did at the edges of a window where its events tell nothing: a wait that began long before what was read, or goes on long
+//! behind it. The sums of all of the run have it.
+//!
+//! Between two dispatches a task waits, then it is ready, then it runs: so what a cell holds beside the spans that are known has one order,
+//! and where no dispatch ends within the cell, its sums say to the tick when which state was left.
+
+use crate::levels::Levels;
+use crate::summary::{STATES, State, Summary};
+
+/// A state, and from when to when.
+pub(crate) type Part = (State, u64, u64);
+
+/// In this order a task goes through its states until a dispatch ends.
+const ORDER: [State; STATES] = [State::Starved, State::Blocked, State::Ready, State::Busy];
+
+/// What a lane did in a window before the first and behind the last of its spans that are known (in the order of time), by its sums.
+pub(crate) fn filled(summary: &Summary, known: &[Part], from: u64, to: u64) -> Vec<Part> {
+    let begin = known.first().map_or(to, |first| first.1.clamp(from, to));
+    let end = known.iter().map(|part| part.2).max().map_or(to, |end| end.clamp(from, to));
+    let mut parts = Vec::new();
+    for (a, b) in [(from, begin), (end, to)] {
+        if a < b {
+            lay(summary, known, from, (a, b), &mut parts);
+        }
+    }
+    parts
+}
+
+/// Fills one gap.
+fn lay(summary: &Summary, known: &[Part], from: u64, (a, b): (u64, u64), parts: &mut Vec<Part>) {
+    let (range, width) = (summary.range(a, b), summary.width());
+    let first = summary.begin_of(a);
+    for (n, cell) in summary.cells()[range].iter().enumerate() {
+        let begin = first + n as u64 * width;
+        let (low, high) = (begin.max(a), (begin + width).min(b));
+        let mut left = *cell;
+        for &(state, start, end) in known {
+            let inside = end.min(begin + width).saturating_sub(start.max(begin));
+            left[state as usize] = left[state as usize].saturating_sub(inside);
+        }
+        // Of a cell that began before the window, what is not in it came first.
+        if begin < from {
+            let mut at = high;
+            for state in [State::Ready, State::Blocked, State::Starved, State::Busy] {
+                let start = at.saturating_sub(left[state as usize]).max(low);
+                add(parts, (state, start, at));
+                at = start;
+            }
+            continue;
+        }
+        let mut at = low;
+        for state in ORDER {
+            let end = (at + left[state as usize]).min(high);
+            add(parts, (state, at, end));
+            at = end;
+        }
+    }
+}
+
+/// Adds a part, to the one before if that goes on.
+fn add(parts: &mut Vec<Part>, part: Part) {
+    if part.2 <= part.1 {
+        return;
+    }
+    match parts.last_mut() {
+        Some(last) if last.0 == part.0 && last.2 == part.1 => last.2 = part.2,
+        _ => parts.push(part),
+    }
+}
+
+impl Summary {
+    /// Where the events begin that tell what goes on at a time, and until where they go: the span that the time lies in began with an event
+    /// and is told of by one at its end, or at the end of the dispatch that follows.
+    pub(crate) fn telling(&self, from: u64, to: u64) -> (u64, Option<u64>) {
+        let cell = |time: u64| (self.begin_of(time) - self.begin_of(0)) / self.width();
+        let begun = |n: u64| self.begun(n as usize);
+        let (mut first, mut seen) = (cell(from), 0);
+        while first > 0 && seen < 3 {
+            first -= 1;
+            seen += begun(first);
+        }
+        let (mut last, mut seen) = (cell(to), 0);
+        while seen < 3 && (last as usize) < self.cells().len() {
+            last += 1;
+            seen += begun(last);
+        }
+        let start = |n: u64| self.begin_of(0) + n * self.width();
+        (start(first).min(from), (seen >= 3).then(|| start(last + 1)))
+    }
+}
+
+impl Levels {
+    /// Between which times of the page events have to be read to tell all that happens in a window: as far as no more than about so many
+    /// spans are read before it and behind it.
+    pub fn reach(&self, from_ns: f64, to_ns: f64, spans_max: u64) -> (f64, f64) {
+        let (from, to) = (self.tick(from_ns), self.tick(to_ns));
+        let tasks = self.tasks.iter().zip(&self.known).filter(|(_, of)| of.replica.is_some());
+        let all = tasks.map(|(summary, _)| summary).chain(self.workers.iter().map(|(_, summary)| summary));
+        let (mut firsts, mut lasts): (Vec<u64>, Vec<u64>) = all
+            .map(|summary| summary.telling(from, to))
+            .map(|(first, last)| (first, last.unwrap_or(self.end).max(to)))
+            .unzip();
+        firsts.sort_unstable_by(|a, b| b.cmp(a));
+        lasts.sort_unstable();
+        let many = |a: u64, b: u64| self.spans(self.ns(a), self.ns(b)) > spans_max;
+        let before = firsts.partition_point(|&first| !many(first, from));
+        let behind = lasts.partition_point(|&last| !many(to, last));
+        let (first, last) =
+            (before.checked_sub(1).map(|n| firsts[n]), behind.checked_sub(1).map(|n| lasts[n]));
+        (first.map_or(from_ns, |tick| self.ns(tick)), last.map_or(to_ns, |tick| self.ns(tick)))
+    }
+
+    /// For each task whether the sums tell of a time that reaches until `ns`.
+    pub(crate) fn tells(&self, tick: u64) -> Vec<bool> {
+        let reaches = |summary: &Summary| {
+            summary.begin_of(0).saturating_add(summary.cells().len() as u64 * summary.width()) >= tick
+        };
+        self.tasks.iter().map(reaches).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_chance::Chance;
+
+    /// A lane that goes round through its states, each for a while.
+    fn lane(chance: &mut Chance, summary: &mut Summary, until: u64) -> Vec<Part> {
+        let (mut at, mut parts) = (0, Vec::new());
+        while at < until {
+            let wait = if chance.below(2) == 0 { State::Starved } else { State::Blocked };
+            for (state, most) in [(wait, 900), (State::Ready, 200), (State::Busy, 300)] {
+                // A dispatch takes some time.
+                let end = at + chance.below(most) + u64::from(state == State::Busy);
+                if end > at {
+                    summary.add(state, at, end);
+                    parts.push((state, at, end));
+                }
+                at = end;
+            }
+        }
+        parts
+    }
+
+    fn clipped(parts: &[Part], from: u64, to: u64) -> Vec<Part> {
+        let inside = parts.iter().map(|&(state, a, b)| (state, a.max(from), b.min(to)));
+        inside.filter(|(_, a, b)| a < b).collect()
+    }
+
+    fn by_state(parts: &[Part]) -> [u64; STATES] {
+        let mut sums = [0; STATES];
+        parts.iter().for_each(|&(state, a, b)| sums[state as usize] += b - a);
+        sums
+    }
+
+    #[test]
+    fn what_is_not_told_at_a_windows_edges_is_known_from_sums() {
+        let mut chance = Chance::new(31);
+        let (mut exact, mut rounds) = (0, 0);
+        for _ in 0..400 {
+            let width = 1 << (3 + chance.below(4));
+            let mut summary = Summary::new(0, width, 1 << 16);
+            let all = lane(&mut chance, &mut summary, 20_000);
+            let from = chance.below(15_000);
+            let to = from + 500 + chance.below(4000);
+            // What is read begins and ends somewhere at a dispatch, in the window or not at all: waits before it are not told.
+            let ends: Vec<usize> = (0..all.len()).filter(|&n| all[n].0 == State::Busy).collect();
+            let inside: Vec<usize> =
+                ends.iter().copied().filter(|&n| all[n].1 >= from && all[n].2 <= to).collect();
+            let known: Vec<Part> = match (inside.first(), inside.last()) {
+                (Some(&first), Some(&last)) => all[first..=last].to_vec(),
+                _ => Vec::new(),
+            };
+            let mut told = filled(&summary, &known, from, to);
+            told.extend(&known);
+            told.sort_by_key(|part| part.1);
+            assert!(told.windows(2).all(|two| two[0].2 <= two[1].1), "one after the other: {told:?}");
+            let (told, want) = (by_state(&clipped(&told, from, to)), by_state(&clipped(&all, from, to)));
+            rounds += 1;
+            exact += u64::from(told == want);
+            // Only the two cells that the window begins and ends in are shared with what is not in it.
+            for state in 0..STATES {
+                assert!(
+                    told[state].abs_diff(want[state]) <= 2 * width,
+                    "{told:?}, {want:?}, cells of {width}"
+                );
+            }
+        }
+        assert!(exact * 2 > rounds, "{exact} of {rounds} are exact");
+    }
+
+    #[test]
+    fn what_is_read_around_a_window_tells_all_of_it() {
+        let mut chance = Chance::new(32);
+        for _ in 0..400 {
+            let mut summary = Summary::new(0, 64, 1 << 12);
+            let all = lane(&mut chance, &mut summary, 20_000);
+            let (from, to) = (3000 + chance.below(5000), 9000 + chance.below(5000));
+            let (first, last) = summary.telling(from, to);
+            // An event comes at the end of each dispatch.
+            let events: Vec<u64> =
+                all.iter().filter(|part| part.0 == State::Busy).map(|part| part.2).collect();
+            assert!(events.iter().any(|&event| first <= event && event <= from), "{first}, {from}");
+            let last = last.expect("the lane goes on");
+            assert!(events.iter().any(|&event| to <= event && event <= last), "{to}, {last}");
+            assert!(from - first < 4000 && last - to < 6000, "no more than is needed: {first}, {last}");
+        }
+        // A lane that does nothing any more is told of by the end alone.
+        let mut summary = Summary::new(0, 64, 1 << 12);
+        summary.add(State::Busy, 0, 100);
+        assert_eq!(summary.telling(5000, 6000), (0, None));
+    }
+}

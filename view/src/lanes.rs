@@ -1,0 +1,337 @@
+//! What a page has of the timeline: lanes, single spans, gaps; and how the lanes of several processes become those of one page.
+
+use serde::{Deserialize, Serialize};
+
+use crate::filling::filled;
+use crate::levels::Levels;
+use crate::summary::{STATES, State, Summary};
+
+/// What stands for no number in a column.
+pub(crate) const NONE: i64 = -1;
+/// Workers of the n-th process of a session have numbers from n times this on.
+const WORKERS: u64 = 1 << 20;
+
+/// What a page has of the timeline. Times are nanoseconds from the begin of what is shown.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TimelinePage {
+    /// How long what is shown lasted.
+    pub duration_ns: f64,
+    /// From here on every span is in `spans`; null: none is. Before it, there are only sums.
+    pub exact_from_ns: Option<f64>,
+    /// The processes whose lanes these are: one, or those of a session.
+    pub processes: Vec<Process>,
+    /// The workers.
+    pub workers: Vec<WorkerLane>,
+    /// The tasks.
+    pub tasks: Vec<TaskLane>,
+    /// Single spans, in the order of their ends, as columns.
+    pub spans: Spans,
+    /// Where events were lost.
+    pub gaps: Vec<GapPage>,
+    /// What tuners decided, oldest first.
+    pub decisions: Vec<Decided>,
+}
+
+/// A process, and the cells of its lanes' sums.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Process {
+    /// What it is called; empty if it is the only one.
+    pub name: String,
+    /// Where the first cell of the sums begins.
+    pub sums_from_ns: f64,
+    /// Length of a cell of the sums.
+    pub step_ns: f64,
+}
+
+/// A worker's lane.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkerLane {
+    /// Its number, which no other worker of the page has.
+    pub id: u64,
+    /// What it is called: its number in its process, of a session `PROCESS/NUMBER`.
+    pub name: String,
+    /// The place of its process in `processes`.
+    pub process: usize,
+    /// Of each cell and state the time in thousandths of a cell: cell 0's four states, cell 1's, …
+    pub sums: Vec<u32>,
+}
+
+/// A task's lane.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TaskLane {
+    /// Its id; null: several tasks of the component share the lane.
+    pub id: Option<u64>,
+    /// Its name.
+    pub name: String,
+    /// Path of its component.
+    pub component: String,
+    /// The place of its process in `processes`.
+    pub process: usize,
+    /// The worker it was on last; null: it has a thread of its own.
+    pub worker: Option<u64>,
+    /// As a worker's.
+    pub sums: Vec<u32>,
+}
+
+/// Spans as columns of equal length; -1 stands for none.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spans {
+    /// The task's place in `tasks`; -1: the worker waited for a ready task.
+    pub lane: Vec<i64>,
+    /// 0 busy, 1 waits for messages, 2 waits for room, 3 ready.
+    pub state: Vec<i64>,
+    /// The worker it ran on.
+    pub worker: Vec<i64>,
+    /// Its end, in nanoseconds after that of the span before (the first: after `exact_from_ns`).
+    pub end: Vec<i64>,
+    /// How long it lasted.
+    pub length: Vec<i64>,
+    /// Of a wait: the place of the task that was waited for.
+    pub peer: Vec<i64>,
+    /// The stream that was waited for, or read first.
+    pub stream: Vec<i64>,
+    /// Of a dispatch: the first message it read from that stream.
+    pub first: Vec<i64>,
+    /// Of a dispatch: messages it read, of all streams.
+    pub count: Vec<i64>,
+}
+
+/// What a tuner decided, as `thalweg tune log` tells it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Decided {
+    /// Its number in the log.
+    pub number: u64,
+    /// When.
+    pub at_ns: f64,
+    /// What was decided: `began`, `tried`, `kept`, `taken back` and so on.
+    pub what: String,
+    /// What changes, in words.
+    pub change: String,
+    /// The model or rule that proposed it.
+    pub model: String,
+    /// By which part the goal was expected to become better, if somebody said.
+    pub predicted: Option<f64>,
+    /// By which part it did, with the least and the most that it surely is, if it was tried.
+    pub gain: Option<[f64; 3]>,
+    /// Why.
+    pub why: String,
+}
+
+/// A time in which events were lost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GapPage {
+    /// From when on nothing was heard.
+    pub from_ns: f64,
+    /// Until when.
+    pub to_ns: f64,
+    /// How many events were lost.
+    pub lost: u64,
+    /// The worker whose they were, if that is known.
+    pub worker: Option<u64>,
+}
+
+impl TimelinePage {
+    /// The lanes of several processes as those of one page: each with the number by which the report calls it, and how much later than the
+    /// page's begin its own times begin, in nanoseconds.
+    pub fn together(parts: Vec<(u32, f64, TimelinePage)>) -> TimelinePage {
+        // From where on every process has its single spans: those that have all of them ask for nothing.
+        let exact = parts.iter().filter_map(|(_, later, page)| {
+            let from = page.exact_from_ns?;
+            Some(if from > 0.0 { from + later } else { 0.0 })
+        });
+        let exact = exact.reduce(f64::max);
+        let mut whole = TimelinePage { exact_from_ns: exact, ..TimelinePage::default() };
+        let mut spans: Vec<[i64; 9]> = Vec::new();
+        for (at, (number, later, page)) in parts.into_iter().enumerate() {
+            let (tasks, workers) = (whole.tasks.len() as i64, at as u64 * WORKERS);
+            let called = |name: &str| format!("{number}/{name}");
+            whole.duration_ns = whole.duration_ns.max(page.duration_ns + later);
+            spans.extend(page.spans.rows(page.exact_from_ns.unwrap_or(0.0) + later, exact).map(|mut row| {
+                if row[LANE] >= 0 {
+                    row[LANE] += tasks;
+                }
+                if row[PEER] >= 0 {
+                    row[PEER] += tasks;
+                }
+                if row[WORKER] >= 0 {
+                    row[WORKER] += workers as i64;
+                }
+                row
+            }));
+            whole.processes.extend(page.processes.into_iter().take(1).map(|process| Process {
+                name: number.to_string(),
+                sums_from_ns: process.sums_from_ns + later,
+                ..process
+            }));
+            whole.workers.extend(page.workers.into_iter().map(|lane| WorkerLane {
+                id: lane.id + workers,
+                name: called(&lane.name),
+                process: at,
+                ..lane
+            }));
+            whole.tasks.extend(page.tasks.into_iter().map(|lane| TaskLane {
+                name: called(&lane.name),
+                component: called(&lane.component),
+                worker: lane.worker.map(|worker| worker + workers),
+                process: at,
+                ..lane
+            }));
+            whole
+                .decisions
+                .extend(page.decisions.into_iter().map(|of| Decided { at_ns: of.at_ns + later, ..of }));
+            whole.gaps.extend(page.gaps.into_iter().map(|gap| GapPage {
+                from_ns: gap.from_ns + later,
+                to_ns: gap.to_ns + later,
+                worker: gap.worker.map(|worker| worker + workers),
+                ..gap
+            }));
+        }
+        whole.decisions.sort_by(|a, b| a.at_ns.total_cmp(&b.at_ns));
+        spans.sort_by_key(|row| row[END]);
+        whole.spans = Spans::of(&spans);
+        whole
+    }
+
+    /// Adds to the single spans of a window what its lanes did at its edges, where their events tell nothing, from sums of the whole run.
+    pub fn fill(&mut self, levels: &Levels, from_ns: f64, to_ns: f64) {
+        let Some(exact) = self.exact_from_ns else { return };
+        let (from, to) = (levels.tick(from_ns), levels.tick(to_ns));
+        let mut rows: Vec<[i64; 9]> = self.spans.rows(exact, None).collect();
+        let mut added = Vec::new();
+        let mut fill = |summary: &Summary, of: &dyn Fn(&[i64; 9]) -> bool, lane: i64, worker: i64| {
+            let part = |row: &[i64; 9]| {
+                let end = row[END] as f64;
+                (State::of(row[STATE]), levels.tick(end - row[LENGTH] as f64), levels.tick(end))
+            };
+            let mut known: Vec<_> = rows.iter().filter(|row| of(row)).map(part).collect();
+            known.sort_by_key(|part| part.1);
+            for (state, start, end) in filled(summary, &known, from, to) {
+                // What a worker runs stands in the lane of the task.
+                if lane == NONE && state != State::Starved {
+                    continue;
+                }
+                let (start, end) = (levels.ns(start).round() as i64, levels.ns(end).round() as i64);
+                added.push([lane, state as i64, worker, end, end - start, NONE, NONE, 0, 0]);
+            }
+        };
+        for (n, (task, summary)) in levels.known.iter().zip(&levels.tasks).enumerate() {
+            let lane = n as i64;
+            if task.replica.is_some() {
+                let worker = task.worker.map_or(NONE, u64::cast_signed);
+                fill(summary, &|row| row[LANE] == lane, lane, worker);
+            }
+        }
+        for (id, summary) in &levels.workers {
+            let worker = id.cast_signed();
+            let is_its = |row: &[i64; 9]| row[WORKER] == worker && (row[LANE] == NONE || row[STATE] == 0);
+            fill(summary, &is_its, NONE, worker);
+        }
+        if added.is_empty() {
+            return;
+        }
+        rows.append(&mut added);
+        rows.sort_by_key(|row| row[END]);
+        rows.iter_mut().for_each(|row| row[END] -= exact.round() as i64);
+        self.spans = Spans::of(&rows);
+    }
+
+    /// Items that a picture of all of it draws: single spans, and parts of cells that are not empty.
+    pub fn items(&self) -> usize {
+        let sums = self.workers.iter().map(|lane| &lane.sums).chain(self.tasks.iter().map(|lane| &lane.sums));
+        self.spans.lane.len() + sums.flatten().filter(|&&part| part > 0).count()
+    }
+
+    /// Cells of the longest lane.
+    pub fn cells(&self) -> usize {
+        let sums = self.workers.iter().map(|lane| &lane.sums).chain(self.tasks.iter().map(|lane| &lane.sums));
+        sums.map(|sums| sums.len() / STATES).max().unwrap_or(0)
+    }
+}
+
+/// The places of columns in a row.
+const LANE: usize = 0;
+const STATE: usize = 1;
+const WORKER: usize = 2;
+const END: usize = 3;
+const LENGTH: usize = 4;
+const PEER: usize = 5;
+
+impl Spans {
+    /// The spans as rows whose ends are times, in nanoseconds, where the columns begin at `from`; those that end before `since` are left out.
+    fn rows(&self, from: f64, since: Option<f64>) -> impl Iterator<Item = [i64; 9]> + use<> {
+        let since = since.map_or(0, |since| since.round() as i64);
+        let mut end = from.round() as i64;
+        let of = self.clone();
+        (0..of.lane.len()).filter_map(move |n| {
+            end += of.end[n];
+            let row = [
+                of.lane[n],
+                of.state[n],
+                of.worker[n],
+                end - since,
+                of.length[n],
+                of.peer[n],
+                of.stream[n],
+                of.first[n],
+                of.count[n],
+            ];
+            (end > since).then_some(row)
+        })
+    }
+
+    /// Rows as columns. Their ends do not go back.
+    fn of(rows: &[[i64; 9]]) -> Spans {
+        let column = |at: usize| rows.iter().map(|row| row[at]).collect::<Vec<i64>>();
+        let mut last = 0;
+        let ends = rows.iter().map(|row| row[END] - std::mem::replace(&mut last, row[END])).collect();
+        Spans {
+            lane: column(0),
+            state: column(1),
+            worker: column(2),
+            end: ends,
+            length: column(4),
+            peer: column(5),
+            stream: column(6),
+            first: column(7),
+            count: column(8),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(ends: &[i64], exact_from: f64) -> TimelinePage {
+        TimelinePage {
+            duration_ns: 1000.0,
+            exact_from_ns: Some(exact_from),
+            processes: vec![Process { name: String::new(), sums_from_ns: 0.0, step_ns: 100.0 }],
+            workers: vec![WorkerLane { id: 0, name: "0".to_owned(), ..WorkerLane::default() }],
+            tasks: vec![
+                TaskLane { name: "net/a".to_owned(), component: "net/a".to_owned(), ..TaskLane::default() },
+                TaskLane { worker: Some(0), ..TaskLane::default() },
+            ],
+            spans: Spans::of(&ends.iter().map(|&end| [1, 0, 0, end, 5, 0, -1, -1, 1]).collect::<Vec<_>>()),
+            gaps: vec![GapPage { from_ns: 1.0, to_ns: 2.0, lost: 3, worker: Some(0) }],
+            decisions: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn processes_of_a_session_have_their_own_lanes_in_one_time() {
+        let alone = page(&[10, 20], 0.0);
+        // The second begins 7 ns later and has its spans from 3 of its nanoseconds on.
+        let both = TimelinePage::together(vec![(1, 0.0, alone), (2, 7.0, page(&[4, 9, 30], 3.0))]);
+        assert_eq!((both.exact_from_ns, both.duration_ns), (Some(10.0), 1007.0));
+        // Ends are 10 (left out: not behind 10) and 20; 14, 19 and 40.
+        assert_eq!(both.spans.end, [4, 5, 1, 20]);
+        assert_eq!(both.spans.lane, [3, 3, 1, 3]);
+        assert_eq!(both.spans.peer, [2, 2, 0, 2]);
+        assert_eq!(both.spans.worker, [1 << 20, 1 << 20, 0, 1 << 20]);
+        assert_eq!(both.tasks[2].name, "2/net/a");
+        assert_eq!((both.tasks[3].worker, both.workers[1].id), (Some(1 << 20), 1 << 20));
+        assert_eq!((both.workers[1].name.as_str(), both.processes[1].sums_from_ns), ("2/0", 7.0));
+        assert_eq!((both.gaps[1].from_ns, both.gaps[1].worker), (8.0, Some(1 << 20)));
+    }
+}

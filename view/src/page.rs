@@ -1,0 +1,439 @@
+//! The page: its data as one JSON document, for a file and for a live run alike, and the file that shows it.
+//!
+//! The file is complete in itself: scripts and styles stand in it, and a content security policy by their hashes lets nothing else
+//! run or be fetched. The data stands in it compressed (zlib, base64), as text that no browser executes.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::read::ZlibDecoder;
+use flate2::write::ZlibEncoder;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use thalweg_monitor::{Calls, Comparison, MessageTimes, Report, Story};
+
+use crate::lanes::TimelinePage;
+use crate::network::Network;
+
+/// The name of the schema.
+pub const SCHEMA: &str = "thalweg.page";
+/// Its version: raised when a field changes its meaning or goes.
+pub const VERSION: u32 = 1;
+
+/// All that a page shows.
+#[derive(Clone, Debug, Serialize)]
+pub struct Page {
+    /// Always [`SCHEMA`].
+    pub schema: &'static str,
+    /// [`VERSION`] of the schema.
+    pub version: u32,
+    /// As `thalweg report --json` has it.
+    pub report: Report,
+    /// As `thalweg report` prints it.
+    pub text: String,
+    /// The network, with nets folded first, whole last.
+    pub networks: Vec<Network>,
+    /// What every task did, when.
+    pub timeline: TimelinePage,
+    /// What became of some messages: the slowest, and some evenly over all.
+    pub stories: Vec<Told>,
+    /// The run's settings.
+    pub settings: Vec<Setting>,
+    /// The calls that probes recorded; null: there are none.
+    pub calls: Option<CallsPage>,
+    /// Another run beside this one; null: there is none.
+    pub other: Option<Other>,
+    /// Of a page that is served: how the run is. None in a file.
+    pub live: Option<Live>,
+}
+
+/// A message's story.
+#[derive(Clone, Debug, Serialize)]
+pub struct Told {
+    /// Its times, if it is one of the slowest.
+    pub times: Option<MessageTimes>,
+    /// Its story.
+    pub story: Story,
+}
+
+/// A setting.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Setting {
+    /// Its name.
+    pub name: String,
+    /// Its value as a person writes it.
+    pub value: String,
+    /// The value it has unless somebody sets it.
+    pub default: String,
+    /// What it takes.
+    pub range: String,
+    /// What it is for.
+    pub about: String,
+}
+
+/// The calls of a program with probes, and their dependency graph laid out.
+#[derive(Clone, Debug, Serialize)]
+pub struct CallsPage {
+    /// As `thalweg calls --json` prints them.
+    #[serde(flatten)]
+    pub calls: Calls,
+    /// Operations as nodes, whose `components` are places in `operations`, and calls as edges, whose `streams` are places in `edges`.
+    pub graph: Network,
+}
+
+impl CallsPage {
+    /// The calls; of the operations with the most own time so many are drawn.
+    pub fn of(calls: Calls, most: usize) -> CallsPage {
+        let drawn = calls.operations.iter().take(most);
+        let places: HashMap<u32, usize> =
+            drawn.enumerate().map(|(at, operation)| (operation.id, at)).collect();
+        let names = calls.operations.iter().take(most).map(|operation| operation.name.clone()).collect();
+        let edges = calls
+            .edges
+            .iter()
+            .enumerate()
+            .filter_map(|(n, edge)| Some((*places.get(&edge.caller?)?, *places.get(&edge.callee)?, n)));
+        let graph = Network::drawn(names, &edges.collect::<Vec<_>>());
+        CallsPage { calls, graph }
+    }
+}
+
+/// Another run that is compared.
+#[derive(Clone, Debug, Serialize)]
+pub struct Other {
+    /// Its report.
+    pub report: Report,
+    /// What it did, when: sums alone.
+    pub timeline: TimelinePage,
+    /// What a change brought, if that one is the older run; null: this one goes on.
+    pub comparison: Option<Comparison>,
+}
+
+/// How a run is whose page is served.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Live {
+    /// Its process lives and has not ended its run.
+    pub running: bool,
+    /// Counts what was sent.
+    pub sequence: u64,
+    /// What was applied from this page and can be undone, the last one first.
+    pub applied: Vec<Applied>,
+    /// What serving costs, as a share of one processor, over the time since it began.
+    pub cost_share: f64,
+}
+
+/// A change that was made.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Applied {
+    /// Its number.
+    pub id: u64,
+    /// What was done, as a command.
+    pub what: String,
+    /// What came of it.
+    pub result: String,
+    /// It was undone.
+    pub undone: bool,
+}
+
+impl Page {
+    /// A page of what was measured.
+    pub fn of(report: Report, text: String, timeline: TimelinePage) -> Page {
+        let networks = Network::all_of(&report);
+        Page {
+            schema: SCHEMA,
+            version: VERSION,
+            report,
+            text,
+            networks,
+            timeline,
+            stories: Vec::new(),
+            settings: Vec::new(),
+            calls: None,
+            other: None,
+            live: None,
+        }
+    }
+
+    /// The page as one file that needs nothing else.
+    ///
+    /// # Errors
+    /// The data cannot be written as JSON, which is a mistake of this program.
+    pub fn file(&self) -> Result<String, serde_json::Error> {
+        Ok(self.made()?.file())
+    }
+
+    /// The page with its data written: what is kept of a run that is over.
+    ///
+    /// # Errors
+    /// As [`Page::file`].
+    pub fn made(&self) -> Result<Made, serde_json::Error> {
+        debug_assert!(self.live.is_none(), "what is live is not kept");
+        let name = self.report.space.name.clone();
+        Ok(Made { name, text: self.text.clone(), packed: packed(&serde_json::to_vec(self)?) })
+    }
+
+    /// The fields of a page that is served as JSON, but for `live`: so what stays as it was need not be sent again.
+    ///
+    /// # Errors
+    /// As [`Page::file`].
+    pub fn fields(&self) -> Result<Vec<(&'static str, String)>, serde_json::Error> {
+        use serde_json::to_string;
+        Ok(vec![
+            ("schema", to_string(self.schema)?),
+            ("version", to_string(&self.version)?),
+            ("report", to_string(&self.report)?),
+            ("text", to_string(&self.text)?),
+            ("networks", to_string(&self.networks)?),
+            ("timeline", to_string(&self.timeline)?),
+            ("stories", to_string(&self.stories)?),
+            ("settings", to_string(&self.settings)?),
+            ("calls", to_string(&self.calls)?),
+            ("other", to_string(&self.other)?),
+        ])
+    }
+}
+
+/// A page that was written once, of a run that is over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Made {
+    /// The name of the run.
+    pub name: String,
+    /// The report as text.
+    pub text: String,
+    /// The data, compressed.
+    pub packed: Vec<u8>,
+}
+
+impl Made {
+    /// The page as one file that needs nothing else.
+    pub fn file(&self) -> String {
+        document(&self.name, Some(&STANDARD.encode(&self.packed)), &self.text)
+    }
+
+    /// Its data; none if it is damaged.
+    pub fn json(&self) -> Option<Json> {
+        let mut json = String::new();
+        ZlibDecoder::new(&self.packed[..]).read_to_string(&mut json).ok()?;
+        Some(Json(json))
+    }
+}
+
+/// The data of a page that is served, as JSON.
+#[derive(Clone, Debug)]
+pub struct Json(String);
+
+impl Json {
+    /// The data with this told of how the run is.
+    ///
+    /// # Errors
+    /// As [`Page::file`].
+    pub fn with(&self, live: &Live) -> Result<String, serde_json::Error> {
+        let live = serde_json::to_string(live)?;
+        // `live` is the last field.
+        let data = self.0.strip_suffix("null}").unwrap_or("{\"live\":");
+        Ok(format!("{data}{live}}}"))
+    }
+}
+
+/// The page without data, to be served: it asks for the data itself.
+pub fn served() -> String {
+    document("", None, "")
+}
+
+/// The policy under which a served page runs.
+pub fn policy() -> String {
+    format!("{} connect-src 'self';", policy_of(&script(), STYLE))
+}
+
+const STYLE: &str = include_str!("../page/page.css");
+const BODY: &str = include_str!("../page/body.html");
+
+/// The page's modules, each after those it imports.
+pub(crate) const MODULES: &[(&str, &str)] = &[
+    ("words", include_str!("../page/words.js")),
+    ("numbers", include_str!("../page/numbers.js")),
+    ("dom", include_str!("../page/dom.js")),
+    ("data", include_str!("../page/data.js")),
+    ("verdict", include_str!("../page/verdict.js")),
+    ("graph", include_str!("../page/graph.js")),
+    ("timeline", include_str!("../page/timeline.js")),
+    ("more", include_str!("../page/more.js")),
+    ("tabs", include_str!("../page/tabs.js")),
+    ("live", include_str!("../page/live.js")),
+    ("main", include_str!("../page/main.js")),
+];
+
+/// All modules as one: what they import from one another is there, so the words `import` and `export` go.
+fn script() -> String {
+    let mut script = String::from("'use strict';\n");
+    for (_, module) in MODULES {
+        for line in module.lines().filter(|line| !line.starts_with("import ")) {
+            script.push_str(line.strip_prefix("export ").unwrap_or(line));
+            script.push('\n');
+        }
+    }
+    script
+}
+
+fn policy_of(script: &str, style: &str) -> String {
+    let hash = |text: &str| STANDARD.encode(Sha256::digest(text.as_bytes()));
+    format!(
+        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none';",
+        hash(script),
+        hash(style)
+    )
+}
+
+fn document(name: &str, data: Option<&str>, text: &str) -> String {
+    let script = script();
+    let mut page = String::with_capacity(script.len() + data.map_or(0, str::len) + text.len() + (1 << 16));
+    let policy = match data {
+        Some(_) => format!("{} connect-src 'none';", policy_of(&script, STYLE)),
+        None => policy(),
+    };
+    page += "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";
+    let _ = writeln!(page, "<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">");
+    page += "<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"referrer\" content=\"no-referrer\">\n";
+    let _ = writeln!(page, "<title>{} – Thalweg</title>", escaped(name));
+    let _ = writeln!(page, "<style>{STYLE}</style>\n</head>");
+    page += BODY;
+    let _ =
+        writeln!(page, "<section id=\"text-report\"><h2>Report</h2><pre>{}</pre></section>", escaped(text));
+    if let Some(data) = data {
+        let _ = writeln!(page, "<script type=\"application/octet-stream\" id=\"data\">{data}</script>");
+    }
+    let _ = writeln!(page, "<script type=\"module\">{script}</script>\n</body>\n</html>");
+    page
+}
+
+/// Compressed, as `DecompressionStream('deflate')` reads it.
+pub(crate) fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut packer = ZlibEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::new(6));
+    // Memory takes all that is written.
+    packer.write_all(bytes).and_then(|()| packer.finish()).unwrap_or_default()
+}
+
+/// The text as it stands in HTML and SVG, in an attribute, too. What no XML may hold is left out.
+pub fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\t' | '\n' => out.push(c),
+            c if c.is_control() || c == '\u{fffe}' || c == '\u{ffff}' => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn report() -> Report {
+        serde_json::from_str(include_str!("../../thalweg/tests/data/report.json")).unwrap()
+    }
+
+    /// What a module declares at its top level.
+    fn declared(module: &str) -> Vec<&str> {
+        let words = ["export ", "async ", "function ", "const ", "let ", "class "];
+        let mut names = Vec::new();
+        for line in module.lines() {
+            let mut rest = line;
+            while let Some(after) = words.iter().find_map(|word| rest.strip_prefix(word)) {
+                rest = after;
+            }
+            if rest.len() < line.len() {
+                names.push(rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap());
+            }
+        }
+        names
+    }
+
+    #[test]
+    fn modules_can_stand_one_after_the_other() {
+        let mut seen = HashSet::new();
+        let mut before: HashSet<&str> = HashSet::new();
+        for (name, module) in MODULES {
+            for line in module.lines().filter(|line| line.starts_with("import ")) {
+                let from =
+                    line.split("'./").nth(1).and_then(|rest| rest.split(".js'").next()).expect("a module");
+                assert!(before.contains(from), "{name} imports {from}, which stands after it");
+                assert!(line.ends_with(';'), "{name}: an import is one line");
+            }
+            for declared in declared(module) {
+                assert!(seen.insert(declared), "{name} declares {declared}, which another module does");
+            }
+            before.insert(name);
+        }
+        assert!(seen.len() > 40, "{seen:?}");
+    }
+
+    #[test]
+    fn nothing_in_the_page_reads_text_as_markup_or_fetches_from_elsewhere() {
+        let script = script();
+        for bad in [
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "new Function",
+            "</script",
+            "http:",
+            "https:",
+            "setAttribute('style'",
+        ] {
+            assert!(!script.contains(bad), "{bad}");
+        }
+        assert!(!STYLE.contains("url(") && !STYLE.contains("@import") && !BODY.contains("style="));
+        assert!(served().len() < 300_000, "{}", served().len());
+        assert!(!policy().contains("unsafe"));
+    }
+
+    #[test]
+    fn the_fields_are_all_of_the_page() {
+        let page = Page::of(report(), "text".to_owned(), TimelinePage::default());
+        let fields = page.fields().unwrap();
+        let all: Vec<String> = fields.iter().map(|(name, json)| format!("\"{name}\":{json}")).collect();
+        let all: serde_json::Value =
+            serde_json::from_str(&format!("{{{},\"live\":null}}", all.join(","))).unwrap();
+        assert_eq!(all, serde_json::to_value(&page).unwrap());
+    }
+
+    #[test]
+    fn the_file_holds_the_data_and_names_stay_text() {
+        let mut report = report();
+        report.space.name = "</title><script>alert(1)</script>".to_owned();
+        let page = Page::of(report, "a </pre><img src=x> report".to_owned(), TimelinePage::default());
+        let file = page.file().unwrap();
+        assert!(!file.contains("<script>alert") && !file.contains("<img"), "{}", &file[..2000]);
+        assert_eq!(file.matches("</script>").count(), 2);
+        let data =
+            file.split("id=\"data\">").nth(1).and_then(|rest| rest.split("</script>").next()).expect("data");
+        let mut json = String::new();
+        let packed = STANDARD.decode(data).unwrap();
+        flate2::read::ZlibDecoder::new(&packed[..]).read_to_string(&mut json).unwrap();
+        let read: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(read, serde_json::to_value(&page).unwrap());
+        let script = file
+            .split("<script type=\"module\">")
+            .nth(1)
+            .and_then(|rest| rest.split("</script>").next())
+            .unwrap();
+        assert!(
+            file.contains(&STANDARD.encode(Sha256::digest(script.as_bytes()))),
+            "the policy lets this script run"
+        );
+    }
+}

@@ -1,0 +1,291 @@
+//! How a lane's time divides, in cells of equal length, however long the run is.
+//!
+//! Spans come once, in about the order of time. When there are more cells than are kept, two by two become one, so cells are always
+//! as wide as the first ones were, times a power of two; what a lane did in a time of any length is a sum of cells. Sums are exact: a
+//! span that lies in several cells is divided among them.
+
+/// What a task, or a worker, does in a span of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// It runs.
+    Busy = 0,
+    /// It waits for messages (a worker: for a ready task).
+    Starved = 1,
+    /// It waits for room in a stream.
+    Blocked = 2,
+    /// It could run, and its worker does something else.
+    Ready = 3,
+}
+
+impl State {
+    /// The state of this number.
+    pub(crate) fn of(number: i64) -> State {
+        match number {
+            0 => State::Busy,
+            1 => State::Starved,
+            2 => State::Blocked,
+            _ => State::Ready,
+        }
+    }
+}
+
+/// How many states there are.
+pub const STATES: usize = 4;
+
+/// The time of one cell, by state.
+pub type Cell = [u64; STATES];
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    origin: u64,
+    /// Ticks in a cell.
+    width: u64,
+    cells: Vec<Cell>,
+    /// How many spans began in each cell.
+    begun: Vec<u32>,
+    cells_max: usize,
+    /// Nothing before this was added to since it was asked for last.
+    touched: u64,
+}
+
+impl Summary {
+    /// A summary from `origin` on, of at most `cells_max` cells (a power of two, 2 at least), of `width` ticks each at first.
+    pub fn new(origin: u64, width: u64, cells_max: usize) -> Summary {
+        Summary {
+            origin,
+            width: width.max(1),
+            cells: Vec::new(),
+            begun: Vec::new(),
+            cells_max: cells_max.next_power_of_two().max(2),
+            touched: origin,
+        }
+    }
+
+    /// Since when something may have been added since this was asked for last.
+    pub(crate) fn take_touched(&mut self) -> u64 {
+        std::mem::replace(&mut self.touched, u64::MAX)
+    }
+
+    /// The time in a state of this time, which begins and ends with cells.
+    pub(crate) fn sum(&self, from: u64, to: u64) -> Cell {
+        let mut sum = Cell::default();
+        for cell in &self.cells[self.range(from, to)] {
+            sum.iter_mut().zip(cell).for_each(|(sum, ticks)| *sum = sum.saturating_add(*ticks));
+        }
+        sum
+    }
+
+    /// Ticks in a cell.
+    pub fn width(&self) -> u64 {
+        self.width
+    }
+
+    /// The cells, from the origin on; behind the last one nothing was added.
+    pub fn cells(&self) -> &[Cell] {
+        &self.cells
+    }
+
+    /// Adds a span. What lies before the origin is left out.
+    pub fn add(&mut self, state: State, start: u64, end: u64) {
+        let mut at = start.max(self.origin) - self.origin;
+        let Some(end) = end.checked_sub(self.origin).filter(|&end| end > at) else { return };
+        while (end - 1) / self.width >= self.cells_max as u64 {
+            self.halve();
+        }
+        let cells = ((end - 1) / self.width + 1) as usize;
+        if cells > self.cells.len() {
+            self.cells.resize(cells, Cell::default());
+            self.begun.resize(cells, 0);
+        }
+        self.touched = self.touched.min(start);
+        let begun = &mut self.begun[(at / self.width) as usize];
+        *begun = begun.saturating_add(1);
+        while at < end {
+            let cell = at / self.width;
+            let until = end.min((cell + 1).saturating_mul(self.width));
+            self.cells[cell as usize][state as usize] += until - at;
+            at = until;
+        }
+    }
+
+    /// Keeps at most so many cells from now on (a power of two, 2 at least), if it kept more.
+    pub fn limit(&mut self, cells_max: usize) {
+        self.cells_max = self.cells_max.min(cells_max.next_power_of_two().max(2));
+        while self.cells.len() > self.cells_max {
+            self.halve();
+        }
+    }
+
+    /// How many spans lie in a time, at most: those that began in a cell of it.
+    pub fn spans(&self, from: u64, to: u64) -> u64 {
+        self.range(from, to).map(|cell| u64::from(self.begun[cell])).sum()
+    }
+
+    /// The cells that a time touches.
+    pub fn range(&self, from: u64, to: u64) -> std::ops::Range<usize> {
+        let cell = |time: u64| time.saturating_sub(self.origin) / self.width;
+        let first = (cell(from) as usize).min(self.cells.len());
+        let behind = if to > self.origin { cell(to - 1) as usize + 1 } else { 0 };
+        first..behind.min(self.cells.len()).max(first)
+    }
+
+    /// Where the cell begins that a time lies in.
+    pub fn begin_of(&self, time: u64) -> u64 {
+        self.origin + time.saturating_sub(self.origin) / self.width * self.width
+    }
+
+    /// How many spans began in the n-th cell.
+    pub(crate) fn begun(&self, n: usize) -> u64 {
+        self.begun.get(n).copied().map_or(0, u64::from)
+    }
+
+    /// All of it as bytes, which [`Summary::read`] reads.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let head = [self.origin, self.width, self.cells_max as u64, self.cells.len() as u64];
+        head.iter().for_each(|word| out.extend(word.to_le_bytes()));
+        for (cell, begun) in self.cells.iter().zip(&self.begun) {
+            cell.iter().for_each(|ticks| out.extend(ticks.to_le_bytes()));
+            out.extend(begun.to_le_bytes());
+        }
+    }
+
+    /// Reads what [`Summary::write`] wrote, and moves behind it; none if the bytes are something else.
+    pub fn read(bytes: &mut &[u8]) -> Option<Summary> {
+        let mut word = || Some(u64::from_le_bytes(taken(bytes)?));
+        let (origin, width, cells_max, count) = (word()?, word()?, word()?, word()?);
+        let (cells_max, count) = (usize::try_from(cells_max).ok()?, usize::try_from(count).ok()?);
+        let bytes_of_cell = 8 * STATES + 4;
+        if width == 0
+            || !cells_max.is_power_of_two()
+            || count > cells_max
+            || bytes.len() / bytes_of_cell < count
+        {
+            return None;
+        }
+        let mut summary = Summary { cells_max, ..Summary::new(origin, width, 2) };
+        for _ in 0..count {
+            let mut cell = Cell::default();
+            for ticks in &mut cell {
+                *ticks = u64::from_le_bytes(taken(bytes)?);
+            }
+            summary.cells.push(cell);
+            summary.begun.push(u32::from_le_bytes(taken(bytes)?));
+        }
+        Some(summary)
+    }
+
+    /// Makes its cells so wide, if they are narrower: a multiple of theirs by a power of two.
+    pub fn widen(&mut self, width: u64) {
+        while self.width < width {
+            self.halve();
+        }
+    }
+
+    fn halve(&mut self) {
+        let half = self.cells.len().div_ceil(2);
+        for at in 0..half {
+            let mut sum = self.cells[2 * at];
+            if let Some(other) = self.cells.get(2 * at + 1) {
+                sum.iter_mut().zip(other).for_each(|(sum, other)| *sum = sum.saturating_add(*other));
+            }
+            self.cells[at] = sum;
+            let other = self.begun.get(2 * at + 1).copied().unwrap_or(0);
+            self.begun[at] = self.begun[2 * at].saturating_add(other);
+        }
+        self.cells.truncate(half);
+        self.begun.truncate(half);
+        self.width = self.width.saturating_mul(2);
+    }
+}
+
+/// The first bytes, which are taken away.
+pub(crate) fn taken<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (first, rest) = bytes.split_first_chunk::<N>()?;
+    *bytes = rest;
+    Some(*first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_chance::Chance;
+
+    #[test]
+    fn cells_hold_what_a_count_of_every_tick_says() {
+        let mut chance = Chance::new(29);
+        for round in 0..200 {
+            let (origin, cells_max) = (chance.below(50), 1 << (1 + chance.below(5)));
+            let mut summary = Summary::new(origin, 1 + chance.below(7), cells_max);
+            let mut ticks: Vec<Option<usize>> = vec![None; 4000];
+            let mut at = chance.below(60);
+            while at < 3000 {
+                let end = at + chance.below(120);
+                let state =
+                    [State::Busy, State::Starved, State::Blocked, State::Ready][chance.below(4) as usize];
+                summary.add(state, at, end);
+                (at..end).for_each(|tick| ticks[tick as usize] = Some(state as usize));
+                at = end + chance.below(30);
+                if chance.below(40) == 0 {
+                    break;
+                }
+            }
+            assert!(summary.cells().len() <= cells_max, "round {round}");
+            let width = summary.width();
+            for (n, cell) in summary.cells().iter().enumerate() {
+                let first = (origin + n as u64 * width) as usize;
+                let inside = &ticks[first.min(4000)..(first + width as usize).min(4000)];
+                for (state, sum) in cell.iter().enumerate() {
+                    let counted = inside.iter().filter(|tick| **tick == Some(state)).count() as u64;
+                    assert_eq!(*sum, counted, "round {round}, cell {n}, state {state}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read_and_what_was_damaged_is_not() {
+        let mut chance = Chance::new(30);
+        let mut summary = Summary::new(17, 4, 64);
+        let mut at = 20;
+        for _ in 0..300 {
+            let end = at + 1 + chance.below(9);
+            summary.add(State::Ready, at, end);
+            at = end + chance.below(5);
+        }
+        assert_eq!(summary.spans(0, u64::MAX), 300);
+        let mut bytes = Vec::new();
+        summary.write(&mut bytes);
+        let read = Summary::read(&mut &bytes[..]).unwrap();
+        assert_eq!(
+            (read.cells(), read.width(), &read.begun),
+            (summary.cells(), summary.width(), &summary.begun)
+        );
+        for cut in 0..bytes.len() {
+            assert!(Summary::read(&mut &bytes[..cut]).is_none(), "{cut} bytes");
+        }
+        // What its head says of lengths is not believed.
+        for (place, value) in [(1, 0), (2, 3), (3, u64::MAX), (3, 65)] {
+            let mut damaged = bytes.clone();
+            damaged[8 * place..8 * place + 8].copy_from_slice(&u64::to_le_bytes(value));
+            assert!(Summary::read(&mut &damaged[..]).is_none(), "word {place}");
+        }
+        let whole: u64 = summary.cells().iter().map(|cell| cell[3]).sum();
+        let mut narrow = summary.clone();
+        narrow.limit(4);
+        assert!(narrow.cells().len() <= 4 && narrow.spans(0, u64::MAX) == 300);
+        assert_eq!(narrow.cells().iter().map(|cell| cell[3]).sum::<u64>(), whole);
+    }
+
+    #[test]
+    fn a_span_without_end_or_before_the_origin_does_no_harm() {
+        let mut summary = Summary::new(100, 1, 8);
+        summary.add(State::Busy, 0, 100);
+        summary.add(State::Busy, 90, 80);
+        assert!(summary.cells().is_empty());
+        summary.add(State::Busy, 0, u64::MAX);
+        assert!(summary.cells().len() <= 8);
+        assert_eq!(summary.cells().iter().map(|cell| cell[0]).sum::<u64>(), u64::MAX - 100);
+    }
+}
