@@ -32,6 +32,11 @@ impl Places {
         Ok(places)
     }
 
+    /// The folder that every process of a command has in its environment, and no other process.
+    pub(crate) fn temporary(&self) -> &Path {
+        &self.temporary
+    }
+
     /// Lets `command` use these places and no others.
     pub(crate) fn give(&self, command: &mut Command) {
         command.env("TMPDIR", &self.temporary).env("THALWEG_SPACES", &self.spaces);

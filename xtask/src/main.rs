@@ -30,6 +30,7 @@ mod terminal;
 mod test;
 mod tuned;
 mod viewed;
+mod watch;
 
 use anyhow::{Result, bail};
 use lexopt::prelude::*;

@@ -7,12 +7,14 @@ use crate::moobench;
 use crate::process;
 use crate::remedies;
 use crate::sanitizer;
+use crate::watch::Watch;
 use anyhow::{Context, Result, anyhow, bail};
 use lexopt::prelude::*;
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What the steps found so far.
 #[derive(Default)]
@@ -22,7 +24,9 @@ struct Count {
     skipped: u64,
     /// A step that can be longer is, since it alone was asked for.
     is_whole: bool,
-    /// Tests that failed among the others and passed alone.
+    /// How long a program of tests may run; none while steps run that take hours.
+    program_time_max: Option<Duration>,
+    /// Tests that failed among the others and passed alone, and what is to be said of each.
     unsteady: Vec<String>,
 }
 
@@ -131,6 +135,9 @@ const PROPERTY_SEED: u64 = 19_780_331;
 /// So many tests may fail among the others and pass alone; more are a failure.
 const UNSTEADY_MAX: usize = 3;
 
+/// No program of the daily tests needs so long, on a machine that is ten times slower either: one that does hangs.
+const PROGRAM_TIME_MAX: Duration = Duration::from_secs(600);
+
 /// A program that is larger carries what it need not: it has 12.5 MB without symbols.
 const PROGRAM_BYTES_MAX: u64 = 18_000_000;
 
@@ -180,7 +187,8 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     process::claim_target_dir()?;
 
     let started = Instant::now();
-    let mut count = Count { is_whole: only.is_some(), ..Count::default() };
+    let program_time_max = (only.is_none() && !long).then_some(PROGRAM_TIME_MAX);
+    let mut count = Count { is_whole: only.is_some(), program_time_max, ..Count::default() };
     let mut failures: Vec<String> = Vec::new();
     for step in STEPS {
         let chosen = match &only {
@@ -204,7 +212,7 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     }
     let failed = count.failed.max(failures.len() as u64);
     for test in &count.unsteady {
-        println!("unsteady  {test}: failed among the others, passed twice alone");
+        println!("unsteady  {test}");
     }
     println!("all steps took {:.0} s", started.elapsed().as_secs_f64());
     println!("{} passed, {failed} failed, {} skipped", count.passed, count.skipped);
@@ -262,28 +270,60 @@ fn workspace_tests(seed: u64) -> Command {
 }
 
 /// Runs all tests. A test that watches a real run can see another program of the machine instead of that run: so the few that
-/// failed run again, one at a time, and count as passed when they pass twice. The end of the whole command names them.
+/// failed run again, one at a time, and count as passed when they pass twice. Likewise one program that hung runs again
+/// whole. The end of the whole command names them.
 fn steadily(count: &mut Count, seed: u64) -> Result<()> {
-    let failing = match ran(count, &mut workspace_tests(seed))? {
-        failing if failing.is_empty() => return Ok(()),
-        failing if failing.len() > UNSTEADY_MAX => {
-            bail!("`cargo test --workspace` failed: {}", failing.join(", "))
-        }
-        failing => failing,
-    };
-    for _ in 0..2 {
-        let mut alone = workspace_tests(seed);
-        alone.args(["--", "--test-threads=1", "--exact"]).args(&failing);
-        let again = ran(&mut Count::default(), &mut alone)?;
-        if !again.is_empty() {
-            bail!("`cargo test --workspace` failed, alone too: {}", again.join(", "));
-        }
+    let ran = ran(count, &mut workspace_tests(seed))?;
+    if ran.failing.len() > UNSTEADY_MAX || ran.stopped.len() > 1 {
+        bail!("`cargo test --workspace` failed: {}", ran.names());
     }
-    let many = failing.len() as u64;
-    count.failed -= many;
-    count.passed += many;
-    count.unsteady.extend(failing);
+    for _ in 0..if ran.failing.is_empty() { 0 } else { 2 } {
+        let mut alone = workspace_tests(seed);
+        again(count, alone.args(["--", "--test-threads=1", "--exact"]).args(&ran.failing))?;
+    }
+    count.passed += ran.failing.len() as u64;
+    count.failed -= ran.failing.len() as u64;
+    let alone = |test: &String| format!("{test}: failed among the others, passed twice alone");
+    count.unsteady.extend(ran.failing.iter().map(alone));
+    for program in &ran.stopped {
+        let selection = selection(program, seed)?;
+        let mut command = process::cargo();
+        command.args(["test", "--locked"]).args(&selection).env("PROPTEST_RNG_SEED", seed.to_string());
+        count.passed += again(count, &mut command)?.passed;
+        count.unsteady.push(format!("{}: hung among the others, passed alone", selection.join(" ")));
+    }
     Ok(())
+}
+
+/// What tests do when they run once more: they all pass, or the step has failed.
+fn again(count: &Count, command: &mut Command) -> Result<Count> {
+    let mut alone = Count { program_time_max: count.program_time_max, ..Count::default() };
+    let ran = ran(&mut alone, command)?;
+    if !ran.is_good() {
+        bail!("`cargo test --workspace` failed, alone too: {}", ran.names());
+    }
+    Ok(alone)
+}
+
+/// The arguments with which cargo runs the tests of this program alone.
+fn selection(program: &Path, seed: u64) -> Result<Vec<String>> {
+    let mut command = workspace_tests(seed);
+    command.args(["--no-run", "--message-format=json"]).stderr(Stdio::inherit());
+    let output = command.output()?.stdout;
+    let of = |line: &str| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        let executable = message["executable"].as_str()?;
+        (Path::new(executable) == program).then_some(())?;
+        let name = message["target"]["name"].as_str()?.to_owned();
+        let kind = match message["target"]["kind"][0].as_str()? {
+            kind @ ("test" | "bin" | "example" | "bench") => vec![format!("--{kind}"), name],
+            _ => vec!["--lib".to_owned()],
+        };
+        let package = message["package_id"].as_str()?.to_owned();
+        Some(["-p".to_owned(), package].into_iter().chain(kind).collect())
+    };
+    let text = String::from_utf8_lossy(&output);
+    text.lines().find_map(of).with_context(|| format!("cargo does not list {} as a test", program.display()))
 }
 
 /// The tests under the agent, with what they need of Maven Central. Without a JDK or Maven they are skipped, unless they alone are asked for.
@@ -503,23 +543,42 @@ fn bench(count: &mut Count) -> Result<()> {
     checked(count, process::run(&mut command))
 }
 
+/// What failed of a test command that ran.
+struct Ran {
+    failing: Vec<String>,
+    /// Programs that hung, and were killed.
+    stopped: Vec<PathBuf>,
+}
+
+impl Ran {
+    fn is_good(&self) -> bool {
+        self.failing.is_empty() && self.stopped.is_empty()
+    }
+
+    fn names(&self) -> String {
+        let hung = self.stopped.iter().map(|program| format!("{} hung", program.display()));
+        self.failing.iter().cloned().chain(hung).collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// Runs a test command, shows what it prints, and adds up its `test result:` lines; that it leaves nothing behind is one more
 /// check.
 fn counted(count: &mut Count, command: &mut Command) -> Result<()> {
-    let failing = ran(count, command)?;
-    if !failing.is_empty() {
-        bail!("`{}` failed: {}", process::shown(command), failing.join(", "));
+    let ran = ran(count, command)?;
+    if !ran.is_good() {
+        bail!("`{}` failed: {}", process::shown(command), ran.names());
     }
     Ok(())
 }
 
-/// Likewise; the tests that failed, if all that failed were tests.
-fn ran(count: &mut Count, command: &mut Command) -> Result<Vec<String>> {
+/// Likewise; what failed, if all that failed were tests.
+fn ran(count: &mut Count, command: &mut Command) -> Result<Ran> {
     let shown = process::shown(command);
     let places = Places::make()?;
     places.give(command);
     let mut child =
         command.stdout(Stdio::piped()).spawn().with_context(|| format!("could not start `{shown}`"))?;
+    let watch = Watch::start(places.temporary(), child.id(), count.program_time_max);
     let output = BufReader::new(child.stdout.take().expect("stdout is piped"));
     let mut results = Results::default();
     for line in output.lines() {
@@ -531,7 +590,12 @@ fn ran(count: &mut Count, command: &mut Command) -> Result<Vec<String>> {
         }
     }
     let status = child.wait()?;
+    let watched = watch.end();
     results.add_to(count);
+    if !watched.stopped.is_empty() {
+        // Neither its files nor its children were its own to clear any more.
+        return Ok(Ran { failing: results.failing, stopped: watched.stopped });
+    }
     if status.success() {
         if results.lines == 0 {
             bail!("`{shown}` ran no tests");
@@ -540,8 +604,13 @@ fn ran(count: &mut Count, command: &mut Command) -> Result<Vec<String>> {
         // A test program that died counts none of its tests.
         bail!("`{shown}` failed: {status}: {}", results.failing.join(", "));
     }
+    let left = match watched.left.as_slice() {
+        [] => Ok(()),
+        left => Err(anyhow!("`{shown}` left {} processes running: {}", left.len(), left.join(", "))),
+    };
+    checked(count, left)?;
     checked(count, places.expect_empty().with_context(|| format!("`{shown}`")))?;
-    Ok(results.failing)
+    Ok(Ran { failing: results.failing, stopped: Vec::new() })
 }
 
 /// What test programs print of their tests.

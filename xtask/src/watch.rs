@@ -1,0 +1,190 @@
+//! Watches the programs of a test command, so that one that hangs is stopped and named instead of holding up every later one.
+//!
+//! A process belongs to a command if its environment names the command's places: so one that left its parent is found, too.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const EVERY: Duration = Duration::from_millis(500);
+
+/// A process may end so long after the command that started it.
+const LINGERS_MAX: Duration = Duration::from_secs(5);
+
+/// What became of a command's processes.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    /// Test programs that ran longer than they may, and were killed.
+    pub(crate) stopped: Vec<PathBuf>,
+    /// Processes that went on after the command had ended, and were killed.
+    pub(crate) left: Vec<String>,
+}
+
+pub(crate) struct Watch {
+    end: Sender<()>,
+    thread: JoinHandle<Watched>,
+}
+
+impl Watch {
+    /// Watches the processes with `place` in their environment. The command is process `pid`, which nobody waits for before
+    /// its output has ended: a process left behind would hold that open for ever.
+    pub(crate) fn start(place: &Path, pid: u32, program_max: Option<Duration>) -> Watch {
+        let (end, ended) = mpsc::channel();
+        let place = place.as_os_str().as_encoded_bytes().to_vec();
+        let thread = std::thread::spawn(move || {
+            let mut watched = Watched::default();
+            let mut since: HashMap<u32, Instant> = HashMap::new();
+            let mut ended_at = None;
+            while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(EVERY) {
+                if is_ended(pid) {
+                    let at = *ended_at.get_or_insert_with(Instant::now);
+                    if at.elapsed() > LINGERS_MAX {
+                        stop_left(&place, pid, &mut watched);
+                    }
+                    continue;
+                }
+                let Some(max) = program_max else { continue };
+                let programs: Vec<u32> = of_place(&place).into_iter().filter(|pid| is_test(*pid)).collect();
+                since.retain(|pid, _| programs.contains(pid));
+                for program in programs {
+                    if since.entry(program).or_insert_with(Instant::now).elapsed() > max {
+                        let path = fs::read_link(format!("/proc/{program}/exe")).unwrap_or_default();
+                        println!(
+                            "   {} has run longer than {} s and is stopped",
+                            path.display(),
+                            max.as_secs()
+                        );
+                        println!("{}", tree(&place));
+                        kill(program);
+                        watched.stopped.push(path);
+                    }
+                }
+            }
+            let ended = Instant::now();
+            while ended.elapsed() < LINGERS_MAX && !of_place(&place).is_empty() {
+                std::thread::sleep(EVERY / 5);
+            }
+            stop_left(&place, pid, &mut watched);
+            watched
+        });
+        Watch { end, thread }
+    }
+
+    /// Ends the watch when the command has ended.
+    pub(crate) fn end(self) -> Watched {
+        let _ = self.end.send(());
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+/// Kills what a command left running, and notes it.
+fn stop_left(place: &[u8], command: u32, watched: &mut Watched) {
+    for pid in of_place(place).into_iter().filter(|pid| *pid != command) {
+        watched.left.push(format!("{pid} {}", command_line(pid)));
+        kill(pid);
+    }
+}
+
+/// The processes whose environment holds `place`; one that has ended has none.
+fn of_place(place: &[u8]) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let holds = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment
+            .split(|byte| *byte == 0)
+            .any(|variable| variable.strip_prefix(b"TMPDIR=").is_some_and(|folder| folder == place))
+    };
+    pids.filter(holds).collect()
+}
+
+/// Whether cargo built this program to run tests.
+fn is_test(pid: u32) -> bool {
+    let path = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    path.parent().and_then(Path::file_name).is_some_and(|folder| folder == "deps")
+}
+
+/// A process that has ended and is not waited for yet has state `Z`.
+fn is_ended(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name, in parentheses, may hold any character.
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+}
+
+fn command_line(pid: u32) -> String {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words: Vec<String> =
+        bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+    words.join(" ").trim_end().to_owned()
+}
+
+/// What runs, and where each thread of it waits in the kernel.
+fn tree(place: &[u8]) -> String {
+    let mut lines = Vec::new();
+    for pid in of_place(place) {
+        lines.push(format!("   {pid} {}", command_line(pid)));
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        for thread in threads {
+            let read = |name: &str| fs::read_to_string(thread.path().join(name)).unwrap_or_default();
+            lines.push(format!("      {:<16} {}", read("comm").trim_end(), read("wchan")));
+        }
+    }
+    lines.join("\n")
+}
+
+fn kill(pid: u32) {
+    // One that has ended meanwhile is no failure.
+    let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Watch, Watched};
+    use crate::leftovers::Places;
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+
+    /// Runs `script` as a test command whose output is read to its end, then waits for it.
+    fn watched(script: &str, max: Option<Duration>) -> Watched {
+        let places = Places::make().unwrap();
+        let mut command = Command::new("sh");
+        places.give(&mut command);
+        let mut child = command.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+        let watch = Watch::start(places.temporary(), child.id(), max);
+        child.stdout.take().unwrap().read_to_end(&mut Vec::new()).unwrap();
+        child.wait().unwrap();
+        watch.end()
+    }
+
+    #[test]
+    fn a_process_that_goes_on_after_its_command_is_killed_and_named() {
+        // Without the watch this would read its output for an hour.
+        let watched = watched("setsid sleep 3600 & echo started", None);
+        assert_eq!(watched.left.len(), 1, "{watched:?}");
+        assert!(watched.left[0].ends_with("sleep 3600"), "{watched:?}");
+    }
+
+    #[test]
+    fn a_test_program_that_runs_too_long_is_killed_and_named_and_another_program_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let deps = folder.path().join("deps");
+        std::fs::create_dir(&deps).unwrap();
+        let program = deps.join("hangs-0123");
+        std::fs::copy("/bin/sleep", &program).unwrap();
+        let script = format!("sleep 2; {} 3600; sleep 2; exit 0", program.display());
+        let watched = watched(&script, Some(Duration::from_secs(1)));
+        assert_eq!(watched.stopped, [program.canonicalize().unwrap()]);
+        assert!(watched.left.is_empty(), "{watched:?}");
+    }
+
+    #[test]
+    fn a_command_that_ends_leaves_nothing_to_say() {
+        let watched = watched("true", Some(Duration::from_secs(60)));
+        assert!(watched.stopped.is_empty() && watched.left.is_empty(), "{watched:?}");
+    }
+}
