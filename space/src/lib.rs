@@ -40,6 +40,8 @@ mod live;
 pub mod mailbox;
 #[allow(unsafe_code)]
 mod map;
+#[allow(unsafe_code)]
+mod map_list;
 mod options;
 mod place;
 mod probe;

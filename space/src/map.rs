@@ -6,6 +6,7 @@
 
 use crate::error::Error;
 use crate::layout::{LINE, PAGE, element};
+use crate::map_list::{Entry, MapList};
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
@@ -18,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub(crate) struct Map {
     pointer: NonNull<u8>,
-    wiped_on_fork: Option<&'static fork::Entry>,
+    wiped_on_fork: Option<&'static Entry>,
     bytes: usize,
 }
 
@@ -119,7 +120,7 @@ impl Map {
 impl Drop for Map {
     fn drop(&mut self) {
         if let Some(entry) = self.wiped_on_fork {
-            fork::forget(entry);
+            entry.forget();
         }
         // SAFETY: our own mapping, unmapped once; no reference into it outlives `self`.
         unsafe { libc::munmap(self.pointer.as_ptr().cast(), self.bytes) };
@@ -287,85 +288,28 @@ pub(crate) enum Fork {
     Share,
 }
 
-/// The maps to wipe in the child of a `fork`: a list that only grows, whose entries are used again.
-///
-/// It is read by the `pthread_atfork` handler, so it takes no lock: after a `fork` a lock may be held by a thread
-/// that does not exist in the child.
+/// What the child of a `fork` does first.
 mod fork {
+    use super::{Entry, MapList};
     use std::sync::Once;
-    use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-    #[derive(Debug)]
-    pub(super) struct Entry {
-        /// Start of the map, 0 when free. Claimed by compare-exchange; released by its owner.
-        address: AtomicUsize,
-        /// Size of the map; set before `address` becomes a real one (release, paired with the handler's acquire).
-        bytes: AtomicUsize,
-        /// Next entry; set before this entry is published.
-        next: AtomicPtr<Entry>,
-    }
-
-    /// First entry; pushed with release, walked with acquire.
-    static FIRST: AtomicPtr<Entry> = AtomicPtr::new(std::ptr::null_mut());
+    static MAPS: MapList = MapList::new();
     static HANDLER: Once = Once::new();
-    const CLAIMED: usize = 1;
 
     pub(super) fn register(address: usize, bytes: usize) -> &'static Entry {
         HANDLER.call_once(|| {
             // SAFETY: the handler calls only mmap, which is async-signal-safe.
             unsafe { libc::pthread_atfork(None, None, Some(wipe)) };
         });
-        let entry = claim();
-        entry.bytes.store(bytes, Ordering::Relaxed);
-        entry.address.store(address, Ordering::Release);
-        entry
-    }
-
-    pub(super) fn forget(entry: &'static Entry) {
-        entry.address.store(0, Ordering::Release);
-    }
-
-    fn claim() -> &'static Entry {
-        let mut at = FIRST.load(Ordering::Acquire);
-        // SAFETY: entries are leaked boxes, so every pointer in the list stays good.
-        while let Some(entry) = unsafe { at.as_ref() } {
-            if entry.address.compare_exchange(0, CLAIMED, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                return entry;
-            }
-            at = entry.next.load(Ordering::Relaxed);
-        }
-        let entry: &'static Entry = Box::leak(Box::new(Entry {
-            address: AtomicUsize::new(CLAIMED),
-            bytes: AtomicUsize::new(0),
-            next: AtomicPtr::new(FIRST.load(Ordering::Acquire)),
-        }));
-        let new = std::ptr::from_ref(entry).cast_mut();
-        while let Err(now) = FIRST.compare_exchange(
-            entry.next.load(Ordering::Relaxed),
-            new,
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        ) {
-            entry.next.store(now, Ordering::Relaxed);
-        }
-        entry
+        MAPS.register(address, bytes)
     }
 
     extern "C" fn wipe() {
-        let mut at = FIRST.load(Ordering::Acquire);
-        // SAFETY: as in `claim`.
-        while let Some(entry) = unsafe { at.as_ref() } {
-            let address = entry.address.load(Ordering::Acquire);
-            if address > CLAIMED {
-                let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-                let bytes = entry.bytes.load(Ordering::Relaxed);
-                // SAFETY: replaces exactly a mapping of ours, in the child, where no other thread runs.
-                unsafe {
-                    let protection = libc::PROT_READ | libc::PROT_WRITE;
-                    libc::mmap(address as *mut _, bytes, protection, flags, -1, 0);
-                }
-            }
-            at = entry.next.load(Ordering::Relaxed);
+        for (_, range) in MAPS.iter() {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            // SAFETY: replaces exactly a mapping of ours, in the child, where no other thread runs.
+            unsafe { libc::mmap(range.start as *mut _, range.len(), protection, flags, -1, 0) };
         }
     }
 }

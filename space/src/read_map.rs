@@ -6,6 +6,7 @@
 
 use crate::error::Error;
 use crate::file;
+use crate::map_list::Entry;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -17,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 pub(crate) struct ReadMap {
     pointer: NonNull<u8>,
     bytes: usize,
-    guard: &'static guard::Entry,
+    guard: &'static Entry,
 }
 
 // SAFETY: the map is read through atomics only; it is unmapped once, by its owner.
@@ -85,76 +86,25 @@ fn shorter(path: &Path) -> Error {
 
 impl Drop for ReadMap {
     fn drop(&mut self) {
-        guard::forget(self.guard);
+        self.guard.forget();
         // SAFETY: our own mapping, unmapped once; no reference into it outlives `self`.
         unsafe { libc::munmap(self.pointer.as_ptr().cast(), self.bytes) };
     }
 }
 
-/// Which maps there are, for the handler: a list that only grows, whose entries are used again.
+/// The handler of the signal.
 mod guard {
+    use crate::map_list::{Entry, MapList};
     use std::mem::MaybeUninit;
     use std::sync::OnceLock;
-    use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
-    #[derive(Debug)]
-    pub(super) struct Entry {
-        /// Start of the map, 0 when free.
-        address: AtomicUsize,
-        bytes: AtomicUsize,
-        is_broken: AtomicBool,
-        /// Set before the entry is published.
-        next: AtomicPtr<Entry>,
-    }
-
-    impl Entry {
-        #[inline]
-        pub(super) fn is_broken(&self) -> bool {
-            self.is_broken.load(Ordering::Relaxed)
-        }
-    }
-
-    /// First entry; pushed with release, walked with acquire.
-    static FIRST: AtomicPtr<Entry> = AtomicPtr::new(std::ptr::null_mut());
-    /// Who handled the signal before.
+    static MAPS: MapList = MapList::new();
+    /// The signal's action before ours.
     static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
-    const CLAIMED: usize = 1;
 
     pub(super) fn register(address: usize, bytes: usize) -> &'static Entry {
         BEFORE.get_or_init(install);
-        let entry = claim();
-        entry.is_broken.store(false, Ordering::Relaxed);
-        entry.bytes.store(bytes, Ordering::Relaxed);
-        entry.address.store(address, Ordering::Release);
-        entry
-    }
-
-    pub(super) fn forget(entry: &'static Entry) {
-        entry.address.store(0, Ordering::Release);
-    }
-
-    fn claim() -> &'static Entry {
-        let mut at = FIRST.load(Ordering::Acquire);
-        // SAFETY: entries are leaked boxes, so every pointer in the list stays good.
-        while let Some(entry) = unsafe { at.as_ref() } {
-            if entry.address.compare_exchange(0, CLAIMED, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                return entry;
-            }
-            at = entry.next.load(Ordering::Relaxed);
-        }
-        let entry: &'static Entry = Box::leak(Box::new(Entry {
-            address: AtomicUsize::new(CLAIMED),
-            bytes: AtomicUsize::new(0),
-            is_broken: AtomicBool::new(false),
-            next: AtomicPtr::new(FIRST.load(Ordering::Acquire)),
-        }));
-        let new = std::ptr::from_ref(entry).cast_mut();
-        let mut next = entry.next.load(Ordering::Relaxed);
-        while let Err(now) = FIRST.compare_exchange(next, new, Ordering::AcqRel, Ordering::Acquire) {
-            entry.next.store(now, Ordering::Relaxed);
-            next = now;
-        }
-        entry
+        MAPS.register(address, bytes)
     }
 
     fn install() -> libc::sigaction {
@@ -173,25 +123,18 @@ mod guard {
     extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
         // SAFETY: the kernel hands over a good `info` for this signal.
         let fault = unsafe { (*info).si_addr() } as usize;
-        let mut at = FIRST.load(Ordering::Acquire);
-        // SAFETY: as in `claim`.
-        while let Some(entry) = unsafe { at.as_ref() } {
-            let from = entry.address.load(Ordering::Acquire);
-            let bytes = entry.bytes.load(Ordering::Relaxed);
-            if from > CLAIMED && (from..from + bytes).contains(&fault) {
-                let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-                // SAFETY: replaces exactly a mapping of ours, whose owner waits for this handler; `errno` is what it was.
-                let made = unsafe {
-                    let errno = *libc::__errno_location();
-                    let made = libc::mmap(from as *mut _, bytes, libc::PROT_READ, flags, -1, 0);
-                    *libc::__errno_location() = errno;
-                    made
-                };
-                if made != libc::MAP_FAILED {
-                    return entry.is_broken.store(true, Ordering::Relaxed);
-                }
+        for (entry, range) in MAPS.iter().filter(|(_, range)| range.contains(&fault)) {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+            // SAFETY: replaces exactly a mapping of ours, whose owner waits for this handler; `errno` is what it was.
+            let made = unsafe {
+                let errno = *libc::__errno_location();
+                let made = libc::mmap(range.start as *mut _, range.len(), libc::PROT_READ, flags, -1, 0);
+                *libc::__errno_location() = errno;
+                made
+            };
+            if made != libc::MAP_FAILED {
+                return entry.mark_broken();
             }
-            at = entry.next.load(Ordering::Relaxed);
         }
         before(signal, info, context);
     }
