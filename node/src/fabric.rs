@@ -16,6 +16,8 @@ use thalweg_net::run::{FromNode, Got, Opened, ToNode, Ways};
 
 /// How long an end of a link looks for the other one, while control says that it lives.
 const PATIENCE: Duration = Duration::from_secs(3600);
+/// How long a node that opens a part here may take to its first message, which it sends with the connection.
+const FIRST_MESSAGE: Duration = Duration::from_secs(10);
 /// The head of the first message: number of the node, number of the way back.
 const HEAD_BYTES: usize = 16;
 
@@ -102,6 +104,14 @@ impl Fabric {
         self.stops().iter().filter(|(at, _)| *at == node).for_each(|(_, stop)| stop.stop());
     }
 
+    /// Ends all links: the session is over, and a link that still waits for its other end waits for a process that may have ended.
+    pub(crate) fn give_up(&self) {
+        for lost in self.lost().iter_mut() {
+            lost.get_or_insert_with(|| "the session has ended".to_owned());
+        }
+        self.stops().iter().for_each(|(_, stop)| stop.stop());
+    }
+
     /// No more parts are opened here.
     pub(crate) fn close(&self) {
         self.listener.close(self.session);
@@ -123,7 +133,11 @@ impl Fabric {
 
     fn take(self: &Arc<Self>, place: Place) -> Result<Opened, String> {
         let mut receiver = self.receiver(place, None)?;
-        let first = receiver.recv().map_err(|error| format!("{error:#}"))?.ok_or("it opens nothing")?;
+        // Which node it is follows from the first message: a node that is lost before it sent one is not known to be the sender.
+        if !receiver.advance(Some(Instant::now() + FIRST_MESSAGE)).map_err(|error| format!("{error:#}"))? {
+            return Err("it opens nothing".into());
+        }
+        let first = receiver.message();
         let (head, opening) = first.split_first_chunk::<HEAD_BYTES>().ok_or("it opens nothing")?;
         let word = |at: usize| u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|byte| head[at + byte]));
         let (node, back, opening) = (word(0) as usize, word(8), opening.to_vec());

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use thalweg_exec::{Mode, Options, Runtime};
@@ -26,6 +27,10 @@ use crate::placement::Placement;
 
 /// Failed records that one answer brings at most.
 const FAILURES_MAX: usize = 1000;
+
+/// How long parts may take to end when the process that began the session has ended its own. Whatever waits for longer waits for
+/// another end that is not there any more.
+const ENDING_MAX: Duration = Duration::from_secs(5);
 
 /// Which components are where, as all processes of a session work it out.
 #[derive(Clone, Debug)]
@@ -100,6 +105,8 @@ struct Part {
     waiting: VecDeque<Vec<u8>>,
     /// Waits for the end of all tasks.
     joining: Option<JoinHandle<Value>>,
+    /// When the end of the session was first asked for.
+    ending_since: Option<Instant>,
     _crash_watch: CrashWatch,
 }
 
@@ -170,6 +177,7 @@ impl Part {
             strays,
             waiting: VecDeque::new(),
             joining: None,
+            ending_since: None,
             _crash_watch: crash_watch,
         };
         Ok((part, answer))
@@ -240,6 +248,10 @@ impl Part {
     /// No more parts will be opened: waits, on a thread of its own, until all that are open have ended.
     fn end(&mut self) {
         self.fabric.close();
+        let is_stuck = self.joining.as_ref().is_some_and(|joining| !joining.is_finished());
+        if self.ending_since.get_or_insert_with(Instant::now).elapsed() > ENDING_MAX && is_stuck {
+            self.fabric.give_up();
+        }
         let Some(runtime) = self.runtime.take() else { return };
         let (space, keep, fabric) = (self.space.clone(), self.keep, self.fabric.clone());
         self.joining = Some(std::thread::spawn(move || {

@@ -370,7 +370,7 @@ fn operations_may_be_many_and_have_any_names() {
     assert!(told == wanted, "{} of {} operations", told.len(), wanted.len());
 }
 
-/// A virtual thread has an element for a trace, and many of them have few.
+/// A virtual thread has an element for a trace only: 50 threads of 15 traces each need one each at most, and `main` one.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn calls_of_virtual_threads_are_told() {
@@ -389,7 +389,7 @@ fn calls_of_virtual_threads_are_told() {
     let elements = std::fs::read_dir(place.space()).unwrap().flatten();
     let elements =
         elements.filter(|entry| entry.path().extension().is_some_and(|end| end == "element")).count();
-    assert!(elements < 50, "{elements}");
+    assert!(elements <= 51, "{elements}");
 }
 
 fn later_java() -> Option<PathBuf> {
