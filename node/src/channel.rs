@@ -8,10 +8,13 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use hmac::{Hmac, Mac};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
@@ -25,6 +28,9 @@ pub(crate) const BLOB_MAX: usize = 4 << 20;
 const GREETING: Duration = Duration::from_secs(2);
 /// How long a connection to a node may take to be made.
 const CONNECTING: Duration = Duration::from_secs(5);
+
+/// How often an answer that takes long is looked for.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A secret that all nodes of a cluster know.
 pub type Token = [u8; 32];
@@ -172,7 +178,14 @@ impl Channel {
     /// The connection is broken, or brought what is none.
     pub fn receive(&mut self) -> io::Result<Option<(Value, Vec<u8>)>> {
         let mut lengths = [0; 8];
-        match self.0.read(&mut lengths[..1])? {
+        let first = loop {
+            match self.0.read(&mut lengths[..1]) {
+                // A process that was stopped and goes on is interrupted.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read?,
+            }
+        };
+        match first {
             0 => return Ok(None),
             _ => self.0.read_exact(&mut lengths[1..])?,
         }
@@ -200,6 +213,44 @@ impl Channel {
     pub fn ask(&mut self, what: &str, mut with: Value, blob: &[u8]) -> Result<(Value, Vec<u8>), Refused> {
         with["do"] = json!(what);
         self.send(&with, blob).map_err(Refused::of)?;
+        self.answered()
+    }
+
+    /// Asks what takes long to answer: as long as no answer comes, `goes_on` says every [`LOOK`] whether to wait on.
+    ///
+    /// # Errors
+    /// As [`Channel::ask`], and when it is not to be waited on.
+    pub fn ask_while(
+        &mut self,
+        what: &str,
+        mut with: Value,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<(Value, Vec<u8>), Refused> {
+        with["do"] = json!(what);
+        self.send(&with, &[]).map_err(Refused::of)?;
+        while !self.is_readable(LOOK).map_err(Refused::of)? {
+            if !goes_on() {
+                return Err(Refused::of(io::ErrorKind::TimedOut.into()));
+            }
+        }
+        self.answered()
+    }
+
+    /// Whether there is something to read, waited for so long.
+    fn is_readable(&self, wait: Duration) -> io::Result<bool> {
+        let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
+        let socket = match &self.0 {
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Unix(stream) => stream.as_fd(),
+        };
+        match poll(&mut [PollFd::from_borrowed_fd(socket, PollFlags::IN)], Some(&wait)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn answered(&mut self) -> Result<(Value, Vec<u8>), Refused> {
         let (head, blob) = self
             .receive()
             .map_err(Refused::of)?
@@ -304,4 +355,44 @@ pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
         *byte = u8::from_str_radix(&text[2 * at..][..2], 16).ok()?;
     }
     Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Channel, json};
+    use std::os::unix::net::UnixStream;
+    use std::sync::mpsc;
+
+    fn pair() -> (Channel, Channel) {
+        let (one, other) = UnixStream::pair().unwrap();
+        (Channel::private(one), Channel::private(other))
+    }
+
+    #[test]
+    fn an_answer_that_takes_long_is_waited_for_as_long_as_the_other_end_lives() {
+        let (mut asks, mut answers) = pair();
+        let (waited, looks) = mpsc::channel();
+        let other = std::thread::spawn(move || {
+            let (head, _) = answers.receive().unwrap().unwrap();
+            assert_eq!(head["do"], "open");
+            // After two looks in vain.
+            looks.recv().unwrap();
+            looks.recv().unwrap();
+            answers.answer(Ok((json!({"is": "open"}), Vec::new()))).unwrap();
+        });
+        let (answer, _) = asks.ask_while("open", json!({}), || waited.send(()).is_ok()).unwrap();
+        assert_eq!(answer, json!({"is": "open"}));
+        other.join().unwrap();
+    }
+
+    #[test]
+    fn whoever_is_found_not_to_live_is_not_waited_for() {
+        let (mut asks, _answers) = pair();
+        let mut looks = 0;
+        let refused = asks.ask_while("open", json!({}), || {
+            looks += 1;
+            looks < 2
+        });
+        assert_eq!((refused.unwrap_err().why.as_str(), looks), ("it does not answer", 2));
+    }
 }

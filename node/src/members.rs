@@ -128,6 +128,7 @@ pub struct Members {
 
 /// A node that is connected, and has the libraries.
 struct Reached {
+    known: Known,
     channel: Channel,
     libraries: Vec<String>,
 }
@@ -186,6 +187,7 @@ impl Members {
             }
             names.push(name);
             reached.push(Reached {
+                known: node.clone(),
                 channel,
                 libraries: libraries.iter().map(|(_, hash)| hash.clone()).collect(),
             });
@@ -271,6 +273,13 @@ impl Members {
         }))
     }
 
+    /// Asks what a node does before the run begins: it may take [`OPENING`], as long as it greets who connects meanwhile.
+    fn ask_opening(&self, node: &mut Reached, what: &str, with: Value) -> Result<(Value, Vec<u8>), Refused> {
+        let until = Instant::now() + OPENING;
+        let Reached { known, channel, .. } = node;
+        channel.ask_while(what, with, || Instant::now() < until && self.plan.cluster.connect(known).is_ok())
+    }
+
     fn try_begin(&self, session: Session) -> Result<(), String> {
         let mut reached = std::mem::take(&mut *locked(&self.reached));
         let mut addresses = vec![self.fabric.address()];
@@ -278,7 +287,7 @@ impl Members {
         for (at, node) in reached.iter_mut().enumerate() {
             let name = &self.names[at + 1];
             let opening = self.opening(at + 1, &session, node)?;
-            let asked = node.channel.ask("open", opening, &[]);
+            let asked = self.ask_opening(node, "open", opening);
             let (opened, _) = asked.map_err(|refused| format!("node {name}: {}", refused.why))?;
             if opened["fingerprint"] != json!(fingerprint) {
                 return Err(format!(
@@ -289,7 +298,7 @@ impl Members {
             addresses.push(opened["address"].as_str().unwrap_or_default().to_owned());
         }
         for (at, node) in reached.iter_mut().enumerate() {
-            let met = node.channel.ask("meet", json!({ "addresses": addresses }), &[]);
+            let met = self.ask_opening(node, "meet", json!({ "addresses": addresses }));
             met.map_err(|refused| format!("node {}: {}", self.names[at + 1], refused.why))?;
             node.channel.set_patience(Some(self.plan.lease)).map_err(|error| error.to_string())?;
         }
