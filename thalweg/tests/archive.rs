@@ -18,7 +18,7 @@ fn what_the_readme_says_of_the_archive_works() {
 
     // The other sections, but those that want Rust, typed in the unpacked folder.
     let unpacked = folder.path().join(name.to_str().expect("UTF-8").trim_end_matches(".tar.gz"));
-    let rust = ["Install", "Without a toolchain", "A network of your own", "Work on Thalweg itself"];
+    let rust = ["Install", "Without a toolchain", "A network of your own", "Two commands"];
     let others = |section: &str| !rust.contains(&section);
     assert!(session::type_in(&page, &unpacked, &[&unpacked.join("bin")], others, |_| false) >= 8);
     for file in [

@@ -52,7 +52,7 @@ thalweg_space::settings! {
             default: 30,
             adoption: Adoption::NextDispatch,
         },
-        /// Messages that a stream holds whose network does not say; one that is there holds as many when it is full next
+        /// Messages that a stream holds where the network's text does not say; an existing stream takes the new value when it is next full
         capacity: {
             name: "exec.capacity",
             unit: "messages",

@@ -28,8 +28,8 @@ const SAMPLER: &str = "sampler";
 const POLL_ITEMS: usize = 1 << 16;
 /// What happened so long before a window is read whole: tasks are found waiting, and messages under way.
 const LEAD: Duration = Duration::from_secs(1);
-/// Kinds that tell what flowed, and the bases of dispatches, which hold within a block. Of what lies further back, a window needs only what
-/// there was; the block that it begins in comes whole.
+/// Kinds of the flow of messages, and the bases that later dispatches of a block are encoded against. Before a window begins, only the
+/// other kinds are needed, which say which tasks and streams exist; the block in which it begins is read whole.
 const FLOW: &[&str] = &[
     "exec.dispatch",
     "exec.dispatch_base",

@@ -77,7 +77,7 @@ impl Output<'_> {
         }
     }
 
-    /// The whole chunk, appended to `out`, with bytes behind it whose count the reader knows, and which are not compressed.
+    /// Appends the whole chunk to `out`, and behind it `bytes`, uncompressed: the reader knows their count.
     pub(super) fn finish_plain(mut self, bytes: &[u8], out: &mut Vec<u8>) {
         if bytes.len() < FRAME_BYTES_MIN {
             self.bytes(bytes);
