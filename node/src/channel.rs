@@ -216,7 +216,7 @@ impl Channel {
         self.answered()
     }
 
-    /// Asks what takes long to answer: as long as no answer comes, `goes_on` says every [`LOOK`] whether to wait on.
+    /// Asks what takes long to answer: as long as no answer comes, `goes_on` says every second whether to wait on.
     ///
     /// # Errors
     /// As [`Channel::ask`], and when it is not to be waited on.
