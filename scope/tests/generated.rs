@@ -304,8 +304,13 @@ fn run(plan: &Plan, folder: &Path) {
     // Those that ended leave the view when all of them was pulled.
     let deadline = Instant::now() + Duration::from_secs(300);
     let mut before = (0, 0);
-    while scope.processes() > 1 || before != (here.sum(0), there.sum(0)) {
+    while scope.processes() > 1 || before != (here.sum(0), there.sum(0)) || rebuilt < plan.rebuilds {
         before = (here.sum(0), there.sum(0));
+        // On a machine that is busy otherwise, there were fewer pulls before.
+        if rebuilt < plan.rebuilds {
+            scope.reshape(shape(&mut chance));
+            rebuilt += 1;
+        }
         here.take(&scope.pull_since());
         there.take(&remote.pull(None).unwrap());
         assert!(Instant::now() < deadline, "{} processes have not left", scope.processes());
