@@ -612,7 +612,7 @@
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_AT_LOOKS UINT32_C(40)
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_TYPE_LOOKS THALWEG_FIELD_U64
 
-/* A task was created, with a stream that it reads and one that it writes, if it has such: as by `exec.stream_opened`, which tells the others. It may be the base of dispatches, too: as by `exec.dispatch_base`, where no message was read or written yet. */
+/* A task was created, with a stream that it reads and one that it writes, if it has them; it stands for their `exec.stream_opened`, which records the others. It may be the base of dispatches, too: as by `exec.dispatch_base`, where no message was read or written yet. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_NAME "exec.task_created"
 #define THALWEG_KIND_EXEC_TASK_CREATED_HASH UINT64_C(0xe60dd9cf0b88626e)
 #define THALWEG_KIND_EXEC_TASK_CREATED_WORDS UINT32_C(8)
@@ -637,7 +637,7 @@
 /* How many messages each of these streams holds. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_AT_CAPACITY UINT32_C(34)
 #define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_CAPACITY THALWEG_FIELD_U16
-/* Its worker; 4294967295: a thread of its own; 4294967294: `exec.task_mapped` tells. */
+/* Its worker; 4294967295: a thread of its own; 4294967294: given by `exec.task_mapped`. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_AT_WORKER UINT32_C(36)
 #define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_WORKER THALWEG_FIELD_U32
 /* A stream that it reads, or 0. */
@@ -959,7 +959,7 @@
 #define THALWEG_KIND_EXEC_TASK_ENDED_AT_PANICKED UINT32_C(65)
 #define THALWEG_KIND_EXEC_TASK_ENDED_TYPE_PANICKED THALWEG_FIELD_BOOL
 
-/* A task ended well whose numbers are small, and with it up to two streams all of whose messages were read: as by `exec.task_ended` and `exec.stream_closed`. */
+/* A task ended without an error, and with it up to two streams all of whose messages were read; its counts fit into this event. It stands for `exec.task_ended` and `exec.stream_closed`. */
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_NAME "exec.brief_task_ended"
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_HASH UINT64_C(0xe234c676a1c85355)
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_WORDS UINT32_C(6)

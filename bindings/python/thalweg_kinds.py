@@ -214,7 +214,7 @@ KINDS = {
         "sampling_ns": Field("sampling_ns", layout.FIELD_U64, 32, "ns", {}, "Time that looking at threads took."),
         "looks": Field("looks", layout.FIELD_U64, 40, "times", {}, "How often threads were looked at."),
     }),
-    "exec.task_created": Kind("exec.task_created", 0xe60dd9cf0b88626e, 8, "A task was created, with a stream that it reads and one that it writes, if it has such: as by `exec.stream_opened`, which tells the others. It may be the base of dispatches, too: as by `exec.dispatch_base`, where no message was read or written yet.", {
+    "exec.task_created": Kind("exec.task_created", 0xe60dd9cf0b88626e, 8, "A task was created, with a stream that it reads and one that it writes, if it has them; it stands for their `exec.stream_opened`, which records the others. It may be the base of dispatches, too: as by `exec.dispatch_base`, where no message was read or written yet.", {
         "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task."),
         "component": Field("component", layout.FIELD_SITE, 8, "", {}, "The component of the network it belongs to."),
         "parent": Field("parent", layout.FIELD_U64, 16, "", {}, "The task that unfolded it, or 0."),
@@ -222,7 +222,7 @@ KINDS = {
         "one_to_one": Field("one_to_one", layout.FIELD_BOOL, 32, "", {}, "Whether its k-th message written descends from the k-th read."),
         "blocking": Field("blocking", layout.FIELD_BOOL, 33, "", {}, "Whether it has a thread of its own."),
         "capacity": Field("capacity", layout.FIELD_U16, 34, "messages", {}, "How many messages each of these streams holds."),
-        "worker": Field("worker", layout.FIELD_U32, 36, "", {}, "Its worker; 4294967295: a thread of its own; 4294967294: `exec.task_mapped` tells."),
+        "worker": Field("worker", layout.FIELD_U32, 36, "", {}, "Its worker; 4294967295: a thread of its own; 4294967294: given by `exec.task_mapped`."),
         "input": Field("input", layout.FIELD_U64, 40, "", {}, "A stream that it reads, or 0."),
         "output": Field("output", layout.FIELD_U64, 48, "", {}, "A stream that it writes and nobody reads yet, or 0."),
         "writer_before": Field("writer_before", layout.FIELD_U32, 56, "", {}, "The task that writes the input has a number that is less by this; 0: nobody writes it yet."),
@@ -319,7 +319,7 @@ KINDS = {
         "failed": Field("failed", layout.FIELD_BOOL, 64, "", {}, "Whether it ended badly."),
         "panicked": Field("panicked", layout.FIELD_BOOL, 65, "", {}, "Whether it panicked."),
     }),
-    "exec.brief_task_ended": Kind("exec.brief_task_ended", 0xe234c676a1c85355, 6, "A task ended well whose numbers are small, and with it up to two streams all of whose messages were read: as by `exec.task_ended` and `exec.stream_closed`.", {
+    "exec.brief_task_ended": Kind("exec.brief_task_ended", 0xe234c676a1c85355, 6, "A task ended without an error, and with it up to two streams all of whose messages were read; its counts fit into this event. It stands for `exec.task_ended` and `exec.stream_closed`.", {
         "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task."),
         "busy_ticks": Field("busy_ticks", layout.FIELD_U32, 8, "ticks", {}, "Time it ran."),
         "input_wait_ticks": Field("input_wait_ticks", layout.FIELD_U32, 12, "ticks", {}, "Time it waited for messages."),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use thalweg_scope::{Ask, Backlog, Remote, Scope, Server, ServerOptions, Target};
 use thalweg_space::{Collector, ElementOptions, Policy, Space, SpaceOptions};
 
-/// What this program does in another process: a scope server; a scope that is pulled so often; a scope that tells what it holds.
+/// The part that this program plays in another process: a scope server, a scope pulled at a given rate, or a scope that prints its memory.
 pub(crate) const SERVE: &str = "scope-serve";
 pub(crate) const PULL: &str = "scope-pull";
 pub(crate) const HOLD: &str = "scope-hold";
@@ -183,7 +183,7 @@ pub(crate) fn serve(socket: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Pulls the latest of all elements of a space, as often as it is told.
+/// Pulls the latest event of every element of a space at a given rate.
 pub(crate) fn pull(space: &Path) -> Result<(), String> {
     let rate: f64 = std::env::var(RATE).ok().and_then(|rate| rate.parse().ok()).ok_or("no rate is given")?;
     let mut scope = Scope::open(&view(Pulls::Latest)?, Target::of(space), Backlog::Nothing).map_err(shown)?;

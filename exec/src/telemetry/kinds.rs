@@ -319,7 +319,7 @@ kinds! {
         pub(crate) looks: u64,
     }
 
-    /// A task was created, with a stream that it reads and one that it writes, if it has such: as by `exec.stream_opened`, which tells the
+    /// A task was created, with a stream that it reads and one that it writes, if it has them; it stands for their `exec.stream_opened`, which records the
     /// others. It may be the base of dispatches, too: as by `exec.dispatch_base`, where no message was read or written yet.
     #[derive(Kind)]
     #[kind(name = "exec.task_created")]
@@ -343,7 +343,7 @@ kinds! {
         /// How many messages each of these streams holds.
         #[field(unit = "messages", absent = 0)]
         pub(crate) capacity: u16,
-        /// Its worker; 4294967295: a thread of its own; 4294967294: `exec.task_mapped` tells.
+        /// Its worker; 4294967295: a thread of its own; 4294967294: given by `exec.task_mapped`.
         #[field(absent = 0xffff_fffe)]
         pub(crate) worker: u32,
         /// A stream that it reads, or 0.
@@ -593,7 +593,7 @@ kinds! {
         pub(crate) panicked: bool,
     }
 
-    /// A task ended well whose numbers are small, and with it up to two streams all of whose messages were read: as by `exec.task_ended` and
+    /// A task ended without an error, and with it up to two streams all of whose messages were read; its counts fit into this event. It stands for `exec.task_ended` and
     /// `exec.stream_closed`.
     #[derive(Kind)]
     #[kind(name = "exec.brief_task_ended")]

@@ -8,7 +8,7 @@ use super::task::{ObservedTask, Origin, WatchedTask};
 /// A task that is being made, until its streams are attached.
 #[derive(Default)]
 pub(super) struct Making {
-    /// What will be told of it; none: no task is being made.
+    /// The record of the task that is being made; `None` when none is.
     created: Option<TaskCreated>,
     /// Ends besides.
     besides: Vec<StreamOpened>,

@@ -39,7 +39,7 @@ pub enum Observation {
     DispatchUsed(DispatchUsed),
     /// What the run and the machine used of the processors that the run may use, so far.
     ProcessorsUsed(ProcessorsUsed),
-    /// A task was created, with a stream that it reads and one that it writes, if it has such: as by `exec.stream_opened`, which tells the others. It may be the base of dispatches, too: as by `exec.dispatch_base`, where no message was read or written yet.
+    /// A task was created, with a stream that it reads and one that it writes, if it has them; it stands for their `exec.stream_opened`, which records the others. It may be the base of dispatches, too: as by `exec.dispatch_base`, where no message was read or written yet.
     TaskCreated(TaskCreated),
     /// The mapper placed a task.
     TaskMapped(TaskMapped),
@@ -65,7 +65,7 @@ pub enum Observation {
     Deadlocked(Deadlocked),
     /// A task ended. The four times add up to its life, as far as it was measured (modes metrics and full).
     TaskEnded(TaskEnded),
-    /// A task ended well whose numbers are small, and with it up to two streams all of whose messages were read: as by `exec.task_ended` and `exec.stream_closed`.
+    /// A task ended without an error, and with it up to two streams all of whose messages were read; its counts fit into this event. It stands for `exec.task_ended` and `exec.stream_closed`.
     BriefTaskEnded(BriefTaskEnded),
     /// A stream has an end attached to a task, for the first time or anew; or, where neither task is named, it holds another number of messages from now on.
     StreamOpened(StreamOpened),
@@ -878,7 +878,7 @@ impl ProcessorsUsed {
     }
 }
 
-/// A task was created, with a stream that it reads and one that it writes, if it has such: as by `exec.stream_opened`, which tells the others. It may be the base of dispatches, too: as by `exec.dispatch_base`, where no message was read or written yet.
+/// A task was created, with a stream that it reads and one that it writes, if it has them; it stands for their `exec.stream_opened`, which records the others. It may be the base of dispatches, too: as by `exec.dispatch_base`, where no message was read or written yet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskCreated {
     /// The task.
@@ -895,7 +895,7 @@ pub struct TaskCreated {
     pub blocking: bool,
     /// How many messages each of these streams holds.
     pub capacity: u64,
-    /// Its worker; 4294967295: a thread of its own; 4294967294: `exec.task_mapped` tells.
+    /// Its worker; 4294967295: a thread of its own; 4294967294: given by `exec.task_mapped`.
     pub worker: u64,
     /// A stream that it reads, or 0.
     pub input: u64,
@@ -1975,7 +1975,7 @@ impl TaskEnded {
     }
 }
 
-/// A task ended well whose numbers are small, and with it up to two streams all of whose messages were read: as by `exec.task_ended` and `exec.stream_closed`.
+/// A task ended without an error, and with it up to two streams all of whose messages were read; its counts fit into this event. It stands for `exec.task_ended` and `exec.stream_closed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BriefTaskEnded {
     /// The task.

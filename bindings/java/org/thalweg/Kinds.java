@@ -711,7 +711,7 @@ public final class Kinds {
         public static final int TYPE_LOOKS = Layout.FIELD_U64;
     }
 
-    /** A task was created, with a stream that it reads and one that it writes, if it has such: as by `exec.stream_opened`, which tells the others. It may be the base of dispatches, too: as by `exec.dispatch_base`, where no message was read or written yet. */
+    /** A task was created, with a stream that it reads and one that it writes, if it has them; it stands for their `exec.stream_opened`, which records the others. It may be the base of dispatches, too: as by `exec.dispatch_base`, where no message was read or written yet. */
     public static final class ExecTaskCreated {
         private ExecTaskCreated() {}
         public static final String NAME = "exec.task_created";
@@ -738,7 +738,7 @@ public final class Kinds {
         /** How many messages each of these streams holds. */
         public static final int AT_CAPACITY = 34;
         public static final int TYPE_CAPACITY = Layout.FIELD_U16;
-        /** Its worker; 4294967295: a thread of its own; 4294967294: `exec.task_mapped` tells. */
+        /** Its worker; 4294967295: a thread of its own; 4294967294: given by `exec.task_mapped`. */
         public static final int AT_WORKER = 36;
         public static final int TYPE_WORKER = Layout.FIELD_U32;
         /** A stream that it reads, or 0. */
@@ -1097,7 +1097,7 @@ public final class Kinds {
         public static final int TYPE_PANICKED = Layout.FIELD_BOOL;
     }
 
-    /** A task ended well whose numbers are small, and with it up to two streams all of whose messages were read: as by `exec.task_ended` and `exec.stream_closed`. */
+    /** A task ended without an error, and with it up to two streams all of whose messages were read; its counts fit into this event. It stands for `exec.task_ended` and `exec.stream_closed`. */
     public static final class ExecBriefTaskEnded {
         private ExecBriefTaskEnded() {}
         public static final String NAME = "exec.brief_task_ended";

@@ -467,7 +467,7 @@ public final class Writer {
 
     /** From here on this thread writes the element. */
     private void takeOver() {
-        // Calls of one thread nest, whoever writes them: a virtual thread has a number that no thread of the system has.
+        // Readers nest the calls of each thread number. A virtual thread gets a number that no system thread has.
         thread = isVirtual ? VIRTUAL_THREADS | number : Space.thread();
         ownerSequence = sequence;
         generation++;
