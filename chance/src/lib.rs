@@ -36,7 +36,7 @@ impl Chance {
         from + self.below(to - from)
     }
 
-    /// True once in so many times.
+    /// True once in `times` calls on average.
     pub fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }

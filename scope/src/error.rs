@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What went wrong, where, and what to do; what it came from is its source.
+/// What went wrong, where, and what to do; `source` is the error that caused it.
 #[derive(Debug)]
 pub struct Error {
     text: String,

@@ -1,17 +1,21 @@
-//! Known tuples of many processes that come, go and are killed, against what came of them: by a scope that is rebuilt again and again,
+//! Known tuples of many processes that come, go and are killed, against what readers got: by a scope that is rebuilt again and again,
 //! and through a server that is killed again and again. Each comes once and in order, or stands in a counted gap.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use thalweg_chance::Chance;
-use thalweg_scope::{Ask, Backlog, Pulled, Remote, Scope, Server, ServerOptions, Shape, Target, Value, View};
+use thalweg_scope::{
+    Ask, Backlog, Pulled, Remote, Scope, Server, ServerOptions, Shape, Target, Tuple, Value, View,
+};
 use thalweg_space::{Kind, Space, SpaceOptions};
 
-/// A tuple that says which it is.
+/// A tuple that identifies itself.
 #[derive(Kind)]
 #[kind(name = "test.known")]
 struct Known {
@@ -19,20 +23,24 @@ struct Known {
     thread: u32,
     /// Which of its thread, from 0.
     number: u64,
-    /// Says of itself whether it is whole.
+    /// A checksum, which shows whether the tuple is whole.
     check: u64,
 }
 
 const SESSION: &str = "SCOPE_TEST_SESSION";
 const TUPLES: &str = "SCOPE_TEST_TUPLES";
-/// Which process it is, for numbers of processes are used again.
+/// The number of the process in this test, for the system uses numbers of processes again.
 const WHICH: &str = "SCOPE_TEST_WHICH";
 const SOCKET: &str = "SCOPE_TEST_SOCKET";
+/// The file in which readers publish how far they are.
+const READ: &str = "SCOPE_TEST_READ";
 const THREADS: usize = 2;
 /// Tuples that are written at once.
 const BURST: u64 = 2000;
-/// Between two bursts, at most: so that two readers on two processors mostly keep up with dozens of threads.
-const PAUSE_US: u64 = 12_000;
+/// A thread is so many tuples ahead of the slower reader at most: fewer than an element holds (32,768).
+const AHEAD: u64 = 20_000;
+/// One of so many bursts goes ahead of that, by far more than an element holds.
+const FLOOD: u64 = 400;
 /// Of the processes, one in so many is killed.
 const KILLED: usize = 3;
 
@@ -51,20 +59,27 @@ fn given(name: &str) -> Option<String> {
 #[test]
 #[ignore = "run by other tests, in a process of its own"]
 fn writing_child() {
-    let (Some(session), Some(tuples), Some(name)) = (given(SESSION), given(TUPLES), given(WHICH)) else {
+    let (Some(session), Some(tuples), Some(name), Some(read)) =
+        (given(SESSION), given(TUPLES), given(WHICH), given(READ))
+    else {
         return;
     };
-    let tuples: u64 = tuples.parse().unwrap();
+    let (tuples, which): (u64, u64) = (tuples.parse().unwrap(), name.parse().unwrap());
+    let read = File::open(read).unwrap();
     let options = SpaceOptions { name, session: Some(session.into()), ..Default::default() };
     let space = Space::create(options).unwrap();
     let writing = |thread: u64| {
         let mut writer = space.writer(&format!("thread {thread}")).unwrap();
+        let read = read.try_clone().unwrap();
         move || {
             let known = writer.declare::<Known>().unwrap();
             let (mut number, mut chance) = (0, Chance::new(thread + u64::from(std::process::id())));
             while number < tuples {
-                // Mostly what a reader keeps up with, now and then more than an element holds.
-                let burst = if chance.one_in(300) { 40 * BURST } else { chance.between(1, BURST) };
+                let burst = if chance.one_in(FLOOD) { 40 * BURST } else { chance.between(1, BURST) };
+                // Readers that are slow are waited for, except in floods.
+                while burst <= BURST && number + burst > known_read(&read, which, thread) + AHEAD {
+                    std::thread::sleep(Duration::from_micros(500));
+                }
                 for _ in 0..burst.min(tuples - number) {
                     writer.emit(
                         known,
@@ -72,15 +87,21 @@ fn writing_child() {
                     );
                     number += 1;
                 }
-                // Said after it was written: whoever reads it may rely on it.
+                // Published after it was written: readers may rely on it.
                 writeln!(std::io::stderr(), "{thread} {number}").unwrap();
-                std::thread::sleep(Duration::from_micros(chance.below(PAUSE_US)));
             }
         }
     };
     let threads: Vec<_> = (0..THREADS as u64).map(|n| std::thread::spawn(writing(n))).collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     space.finish();
+}
+
+/// How far both readers are with a thread of a process; 0 if nothing was published.
+fn known_read(file: &File, which: u64, thread: u64) -> u64 {
+    let mut bytes = [0; 8];
+    let read = file.read_at(&mut bytes, 8 * (which * THREADS as u64 + thread));
+    if read.is_ok_and(|read| read == 8) { u64::from_le_bytes(bytes) } else { 0 }
 }
 
 /// A scope server, until it is killed.
@@ -106,9 +127,11 @@ struct Writing {
 }
 
 impl Writing {
-    fn begin(session: &Path, tuples: u64, which: usize) -> Writing {
-        let (session, tuples, name) = (session.to_str().unwrap(), tuples.to_string(), which.to_string());
-        let mut child = started("writing_child", &[(SESSION, session), (TUPLES, &tuples), (WHICH, &name)]);
+    fn begin(session: &Path, read: &Path, tuples: u64, which: usize) -> Writing {
+        let (session, read, tuples, name) =
+            (session.to_str().unwrap(), read.to_str().unwrap(), tuples.to_string(), which.to_string());
+        let given = [(SESSION, session), (READ, read), (TUPLES, &tuples), (WHICH, &name)];
+        let mut child = started("writing_child", &given);
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let said = std::thread::spawn(move || {
             let mut written = [0; THREADS];
@@ -141,54 +164,89 @@ struct Truth {
     is_whole: bool,
 }
 
-/// What came of each thread: the next number expected; how many came; how many stood in gaps.
+/// What was read of a thread.
+#[derive(Default)]
+struct Came {
+    process: String,
+    thread: Option<u64>,
+    next: u64,
+    came: u64,
+    lost: u64,
+}
+
+/// What was read of all threads.
 #[derive(Default)]
 struct Account {
-    threads: HashMap<(String, u32), [u64; 3]>,
+    threads: Vec<Came>,
+    places: HashMap<(String, u32), usize>,
     pulls: u64,
 }
 
 impl Account {
+    fn place(&mut self, tuple: &Tuple<'_>) -> usize {
+        let key = (tuple.process().unwrap().name.clone(), tuple.element().unwrap().writer);
+        let Account { threads, places, .. } = self;
+        *places.entry(key).or_insert_with_key(|(process, _)| {
+            threads.push(Came { process: process.clone(), ..Came::default() });
+            threads.len() - 1
+        })
+    }
+
     fn take(&mut self, pulled: &Pulled) {
         self.pulls += 1;
         assert!(pulled.problems.is_empty(), "{:?}", pulled.problems);
         assert_eq!(pulled.left_out, 0);
-        let mut lost = 0;
+        let (mut lost, mut places) = (0, Vec::new());
         for tuple in pulled.batch.tuples() {
-            let name = &tuple.process().unwrap().name;
-            let element = tuple.element().unwrap();
-            let [next, came, gone] = self.threads.entry((name.clone(), element.writer)).or_default();
+            let (head, element) = (tuple.head(), tuple.head().element as usize);
+            if places.len() <= element {
+                places.resize(element + 1, None);
+            }
+            let place = *places[element].get_or_insert_with(|| self.place(&tuple));
+            let Came { process, thread, next, came, lost: gone } = &mut self.threads[place];
             if let Some(more) = tuple.lost() {
                 let from = tuple.field("from");
-                assert_eq!(from, Some(Value::Unsigned(*next)), "a gap where nothing is missing, of {name}");
+                assert_eq!(
+                    from,
+                    Some(Value::Unsigned(*next)),
+                    "a gap where nothing is missing, of {process}"
+                );
                 (*next, *gone, lost) = (*next + more, *gone + more, lost + more);
                 continue;
             }
-            let number = |name: &str| match tuple.field(name) {
+            let number = |n: usize| match tuple.value(n) {
                 Some(Value::Unsigned(number)) => number,
-                other => panic!("{name}: {other:?}"),
+                other => panic!("field {n}: {other:?}"),
             };
-            assert_eq!(
-                (tuple.head().sequence, number("number")),
-                (*next, *next),
-                "once, and in order, of {name}"
-            );
-            assert_eq!(number("check"), check_of(number("thread"), *next), "whole");
+            assert_eq!((head.sequence, number(1)), (*next, *next), "once, and in order, of {process}");
+            assert_eq!(number(2), check_of(number(0), *next), "whole");
+            *thread = Some(number(0));
             (*next, *came) = (*next + 1, *came + 1);
         }
         assert_eq!(lost, pulled.lost);
     }
 
-    fn sum(&self, of: usize) -> u64 {
-        self.threads.values().map(|counts| counts[of]).sum()
+    /// How far each thread of each process is, by the numbers of both.
+    fn next(&self) -> impl Iterator<Item = ((u64, u64), u64)> {
+        let next = |of: &Came| Some(((of.process.parse().ok()?, of.thread?), of.next));
+        self.threads.iter().filter_map(next)
     }
 
-    /// Each tuple that was written came or is counted; gives how many that are.
+    fn came(&self) -> u64 {
+        self.threads.iter().map(|of| of.came).sum()
+    }
+
+    /// How many tuples came or are counted as lost.
+    fn known(&self) -> u64 {
+        self.threads.iter().map(|of| of.came + of.lost).sum()
+    }
+
+    /// Checks that each tuple that was written came or is counted; returns how many that are.
     fn check(&self, truth: &[Truth]) -> u64 {
         for Truth { name, written, is_whole } in truth {
             let mut known: Vec<u64> = written.to_vec();
             let mut found: Vec<u64> =
-                self.threads.iter().filter(|((of, _), _)| of == name).map(|(_, counts)| counts[0]).collect();
+                self.threads.iter().filter(|of| of.process == *name).map(|of| of.next).collect();
             found.resize(found.len().max(THREADS), 0);
             known.sort_unstable();
             found.sort_unstable();
@@ -197,7 +255,7 @@ impl Account {
                 assert!(is_right, "process {name}: {found} of {known} came or are counted");
             }
         }
-        self.sum(0)
+        self.known()
     }
 }
 
@@ -207,7 +265,7 @@ fn shape(chance: &mut Chance) -> Shape {
         depth: chance.between(1, 5) as usize,
         threads: chance.between(1, 4) as usize,
         batch: chance.of(&[64, 1000, 10_000, 100_000]),
-        buffer: chance.of(&[500, 100_000, 1 << 20]),
+        buffer: chance.of(&[500, 20_000, 1 << 20]),
     }
 }
 
@@ -252,15 +310,60 @@ impl Drop for Serving {
     }
 }
 
-/// What to do, and how much of it.
+/// What to run, and how much of it.
 struct Plan {
     processes: usize,
     at_once: usize,
     tuples: u64,
     rebuilds: u64,
     kills: u32,
-    /// Tuples that are to come or be counted at least.
+    /// Tuples that are to come or be counted at least, and the share of them that is to come.
     least: u64,
+    share: f64,
+}
+
+/// Publishes to writers how far both readers are.
+fn tell(file: &File, here: &Account, there: &Account, processes: usize) {
+    let there: HashMap<(u64, u64), u64> = there.next().collect();
+    let mut bytes = vec![0; 8 * processes * THREADS];
+    for ((process, thread), next) in here.next() {
+        let read = next.min(there.get(&(process, thread)).copied().unwrap_or(0));
+        let at = 8 * (process as usize * THREADS + thread as usize);
+        bytes[at..at + 8].copy_from_slice(&read.to_le_bytes());
+    }
+    file.write_all_at(&bytes, 0).unwrap();
+}
+
+/// Fails when nothing comes for long, and prints from time to time how far it is.
+struct Progress {
+    begun: Instant,
+    told: Instant,
+    changed: Instant,
+    known: (u64, u64),
+}
+
+impl Progress {
+    fn begin() -> Progress {
+        let now = Instant::now();
+        Progress { begun: now, told: now, changed: now, known: (0, 0) }
+    }
+
+    fn look(&mut self, here: &Account, there: &Account, ended: usize) {
+        let known = (here.known(), there.known());
+        if known != self.known {
+            (self.known, self.changed) = (known, Instant::now());
+        }
+        assert!(self.changed.elapsed() < Duration::from_secs(120), "nothing comes any more, of {known:?}");
+        if self.told.elapsed() > Duration::from_secs(20) {
+            self.told = Instant::now();
+            let seconds = self.begun.elapsed().as_secs();
+            eprintln!(
+                "{seconds} s: {ended} processes ended, {known:?} tuples, {} and {} came",
+                here.came(),
+                there.came()
+            );
+        }
+    }
 }
 
 fn run(plan: &Plan, folder: &Path) {
@@ -275,16 +378,20 @@ fn run(plan: &Plan, folder: &Path) {
     let mut remote = Remote::open(&serving.socket, &ask).unwrap();
     let (mut here, mut there, mut truth) = (Account::default(), Account::default(), Vec::new());
     let (mut writing, mut begun, mut rebuilt) = (Vec::new(), 0, 0);
+    let path = folder.join("read");
+    let (read, mut progress) = (File::create(&path).unwrap(), Progress::begin());
     while begun < plan.processes || !writing.is_empty() {
         while begun < plan.processes && writing.len() < plan.at_once {
-            writing.push(Writing::begin(&session, plan.tuples, begun));
+            writing.push(Writing::begin(&session, &path, plan.tuples, begun));
             begun += 1;
         }
         for _ in 0..chance.between(1, 6) {
             here.take(&scope.pull_since());
             there.take(&remote.pull(None).unwrap());
+            tell(&read, &here, &there, plan.processes);
             std::thread::sleep(Duration::from_millis(chance.below(4)));
         }
+        progress.look(&here, &there, truth.len());
         scope.reshape(shape(&mut chance));
         rebuilt += 1;
         let due = truth.len() as u64 * u64::from(plan.kills + 1) / plan.processes as u64;
@@ -301,11 +408,11 @@ fn run(plan: &Plan, folder: &Path) {
             truth.push(writing.remove(n).end(true));
         }
     }
-    // Those that ended leave the view when all of them was pulled.
+    // Processes that ended leave the view when all their tuples were pulled.
     let deadline = Instant::now() + Duration::from_secs(300);
     let mut before = (0, 0);
-    while scope.processes() > 1 || before != (here.sum(0), there.sum(0)) || rebuilt < plan.rebuilds {
-        before = (here.sum(0), there.sum(0));
+    while scope.processes() > 1 || before != (here.known(), there.known()) || rebuilt < plan.rebuilds {
+        before = (here.known(), there.known());
         // On a machine that is busy otherwise, there were fewer pulls before.
         if rebuilt < plan.rebuilds {
             scope.reshape(shape(&mut chance));
@@ -320,9 +427,9 @@ fn run(plan: &Plan, folder: &Path) {
     eprintln!(
         "{begun} processes, {killed} killed; {seen} tuples, {} came in {} pulls over {rebuilt} rebuilds; {served}, {} of which came in {} \
          pulls over {} killed servers",
-        here.sum(1),
+        here.came(),
         here.pulls,
-        there.sum(1),
+        there.came(),
         there.pulls,
         serving.kills,
     );
@@ -330,14 +437,25 @@ fn run(plan: &Plan, folder: &Path) {
     // On a machine that is busy otherwise, killed ones may have written all before.
     assert!(killed >= plan.processes / 10, "{killed}");
     assert!(seen >= plan.least && served >= plan.least, "{seen}, {served}");
-    assert!(here.sum(1) > 1000 && there.sum(1) > 1000);
+    for account in [&here, &there] {
+        let share = account.came() as f64 / account.known() as f64;
+        assert!(share >= plan.share, "{share} of what was written came");
+    }
 }
 
 #[test]
 fn each_tuple_comes_once_or_is_counted_over_rebuilds_and_killed_servers() {
     let folder = tempfile::tempdir().unwrap();
     run(
-        &Plan { processes: 14, at_once: 5, tuples: 100_000, rebuilds: 10, kills: 3, least: 500_000 },
+        &Plan {
+            processes: 14,
+            at_once: 5,
+            tuples: 100_000,
+            rebuilds: 10,
+            kills: 3,
+            least: 500_000,
+            share: 0.25,
+        },
         folder.path(),
     );
 }
@@ -354,6 +472,7 @@ fn a_thousand_million_tuples_of_hundreds_of_processes() {
         rebuilds: 10,
         kills: 10,
         least: 1_000_000_000,
+        share: 0.5,
     };
     run(&plan, folder.path());
 }

@@ -10,7 +10,7 @@ use thalweg_chance::Chance;
 use thalweg_scope::{Backlog, Leaf, Pulled, Scope, Shape, Target, Tree, Value, View};
 use thalweg_space::{Collector, CollectorOptions, ElementOptions, Kind, Policy, Space, SpaceOptions, Writer};
 
-/// A tuple that says which it is.
+/// A tuple that identifies itself.
 #[derive(Kind)]
 #[kind(name = "test.known")]
 struct Known {
@@ -18,7 +18,7 @@ struct Known {
     thread: u32,
     /// Which of its thread, from 0.
     number: u64,
-    /// Tells of itself whether it is whole.
+    /// A checksum, which shows whether the tuple is whole.
     check: u64,
 }
 
@@ -52,7 +52,7 @@ fn child() {
                     writer.emit(known, &Known { thread: thread as u32, number, check });
                     number += 1;
                 }
-                // Said after it was written: whoever reads it may rely on it.
+                // Published after it was written: readers may rely on it.
                 writeln!(std::io::stderr(), "{thread} {number}").unwrap();
                 std::thread::sleep(Duration::from_micros(number % 700));
             }
@@ -101,7 +101,7 @@ impl Running {
     }
 }
 
-/// What came of each element: the next number expected, how many came, how many are lost.
+/// What was read of each element: the next number expected, how many came, how many are lost.
 #[derive(Default)]
 struct Account {
     elements: HashMap<(u32, u32), (u64, u64, u64)>,
@@ -186,7 +186,7 @@ fn each_tuple_comes_once_or_stands_in_a_gap_whatever_becomes_of_processes_and_sh
         }
     }
     let deadline = Instant::now() + Duration::from_secs(120);
-    // Those that ended leave the view when all of them was pulled.
+    // Processes that ended leave the view when all their tuples were pulled.
     while scope.processes() > 1 {
         account.take(&scope.pull_since());
         assert!(Instant::now() < deadline, "{} processes have not left", scope.processes());
@@ -217,7 +217,8 @@ fn elements_of_collectors_give_each_tuple_once_by_whichever_way_it_comes() {
     let mut scope = Scope::open(&view(), Target::of(space.path()), Backlog::All).unwrap();
     let (mut account, mut written) = (Account::default(), 0);
     for round in 0..600 {
-        // Mostly one of each, then bursts that overwrite, new collectors, and those that take over an element.
+        // Most rounds record one event of each collector. Some have bursts that overwrite events, new
+        // collectors, or collectors that take over an element.
         let is_burst = chance.one_in(30);
         for (collector, next) in &mut collectors {
             let count = if is_burst { chance.below(200) } else { chance.below(2) };

@@ -1,4 +1,4 @@
-//! A scope server and its clients: those who share, those who are slow, rude, of another version, or not allowed.
+//! A scope server and its clients: clients that share, that are slow, rude, of another version, or not allowed.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -147,7 +147,7 @@ fn clients_with_the_same_view_share_what_is_read_and_each_gets_all() {
 
 /// Tuples that each leaf which is shared has read, by the server's own collectors.
 fn read_by_leaves(server: &Path) -> Vec<u64> {
-    let leaf = Leaf::of_kinds(["path.operation_completed"]).element("scope/shared */root");
+    let leaf = Leaf::of_kinds(["path.operation_completed"]).element("scope/shared leaf */root");
     let tree = Tree::leaf(leaf).reduce(["element.name"], [("read", "sum first")]);
     let view = View::new("read", "How much was read?", tree).unwrap();
     let mut scope = Scope::open(&view, Target::of(server), Backlog::All).unwrap();
@@ -188,7 +188,7 @@ fn views_with_an_equal_leaf_cost_one_read_and_each_has_its_own_reduction() {
     let of =
         |pulled: &Pulled, field: &str| pulled.batch.tuples().next().unwrap().field(field).unwrap().number();
     assert_eq!((of(&pulled, "count"), of(&pulled, "sum")), (Some(1000.0), Some(499_500.0)));
-    // Who comes later gets nothing of what was before, and takes nothing from the others.
+    // A client that comes later gets nothing of what was before, and takes nothing from the others.
     world.write(10);
     let mut late = open(&world, "");
     world.write(5);
@@ -202,6 +202,48 @@ fn views_with_an_equal_leaf_cost_one_read_and_each_has_its_own_reduction() {
     assert_eq!(read_by_leaves(&served.space), [1015], "each tuple was read once for four");
     let (_, _, leaves) = served.end();
     assert!((1..=2).contains(&leaves), "{leaves}");
+}
+
+#[test]
+fn what_views_begin_with_alike_is_computed_once() {
+    let mut world = World::new();
+    let served = Served::begin(world.options());
+    let open = |world: &World, steps: &str| {
+        let ask = Ask { view: format!("{VIEW}{steps}"), ..world.ask(Backlog::Nothing) };
+        Remote::open(&world.socket(), &ask).unwrap()
+    };
+    let large = "[[step]]\ndo = \"filter\"\nwhen = \"number >= 900\"\n";
+    let counted =
+        format!("{large}[[step]]\ndo = \"reduce\"\nevery = \"1 ns\"\n[step.values]\nsum = \"sum number\"\n");
+    let (mut first, mut second) = (open(&world, &counted), open(&world, &counted));
+    let (mut filtered, mut plain) = (open(&world, large), open(&world, ""));
+    let mut got = (Vec::new(), Vec::new(), 0, 0);
+    let sums = |remote: &mut Remote| -> Vec<f64> {
+        let pulled = remote.pull(None).unwrap();
+        pulled.batch.tuples().map(|tuple| tuple.field("sum").unwrap().number().unwrap()).collect()
+    };
+    for round in 0..10 {
+        world.write(100);
+        got.0.extend(sums(&mut first));
+        got.3 += numbers(&plain.pull(None).unwrap()).len();
+        if round % 3 == 0 {
+            got.1.extend(sums(&mut second));
+            got.2 += numbers(&filtered.pull(None).unwrap()).len();
+        }
+    }
+    got.0.extend(sums(&mut first));
+    got.1.extend(sums(&mut second));
+    got.2 += numbers(&filtered.pull(None).unwrap()).len();
+    assert_eq!(got.0.iter().sum::<f64>(), (900..1000).sum::<u64>() as f64);
+    assert_eq!((&got.1, got.2, got.3), (&got.0, 100, 1000));
+    let names = |pattern: &str| {
+        let leaf = Leaf::of_kinds(["path.operation_completed"]).element(pattern);
+        let tree = Tree::leaf(leaf).reduce(["element.name"], [("pulls", "count")]);
+        let view = View::new("names", "Which nodes are pulled?", tree).unwrap();
+        Scope::open(&view, Target::of(&served.space), Backlog::All).unwrap().pull().batch.len()
+    };
+    assert_eq!((names("scope/shared leaf */root"), names("scope/shared node */root")), (1, 2));
+    served.end();
 }
 
 #[test]
@@ -364,7 +406,7 @@ fn a_client_that_never_reads_is_cut_off() {
 #[test]
 fn there_is_one_server_at_a_socket_and_what_a_dead_one_left_is_no_hindrance() {
     let world = World::new();
-    // As one that was killed leaves it.
+    // A socket file without a listener, as a killed server leaves it.
     drop(std::os::unix::net::UnixListener::bind(world.socket()).unwrap());
     let served = Served::begin(world.options());
     let mode = std::fs::metadata(world.socket()).unwrap().permissions().mode();
@@ -415,7 +457,7 @@ fn who_serves_is_seen_by_scopes() {
     served.end();
 }
 
-/// Another user's program: it says what it is answered.
+/// Another user's program: it prints what the server answers.
 #[test]
 #[ignore = "run by another test, as another user"]
 fn stranger() {

@@ -78,7 +78,7 @@ enum Model {
         add: f64,
         is_counted: bool,
     },
-    /// Those with the largest numbers.
+    /// The tuples with the largest numbers.
     Top {
         below: Box<Model>,
         count: usize,

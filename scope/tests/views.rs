@@ -228,7 +228,7 @@ impl Case {
             groups.into_iter().map(|(key, group)| (group.len(), reduced(key, of, &group))).collect();
         if let Some(count) = self.top {
             rows.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-            // Of equal counts it is not said which stay.
+            // Of equal counts any may stay.
             let least = count.checked_sub(1).and_then(|last| rows.get(last)).map_or(0, |(count, _)| *count);
             return rows
                 .iter()
@@ -261,7 +261,7 @@ fn told(event: &Event) -> String {
     format!("{event:?}")
 }
 
-/// The event that a tuple tells of.
+/// The event that a tuple is made of.
 fn model(tuple: &Tuple<'_>) -> Event {
     let number = |name: &str| tuple.field(name).and_then(|value| value.number());
     let text = |name: &str| match tuple.field(name) {
@@ -590,7 +590,7 @@ fn counters_grow_by_what_was_added_between_two_pulls() {
     assert!(growth(&mut scope).unwrap() == 0.0);
 }
 
-/// As the runtime records it, as far as views look at it.
+/// A dispatch as the runtime records it, with the fields that views read.
 #[derive(Kind)]
 #[kind(name = "exec.dispatch_base")]
 struct Base {

@@ -20,7 +20,7 @@ struct One {
     value: u64,
 }
 
-/// As large as a dispatch.
+/// An event as large as a dispatch.
 #[derive(Kind)]
 #[kind(name = "bench.dispatch")]
 struct Dispatch {

@@ -81,7 +81,7 @@ pub(crate) struct SettingLeaseEnded<'a> {
 #[derive(Kind)]
 #[kind(name = "space.probes_switched")]
 pub(crate) struct ProbesSwitched<'a> {
-    /// Which: a pattern of their names.
+    /// A pattern of their names.
     pub(crate) pattern: &'a str,
     /// On or off.
     pub(crate) on: bool,
@@ -105,9 +105,9 @@ pub(crate) struct CommandAdopted<'a> {
     pub(crate) user: u32,
     /// What it is for.
     pub(crate) target: &'a str,
-    /// What is to be done.
+    /// The name of the command.
     pub(crate) name: &'a str,
-    /// With what, separated by spaces.
+    /// The command's arguments, separated by spaces.
     pub(crate) arguments: &'a str,
     /// The tool that sent it, if it said so.
     pub(crate) tool: &'a str,
@@ -124,11 +124,11 @@ pub(crate) struct CommandLeased<'a> {
     pub(crate) lasts: u64,
     /// Whether it ends with the process that holds it.
     pub(crate) while_alive: bool,
-    /// What the inverse is for.
+    /// The target of the inverse.
     pub(crate) target: &'a str,
     /// The inverse.
     pub(crate) inverse: &'a str,
-    /// With what, separated by spaces.
+    /// The inverse's arguments, separated by spaces.
     pub(crate) arguments: &'a str,
 }
 
@@ -136,7 +136,7 @@ pub(crate) struct CommandLeased<'a> {
 #[derive(Kind)]
 #[kind(name = "space.command_lease_ended")]
 pub(crate) struct CommandLeaseEnded<'a> {
-    /// The command's number. What takes it back, if it is not confirmed or taken over, is a command of this number, too.
+    /// The command's number. The inverse, which runs unless the command was confirmed or taken over, has the same number.
     pub(crate) command: u64,
     /// Why.
     pub(crate) why: LeaseEnd,
@@ -156,7 +156,7 @@ pub(crate) struct CommandAnswered<'a> {
     pub(crate) command: u64,
     /// Whether it was done.
     pub(crate) done: bool,
-    /// What came of it, or why it failed.
+    /// The command's result, or why it failed.
     pub(crate) answer: &'a str,
 }
 

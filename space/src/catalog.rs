@@ -206,18 +206,7 @@ impl Record {
                 catalog::SITE
             }
             Record::Setting(setting) => {
-                out.u64(setting.index);
-                out.u64(setting.min);
-                out.u64(setting.max);
-                out.u64(setting.default);
-                out.text(&setting.name);
-                out.text(&setting.doc);
-                out.text(&setting.unit);
-                out.u32(setting.choices.len() as u32);
-                for text in setting.choices.iter().chain([&setting.affects, &setting.adoption, &setting.undo])
-                {
-                    out.text(text);
-                }
+                out.setting(setting);
                 catalog::SETTING
             }
             Record::Probe { name, on } => {
@@ -334,7 +323,7 @@ pub(crate) fn append_under_lock(path: &Path, record: &Record, bytes_max: u64) ->
     reader.read_new(&mut |_| {})?;
     let mut file =
         crate::file::open(path, OpenOptions::new().append(true)).map_err(|e| Error::io("open", path, e))?;
-    // What a process that was killed has left half written would make all after it unreadable.
+    // An incomplete record of a killed process would make all later records unreadable, so it is cut off.
     file.set_len(reader.position).map_err(|e| Error::io("shorten", path, e))?;
     if reader.position > bytes_max {
         return Err(Error::new(format!("{} is full: it has {} bytes", path.display(), reader.position)));
@@ -431,6 +420,20 @@ impl Encoder {
         self.0
     }
 
+    fn setting(&mut self, setting: &SettingRecord) {
+        self.u64(setting.index);
+        self.u64(setting.min);
+        self.u64(setting.max);
+        self.u64(setting.default);
+        self.text(&setting.name);
+        self.text(&setting.doc);
+        self.text(&setting.unit);
+        self.u32(setting.choices.len() as u32);
+        for text in setting.choices.iter().chain([&setting.affects, &setting.adoption, &setting.undo]) {
+            self.text(text);
+        }
+    }
+
     pub(crate) fn u32(&mut self, value: u32) {
         self.0.extend(value.to_le_bytes());
     }
@@ -504,7 +507,7 @@ impl<'a> Decoder<'a> {
         Some(String::from_utf8_lossy(text).into_owned())
     }
 
-    /// A text of a later version than some that wrote such records: where those end there is nothing but padding.
+    /// A text that earlier versions did not write: their records have only padding here.
     fn text_or_end(&mut self) -> Option<String> {
         if self.0.len() < 8 && self.0.iter().all(|byte| *byte == 0) {
             return Some(String::new());

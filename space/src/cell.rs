@@ -1,8 +1,8 @@
-//! The cell of a setting: its value, who set it by which tool, and the lease under which it was set.
+//! The cell of a setting: its value, the process and the tool that set it, and the lease under which it was set.
 //!
-//! Whoever sets a cell holds the lock of the file of settings, and writes the value last but for the version; so a setter that is
-//! killed in the middle leaves a cell of which the next one, or the observed process, knows what it was to be: what was
-//! confirmed last, or the whole of what was set.
+//! The setter of a cell holds the lock of the file of settings, and writes the value last but for the version; so if a
+//! setter is killed in the middle, the next one or the observed process can repair the cell: to the value that was
+//! confirmed last, or to the complete new state.
 
 use crate::error::Error;
 use crate::file::{self, lock};
@@ -13,10 +13,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-/// A lease that ends at no time.
+/// A lease without a time limit.
 pub(crate) const NO_TIME: u64 = u64::MAX;
 
-/// The words of a cell, and after them those of its line of tools ([`TOOL`]), as somebody sees them.
+/// The words of a cell, and after them those of its line of tools ([`TOOL`]), as a reader or setter sees them.
 pub(crate) trait Words {
     /// Loads a word.
     fn load(&self, at: usize, order: Ordering) -> u64;
@@ -40,10 +40,10 @@ pub(crate) fn place(index: usize, at: usize) -> usize {
 /// A cell, copied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cell {
-    /// Odd: somebody was setting it all the while, and only the value is known.
+    /// Odd: the cell was being set during all tries, and only the value is known.
     pub(crate) version: u64,
     pub(crate) value: u64,
-    /// Who set it last; 0: unknown.
+    /// The process and user that set it last; 0: unknown.
     pub(crate) pid: u32,
     pub(crate) user: u32,
     pub(crate) tool: String,
@@ -55,14 +55,14 @@ pub(crate) struct Cell {
     pub(crate) holder_start: u64,
 }
 
-/// How often to try to read a cell that is being set. Whoever sets it may be killed in the middle.
+/// How often to try to read a cell that is being set. The setter may be killed in the middle.
 #[cfg(not(loom))]
 const TRIES: usize = 100;
 #[cfg(loom)]
 const TRIES: usize = 2;
 
 impl Cell {
-    /// Reads a cell: its value, and all else if nobody set it meanwhile.
+    /// Reads a cell: its value, and the other words if it was not set meanwhile.
     pub(crate) fn read(words: &impl Words) -> Cell {
         for _ in 0..TRIES {
             // Acquire, paired with the setter's release at the end of setting.
@@ -102,7 +102,7 @@ impl Cell {
         }
     }
 
-    /// Whether somebody holds a lease.
+    /// Whether there is a lease.
     pub(crate) fn is_leased(&self) -> bool {
         self.state == layout::LEASE_HELD
     }
@@ -113,7 +113,7 @@ impl Cell {
     }
 }
 
-/// The tool's name, with nothing in it that a terminal would obey.
+/// The tool's name, without control characters for a terminal.
 fn tool(words: &impl Words) -> String {
     let mut line = [0; layout::TOOL_BYTES];
     for (n, word) in line.chunks_mut(8).enumerate() {
@@ -122,12 +122,12 @@ fn tool(words: &impl Words) -> String {
     printable(&file::text(&line, 0, layout::TOOL_ROOM))
 }
 
-/// A text that somebody else wrote, with nothing in it that a terminal would obey.
+/// A text of another process, without control characters for a terminal.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
-/// What the lease words are of if they are of this version.
+/// The version number that marks the lease words as those of this build.
 fn described(version: u64) -> u64 {
     version | layout::DESCRIBED
 }
@@ -179,7 +179,7 @@ fn put(words: &impl Words, write: &Write<'_>) -> u64 {
     finish(words, odd)
 }
 
-/// The last steps of setting a cell: what the words are of, and that it is set.
+/// The last steps of setting a cell: the version that the lease words belong to, and the even version.
 fn finish(words: &impl Words, odd: u64) -> u64 {
     let version = odd.wrapping_add(1);
     words.store(layout::LEASE_VERSION, described(version));
@@ -187,8 +187,8 @@ fn finish(words: &impl Words, odd: u64) -> u64 {
     version
 }
 
-/// Brings a cell into order that a setter left which was killed or is of a former build. The caller holds the lock, so nobody is
-/// setting it now.
+/// Repairs a cell whose setter was killed or is of a former build. The caller holds the lock, so nobody is setting it
+/// now.
 fn settle(words: &impl Words) {
     let load = |at| words.load(at, Ordering::Relaxed);
     let version = load(layout::CELL_VERSION);
@@ -200,7 +200,7 @@ fn settle(words: &impl Words) {
             words.store(layout::LEASE_VERSION, described(version));
         }
     } else if of == described(version.wrapping_add(1)) {
-        // All was written but the version itself.
+        // The writer stopped after everything but the version had been written.
         words.store(layout::CELL_VERSION, version.wrapping_add(1));
     } else {
         let mut state = layout::LEASE_NONE;
@@ -213,7 +213,7 @@ fn settle(words: &impl Words) {
             words.store(layout::CONFIRMED, load(layout::VALUE));
             words.store(layout::SETTER, 0);
         }
-        // Nobody knows whether it was written as a whole.
+        // It is not known whether all words were written.
         store_tool(words, "");
         forget_lease(words);
         words.store(layout::LEASE_STATE, state);
@@ -285,7 +285,7 @@ impl Words for InFile<'_> {
 
     fn store(&self, at: usize, value: u64) {
         let Some(place) = self.place(at) else { return };
-        // A system call, which orders it.
+        // A system call, which orders the stores.
         if let Err(error) = self.file.write_all_at(&value.to_le_bytes(), place) {
             self.failed(Error::io("write", self.path, error));
         }
@@ -305,7 +305,7 @@ pub(crate) fn change<'a>(
     change_locked(&file, path, index, decide)
 }
 
-/// Likewise for who does not wait: none if somebody else is setting something.
+/// The same lock without waiting: none if another process is setting something.
 pub(crate) fn try_change<'a>(
     path: &Path,
     index: usize,
@@ -331,7 +331,7 @@ fn change_locked<'a>(
     Ok(version)
 }
 
-/// Brings a cell into order whose setter was killed; false if somebody is setting something now.
+/// Repairs a cell whose setter was killed; false if another process is setting something now.
 pub(crate) fn settle_dead(path: &Path, index: usize) -> Result<bool, Error> {
     let Some(file) = try_locked(path)? else { return Ok(false) };
     let words = InFile::new(&file, path, index)?;
@@ -390,7 +390,7 @@ mod loom_model {
 
     impl Words for Model {
         fn load(&self, at: usize, order: Ordering) -> u64 {
-            // No tools: their words are as the others.
+            // The model has no words for tools, which behave as the others.
             self.0.get(at / 8).map_or(0, |word| word.load(order))
         }
 
@@ -468,8 +468,8 @@ mod tests {
         Write { confirmed: false, state: layout::LEASE_HELD, until: 9, ..Write::permanent(value, "tuner") }
     }
 
-    /// Whoever sets a cell is killed after each of its stores: what is there once the next one has brought it into order is the former
-    /// state or the new one, and no value stays that was set under a lease without the lease.
+    /// The setter of a cell is killed after each of its stores: after the next setter has repaired the cell, it holds
+    /// the former state or the new one, and a value that was set under a lease never stays without the lease.
     #[test]
     fn a_setter_killed_at_any_step_leaves_a_whole_cell() {
         for before in [confirmed(1), leased(2)] {
@@ -500,7 +500,7 @@ mod tests {
         }
     }
 
-    /// A build that knows no leases sets the value, the setter and the version: that is for good.
+    /// A build that knows no leases sets the value, the setter and the version: such a change is confirmed.
     #[test]
     fn what_a_former_build_sets_is_confirmed() {
         let words = Dying { words: (0..16).map(|_| Plain::new(0)).collect(), left: Plain::new(usize::MAX) };

@@ -1,13 +1,13 @@
 //! The clock: the TSC where it is invariant, else `CLOCK_MONOTONIC` in nanoseconds.
 //!
-//! Ticks become nanoseconds by a frequency that is read from CPUID where the machine tells it, and measured
+//! Ticks become nanoseconds by a frequency that is read from CPUID where the machine has it there, and measured
 //! against `CLOCK_MONOTONIC_RAW` within a few milliseconds where not. Two *anchors* (ticks and wall clocks read
 //! together), the second refreshed as the process goes on, let a reader compute the frequency more exactly.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// How long the frequency is measured where the machine does not tell it.
+/// How long the frequency is measured where CPUID does not give it.
 const MEASURE: Duration = Duration::from_millis(4);
 /// Two anchors further apart than this give a better frequency than the measured one.
 const ANCHORS_APART_NS: u64 = 50_000_000;
@@ -61,7 +61,7 @@ impl Clock {
         let ns = second.monotonic_ns.saturating_sub(first.monotonic_ns);
         if kind == ClockKind::Tsc && ns > ANCHORS_APART_NS && second.ticks > first.ticks {
             let better = (second.ticks - first.ticks) as f64 * 1e9 / ns as f64;
-            // Anchors that disagree wildly with the known frequency tell of a stepped clock, not of a better one.
+            // Anchors that disagree wildly with the known frequency are a sign of a stepped clock, not of a better one.
             if (better / hz - 1.0).abs() < 0.01 {
                 clock.hz = better;
             }

@@ -162,7 +162,7 @@ impl<K: Kind> Drop for Collector<K> {
 fn publish<K: Kind>(line: &Line, (events, sequence): (u64, u64), ticks: u64, first: u64, event: &K) {
     let version = 2 * events;
     line.store(latest::VERSION, version - 1, Ordering::Relaxed);
-    // Paired with the reader's two looks at the version: who sees a word of this event sees the odd version, or a later.
+    // Paired with the reader's two looks at the version: a reader that sees a word of this event sees the odd version, or a later one.
     fence(Ordering::Release);
     line.store(latest::TIME, ticks, Ordering::Relaxed);
     line.store(latest::FIRST, first, Ordering::Relaxed);

@@ -31,7 +31,7 @@ impl Declared {
         Ok(KindId::new(self.declare_schema(&schema, block_bytes)?, writer))
     }
 
-    /// Likewise a kind that is no type; its id.
+    /// Declares a kind that is known only by its description; gives its id.
     pub(crate) fn declare_schema(&self, kind: &Schema, block_bytes: usize) -> Result<u16, Error> {
         let bytes = 8 * (1 + words(kind.fields));
         let room = event_bytes_max(block_bytes);

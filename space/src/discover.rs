@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub struct Listed {
     /// The directory.
     pub path: PathBuf,
-    /// Who made it; an error if the space is damaged, half made or of a later version.
+    /// The process that made it; an error if the space is damaged, half made or of a later version.
     pub info: Result<Info, Error>,
     /// Whether its process still runs.
     pub alive: bool,
@@ -26,7 +26,7 @@ pub struct Listed {
 pub struct Cleaned {
     /// The directories that are gone.
     pub removed: Vec<PathBuf>,
-    /// The kept ones that it left alone, though their process is dead.
+    /// Directories of dead processes that stay because they are kept.
     pub kept: Vec<PathBuf>,
     /// What it could not judge or remove, and why.
     pub problems: Vec<(PathBuf, Error)>,
@@ -83,7 +83,7 @@ fn directories(parent: &Path) -> Result<Vec<PathBuf>, Error> {
 /// Removes the spaces in `parent` and its sessions whose processes are dead, half-made ones too; kept ones only with
 /// `kept_too`, live ones never. A session goes with the last of its spaces, when all of its processes are dead.
 ///
-/// A space of another machine, or one that cannot be read, is left alone and told of.
+/// A space of another machine, or one that cannot be read, is left alone and reported.
 ///
 /// # Errors
 /// When `parent` cannot be read.
@@ -124,7 +124,7 @@ fn remove_session(path: &Path, host: &str) -> Result<bool, Error> {
     if !directories(path)?.is_empty() {
         return Ok(false);
     }
-    // Whoever joins holds the lock until its space is there.
+    // A process that joins holds the lock until its space is there.
     let Some(manifest) = Manifest::try_lock(path) else { return Ok(false) };
     let mut session = Session::open(path)?;
     let is_needed = |member: &Member| member.is_alive() || member.host != host;
@@ -167,7 +167,7 @@ fn is_abandoned(path: &Path) -> bool {
     directory.try_lock().is_ok() && path.join(IDENTITY_HALF_MADE).exists() && !path.join(IDENTITY).exists()
 }
 
-/// A space whose files are being removed. As long as this is held, nobody else takes the space for abandoned.
+/// A space whose files are being removed. While this is held, no other process considers the space abandoned.
 #[must_use = "hold it until the files are removed"]
 pub struct Withdrawn {
     /// The lock on the directory.
@@ -175,7 +175,7 @@ pub struct Withdrawn {
 }
 
 /// To be called before the files of a space are removed. A reader that misses one of them then knows why
-/// ([`SpaceReader::is_gone`]), and what is left behind by a process that dies meanwhile counts as abandoned.
+/// ([`SpaceReader::is_gone`]), and if this process dies meanwhile, the remaining files count as abandoned.
 pub fn withdraw(path: &Path) -> Withdrawn {
     let directory = File::open(path).ok().filter(|directory| directory.try_lock().is_ok());
     // Best effort: it may have been withdrawn before, or never have been complete.
@@ -183,7 +183,7 @@ pub fn withdraw(path: &Path) -> Withdrawn {
     Withdrawn { _directory: directory }
 }
 
-/// Removes one space, whoever's it is: only the files that a space has, then the directory. The caller knows that its
+/// Removes one space of any owner: only the files that a space has, then the directory. The caller knows that its
 /// process is done with it. Two that remove the same space at once both succeed.
 ///
 /// # Errors
@@ -234,7 +234,7 @@ fn remove_file(path: &Path) -> Result<(), Error> {
     unless_gone(std::fs::remove_file(path)).map_err(|e| Error::io("remove", path, e))
 }
 
-/// What is in the directory: nothing, if somebody else has removed it.
+/// The entries of the directory; none if another process has removed it.
 fn entries(path: &Path) -> Result<impl Iterator<Item = std::io::Result<DirEntry>>, Error> {
     match std::fs::read_dir(path) {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io("read", path, e)),
@@ -242,7 +242,7 @@ fn entries(path: &Path) -> Result<impl Iterator<Item = std::io::Result<DirEntry>
     }
 }
 
-/// What was to be removed and is not there was removed by somebody else.
+/// A file that is missing was removed by another process.
 fn unless_gone(removed: std::io::Result<()>) -> std::io::Result<()> {
     removed.or_else(|e| if e.kind() == ErrorKind::NotFound { Ok(()) } else { Err(e) })
 }
@@ -257,7 +257,7 @@ fn belongs_to_space(name: &str) -> bool {
             || in_pool(stem) && end == "archive"
             || matches!(stem, "live" | "switches") && number(end)
     });
-    // The last two but one are a tuner's, the last one is what pictures of the run are made from.
+    // Two of these names are a tuner's; the last one holds data for pictures of the run.
     numbered
         || matches!(
             name,

@@ -1,4 +1,4 @@
-//! The element: one writer's ring of blocks, and the protocol by which it is written. A room for unsafe.
+//! The element: one writer's ring of blocks, and the protocol by which it is written. This module has `unsafe`.
 //!
 //! Job: append events at the cost of a few stores, so that whatever was committed survives the process and a reader
 //! that looks at any moment can tell good bytes from overwritten ones. The layout is in [`crate::layout`] and
@@ -17,7 +17,7 @@ use crate::map::{Memory, Region};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Bytes of the event that tells who writes.
+/// Bytes of the event that names the writer.
 const OWNER_BYTES: u64 = 8 * event::OWNER_WORDS as u64;
 
 /// How long a writer that waits only yields: a consumer at work frees a block in some ten microseconds, and to sleep takes
@@ -40,7 +40,7 @@ pub(crate) fn argument_bytes_max(block_bytes: usize, block_count: usize) -> usiz
     (block_count - 1).saturating_mul(room - 8 * parts).min(event::ARGUMENT_BYTES_MAX)
 }
 
-/// What a full element does.
+/// What happens to events when the element is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// Overwrite the oldest block (flight recorder).
@@ -64,7 +64,7 @@ impl Policy {
     }
 }
 
-/// Who writes an element.
+/// The writer of an element.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) number: u32,
@@ -111,7 +111,7 @@ pub(crate) struct Ring<M: Memory = Region> {
     owner_sequence: u64,
     /// Events dropped before there was this owner.
     owner_drops: u64,
-    /// How many owners there were. The first one's blocks do not say whose they are.
+    /// How many owners there were. Blocks of the first owner do not name it.
     generation: u64,
     /// Position before which everything was discarded.
     discarded: u64,
@@ -151,8 +151,8 @@ impl<M: Memory> Ring<M> {
         }
     }
 
-    /// From here on `owner` writes, after the one before released the element or as the first. What the one before
-    /// wrote stays there until it is overwritten.
+    /// From here on `owner` writes, after the one before released the element or as the first. The events of the
+    /// former owner stay until they are overwritten.
     pub(crate) fn take_over(&mut self, owner: Owner) {
         self.owner = owner;
         (self.owner_sequence, self.owner_drops) = (self.sequence, self.drops);
@@ -346,7 +346,7 @@ impl<M: Memory> Ring<M> {
     /// the first until then. `first` is the first word without its length.
     #[cold]
     fn emit_long(&mut self, ticks: u64, first: u64, words: u64, visit: impl FnOnce(&mut dyn FnMut(u64))) {
-        // As if the current block were full. There are enough blocks, or the arguments would have been cut.
+        // Continues as if the current block were full. There are enough blocks, or the arguments would have been cut.
         let room = self.argument_bytes_max as u64 / (self.block_count - 1);
         let blocks = (8 * words).div_ceil(room).min(self.block_count - 1);
         if !self.blocks_are_free(blocks) {
@@ -523,7 +523,7 @@ struct Parts<'r, M: Memory> {
     ticks: u64,
     /// First word of the next part, without its length and whether it is continued.
     first: u64,
-    /// Words of arguments for which no part was begun.
+    /// How many words of arguments belong to parts that are not begun yet.
     left: u64,
     /// Where the next word goes, up to the end of the part.
     at: u64,
@@ -595,432 +595,5 @@ fn join(low: u32, high: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// The protocol under loom: every interleaving and every value that a weakly ordered machine may show, of this writer
-/// and a reader as in [`crate::reader`]. Run by `RUSTFLAGS="--cfg loom" cargo test --release -p thalweg-space --lib`.
 #[cfg(all(test, loom))]
-mod loom_model {
-    use super::*;
-    use loom::sync::Arc;
-    use loom::sync::atomic::AtomicU64;
-
-    const BLOCK_BYTES: u64 = 64;
-    const BLOCKS: u64 = 2;
-
-    /// An ordering of the protocol that is left out, to see that a model misses it.
-    #[derive(Clone, Copy, Debug, PartialEq)]
-    enum LeftOut {
-        Nothing,
-        /// The release fence after a block's number became 0.
-        RollFence,
-        /// That fence and the release of a block's number; of the two either is enough for who follows by block.
-        NumberAndFence,
-        /// The release of `head`.
-        HeadRelease,
-        /// The reader's acquire fence before it looks at the number again.
-        ReaderFence,
-    }
-
-    std::thread_local! {
-        /// Loom runs all threads of a model on one of the system's.
-        static LEFT_OUT: std::cell::Cell<LeftOut> = const { std::cell::Cell::new(LeftOut::Nothing) };
-    }
-
-    fn is_left_out(what: LeftOut) -> bool {
-        LEFT_OUT.get() == what
-    }
-
-    #[derive(Debug)]
-    struct Words(Vec<AtomicU64>);
-
-    impl Words {
-        /// The header's lines are one word each here: loom keeps a history of each.
-        fn place(at: usize) -> usize {
-            match at {
-                element::HEAD => 0,
-                element::DROPS => 1,
-                element::STATE => 2,
-                element::SEQUENCE => 3,
-                element::READ_POSITION => 4,
-                element::READER => 5,
-                element::MAGIC => 6,
-                element::OWNER => 7,
-                element::OWNER_NAME => 8,
-                element::GENERATION => 9,
-                at => 10 + (at - element::DATA) / 8,
-            }
-        }
-    }
-
-    #[derive(Clone, Debug)]
-    struct Model(Arc<Words>);
-
-    impl Model {
-        fn new() -> Model {
-            Model::of(BLOCK_BYTES)
-        }
-
-        fn of(block_bytes: u64) -> Model {
-            Model::with(block_bytes, BLOCKS)
-        }
-
-        fn with(block_bytes: u64, blocks: u64) -> Model {
-            let words = 10 + (block_bytes * blocks / 8) as usize;
-            let model = Model(Arc::new(Words((0..words).map(|_| AtomicU64::new(0)).collect())));
-            model.store(element::MAGIC, 1, Ordering::Relaxed);
-            model
-        }
-    }
-
-    impl Memory for Model {
-        type Base = u64;
-
-        fn bytes(&self) -> usize {
-            element::DATA + 8 * (self.0.0.len() - 10)
-        }
-
-        fn base(&self, bias: u64) -> u64 {
-            bias
-        }
-
-        unsafe fn store_unchecked(&self, base: u64, position: u64, value: u64) {
-            self.store(base.wrapping_add(position) as usize, value, Ordering::Relaxed);
-        }
-
-        fn store(&self, at: usize, value: u64, order: Ordering) {
-            let is_number = at >= element::DATA && order == Ordering::Release;
-            let weak = is_number && is_left_out(LeftOut::NumberAndFence)
-                || at == element::HEAD && is_left_out(LeftOut::HeadRelease);
-            self.0.0[Words::place(at)].store(value, if weak { Ordering::Relaxed } else { order });
-        }
-
-        fn load(&self, at: usize, order: Ordering) -> u64 {
-            self.0.0[Words::place(at)].load(order)
-        }
-
-        fn fence(order: Ordering) {
-            let left_out = match order {
-                Ordering::Release => is_left_out(LeftOut::RollFence) || is_left_out(LeftOut::NumberAndFence),
-                _ => is_left_out(LeftOut::ReaderFence),
-            };
-            if !left_out {
-                loom::sync::atomic::fence(order);
-            }
-        }
-    }
-
-    /// Every run of `model` with at most three preemptions.
-    fn check(model: impl Fn() + Send + Sync + 'static) {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(3);
-        builder.check(model);
-    }
-
-    struct Counted(u64);
-
-    impl Kind for Counted {
-        const NAME: &'static str = "model.counted";
-        const DOC: &'static str = "";
-        const FIELDS: &'static [crate::kind::FieldSpec] =
-            &[crate::kind::FieldSpec::of::<u64>("count", "", "")];
-        type Words = [u64; 1];
-        fn words(&self, _: u32) -> [u64; 1] {
-            [self.0]
-        }
-    }
-
-    fn write(model: Model, policy: Policy, events: u64) -> Ring<Model> {
-        let mut ring = Ring::new(model, BLOCK_BYTES as usize, BLOCKS as usize, policy);
-        let kind = KindId::new(event::KIND_FIRST, 1);
-        for count in 0..events {
-            ring.emit((100 + count as u32, 0), 0, kind, &Counted(count));
-        }
-        ring
-    }
-
-    /// Copies block `number` as the reader does; the events' counts, or nothing if the block is not there any more.
-    fn read_block(model: &Model, number: u64, head: u64) -> Option<Vec<u64>> {
-        let place = element::DATA + (number % BLOCKS * BLOCK_BYTES) as usize;
-        let bytes = (head - number * BLOCK_BYTES).min(BLOCK_BYTES) as usize;
-        if model.load(place, Ordering::Acquire) != number + 1 {
-            return None;
-        }
-        let words: Vec<u64> = (1..bytes / 8).map(|n| model.load(place + 8 * n, Ordering::Relaxed)).collect();
-        Model::fence(Ordering::Acquire);
-        if model.load(place, Ordering::Relaxed) != number + 1 {
-            return None;
-        }
-        let (header, events) = words.split_at(3);
-        let counts: Vec<u64> = events.chunks(2).map(|event| event[1]).collect();
-        for (n, event) in events.chunks(2).enumerate() {
-            assert_eq!(event[0], event::pack(100 + event[1] as u32, event::KIND_FIRST, 2, 0));
-            assert_eq!(event[1], header[1] + n as u64, "sequence and order");
-        }
-        assert_eq!(header[0], 100 + header[1], "the base is the first event's time");
-        Some(counts)
-    }
-
-    /// A number and the one after it: in these blocks an event of two parts, unless it begins one.
-    struct Pair(u64);
-
-    impl Kind for Pair {
-        const NAME: &'static str = "model.pair";
-        const DOC: &'static str = "";
-        const FIELDS: &'static [crate::kind::FieldSpec] = &[
-            crate::kind::FieldSpec::of::<u64>("count", "", ""),
-            crate::kind::FieldSpec::of::<u64>("next", "", ""),
-        ];
-        const VARIABLE: bool = true;
-        type Words = [u64; 2];
-        fn words(&self, _: u32) -> [u64; 2] {
-            [self.0, self.0 + 1]
-        }
-    }
-
-    /// Blocks of the ring with long events: one may span two, and the third is recycled meanwhile.
-    const BLOCKS_LONG: u64 = 3;
-
-    /// The events' numbers by block: 0 and 1, the rest of 1 and 2, 3; and 4, which recycles the first. Even ones are short.
-    fn write_long(model: Model) -> Ring<Model> {
-        let mut ring = Ring::new(model, BLOCK_BYTES as usize, BLOCKS_LONG as usize, Policy::Overwrite);
-        let (short, long) = (KindId::new(event::KIND_FIRST, 1), KindId::new(event::KIND_FIRST + 1, 1));
-        for count in 0..5 {
-            match count % 2 {
-                0 => ring.emit((100, 0), 0, short, &Counted(count)),
-                _ => ring.emit((100, 0), 0, long, &Pair(count)),
-            }
-        }
-        ring
-    }
-
-    /// The words of block `number` after its sequence, as the reader copies them; nothing if it is not there any more.
-    fn copy_long(model: &Model, number: u64, end: u64) -> Option<(u64, Vec<u64>)> {
-        let place = element::DATA + (number % BLOCKS_LONG * BLOCK_BYTES) as usize;
-        let words = (end - number * BLOCK_BYTES).min(BLOCK_BYTES) as usize / 8;
-        if model.load(place, Ordering::Acquire) != number + 1 {
-            return None;
-        }
-        let load = |n: usize| model.load(place + 8 * n, Ordering::Relaxed);
-        let copy = (load(2), (4..words).map(load).collect());
-        Model::fence(Ordering::Acquire);
-        (model.load(place, Ordering::Relaxed) == number + 1).then_some(copy)
-    }
-
-    /// The events up to `end`, put together as the reader does.
-    fn read_long(model: &Model, end: u64) -> Vec<u64> {
-        let newest = end.div_ceil(BLOCK_BYTES);
-        let (mut seen, mut begun, mut sequence) = (Vec::new(), None, 0);
-        for number in newest.saturating_sub(BLOCKS_LONG)..newest {
-            let Some((first, words)) = copy_long(model, number, end) else {
-                begun = None;
-                continue;
-            };
-            // What was begun in the block before goes on here: this block's first event is the one after it.
-            begun = begun.filter(|_| first == sequence + 1);
-            sequence = first - u64::from(begun.is_some());
-            let mut words = &words[..];
-            while let [word, rest @ ..] = words
-                && *word != 0
-            {
-                let (arguments, after) = rest.split_at((word >> 48 & 0xfff) as usize - 1);
-                words = after;
-                let long = match (word >> 32) as u16 {
-                    event::KIND_CONTINUATION => begun.take().map(|first: u64| vec![first, arguments[0]]),
-                    _ if word >> 60 != 0 => {
-                        begun = Some(arguments[0]);
-                        None
-                    }
-                    _ => Some(arguments.to_vec()),
-                };
-                if let Some(arguments) = long {
-                    assert_eq!(arguments[0], sequence);
-                    assert!(arguments.len() == 1 || arguments[1] == sequence + 1, "a part of another event");
-                    assert_eq!(arguments.len() as u64, 1 + sequence % 2);
-                    seen.push(sequence);
-                    sequence += 1;
-                }
-            }
-        }
-        seen
-    }
-
-    /// An event in two blocks, while it is committed and its first part overwritten: it comes whole or not at all.
-    #[test]
-    fn a_reader_never_joins_parts_of_two_events() {
-        check_long();
-    }
-
-    fn check_long() {
-        check(|| {
-            let model = Model::with(BLOCK_BYTES, BLOCKS_LONG);
-            let writer = model.clone();
-            let writing = loom::thread::spawn(move || write_long(writer));
-            let head = model.load(element::HEAD, Ordering::Acquire);
-            let seen = read_long(&model, head);
-            assert!(seen.is_sorted_by(|a, b| a < b));
-            let ring = writing.join().unwrap();
-            assert_eq!((ring.sequence(), ring.drops()), (5, 0));
-            let head = model.load(element::HEAD, Ordering::Acquire);
-            // The rest of event 1 is of no use without its beginning.
-            assert_eq!(read_long(&model, head), [2, 3, 4]);
-        });
-    }
-
-    /// Who follows by block sees the first part before the event is committed, and the second only when all of it is there.
-    #[test]
-    fn a_part_that_is_not_committed_is_no_event() {
-        check_following_long();
-    }
-
-    fn check_following_long() {
-        check(|| {
-            let model = Model::with(BLOCK_BYTES, BLOCKS_LONG);
-            let writer = model.clone();
-            let writing = loom::thread::spawn(move || write_long(writer));
-            for complete in 1..BLOCKS_LONG {
-                let next = element::DATA + (complete * BLOCK_BYTES) as usize;
-                if model.load(next + block::NUMBER, Ordering::Acquire) == complete + 1 {
-                    let seen = read_long(&model, complete * BLOCK_BYTES);
-                    let whole: &[u64] = if complete == 1 { &[0] } else { &[0, 1, 2] };
-                    // Unless the first block was recycled meanwhile.
-                    assert!(seen == whole || whole.ends_with(&seen) && !seen.contains(&1), "{seen:?}");
-                }
-            }
-            writing.join().unwrap();
-        });
-    }
-
-    #[test]
-    fn a_reader_never_takes_a_torn_or_recycled_block() {
-        check_reader();
-    }
-
-    fn check_reader() {
-        check(|| {
-            let model = Model::new();
-            let writer = model.clone();
-            // Two events a block: the fifth recycles the first block.
-            let writing = loom::thread::spawn(move || write(writer, Policy::Overwrite, 5));
-            let head = model.load(element::HEAD, Ordering::Acquire);
-            let newest = head.div_ceil(BLOCK_BYTES);
-            for number in newest.saturating_sub(2)..newest {
-                let counts = read_block(&model, number, head);
-                // While the block is not recycled, everything up to head must be there.
-                if let Some(counts) = counts {
-                    let held = (head - number * BLOCK_BYTES).min(BLOCK_BYTES);
-                    assert_eq!(counts.len() as u64, (held - 32) / 16);
-                    assert!(counts.iter().all(|count| count / 2 == number));
-                }
-            }
-            let ring = writing.join().unwrap();
-            assert_eq!((ring.sequence(), ring.drops()), (5, 0));
-        });
-    }
-
-    #[test]
-    fn a_block_is_complete_when_the_next_one_is_open() {
-        check_following();
-    }
-
-    fn check_following() {
-        check(|| {
-            let model = Model::new();
-            let writer = model.clone();
-            let writing = loom::thread::spawn(move || write(writer, Policy::Overwrite, 5));
-            let second = element::DATA + BLOCK_BYTES as usize;
-            if model.load(second + block::NUMBER, Ordering::Acquire) == 2 {
-                let counts = read_block(&model, 0, BLOCK_BYTES);
-                assert!(counts.is_none_or(|counts| counts == [0, 1]));
-            }
-            writing.join().unwrap();
-        });
-    }
-
-    /// Each fence and each release is there for something: without it, a model fails. What loom cannot show is a consumer's
-    /// read position without its release: it runs loads in the order of the program.
-    #[test]
-    fn an_ordering_that_is_left_out_is_missed() {
-        for (what, model) in [
-            (LeftOut::RollFence, check_reader as fn()),
-            (LeftOut::ReaderFence, check_reader),
-            (LeftOut::HeadRelease, check_reader),
-            (LeftOut::NumberAndFence, check_following),
-            (LeftOut::RollFence, check_long),
-            (LeftOut::ReaderFence, check_long),
-            (LeftOut::HeadRelease, check_long),
-            (LeftOut::NumberAndFence, check_following_long),
-        ] {
-            let checking = std::thread::spawn(move || {
-                LEFT_OUT.set(what);
-                model();
-            });
-            assert!(checking.join().is_err(), "nothing failed without {what:?}");
-        }
-    }
-
-    #[test]
-    fn a_consumer_that_frees_blocks_gets_everything_or_its_count() {
-        check(|| {
-            let model = Model::new();
-            let writer = model.clone();
-            let writing = loom::thread::spawn(move || write(writer, Policy::DropNewest, 6));
-            let mut seen = Vec::new();
-            let mut take = |head: u64, from: u64, to: u64| {
-                for number in from..to {
-                    seen.extend(read_block(&model, number, head).expect("not freed, so not recycled"));
-                }
-                // Release, paired with the writer's acquire: the copy is done.
-                model.store(element::READ_POSITION, to * BLOCK_BYTES, Ordering::Release);
-            };
-            let head = model.load(element::HEAD, Ordering::Acquire);
-            let whole = head / BLOCK_BYTES;
-            take(head, 0, whole);
-            let ring = writing.join().unwrap();
-            let head = model.load(element::HEAD, Ordering::Acquire);
-            take(head, whole, head.div_ceil(BLOCK_BYTES));
-            assert_eq!(ring.sequence(), 6);
-            assert_eq!(seen.len() as u64 + ring.drops(), 6);
-            assert!(seen.is_sorted());
-        });
-    }
-
-    /// An element changes hands in the middle of a block: no event is taken for another owner's.
-    #[test]
-    fn a_reader_tells_whose_an_event_is() {
-        const BYTES: u64 = 128;
-        check(|| {
-            let model = Model::of(BYTES);
-            let writer = model.clone();
-            // Owners hand the element over under a lock: for a reader they are one thread.
-            let writing = loom::thread::spawn(move || {
-                let mut ring = Ring::new(writer, BYTES as usize, BLOCKS as usize, Policy::Overwrite);
-                let kind = KindId::new(event::KIND_FIRST, 1);
-                for (number, counts) in [(1, 0..1), (2, 10..14)] {
-                    ring.take_over(Owner { number, thread: 0, name: NameRef(0) });
-                    for count in counts {
-                        ring.emit((100, 0), 0, kind, &Counted(count));
-                    }
-                }
-                assert_eq!((ring.events(), ring.sequence()), (5, 4));
-            });
-            let head = model.load(element::HEAD, Ordering::Acquire);
-            for number in 0..head.div_ceil(BYTES) {
-                let place = element::DATA + (number * BYTES) as usize;
-                let bytes = (head - number * BYTES).min(BYTES) as usize;
-                let words: Vec<u64> =
-                    (4..bytes / 8).map(|n| model.load(place + 8 * n, Ordering::Relaxed)).collect();
-                let (mut owner, mut at) = (1, 0);
-                while at < words.len() {
-                    if (words[at] >> 32) as u16 == event::KIND_OWNER {
-                        assert_eq!(words[at + 3], 1, "its first event");
-                        owner = words[at + 1];
-                        at += event::OWNER_WORDS;
-                    } else {
-                        assert_eq!(owner == 2, words[at + 1] >= 10, "event {} is of {owner}", words[at + 1]);
-                        at += 2;
-                    }
-                }
-            }
-            writing.join().unwrap();
-        });
-    }
-}
+mod loom_model;

@@ -1,4 +1,4 @@
-//! Reading files that nobody promises anything about. A room for unsafe, for one system call.
+//! Reading files of which nothing is known. This module has `unsafe`, for one system call.
 
 use crate::error::Error;
 use crate::layout::VERSION;
@@ -9,10 +9,10 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long to wait for others who write into the same file.
+/// How long to wait for other processes that write into the same file.
 const LOCK_MAX: Duration = Duration::from_secs(2);
 
-/// Opens a file of a space. It must be a plain file: a FIFO would block whoever reads, and a link may lead anywhere.
+/// Opens a file of a space. It must be a plain file: a FIFO would block the reader, and a link may lead anywhere.
 pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let refused = |what| io::Error::other(format!("it is {what}, and the files of a space are plain ones"));
     // Not to block is for the opening of a FIFO; it means nothing to a plain file.
@@ -71,7 +71,7 @@ pub(crate) fn read_exact_at(file: &File, path: &Path, bytes: &mut [u8], at: u64)
 
 /// The first byte from `at` on that was ever written, as far as the file system knows; none if all the rest is a hole.
 ///
-/// A file may claim to be larger than all disks: who looks for something in it walks over what is there.
+/// A file may claim to be larger than all disks: a search in it visits only the parts that are there.
 pub(crate) fn next_data(file: &File, at: u64) -> Option<u64> {
     let at = libc::off_t::try_from(at).ok()?;
     // SAFETY: moves the position of a descriptor that is borrowed; all reading is done at explicit positions.

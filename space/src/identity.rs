@@ -1,4 +1,4 @@
-//! The identity of a space: who made it and when that process lived last, for everyone to read.
+//! The identity of a space: the process that made it, and when that process lived last, for everyone to read.
 
 use crate::clock::{Anchor, Clock};
 use crate::directory::{IDENTITY, IDENTITY_HALF_MADE};
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
-/// Who made a space and where, and the file that says so.
+/// The process that made a space, the machine, and the file that names both.
 #[derive(Debug)]
 pub(crate) struct Identity {
     /// The space's directory.
@@ -37,7 +37,7 @@ impl Identity {
         Ok(Identity { path, map, clock, pid, process_start, anchoring, anchored })
     }
 
-    /// Gives the file its name, all at once: whoever finds the identity finds all of it, whenever this process is killed.
+    /// Gives the file its name, all at once: a reader that finds the identity finds all of it, whenever this process is killed.
     pub(crate) fn publish(&self) -> Result<(), Error> {
         let (new, named) = (self.path.join(IDENTITY_HALF_MADE), self.path.join(IDENTITY));
         std::fs::rename(&new, &named).map_err(|e| Error::io("name", &named, e))

@@ -156,7 +156,8 @@ pub struct FieldSpec {
     pub doc: &'static str,
     /// An enum's choices: value and name.
     pub choices: &'static [(u64, &'static str)],
-    /// What readers take for it where a space of another version lacks it; `None`: without it, they read no such event.
+    /// The value that readers use if a space of another version lacks this field. `None`: readers skip events
+    /// without it.
     pub absent: Option<i128>,
 }
 
@@ -166,7 +167,7 @@ impl FieldSpec {
         FieldSpec { name, field_type: F::TYPE, unit, doc, choices: F::CHOICES, absent: None }
     }
 
-    /// The same, and what readers take for it where it is absent.
+    /// The same field, with the value that readers use where the field is absent.
     pub const fn absent(self, value: i128) -> FieldSpec {
         FieldSpec { absent: Some(value), ..self }
     }
@@ -341,8 +342,8 @@ pub trait Kind {
     }
 }
 
-/// A kind that is no type of this program, but known when it runs: of a library that it loads, for example. See
-/// [`Writer::declare_schema`](crate::Writer::declare_schema).
+/// A kind that is described at run time instead of by a type of this program: for example, a kind of a
+/// library that it loads. See [`Writer::declare_schema`](crate::Writer::declare_schema).
 #[derive(Clone, Copy, Debug)]
 pub struct Schema {
     /// `library.noun_verb`.
@@ -416,7 +417,7 @@ impl<K> KindId<K> {
 }
 
 impl<K> KindId<K> {
-    /// The same id for another type: for who keeps ids of several kinds together and knows which is whose.
+    /// The same id for another type: for code that keeps ids of several kinds together and knows the kind of each.
     #[doc(hidden)]
     pub fn of_type<L>(self) -> KindId<L> {
         KindId { word: self.word, writer: self.writer, kind: PhantomData }

@@ -13,7 +13,7 @@
 //!     waited: u64 in ticks
 //!     /// Why it was held.
 //!     cause: enum { work = 0, pause = 1 }
-//!     /// How many waited; told since version 2.
+//!     /// How many waited; since version 2.
 //!     waiters: u32 absent 1
 //! }
 //! ";
@@ -75,12 +75,12 @@ pub struct DescribedField {
 }
 
 impl Description {
-    /// What a derived kind says of itself.
+    /// The description of a derived kind.
     pub fn of<K: Kind>() -> Description {
         Description::new(What::Event, K::NAME, K::DOC, K::FIELDS)
     }
 
-    /// What a derived kind of live row says of itself.
+    /// The description of a derived kind of live row.
     pub fn of_row<R: Row>() -> Description {
         let RowSpec { name, doc, former, cells } = R::SPEC;
         Description::new(What::Row { former }, name, doc, cells)
@@ -201,7 +201,7 @@ impl fmt::Display for Problem {
 /// Reads descriptions. `//` begins a comment, `///` the documentation of what follows.
 ///
 /// # Errors
-/// All mistakes, in order. A description with one is left out; those after it are read.
+/// All mistakes, in order. A description with a mistake is left out; those after it are read.
 pub fn parse(text: &str) -> Result<Vec<Description>, Vec<Problem>> {
     let (tokens, problems) = tokens(text);
     let mut parser = Parser { tokens, at: 0, problems, end: end_of(text) };
@@ -334,7 +334,7 @@ impl Parser {
         self.problems.push(Problem { line, column, text });
     }
 
-    /// That something else was expected here.
+    /// Reports that something else was expected here.
     fn expected(&self, what: &str) -> Problem {
         let (line, column) = self.place();
         let found = match self.peek() {

@@ -11,7 +11,7 @@ pub const PAGE: usize = 4096;
 /// A cache line: what one writer may own without disturbing another.
 pub const LINE: usize = 64;
 
-/// `space`: who made this space, and its clock.
+/// `space`: the process that made this space, and its clock.
 pub mod identity {
     /// Magic number, "thalweg" and a kind letter; written last.
     pub const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"thalwegS");
@@ -43,7 +43,7 @@ pub mod identity {
     pub const SETTINGS: usize = WRITERS + 8;
     /// How many live chunks there are.
     pub const LIVE_CHUNKS: usize = SETTINGS + 8;
-    /// Bit 0: keep, `clean` leaves this space alone unless told.
+    /// Bit 0: keep, `clean` leaves this space alone unless it is asked to.
     pub const FLAGS: usize = LIVE_CHUNKS + 8;
     /// The name that it has now, as a reference to the catalog; 0: still `NAME`.
     pub const NAME_NOW: usize = FLAGS + 8;
@@ -89,9 +89,9 @@ pub mod element {
     pub const STATE: usize = DROPS + 8;
     /// Sequence of the next event, published when a block rolls and on closing. Writer only.
     pub const SEQUENCE: usize = STATE + 8;
-    /// Who writes now: the writer's number (low half), its thread (high half). Writer only.
+    /// The writer that writes now: its number (low half), its thread (high half). Writer only.
     pub const OWNER: usize = SEQUENCE + 8;
-    /// The name of who writes now: its id in the process's catalog. Writer only.
+    /// The name of the writer that writes now: its id in the process's catalog. Writer only.
     pub const OWNER_NAME: usize = OWNER + 8;
     /// How many writers had this element, the one of now included. Writer only.
     pub const GENERATION: usize = OWNER_NAME + 8;
@@ -199,7 +199,7 @@ pub mod event {
     pub const KIND_PADDING: u16 = 0;
     /// Two words: the second is a full time, whose high half is that of what follows in this block.
     pub const KIND_FULL_TIME: u16 = 1;
-    /// Who writes from here on: four words, this one, the number and thread of the writer (as in the element's header),
+    /// The writer of what follows: four words, this one, the number and thread of the writer (as in the element's header),
     /// the id of its name, and the sequence of its first event. Has no sequence. Stands where a writer took over the
     /// element, and at the start of each of its blocks; a block without it is the first writer's.
     pub const KIND_OWNER: u16 = 2;
@@ -249,7 +249,7 @@ pub mod catalog {
     pub const SETTING: u32 = 4;
     /// The name of a probe.
     pub const PROBE: u32 = 5;
-    /// In the file `probes`: a pattern of names and whether to switch those probes on, and who asks.
+    /// In the file `probes`: a pattern of names and whether to switch those probes on, and the process that asks.
     pub const SWITCH: u32 = 6;
     /// In the file `session`: a process joined.
     pub const JOINED: u32 = 7;
@@ -263,7 +263,7 @@ pub mod catalog {
 pub mod settings {
     /// Magic.
     pub const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"thalwegV");
-    /// How many changes were made, of settings and of probes. Whoever makes one, under the file's lock; release. Starts
+    /// How many changes were made, of settings and of probes. The process that makes one stores it, under the file's lock; release. Starts
     /// a line.
     pub const CHANGES: usize = 64;
     /// Not 0: the process puts back what a lease ran out of. Written by the process.
@@ -274,12 +274,12 @@ pub mod settings {
     pub const CELL_BYTES: usize = super::LINE;
     /// In a cell, the value.
     pub const VALUE: usize = 0;
-    /// In a cell, how often it was set: odd while it is being set. Whoever sets it, under the file's lock; release.
+    /// In a cell, how often it was set: odd while it is being set. The setter stores it, under the file's lock; release.
     pub const CELL_VERSION: usize = VALUE + 8;
-    /// In a cell, who set it: process id (low half) and user (high half).
+    /// In a cell, the setter: process id (low half) and user (high half).
     pub const SETTER: usize = CELL_VERSION + 8;
     /// In a cell, the version that the following words are of, and [`DESCRIBED`]; any other: a former build set the cell, which
-    /// has no lease. Whoever sets it, as the following.
+    /// has no lease. The setter stores it and the following words.
     pub const LEASE_VERSION: usize = SETTER + 8;
     /// In a cell, the value that was confirmed last: what the end of a lease goes back to.
     pub const CONFIRMED: usize = LEASE_VERSION + 8;
@@ -318,8 +318,9 @@ pub mod settings {
 pub mod mailbox {
     /// Magic.
     pub const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"thalwegM");
-    /// Twice the commands that were sent; one less while one is being sent, or if its sender was killed. Senders, or the process once
-    /// it has the file's lock; release. Starts a line.
+    /// Twice the commands that were sent; one less while one is being sent, or if its sender was killed.
+    /// Written by senders, or by the process while it holds the file's lock, with release ordering. Begins a
+    /// cache line.
     pub const SENT_COUNT: usize = 64;
     /// How many numbers commands were given. Senders only, under the file's lock.
     pub const NUMBERS: usize = SENT_COUNT + 8;

@@ -1,11 +1,11 @@
-//! Leases: changes of settings that the observed process takes back when whoever made them does not renew them.
+//! Leases: changes of settings that the observed process takes back when the process that made them does not renew them.
 //!
 //! A change says how long it holds: for a time, as long as the process lives that made it, or whichever ends first. The
 //! observed process looks at that about every 20 ms, also while it has nothing to do ([`Space::see_to_leases`](crate::Space::see_to_leases)),
 //! and sets the value back to the one that was *confirmed* last. A change without a lease is confirmed from the start.
 //!
-//! **Whoever changes a setting takes it over.** The lease of somebody else that it had is over then. What the end of a lease goes
-//! back to stays the value that was confirmed last, whoever held leases since, so that no trial outlives its holder.
+//! **A process that changes a setting takes it over.** The lease of somebody else that it had is over then. What the end of a lease goes
+//! back to stays the value that was confirmed last, whatever leases there were since, so that no trial outlives its holder.
 //!
 //! ```
 //! use std::time::Duration;
@@ -41,7 +41,8 @@ use crate::setting::{Setting, check_range};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long the lock of the settings may keep a value from being put back. Then it is put back past the lock.
+/// How long the lock of the settings may keep a value from being put back. After that the value is put back without
+/// the lock.
 const LOCKED_MAX_NS: u64 = 2_000_000_000;
 
 /// How long a change holds.
@@ -52,7 +53,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// So long, unless it is renewed.
+    /// For this time, unless it is renewed.
     pub fn lasting(time: Duration) -> Terms {
         Terms { lasts: Some(time), while_alive: false }
     }
@@ -62,7 +63,7 @@ impl Terms {
         Terms { lasts: None, while_alive: true }
     }
 
-    /// Not longer than this process lives, either.
+    /// Also not longer than this process lives.
     #[must_use]
     pub fn while_alive(self) -> Terms {
         Terms { while_alive: true, ..self }
@@ -114,7 +115,7 @@ pub enum LeaseEnd {
     Expired,
     /// The process that held it died.
     HolderDied,
-    /// Its holder confirmed the change, which is for good now.
+    /// Its holder confirmed the change, which is permanent now.
     Confirmed,
     /// Its holder gave it back.
     GivenBack,
@@ -139,7 +140,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Makes the lease, which takes the setting over from whoever held it.
+    /// Makes the lease, which takes the setting over from the former holder.
     pub(crate) fn take(mut self) -> Result<Lease, Error> {
         self.terms.check(&self.name)?;
         check_range(&self.name, self.value, self.min, self.max)?;
@@ -233,12 +234,12 @@ impl Lease {
     }
 }
 
-/// What a cell goes back to. Whatever stands there, it is within the range.
+/// What a cell goes back to. The result is within the range, whatever the cell holds.
 fn back(cell: &Cell, min: u64, max: u64) -> u64 {
     cell.confirmed.clamp(min, max)
 }
 
-/// What there is to tell of a lease.
+/// What is to be reported of a lease.
 #[derive(Debug)]
 pub(crate) enum Told {
     /// The setting of this number is under a lease now.
@@ -287,7 +288,7 @@ impl Leases {
     }
 }
 
-/// Takes note of what somebody set.
+/// Records a change of a setting.
 fn notice(index: usize, known: &mut Cell, setting: &Setting, told: &mut Vec<Told>) -> Result<(), Error> {
     let mut now = Cell::read(setting);
     if now.version & 1 == 1 {
@@ -306,7 +307,7 @@ fn notice(index: usize, known: &mut Cell, setting: &Setting, told: &mut Vec<Told
         layout::LEASE_HOLDER_DIED => Some(LeaseEnd::HolderDied),
         _ => None,
     };
-    // Of one that was killed the tool is not known any more.
+    // The tool of a killed setter is not known.
     let of_the_same = of_the_same || ended == Some(LeaseEnd::HolderDied) && now.pid == before.pid;
     if was_held && !(of_the_same && (is_held || ended.is_some())) {
         told.push(Told::Ended(index, before.clone(), LeaseEnd::TakenOver, now.value));
@@ -355,7 +356,7 @@ fn put_back(
         return Ok(()); // The next look sees what became of it.
     }
     let Some(version) = changed? else {
-        // Who holds the lock is stopped, or dies slowly: its value must not stay.
+        // The holder of the lock is stopped, or dies slowly: its value must not stay.
         let overdue = known.until.saturating_add(LOCKED_MAX_NS);
         if now_ns() >= overdue && setting.load() != value {
             setting.force(value);

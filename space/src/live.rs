@@ -34,7 +34,7 @@ impl LiveRow {
         unsafe { self.row.word(live::CELLS + 8 * n) }
     }
 
-    /// All its cells, likewise.
+    /// All its cells.
     #[inline]
     pub fn cells(&self) -> &[AtomicU64; LIVE_CELLS] {
         // SAFETY: the cells stand side by side in the row, and the space's share keeps the table.
@@ -127,7 +127,7 @@ impl Row {
     unsafe fn end(&self) {
         // SAFETY: as demanded of the caller.
         unsafe { self.word(live::TAG).store(self.generation() << 8, Ordering::Relaxed) };
-        // Paired with the reader's second look: whoever sees a later owner's cell sees the tag changed as well.
+        // Paired with the reader's second look: a reader that sees a later owner's cell sees the changed tag as well.
         fence(Ordering::Release);
     }
 }
@@ -174,8 +174,8 @@ impl Kept {
     }
 }
 
-/// As long as there is this, its thread keeps some of the space's free live rows, so that tasks and streams that come and
-/// go all the time do without the space's lock. See [`Space::keep_live_rows`](crate::Space::keep_live_rows).
+/// While this value exists, its thread keeps some of the space's free live rows. Then tasks and streams that
+/// come and go need no lock of the space. See [`Space::keep_live_rows`](crate::Space::keep_live_rows).
 #[derive(Debug)]
 #[must_use = "dropping it gives the rows back"]
 pub struct KeepsRows {

@@ -46,9 +46,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// What is asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Command {
-    /// What it is for: a task, a worker, a box.
+    /// The target: a task, a worker, a box.
     pub target: String,
-    /// What is to be done.
+    /// The name of the command.
     pub name: String,
     /// With what.
     pub arguments: Vec<String>,
@@ -80,7 +80,8 @@ impl Command {
     }
 }
 
-/// The target of commands to a lease, before its number, and what they are called.
+/// Commands to a lease: their target is this word and the lease's number, their names are `RENEW` and
+/// `CONFIRM`.
 const LEASE: &str = "lease ";
 pub(crate) const RENEW: &str = "renew";
 pub(crate) const CONFIRM: &str = "confirm";
@@ -110,7 +111,7 @@ impl Letter {
         out.into_bytes()
     }
 
-    /// Those of former builds end with the command.
+    /// Messages of former builds end with the command.
     fn decode(bytes: &[u8]) -> Option<Letter> {
         let mut input = Decoder::new(bytes);
         let command = Command::decode(&mut input)?;
@@ -124,7 +125,7 @@ impl Letter {
     }
 }
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It was done.
@@ -168,7 +169,7 @@ impl Answer {
     }
 }
 
-/// Who sent a command.
+/// The sender of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sender {
     /// The process.
@@ -177,7 +178,7 @@ pub struct Sender {
     pub user: u32,
 }
 
-/// The words of a slot, as sender and receiver each see them. What is stored by `put` is seen by whoever then loads what was
+/// The words of a slot, as sender and receiver each see them. What is stored by `put` is seen by a thread that then loads what was
 /// stored by `store` after it.
 pub(crate) trait Slot {
     /// Loads a word; acquire.
@@ -299,7 +300,7 @@ pub struct Mailbox {
     shared: Arc<Shared>,
     /// How many commands were sent when the slots were looked at last and none was left.
     seen: u64,
-    /// The commands that may have leases, see [`Mailbox::reversible`].
+    /// The commands that can be held by a lease, see [`Mailbox::reversible`].
     reversible: Groups,
     leases: Arc<Leases>,
 }
@@ -312,9 +313,9 @@ type Groups = &'static [&'static [&'static str]];
 struct Held {
     /// The command's number.
     id: u64,
-    /// What it was for, and its group.
+    /// The command's target and group.
     subject: (String, usize),
-    /// What takes back all that was done since the last command without a lease.
+    /// The inverse of all commands since the last one without a lease.
     undo: Command,
     holder: Holder,
     tool: String,
@@ -407,9 +408,9 @@ impl Mailbox {
         Ok(Mailbox { map: Arc::new(map), file, shared, seen: 0, reversible: &[], leases: Arc::default() })
     }
 
-    /// The same mailbox, which takes [leases](crate::lease) of these commands: each is answered with an inverse, or changed nothing.
-    /// Those of a group decide the same thing, as pause and resume do: each takes over the lease of another with the same target.
-    /// What is not named here has no leases.
+    /// The same mailbox, which takes [leases](crate::lease) of these commands: each is answered with an inverse, or
+    /// changed nothing. Those of a group decide the same thing, as pause and resume do: each takes over the lease of
+    /// another with the same target. Commands that are not named here have no leases.
     #[must_use]
     pub fn reversible(mut self, groups: Groups) -> Mailbox {
         self.reversible = groups;
@@ -431,8 +432,9 @@ impl Mailbox {
             return Ok(None);
         }
         loop {
-            // Looked for twice: while the first look went over the slots, an older one may have come behind its back. Senders
-            // come one after another, so the second look finds all that are older than what the first one found.
+            // The slots are searched twice: during the first search an older command may have come into a slot that was
+            // searched already. Senders come one after another, so the second look finds all that are older than what
+            // the first one found.
             while let Some((slot, id)) = self.oldest().and_then(|_| self.oldest()) {
                 let received = match receive(&slot) {
                     Ok((letter, holder)) => self.take(slot, id, letter, holder)?,
@@ -449,7 +451,7 @@ impl Mailbox {
                 self.seen = sent;
                 return Ok(None);
             }
-            // A sender is at it, or was killed before it had counted.
+            // A sender is writing, or was killed before it had counted its command.
             if self.file.try_lock().is_err() {
                 return Ok(None);
             }
@@ -548,7 +550,7 @@ impl Mailbox {
     }
 }
 
-/// A command that was taken. Dropping it without an answer is a failure, which the sender is told.
+/// A command that was taken. Dropping it without an answer is a failure, which is reported to the sender.
 #[derive(Debug)]
 pub struct Received {
     /// None: it takes back another one, and nobody waits for the answer.
@@ -579,7 +581,7 @@ impl Received {
         self.id
     }
 
-    /// Who asks. Where a lease is over and its inverse is to be done, that is this process.
+    /// The process that asks. Where a lease is over and its inverse is to be done, that is this process.
     pub fn sender(&self) -> Sender {
         self.holder.sender
     }
@@ -594,7 +596,7 @@ impl Received {
         self.letter.terms
     }
 
-    /// It was done, and this came of it.
+    /// Answers that the command was done, with this result.
     ///
     /// # Errors
     /// When the event cannot be recorded; the sender has its answer all the same.
@@ -602,7 +604,7 @@ impl Received {
         self.answer(&Answer::Done { result: result.to_string(), inverse: None })
     }
 
-    /// It was done, and `inverse` takes it back.
+    /// Answers that the command was done, and that `inverse` takes it back.
     ///
     /// # Errors
     /// As [`Received::done`].
@@ -620,7 +622,7 @@ impl Received {
 
     fn answer(&mut self, with: &Answer) -> Result<(), Error> {
         self.answered = true;
-        // Before the answer: whoever has it may confirm.
+        // Before the answer: a sender that has it may confirm.
         let leased = match with {
             Answer::Done { inverse, .. } => self.note_lease(inverse.as_ref()),
             Answer::Failed { .. } => Ok(()),
@@ -636,7 +638,7 @@ impl Received {
         leased
     }
 
-    /// The command was done: whoever held a lease of the same lost it, and this one may have one.
+    /// The command was done: a former holder of a lease of the same lost it, and this one may have one.
     fn note_lease(&self, inverse: Option<&Command>) -> Result<(), Error> {
         let Some(group) = self.group else { return Ok(()) };
         let subject = (self.letter.command.target.clone(), group);
@@ -679,7 +681,7 @@ impl Drop for Received {
     fn drop(&mut self) {
         if !self.answered {
             let why = "the process did not answer".to_string();
-            // The sender is told; if the event cannot be recorded, there is nobody else to tell.
+            // The sender gets the answer; if the event cannot be recorded, nobody else can be notified.
             let _ = self.answer(&Answer::Failed { why });
         }
     }

@@ -1,4 +1,4 @@
-//! The memory map: a file of fixed size, mapped shared, seen as 64-bit atomic words. One of the rooms for unsafe.
+//! The memory map: a file of fixed size, mapped shared, seen as 64-bit atomic words. This module has `unsafe`.
 //!
 //! Invariant: while a [`Map`] lives, every byte of it is backed by memory that was reserved and touched when the
 //! file was made, so a store to it cannot fail. After a `fork` the child's maps are private zeroed memory: whatever
@@ -282,7 +282,7 @@ impl Line {
 /// What a map becomes in the child of a `fork`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fork {
-    /// Private zeroes: the child's stores go nowhere.
+    /// Private zeroes: the parent never sees the child's stores.
     Wipe,
     /// Shared as it is.
     Share,

@@ -1,5 +1,5 @@
-//! The maps that a handler of a signal or of `fork` looks after: a list that only grows, whose entries are used again. One of
-//! the rooms for unsafe.
+//! The maps that a handler of a signal or of `fork` looks after: a list that only grows, whose entries are used again.
+//! This module has `unsafe`.
 //!
 //! A handler takes no lock: a thread that it interrupted may hold it, or one that does not exist in the child.
 

@@ -57,6 +57,6 @@ pub struct SpaceOptions {
     pub element: ElementOptions,
     /// The command line to show; empty: this process's own.
     pub command: String,
-    /// `clean` leaves the space alone unless told otherwise.
+    /// `clean` leaves the space alone unless it is asked to remove it.
     pub keep: bool,
 }

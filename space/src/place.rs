@@ -1,8 +1,8 @@
 //! Where an element lies: in its space's directory, or in one of its own elsewhere.
 //!
 //! An element that lies elsewhere is in the directory `thalweg-UUID`, UUID being its space's, and the space has a file
-//! `NNNN.at` that tells where. So what is elsewhere is found and removed with its space, and a file that lies leads
-//! only to what bears the space's own UUID.
+//! `NNNN.at` that holds the path. So what is elsewhere is found and removed with its space, and a wrong file can lead
+//! only to a directory with the space's own UUID in its name.
 
 use crate::directory::make_private;
 use crate::error::Error;
@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// What a writer or collector asks of its element.
+/// The size, policy and directory that a writer or collector asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) options: ElementOptions,

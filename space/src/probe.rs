@@ -1,6 +1,6 @@
 //! Probes: places in a program that are switched on and off by name while it runs.
 //!
-//! A probe that is off costs a relaxed load and a branch. Whoever switches probes appends a pattern ([`Glob`]) to the file `probes`
+//! A probe that is off costs a relaxed load and a branch. A process that switches probes appends a pattern ([`Glob`]) to the file `probes`
 //! and stores the words of the probes whose names match in the files `switches.N`, which the process has mapped: so a probe that is
 //! off is switched on although nothing of the process runs. Probes made later are as the last pattern that matches says. The
 //! process records the switching at its next safe point ([`crate::Space::adopt`]).
@@ -46,12 +46,12 @@ const BYTES_MAX: u64 = 1 << 20;
 /// A place in a program that can be switched on and off. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Probe {
-    /// Set by whoever switches, loaded anywhere; it stands for itself, so all is relaxed.
+    /// Set by the process that switches, loaded anywhere; it stands for itself, so all is relaxed.
     on: CellPointer,
 }
 
 impl Probe {
-    /// Whether to record what is seen here.
+    /// Whether calls of this probe are recorded.
     #[inline(always)]
     pub fn is_on(&self) -> bool {
         self.on.get().load(Ordering::Relaxed) != 0
@@ -120,7 +120,7 @@ impl Probes {
         let store = |on: bool| probe.on.get().store(u64::from(on).to_le(), Ordering::Relaxed);
         store(on);
         catalog.append(&Record::Probe { name: name.to_string(), on })?;
-        // Whoever switches from here on finds the probe, and what was switched before is in the file.
+        // A process that switches from here on finds the probe, and what was switched before is in the file.
         let switches = switches(&self.directory)?;
         let matching = switches.iter().rev().find(|switch| Glob::new(&switch.pattern).matches(name));
         matching.inspect(|switch| store(switch.on));

@@ -1,4 +1,4 @@
-//! Processes: who we are, and whether another still lives.
+//! Processes: the identity of this one, and whether another still lives.
 
 use std::path::Path;
 use std::sync::OnceLock;

@@ -1,8 +1,8 @@
-//! A file mapped to be read, whoever shortens it meanwhile. One of the rooms for unsafe.
+//! A file mapped to be read, even while another process shortens it. This module has `unsafe`.
 //!
-//! A page of a map whose file has become shorter raises `SIGBUS` when it is touched, and files of spaces may be damaged at any time. So a
-//! handler puts zeros where the map was and notes that it is broken: who reads gets zeros, asks, and says so. Signals that are about nothing
-//! mapped here go to the handler that was there before.
+//! A page of a map whose file has become shorter raises `SIGBUS` when it is touched, and files of spaces may be damaged
+//! at any time. So a handler puts zeros where the map was and notes that it is broken: a reader gets zeros, checks that
+//! note, and reports an error. Signals for other addresses go to the handler that was installed before.
 
 use crate::error::Error;
 use crate::file;
@@ -139,7 +139,7 @@ mod guard {
         before(signal, info, context);
     }
 
-    /// What would have come of the signal without us.
+    /// Does what the signal would have done without this handler.
     fn before(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
         let Some(action) = BEFORE.get() else { return };
         match action.sa_sigaction {

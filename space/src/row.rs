@@ -38,12 +38,12 @@ pub use thalweg_space_derive::Row;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowKind(pub(crate) u8);
 
-/// What a kind of live row is called, and its cells.
+/// The name and the cells of a kind of live row.
 #[derive(Clone, Copy, Debug)]
 pub struct RowSpec {
     /// `crate.noun`.
     pub name: &'static str,
-    /// What such a row is of.
+    /// The sort of thing that such a row describes.
     pub doc: &'static str,
     /// The code of such rows in spaces that describe no rows, if there were such.
     pub former: Option<u8>,

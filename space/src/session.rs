@@ -1,4 +1,4 @@
-//! Sessions: the spaces of several processes in one directory, with a manifest of who joined and who left.
+//! Sessions: the spaces of several processes in one directory, with a manifest of which joined and which left.
 //!
 //! A process joins when it makes its space there: [`crate::SpaceOptions::session`], or the directory in `$THALWEG_SESSION`,
 //! which its children inherit. The first one makes the session. The manifest is a catalog file called `session`, to
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 pub(crate) const MANIFEST: &str = "session";
 /// The most bytes of it: some ten thousand processes.
 const BYTES_MAX: u64 = 8 << 20;
-/// How often a session is made again that `clean` removes just then.
+/// How often to try again when `clean` removes the session at that moment.
 const TRIES: usize = 100;
 
 /// A session whose manifest is locked.
@@ -60,7 +60,7 @@ impl Manifest {
         loop {
             match made_and_locked(&directory, &path) {
                 Ok(Some(file)) => return Ok(Manifest { directory, path, file }),
-                // Removed while it was made.
+                // The session was removed while it was made.
                 Ok(None) if tries.next().is_some() => {}
                 // Another process may have made the directory again since, so whether it is there says nothing.
                 Err(error) if is_gone(&error) && tries.next().is_some() => {}
@@ -73,7 +73,7 @@ impl Manifest {
         }
     }
 
-    /// The manifest of a session that nobody is joining just now.
+    /// Locks the manifest of a session; `None` if another process is joining it at this moment.
     pub(crate) fn try_lock(directory: &Path) -> Option<Manifest> {
         let path = directory.join(MANIFEST);
         let file = crate::file::open_to_read(&path).ok()?;
@@ -121,7 +121,7 @@ pub(crate) fn leave(identity: &Identity) -> Result<(), Error> {
     manifest.append(&Record::Left { uuid: identity.uuid(), time_ns: system_ns(libc::CLOCK_REALTIME) })
 }
 
-/// Whether something was missing that had been there, or been made, a moment before.
+/// Whether the error means that a file is missing that was there a moment before.
 fn is_gone(error: &Error) -> bool {
     error.io_error().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound)
 }
@@ -144,7 +144,7 @@ fn make(directory: &Path, path: &Path) -> Result<(), Error> {
     let linked = std::fs::hard_link(&new, path);
     let _ = std::fs::remove_file(&new);
     match linked {
-        // Another process made it, or the session is being removed: the lock tells.
+        // Another process made it, or the session is being removed: the lock shows which.
         Err(e) if matches!(e.kind(), std::io::ErrorKind::AlreadyExists | std::io::ErrorKind::NotFound) => {
             Ok(())
         }

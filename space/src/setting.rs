@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// What a setting is: the one place that says so. [`settings!`](crate::settings) declares several at a time.
+/// The declaration of a setting. [`settings!`](crate::settings) declares several at a time.
 ///
 /// ```
 /// use thalweg_space::{Adoption, Affects, SettingSpec};
@@ -42,7 +42,7 @@ pub struct SettingSpec<'a> {
     pub default: u64,
     /// Names of the values from 0, for a setting such as off|metrics|full; else empty.
     pub choices: &'a [&'a str],
-    /// What a change of it changes.
+    /// The parts of the run that a change affects.
     pub affects: Affects,
     /// When a change of it takes effect.
     pub adoption: Adoption,
@@ -63,7 +63,7 @@ macro_rules! named {
                 match self { $($Name::$value => $text,)+ }
             }
 
-            /// What the word stands for; none for a word that this version does not know.
+            /// The value that the word stands for; none for a word that this version does not know.
             pub fn from_name(name: &str) -> Option<$Name> {
                 match name { $($text => Some($Name::$value),)+ _ => None }
             }
@@ -72,7 +72,7 @@ macro_rules! named {
 }
 
 named! {
-    /// What a change of a setting changes.
+    /// The parts of a run that a change of a setting affects.
     pub enum Affects {
         /// The run as a whole: its workers, what is recorded, what is let in.
         Run = "run",
@@ -94,7 +94,7 @@ named! {
         AtOnce = "at once",
         /// When a worker or a blocking task begins its next dispatch or wait.
         NextDispatch = "at the next dispatch",
-        /// Only for what is made after it.
+        /// Only for tasks, streams and components that are made later.
         NextMade = "by what is made next",
         /// Never: the process shows a figure of its own here.
         Never = "never",
@@ -125,7 +125,7 @@ impl SettingSpec<'static> {
         adoption: Adoption::AtOnce,
         undo: Undo::SetBack,
     };
-    /// A figure that the process shows and nobody sets, to be completed.
+    /// A figure that the process shows and that cannot be set, to be completed.
     pub const SHOWN: SettingSpec<'static> =
         SettingSpec { adoption: Adoption::Never, undo: Undo::Nothing, ..SettingSpec::PLAIN };
     /// A switch, to be completed: off, or on.
@@ -185,7 +185,8 @@ impl Setting {
         Setting { cell, name: spec.name.into(), min: spec.min, max: spec.max, settings, index }
     }
 
-    /// The value now. Within the range, unless somebody wrote around this library: clamp what must hold.
+    /// The value now. Within the range, unless another process wrote the file directly, so code that relies on the
+    /// range has to clamp.
     #[inline(always)]
     pub fn load(&self) -> u64 {
         self.cell.get().load(Ordering::Relaxed)
@@ -202,8 +203,8 @@ impl Setting {
         cell::change(&self.settings.path, self.index, |_| Ok(write)).map(drop)
     }
 
-    /// Where the value stands, for code that this process loaded and that cannot call [`Setting::load`]. Who stores a value
-    /// there publishes it; it is no change that anybody adopts.
+    /// Where the value stands, for code that this process loaded and that cannot call [`Setting::load`]. Code that
+    /// stores a value there publishes it; such a store is no change of a setting.
     pub fn cell(&self) -> &AtomicU64 {
         self.cell.get()
     }
@@ -218,7 +219,7 @@ impl Setting {
         self.min..=self.max
     }
 
-    /// How often it was set, twice.
+    /// Twice the number of times that it was set.
     pub(crate) fn version(&self) -> u64 {
         Words::load(self, layout::CELL_VERSION, Ordering::Relaxed)
     }
@@ -236,7 +237,7 @@ impl Setting {
         cell::try_change(&self.settings.path, self.index, decide)
     }
 
-    /// Brings the cell into order if its setter was killed.
+    /// Repairs the cell if its setter was killed.
     pub(crate) fn settle(&self) -> Result<bool, Error> {
         cell::settle_dead(&self.settings.path, self.index)
     }
@@ -248,7 +249,7 @@ impl Setting {
     }
 }
 
-/// The words of the cell as the process that owns it sees them. It sets none of them so.
+/// The words of the cell as the process that owns it sees them. The process does not set the cell through this trait.
 impl Words for Setting {
     fn load(&self, at: usize, order: Ordering) -> u64 {
         u64::from_le(self.settings.map.word(cell::place(self.index, at)).load(order))
@@ -263,7 +264,7 @@ impl Words for Setting {
     }
 }
 
-/// How often something was set in a space, for who adopts several settings at a time: if it is what it was, none of them has
+/// How often something was set in a space, for code that adopts several settings at a time: if it is what it was, none of them has
 /// another value. See [`Space::changes`](crate::Space::changes).
 #[derive(Clone, Debug)]
 pub struct Changes {

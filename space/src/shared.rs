@@ -16,12 +16,12 @@ use crate::setting::{Setting, Settings};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// So many names of writers are kept; whoever comes with another one after them is called [`ONE_OF_MANY`].
+/// At most this many names of writers are kept; a writer that comes with another one after them is called [`ONE_OF_MANY`].
 const WRITER_NAMES_MAX: usize = 1 << 14;
 /// The name of writers for whose own there is no room.
 const ONE_OF_MANY: &str = "one of many";
 
-/// What [`Space`](crate::Space) and all that was made by it hold together.
+/// The state that [`Space`](crate::Space) shares with its writers, collectors and rows.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) identity: Identity,
@@ -113,7 +113,7 @@ impl Shared {
     #[cold]
     pub(crate) fn adopt(&self, changes: u64) -> Result<usize, Error> {
         self.identity.check_fork()?;
-        // Counted before they are looked for: what comes meanwhile is found now or next time, or both times.
+        // The count is read before the search, so changes during the search are found now or next time.
         self.adopted.store(changes, Ordering::Relaxed);
         let mut settings = Vec::new();
         let mut guard = self.cold();

@@ -1,7 +1,8 @@
-//! Events from signal handlers. A room for unsafe: the writer is shared between a handler and what it interrupts.
+//! Events from signal handlers. This module has `unsafe`: a handler and the code that it interrupts share the
+//! writer.
 //!
 //! A handler may interrupt a writer in the middle of an event, so it has a writer of its own; and one handler may
-//! interrupt another, or run on several threads: whoever finds the writer busy drops its event, and it is counted.
+//! interrupt another, or run on several threads: a handler that finds the writer busy drops its event, and it is counted.
 
 use crate::element::Policy;
 use crate::error::Error;
@@ -45,11 +46,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// ```
 #[derive(Debug)]
 pub struct SignalWriter {
-    /// Somebody writes: taken by a swap with acquire, given back with release.
+    /// Whether a thread writes: taken by a swap with acquire, given back with release.
     busy: AtomicBool,
     /// Events that found the writer busy since the last one that did not.
     missed: AtomicU64,
-    /// Used by whoever took `busy`, or owns all of this.
+    /// Used by the thread that took `busy`, or owns all of this.
     writer: UnsafeCell<Writer>,
 }
 

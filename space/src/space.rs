@@ -82,7 +82,7 @@ impl Space {
         };
         let made = Space::fill(&options, &name, path.clone(), session.as_ref());
         if made.is_err() {
-            // Best effort: what was made before the failure is of no use to anybody.
+            // Errors are ignored: files that were made before the failure are of no use.
             let _ = std::fs::remove_dir_all(&path);
         }
         made
@@ -95,7 +95,7 @@ impl Space {
         session: Option<&Manifest>,
     ) -> Result<Space, Error> {
         let clock = Clock::new();
-        // Told by its lock from one whose process died in the making (`discover`).
+        // The lock distinguishes it from one whose process died in the making (`discover`).
         let directory = std::fs::File::open(&path).map_err(|e| Error::io("open", &path, e))?;
         directory.lock().map_err(|e| Error::io("lock", &path, e))?;
         let identity = Identity::create(path.clone(), clock)?;
@@ -211,7 +211,7 @@ impl Space {
     /// When the catalog cannot be written.
     pub fn rename(&self, name: &str) -> Result<(), Error> {
         let name = self.name(name)?;
-        // Release: who reads the reference finds the name in the catalog.
+        // Release: a reader of the reference finds the name in the catalog.
         self.shared.identity.map.word(identity::NAME_NOW).store(name.0, Ordering::Release);
         Ok(())
     }
@@ -312,7 +312,7 @@ impl Space {
         probes.get(name, on, &mut cold.catalog)
     }
 
-    /// Adopts what was changed from outside since the last call: records each change of a setting, with who made it, and
+    /// Adopts what was changed from outside since the last call: records each change of a setting, with its setter, and
     /// switches probes. To be called at safe points; one load when nothing was changed. Returns how many were adopted.
     ///
     /// # Errors
@@ -326,10 +326,10 @@ impl Space {
         self.shared.adopt(changes)
     }
 
-    /// Sees to the [leases](crate::lease) of settings: puts back what ran out, and records which began and ended. To be called
-    /// about every 20 ms, also while there is nothing else to do: that is how late a value is put back. Who never calls it
-    /// has nobody give it leases. Takes about as many loads as there are settings where nothing was changed. Returns how many
-    /// began or ended.
+    /// Sees to the [leases](crate::lease) of settings: puts back what ran out, and records which began and ended. To be
+    /// called about every 20 ms, also while there is nothing else to do: that is how late a value is put back. Without
+    /// calls of this function, other processes cannot use leases. Takes about as many loads as there are settings where
+    /// nothing was changed. Returns how many began or ended.
     ///
     /// # Errors
     /// When the settings cannot be written any more, or the event cannot be recorded.
@@ -385,7 +385,7 @@ impl Space {
         self.note_alive();
         self.shared.identity.map.word(identity::STATE).store(2, Ordering::Release);
         if self.shared.in_session && std::process::id() == self.shared.identity.pid {
-            // Best effort: the identity, too, says that it ended.
+            // Errors are ignored: the identity also says that the process ended.
             let _ = crate::session::leave(&self.shared.identity);
         }
     }

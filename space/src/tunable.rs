@@ -35,7 +35,8 @@ pub struct Tunable {
     min: u64,
     max: u64,
     name: NameRef,
-    /// The value whose adoption was told last; written by whoever is the first to adopt. It stands for itself, so all is relaxed.
+    /// The value whose adoption was recorded last; written by the thread that adopts first. No other memory
+    /// depends on it, so all accesses are relaxed.
     adopted: AtomicU64,
 }
 
@@ -61,7 +62,7 @@ impl Tunable {
         }
     }
 
-    /// The value now, if somebody may set it: if there is a space.
+    /// The value now; none without a space, where it cannot be set.
     pub fn set_value(&self) -> Option<u64> {
         self.setting.as_ref().map(|_| self.load())
     }
@@ -76,7 +77,7 @@ impl Tunable {
         self.name
     }
 
-    /// Shows in the setting what holds, whoever made it so.
+    /// Shows in the setting which value holds, whatever process set it.
     ///
     /// # Errors
     /// When it is out of range, or the file of settings cannot be written any more.

@@ -54,6 +54,12 @@ impl Writer {
         self.declared.declare(self.number, self.wanted.options.block_bytes)
     }
 
+    /// Whether an id that this writer or another one of the same space was given is this writer's, so that it serves here. For code
+    /// that keeps an id while it comes from thread to thread.
+    pub fn knows<K>(&self, kind: KindId<K>) -> bool {
+        kind.writer == self.number
+    }
+
     /// Declares a kind that is no type, once; again gives the same id. Each of its fields is an integer or a float of 64
     /// bits.
     ///
@@ -73,7 +79,7 @@ impl Writer {
     /// Writes an event of a kind that is no type, with the time now: a word for each of its fields, floats by their bits.
     ///
     /// # Panics
-    /// If they are none or more than eight.
+    /// If there are no fields, or more than eight.
     pub fn emit_words(&mut self, kind: SchemaId, words: &[u64]) {
         macro_rules! by_length {
             ($($length:literal)*) => {
@@ -190,10 +196,10 @@ impl Writer {
         self.ring.emit_same_time(kind, event);
     }
 
-    /// Sees to it that the next events, of `words` words in all with their first words, go into one block, if none of them is older or much
-    /// younger than `ticks`. So a reader that has one of them has those before it: an event may leave out what another one says that
-    /// was written to the same block. Gives a number that is of no other block of this element; `None`: the element is full, and an event
-    /// was counted as dropped in place of those.
+    /// Sees to it that the next events, of `words` words in all with their first words, go into one block, if none of
+    /// them is older or much younger than `ticks`. So a reader that has one of them has those before it, and an event
+    /// may leave out data that an earlier event in the same block has. Gives a number that is of no other block of this
+    /// element; `None`: the element is full, and one event was counted as dropped instead.
     #[inline(always)]
     pub fn reserve(&mut self, ticks: u64, words: u64) -> Option<u64> {
         self.ring.reserve(8 * words, ticks)
@@ -214,7 +220,7 @@ impl Writer {
         self.ring.emit_into(block, ticks, kind, &Arguments(words))
     }
 
-    /// Counts events as dropped that others could not write here.
+    /// Counts events as dropped that other threads could not record through this writer.
     pub(crate) fn drop_events(&mut self, count: u64) {
         self.ring.drop_events(count);
     }

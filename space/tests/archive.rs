@@ -68,7 +68,7 @@ proptest! {
             }
             collector.record_at(count, &support::Counted { count });
             if random.one_in(8) {
-                // As if it was killed; what it had not written, its elements still have.
+                // The recorder is dropped as if it was killed; the elements still have what it had not written.
                 drop(archiver);
                 archiver = Archiver::with_options(space.path(), recorder(&mut random)).unwrap();
             }
@@ -131,7 +131,7 @@ proptest! {
         let mut seen = Checked::default();
         let mut stream = reader.events();
         for _ in 0..10 {
-            // Each event is checked against what was written, and that all are there or counted.
+            // Checks each event against what was written, and that all events are read or counted as lost.
             if let Ok(0) = stream.poll(usize::MAX, &mut |item| seen.take(&item)) {
                 break;
             }
@@ -143,8 +143,8 @@ proptest! {
     }
 }
 
-/// Cut anywhere, as by a recorder that was killed: what is whole is read, and the next recorder goes on without a hole as far as
-/// the element still has the rest.
+/// Cut anywhere, as by a recorder that was killed: complete records are read, and the next recorder goes on without a
+/// hole as far as the element still has the rest.
 #[test]
 fn a_torn_end_is_cut_off_and_gone_on_with() {
     let mut random = Chance::new(3);
@@ -173,8 +173,8 @@ fn a_torn_end_is_cut_off_and_gone_on_with() {
     }
 }
 
-/// Of what grows beyond its limit the oldest segments go; what is left is read from there on, and what went is not lost but
-/// removed.
+/// If an archive exceeds its limit, its oldest segments are removed. The rest can be read, and the removed events count
+/// as removed and not as lost.
 #[test]
 fn retention_keeps_the_newest() {
     let directory = Directory::new("retention");
@@ -225,7 +225,7 @@ fn age_removes_segments() {
     assert!(info.removed.0 > 2 && info.events + info.removed.1 == 3000, "{info:?}");
 }
 
-/// What was overwritten before the recorder came, or while it was away, is counted exactly.
+/// Events that were overwritten before the recorder started, or while it did not run, are counted exactly.
 #[test]
 fn what_was_overwritten_is_counted() {
     let directory = Directory::new("holes");
@@ -282,7 +282,7 @@ fn reading_begins_at_a_time() {
     }
 }
 
-/// What must not be recorded into is refused, and stays as it is.
+/// A directory that must not be recorded into is refused and stays unchanged.
 #[test]
 fn other_directories_are_refused() {
     let directory = Directory::new("refused");
@@ -385,7 +385,7 @@ fn a_window_of_a_large_archive_opens_fast() {
     let mut count = 0_u64;
     while archiver.progress().bytes < megabytes << 20 {
         for _ in 0..20_000 {
-            // What no compressor shortens, so that a large archive is made soon.
+            // Data that cannot be compressed, so that an archive gets large quickly.
             writer.emit_at(count * 100, kind, &support::Counted { count: thalweg_chance::mixed(count) });
             count += 1;
         }

@@ -1,4 +1,4 @@
-//! What observers ask of a process: commands with answers, settings with who set them, probes switched by name.
+//! What observers ask of a process: commands with answers, settings with their setters, probes switched by name.
 
 mod support;
 
@@ -10,7 +10,7 @@ use thalweg_space::mailbox::Sender;
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{Answer, Command, Policy, SettingSpec, Space};
 
-/// Long enough on a machine that is busy with other things.
+/// A timeout that is long enough on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn made(name: &str) -> (Directory, Space) {
@@ -49,7 +49,7 @@ fn commands_are_taken_in_order_and_answered() {
     mailbox.poll().unwrap().unwrap().failed("no such library").unwrap();
     assert_eq!(second.wait(PATIENCE).unwrap(), Answer::Failed { why: "no such library".into() });
     assert!(mailbox.poll().unwrap().is_none());
-    // Whoever gets a command and forgets it has failed.
+    // A process that takes a command and forgets it has failed.
     let third = reader.send(&Command::new("", "forget")).unwrap();
     drop(mailbox.poll().unwrap().unwrap());
     assert!(matches!(third.wait(PATIENCE).unwrap(), Answer::Failed { .. }));
@@ -72,7 +72,7 @@ fn a_full_mailbox_and_a_long_command_are_errors() {
     let mut sent: Vec<_> = (0..64).map(|n| reader.send(&Command::new("t", n.to_string())).unwrap()).collect();
     let error = reader.send(&Command::new("t", "one more")).unwrap_err().to_string();
     assert!(error.contains("is full") && error.contains("64"), "{error}");
-    // An answer that nobody has looked at keeps its slot; one that nobody waits for does not.
+    // An answer that was not read yet keeps its slot; one whose sender does not wait does not.
     mailbox.poll().unwrap().unwrap().done("").unwrap();
     assert!(reader.send(&Command::new("t", "one more")).is_err());
     assert_eq!(sent[0].wait(PATIENCE).unwrap(), done(""));
@@ -176,7 +176,7 @@ fn a_sender_killed_at_any_moment_leaves_whole_commands() {
         for child in &mut senders {
             child.wait().unwrap();
         }
-        // What they had sent comes, also what they had not counted yet.
+        // Commands that they had sent are received, also those that they had not counted yet.
         while take(&mut mailbox).is_some() {
             round += 1;
         }
@@ -233,7 +233,7 @@ fn waiting_for_a_dead_process_ends() {
     let _mailbox = space.mailbox().unwrap();
     let reader = SpaceReader::open(space.path()).unwrap();
     let sent = reader.send(&Command::new("t", "n")).unwrap();
-    // Another process start: as if the process had ended and its pid were another's.
+    // Another start time of the process, as if it had ended and its pid were reused.
     use std::os::unix::fs::FileExt;
     let identity = std::fs::OpenOptions::new().write(true).open(space.path().join("space")).unwrap();
     identity
@@ -271,7 +271,7 @@ fn a_change_of_a_setting_tells_who_made_it() {
         [vec![name(of), old.to_string(), new.to_string()], who.into(), vec![tool.clone()]].concat()
     };
     assert_eq!(adopted, [expect("s", 3, 5), expect("s", 5, 6), expect("other", 3, 4)]);
-    // Somebody who was killed while setting: the next one goes on, and nobody waits.
+    // A setter was killed: the next one repairs the cell without waiting.
     use std::os::unix::fs::FileExt;
     use thalweg_space::layout::settings;
     let file = std::fs::OpenOptions::new().write(true).open(space.path().join("settings")).unwrap();
@@ -281,7 +281,7 @@ fn a_change_of_a_setting_tells_who_made_it() {
     reader.set("s", 7).unwrap();
     assert_eq!(space.adopt().unwrap(), 1);
     let adopted = of_kind(&space, "space.setting_adopted");
-    assert_eq!(adopted[3][1..], ["6", "6", "0", "0", "\"\""], "nobody knows who");
+    assert_eq!(adopted[3][1..], ["6", "6", "0", "0", "\"\""], "its setter is unknown");
     assert_eq!(adopted[4], expect("s", 6, 7));
 }
 
@@ -301,7 +301,7 @@ fn probes_are_switched_by_pattern() {
     reader.switch("task.*", false).unwrap();
     assert_eq!(space.adopt().unwrap(), 2);
     assert_eq!([&sent, &received, &done].map(|probe| probe.is_on()), [true, false, false]);
-    // Those to come, and the same again.
+    // Probes that are made later, and the same probes again.
     let later = space.probe("net.link.closed", true).unwrap();
     assert!(!later.is_on() && !space.probe("task.done", true).unwrap().is_on());
     assert!(space.probe("another", true).unwrap().is_on());
@@ -322,7 +322,7 @@ fn probes_are_switched_by_pattern() {
     assert_eq!(switched.len(), 3);
     let error = reader.set("probe/net.*.on", 2).unwrap_err().to_string();
     assert!(error.contains("0 to 1"), "{error}");
-    // Half of a record, of somebody who was killed: the next one repairs it.
+    // Half a record of a killed process: the next one repairs the file.
     use std::io::Write;
     let mut file = std::fs::OpenOptions::new().append(true).open(space.path().join("probes")).unwrap();
     file.write_all(&[64, 0, 0, 0, 6, 0, 0, 0, 1, 2, 3]).unwrap();

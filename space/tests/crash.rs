@@ -80,7 +80,7 @@ fn check_killed(path: &Path, reader: &SpaceReader) -> u64 {
     assert!(problem.is_none(), "{problem:?}");
     let (events, lost) = totals(&seen);
     let total = events + lost;
-    // One event may have been committed and not acknowledged any more.
+    // The last event may have been committed and not acknowledged.
     assert!((acknowledged..=acknowledged + 1).contains(&total), "{acknowledged} {total}");
     // A ring of 4 blocks holds at least 3 of them, and what was lost was overwritten before.
     assert!(lost == 0 || events >= 3 * (4096 - 32) / 16 - 3, "{events} {lost}");
@@ -154,7 +154,7 @@ fn clean_leaves_live_kept_and_foreign_ones() {
     };
     let (live, dead, kept, foreign) =
         (space("live", false), space("dead", false), space("kept", true), space("foreign", false));
-    // Dead: the process of that pid started at another time.
+    // The process counts as dead, because the one with that pid started at another time.
     for space in [&dead, &kept, &foreign] {
         change(&space.path().join("space"), thalweg_space::layout::identity::PROCESS_START, &[1]);
     }
@@ -249,7 +249,7 @@ fn a_full_disk_is_an_error_and_no_signal() {
     let (seen, problem) = read_events(space.path());
     assert!(problem.is_none(), "{problem:?}");
     assert!(totals(&seen).0 > 1000);
-    // An archive is small: it must find not even one page.
+    // An archive is small, so the disk must have less than one free page.
     let mut filler = std::fs::File::create(space.path().join("filler")).unwrap();
     while std::io::Write::write_all(&mut filler, &[1; 64]).is_ok() {}
     let mut archiver = thalweg_space::archive::Archiver::open(space.path());
@@ -275,7 +275,8 @@ fn an_archive_goes_on_without_a_hole_when_a_full_disk_has_room_again() {
     };
     let (mut count, mut full) = (0, 0);
     while full < 5 {
-        // As many as the ring surely has room for, so that this thread, which archives as well, does not wait.
+        // The ring certainly has room for this many events. So this thread, which also archives, does not
+        // wait for itself.
         for _ in 0..100 {
             writer.emit(kind, &Counted { count });
             count += 1;
@@ -296,11 +297,11 @@ fn an_archive_goes_on_without_a_hole_when_a_full_disk_has_room_again() {
                     std::thread::sleep(Duration::from_millis(1));
                 }
             }
-            // The block had room in what the archive has already.
+            // This block fits into room that the archive has already.
             Ok(_) => std::fs::remove_file(&filler).unwrap(),
         }
     }
-    // Whoever is let go does not wait for room, but drops and counts.
+    // A writer without a consumer does not wait for room, but drops and counts.
     archiver.let_go().unwrap();
     for _ in 0..10_000 {
         writer.emit(kind, &Counted { count });

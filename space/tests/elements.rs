@@ -112,7 +112,7 @@ fn the_latest_event_is_the_last_one() {
     }
 }
 
-/// What is mapped may be cut short at any moment: that is an error for who reads it, and no end of the process.
+/// What is mapped may be cut short at any moment: that is an error for the reader, and does not end the process.
 #[test]
 fn files_that_are_cut_short_while_they_are_looked_at_are_errors() {
     let directory = Directory::new("cut");
@@ -134,7 +134,7 @@ fn files_that_are_cut_short_while_they_are_looked_at_are_errors() {
     assert_eq!(latest.look(&mut |_| {}).unwrap(), 100);
     cut(&pool);
     for _ in 0..2 {
-        // Those of other pools come.
+        // Events of other pools are still read.
         let mut count = 0;
         let error = latest.look(&mut |_| count += 1).unwrap_err().to_string();
         assert!(count < 100, "{count}");
@@ -157,7 +157,7 @@ impl<F: Fn()> Drop for OnDrop<F> {
 
 #[test]
 fn the_latest_event_is_never_torn() {
-    /// The same number over and over.
+    /// The same number in all words.
     #[derive(Kind)]
     #[kind(name = "test.fourfold")]
     struct Fourfold {
@@ -210,7 +210,7 @@ fn ten_thousand_threads_use_a_few_elements() {
             .poll(usize::MAX, &mut |item| match item {
                 Item::Event(event) => {
                     let count = event.u64(event.kind.field("count").unwrap());
-                    // Who wrote it says so itself.
+                    // The writer's own events name it.
                     assert_eq!((u64::from(event.writer), event.sequence), (count / 10, count % 10));
                     let next = next.entry(event.writer).or_insert(0);
                     assert_eq!(event.sequence, *next);
@@ -234,7 +234,7 @@ fn ten_thousand_threads_use_a_few_elements() {
                 });
             }
         });
-        // Less than a ring holds is written between two looks: nothing may be lost.
+        // Between two polls less is written than a ring holds, so nothing may be lost.
         if round % 8 == 0 {
             poll();
         }
@@ -248,7 +248,7 @@ fn ten_thousand_threads_use_a_few_elements() {
         .count();
     assert!(elements <= 4, "{elements} elements for four threads at a time");
     assert!(bytes_in(space.path()) < 1 << 20);
-    // Later, too, the rings hold the latest of what was written, each as its writer's.
+    // Later reads also find the latest events in the rings, each with its own writer.
     let (seen, problem) = read_events(space.path());
     assert!(problem.is_none(), "{problem:?}");
     let (held, overwritten) = totals(&seen);
@@ -290,7 +290,7 @@ fn owners_of_an_element_keep_their_events_and_losses() {
     assert_eq!(seen.iter().map(event).collect::<Vec<_>>(), expected);
     let info = &SpaceReader::open(space.path()).unwrap().writers().unwrap()[0];
     assert_eq!((info.number, info.name.as_str(), info.generation, info.closed), (4, "d", 4, true));
-    // The next one overwrites them: what is lost of whom is told apart, as far as it is known.
+    // The next writer overwrites them: lost events are attributed to their writer, as far as it is known.
     emit("e", 400..450);
     let (seen, _) = read_events(space.path());
     let (events, lost) = totals(&seen);
@@ -460,7 +460,7 @@ fn elements_may_lie_elsewhere() {
     assert!(!path.exists() && !there[0].exists() && disk.path().exists());
 }
 
-/// A link leads only to what bears the space's UUID: whoever may write into a space has nothing read or removed elsewhere.
+/// A link leads only to what bears the space's UUID: a process that may write into a space cannot have files elsewhere read or removed.
 #[test]
 fn a_link_that_lies_is_told() {
     let directory = Directory::new("lying");
@@ -507,7 +507,7 @@ fn the_names_of_a_hundred_thousand_writers_are_bounded() {
     }
     assert_eq!(catalog(), full, "no name more since then");
     assert!(full < 1 << 20, "{full}");
-    // Known names are given on, also to those that come late.
+    // A known name can still be used by writers that come late.
     let known = space.writer("thread 7").unwrap();
     let reader = SpaceReader::open(space.path()).unwrap();
     assert_eq!(reader.names().unwrap().len(), (1 << 14) + 1);

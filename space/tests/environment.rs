@@ -25,7 +25,7 @@ fn is_root() -> bool {
 }
 
 fn become_nobody() {
-    // SAFETY: have no precondition; the process has one thread that matters.
+    // SAFETY: these calls have no precondition, and no other thread of the process uses its user ids.
     #[allow(unsafe_code)]
     let done = unsafe {
         libc::setgroups(0, std::ptr::null()) == 0 && libc::setgid(NOBODY) == 0 && libc::setuid(NOBODY) == 0

@@ -13,7 +13,7 @@ use thalweg_space::archive::Archiver;
 use thalweg_space::layout::{PAGE, VERSION, element};
 use thalweg_space::reader::SpaceReader;
 
-/// Reads all there is, in every way. What comes back matters only as far as it is finite.
+/// Reads all there is, in every way. The results do not matter, but there must be an end.
 fn read_all(path: &Path) {
     let start = Instant::now();
     read_all_ways(path);
@@ -26,7 +26,7 @@ fn files(path: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Whether nothing lies at byte `at` of a file with a page of header: of those, a sample will do.
+/// Whether nothing lies at byte `at` of a file with a page of header: if so, only a sample of its bytes is changed.
 fn is_unused(at: usize, bytes: &[u8]) -> bool {
     bytes.len() > PAGE && (element::HEADER + 8..PAGE - 8).contains(&at)
 }
@@ -55,7 +55,7 @@ fn every_byte_changed() {
         let file = std::fs::OpenOptions::new().write(true).open(&name).unwrap();
         let sparse = bytes.len() > 2 * PAGE;
         for at in 0..bytes.len() {
-            // Of the large files only what means something, and a sample of the rest.
+            // In large files only meaningful bytes are changed, and a sample of the others.
             if sparse && at % 509 != 0 && !(PAGE..PAGE + 128).contains(&at) && at >= 128 {
                 continue;
             }
@@ -127,7 +127,7 @@ fn one_cut_element_leaves_the_others_readable() {
     let element = std::fs::OpenOptions::new().write(true).open(path.join("0002.element")).unwrap();
     element.set_len(4000).unwrap();
     let (seen, problem) = read_events(&path);
-    let problem = problem.expect("it must be told").to_string();
+    let problem = problem.expect("it must be reported").to_string();
     assert!(problem.contains("0002.element") && problem.contains("truncated"), "{problem}");
     let first = |seen: &[support::Seen]| {
         let of_first = |s: &&support::Seen| match s {
@@ -222,7 +222,7 @@ fn damaged_spaces_process() {
         if one.is_some_and(|one| one != case) {
             continue;
         }
-        // Who sees only a signal finds there which case it was.
+        // The file names the case, if all that is seen is a signal.
         now.write_all_at(format!("case {case:6}").as_bytes(), 0).unwrap();
         child::end_after(60);
         let mut random = Chance::new(case * READERS + reader);
@@ -247,7 +247,7 @@ fn damaged_spaces_process() {
     eprintln!("read {}", DAMAGED / READERS);
 }
 
-/// Files that are none: whoever opened a FIFO would wait, and a link may lead to what is nobody else's business.
+/// Entries that are no plain files: a process that opened a FIFO would wait, and a link may lead to private files.
 #[test]
 fn links_fifos_and_directories_are_refused() {
     let directory = Directory::new("kinds");
@@ -280,7 +280,7 @@ fn links_fifos_and_directories_are_refused() {
     assert!(read_events(&path).1.is_none(), "the files were put back");
 }
 
-/// An archive that is being made is no way to write into a file elsewhere.
+/// A link in place of an archive must not lead to writes into a file elsewhere.
 #[test]
 fn an_archiver_writes_through_no_link() {
     let directory = Directory::new("link");
@@ -317,7 +317,7 @@ fn a_late_archive_of_other_blocks_is_refused() {
     assert!(error.contains("0002.element and its archive disagree"), "{error}");
 }
 
-/// Files that claim to hold more than all disks do, and hold next to nothing: what is not there is not walked through.
+/// Files that claim to hold more than all disks do, and hold next to nothing: holes in them are skipped.
 #[test]
 fn huge_files_with_holes_are_read_at_once() {
     let directory = Directory::new("huge");

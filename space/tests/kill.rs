@@ -111,7 +111,7 @@ fn kill_once(policy: usize, long: u64, round: u64, directory: &Directory) -> u64
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        // What it said before it died is said.
+        // Events that the process wrote before it died are read.
         while let Some(more) = acknowledgement(&mut child) {
             last = more;
         }
@@ -220,7 +220,7 @@ fn space_making_process() {
         space.setting(spec).unwrap().set(4).unwrap();
         let row = space.live_row(support::thing(&space), count).unwrap();
         Archiver::open(space.path()).unwrap().step().unwrap();
-        // As a process leaves them that is killed.
+        // The files are left as by a killed process.
         std::mem::forget((row, writer));
     }
 }

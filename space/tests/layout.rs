@@ -239,7 +239,7 @@ fn make_golden() {
             archiver.step().unwrap();
         }
     }
-    // Killed: neither closed nor finished.
+    // As if the process was killed: neither closed nor finished.
     std::mem::forget((writer, row));
 }
 
@@ -344,7 +344,7 @@ fn golden_space_of_version_1_is_decoded() {
         ("exec.quantum", 100, 64, 4096)
     );
     let row = &reader.live_rows().unwrap()[0];
-    // It was made before rows were described.
+    // This golden space was made before rows were described.
     assert_eq!((&row.kind, row.code, row.id, row.generation, row.cells[4]), (&None, 2, 42, 1, 1000));
     assert_eq!(reader.name(NameRef(1)).as_deref(), Some("a name"));
     assert_eq!(reader.sites().unwrap()[1].parent, SiteRef(1));
@@ -408,7 +408,7 @@ fn make_golden_of_settings() {
     file.write_all_at(&7u64.to_le_bytes(), cell + settings::VALUE as u64).unwrap();
 }
 
-/// What [`Seen`] is in the lines of the Python decoder.
+/// [`Seen`] as the Python decoder prints it.
 fn line(seen: &Seen) -> String {
     match seen {
         Seen::Event { time, writer, sequence, kind, fields } => {

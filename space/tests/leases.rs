@@ -1,4 +1,4 @@
-//! Leases of settings and commands: they end by their terms, whoever holds them dies or is taken over.
+//! Leases of settings and commands: they end by their terms, when their holder dies, or when another process takes over.
 
 mod support;
 
@@ -85,12 +85,12 @@ fn a_lease_is_renewed_confirmed_or_given_back() {
     lease.confirm().unwrap();
     assert_eq!(space.see_to_leases().unwrap(), 1);
     assert_eq!((setting.load(), &tuner.settings().unwrap()[0].lease), (9, &None));
-    // Now that is what the next one goes back to.
+    // From now on the next lease goes back to this value.
     let lease = tuner.lease("s", 10, Terms::lasting(NOW)).unwrap();
     space.see_to_leases().unwrap();
     assert_eq!(setting.load(), 9);
     drop(lease);
-    // Confirmed before anybody looked: told all the same.
+    // Confirmed before the process looked: reported all the same.
     tuner.lease("s", 11, Terms::lasting(HOURS)).unwrap().confirm().unwrap();
     space.see_to_leases().unwrap();
     let expected =
@@ -113,7 +113,7 @@ fn whoever_changes_a_setting_takes_it_over() {
     space.see_to_leases().unwrap();
     let of_a = a.lease("s", 10, Terms::lasting(HOURS)).unwrap();
     space.see_to_leases().unwrap();
-    // A person's word is the last one.
+    // A change by a person ends the lease.
     b.set("s", 30).unwrap();
     assert!(of_a.confirm().is_err());
     space.see_to_leases().unwrap();
@@ -133,7 +133,7 @@ fn what_cannot_be_put_back_has_no_lease() {
     assert!(refused("shown", 1, terms).contains("figure of its own"));
     assert!(refused("probe/a.on", 1, terms).contains("probes"));
     assert!(refused("t", 1, terms).contains("there is no setting"));
-    // Nobody looks after them there.
+    // The process there does not look after leases.
     let directory = Directory::new("untended");
     let other = support::space(&directory, 512, 2, Policy::Overwrite);
     other.setting(SettingSpec { name: "s", ..SettingSpec::PLAIN }).unwrap();
@@ -200,7 +200,7 @@ fn hostile_settings_are_never_trusted() {
             file.write_all_at(&word.to_le_bytes(), at as u64).unwrap();
         }
         if round % 2 == 0 {
-            // As if all of it were meant.
+            // Sets all lease words of the cell to random values.
             let version = 2 * (1 << 32 | round);
             for (at, word) in [
                 (layout::CELL_VERSION, version),
@@ -245,12 +245,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a setting and its leases are: no more than this.
+/// The model of a setting with its leases.
 #[derive(Debug)]
 struct Model {
     value: u64,
     confirmed: u64,
-    /// Who holds the lease, and whether its time is over already.
+    /// The lease's holder, and whether its time is over already.
     lease: Option<(u8, bool)>,
 }
 
@@ -323,7 +323,7 @@ proptest! {
             prop_assert_eq!(holder, expected);
             prop_assert_eq!(view.lease.map_or(model.confirmed, |lease| lease.confirmed), model.confirmed);
         }
-        // Whatever was, nothing is left of trials in the end.
+        // In the end no value of a trial is left.
         drop(leases);
         readers[0].lease("s", 99, Terms::lasting(NOW)).unwrap().renew().unwrap();
         look_until(&space, || setting.load() == model.confirmed);
@@ -393,7 +393,7 @@ fn a_command_is_taken_back_when_its_lease_is_over() {
         asking.join().unwrap()
     });
     assert!(error.contains("is over"), "{error}");
-    // What has no inverse has no lease, and was not done.
+    // A command without an inverse gets no lease and is not done.
     let refused = tuner.send_leased(&Command::new("run", "drain"), Terms::living()).unwrap();
     run.serve(&mut mailbox);
     let Answer::Failed { why } = refused.sent().wait(PATIENCE).unwrap() else { panic!("it was done") };
@@ -510,7 +510,7 @@ fn a_lease_whose_holder_is_killed_at_any_moment_is_put_back_in_time() {
         });
         let _over = over;
         for round in 0..ROUNDS {
-            // Half of them end with their holder.
+            // Half of the leases end with their holder.
             let lasts = if round % 2 == 0 { Duration::from_millis(50) } else { HOURS };
             let variables = [
                 ("THALWEG_TEST_SPACE", space.path().display().to_string()),
@@ -541,7 +541,7 @@ fn a_lease_whose_holder_is_killed_at_any_moment_is_put_back_in_time() {
     let ended = ended(&space);
     assert_eq!(ended.len(), ROUNDS, "{ended:?}");
     for (round, ended) in ended.iter().enumerate() {
-        // Of one that was killed in its first writing nobody knows what it was about to set.
+        // If a setter was killed during its first write, the value that it was about to set is not known.
         let good = ended.starts_with("3 5") && ended.ends_with(" holder") || ended == "3 3 holder_died ";
         let why = if round % 2 == 0 { "expired" } else { "holder_died" };
         assert!(good && (ended.contains(why) || ended.contains("holder_died")), "{round}: {ended}");

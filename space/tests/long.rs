@@ -30,7 +30,7 @@ fn text(number: usize, length: usize) -> String {
     (0..length).map(|at| char::from(b'a' + ((at * 7 + number * 3 + at / 251) % 26) as u8)).collect()
 }
 
-/// What was written, to check what is read against.
+/// The written events, for comparison with those that are read.
 struct Written {
     letters: Vec<(String, Vec<u8>)>,
     /// The next one's number.
@@ -148,7 +148,7 @@ fn an_event_may_fill_all_blocks_but_one() {
         let space = space(&directory, block_bytes, count, Policy::Overwrite);
         let mut writer = space.writer("w").unwrap();
         let kind = writer.declare::<Letter<'static>>().unwrap();
-        // Two words that tell lengths and the number, and eight bytes a part; half of it for each of the two.
+        // Two words for the lengths and the number, and eight bytes a part; half of it for each of the two.
         let room = block_bytes - block::HEADER - 32;
         let fits = (((count - 1) * (room - 8 * room.div_ceil(8 * 4095)) - 16) / 2) & !7;
         let long = text(1, fits + 1);
@@ -174,7 +174,7 @@ fn an_event_may_fill_all_blocks_but_one() {
     }
 }
 
-/// Readers in other threads, by head and by block, while blocks are recycled under their hands.
+/// Readers in other threads, by head and by block, while blocks are recycled.
 #[test]
 fn readers_see_no_wrong_long_event() {
     let directory = Directory::new("long-race");

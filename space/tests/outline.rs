@@ -17,7 +17,7 @@ struct Seldom {
     number: u64,
 }
 
-/// What happens all the time.
+/// An event that happens often.
 #[derive(Kind)]
 #[kind(name = "test.often")]
 struct Often {
@@ -53,8 +53,8 @@ fn is_wanted(kind: &str) -> bool {
     kind != "test.often"
 }
 
-/// Checks an outline by what all is: of each writer it is what is wanted, and from some event on, which lies less than a block before
-/// `until` or the end, everything.
+/// Compares an outline with all events: it has the wanted events of each writer, and every event from at most one block
+/// before `until` or the end on.
 fn check_outline(all: &[Seen], seen: &[Seen], until: u64, what: &str) {
     let of = |items: &[Seen], wanted: u32| -> Vec<(u64, bool, Seen)> {
         let event = |item: &Seen| match item {
@@ -71,7 +71,7 @@ fn check_outline(all: &[Seen], seen: &[Seen], until: u64, what: &str) {
             let stays = |(n, item): &(usize, &(u64, bool, Seen))| *n >= whole || item.1;
             all.iter().enumerate().filter(stays).map(|(_, item)| item.clone()).collect::<Vec<_>>()
         };
-        // Whoever drops all that is not wanted from the end on gets fewer and fewer: one place, if any, gives as many as were seen.
+        // A reader that drops all that is not wanted from the end on gets fewer and fewer: one place, if any, gives as many as were seen.
         let mut whole = all.len();
         let mut count = all.iter().filter(|item| item.1).count();
         while count < seen.len() && whole > 0 {
@@ -88,7 +88,8 @@ fn check_outline(all: &[Seen], seen: &[Seen], until: u64, what: &str) {
 
 const BLOCK_BYTES: usize = 1024;
 
-/// Events of two writers, of which some are overwritten before they are kept; the archive ends before they do, if so.
+/// Events of two writers, some of which are overwritten before they are archived; if `ends` is set, the archive ends
+/// before the events do.
 fn kept(chance: &mut Chance, kept: &Path, directory: &Directory, is_whole: bool) -> thalweg_space::Space {
     let policy = if is_whole {
         Policy::Wait { timeout: std::time::Duration::from_secs(3600) }
@@ -108,7 +109,7 @@ fn kept(chance: &mut Chance, kept: &Path, directory: &Directory, is_whole: bool)
     let mut ticks = 1 << 40;
     for _ in 0..chance.between(20, 300) {
         for writer in &mut writers {
-            // Long stretches have nothing that happens seldom.
+            // Long parts have no rare events.
             let is_seldom = chance.one_in(25);
             for _ in 0..if is_whole { chance.below(60) } else { chance.below(600) } {
                 ticks += chance.below(1 << 22);
@@ -153,7 +154,7 @@ fn chance_is_whole(seed: u64) -> bool {
     !seed.is_multiple_of(3)
 }
 
-/// How many events are lost of each writer. Where chunks are passed over, gaps within them are told in one.
+/// How many events are lost of each writer. Where chunks are passed over, gaps within them are reported as one.
 fn lost(seen: &[Seen]) -> [u64; 3] {
     let mut lost = [0; 3];
     for item in seen {
@@ -175,7 +176,7 @@ fn chunks_without_anything_of_the_outline_are_not_read() {
         ArchiveOptions { directory: Some(archive.clone()), chunk_bytes: 8192, ..ArchiveOptions::default() };
     let mut archiver = Archiver::with_options(space.path(), options).unwrap();
     for n in 0..100_000_u64 {
-        // The first and the last chunks have them.
+        // The first and the last chunk have rare events.
         writer.emit(n << 20, !(10..=99_990).contains(&n));
         if n % 500 == 0 {
             archiver.step().unwrap();
@@ -202,7 +203,7 @@ fn chunks_without_anything_of_the_outline_are_not_read() {
     }
     assert_eq!(count(u64::MAX), (few, 0, false));
     let (events, lost, is_error) = count(0);
-    assert!(lost > 0 && events < 100_000 || is_error, "whoever reads all of it meets the damage");
+    assert!(lost > 0 && events < 100_000 || is_error, "a reader of all of it meets the damage");
 }
 
 #[test]

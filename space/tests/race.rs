@@ -15,7 +15,7 @@ use thalweg_space::reader::{EventStream, SpaceReader};
 const EVENTS: u64 = 20_000_000;
 const EVENTS_LONG: u64 = 1_000_000_000;
 
-/// Writes as many events as it was told, then waits until its standard input ends.
+/// Writes as many events as it was asked for, then waits until its standard input ends.
 #[test]
 #[ignore = "run by another test"]
 fn overwriting_process() {

@@ -138,7 +138,7 @@ fn clean_leaves_a_session_with_a_living_process() {
     assert!(cleaned.removed.is_empty(), "its processes, this one, live: {cleaned:?}");
 }
 
-/// Processes join while others remove what is empty: nobody loses a directory under its hands.
+/// Processes join while others remove what is empty: no process loses its directory.
 #[test]
 fn joining_while_others_clean() {
     let directory = Directory::new("joining");
@@ -166,7 +166,7 @@ fn joining_while_others_clean() {
     });
 }
 
-/// Whoever comes second finds nothing left to remove, which is what it wanted.
+/// The process that comes second finds nothing left to remove, which is what it wanted.
 #[test]
 fn two_remove_the_same_space() {
     let directory = Directory::new("twice");
@@ -204,7 +204,7 @@ fn a_damaged_manifest_is_told() {
         told += u32::from(polled.is_ok_and(|polled| polled.is_err()));
         file.write_all_at(&[*byte], at as u64).unwrap();
     }
-    // All but the rest of the header.
+    // The file without the end of its header.
     assert!(told as usize > bytes.len() - 56, "{told} of {}", bytes.len());
     for length in (0..bytes.len()).rev() {
         file.set_len(length as u64).unwrap();
@@ -213,7 +213,7 @@ fn a_damaged_manifest_is_told() {
     assert!(Session::open(&session).is_err());
 }
 
-/// A manifest leads nowhere but into its own directory.
+/// Paths in a manifest lead only into the session's own directory.
 #[test]
 fn a_manifest_names_spaces_of_its_own_only() {
     let directory = Directory::new("elsewhere");

@@ -59,7 +59,7 @@ fn signals_a_thousand_times_a_second_disturb_nothing() {
         let off: libc::itimerval = std::mem::zeroed();
         libc::setitimer(libc::ITIMER_REAL, &off, std::ptr::null_mut());
     }
-    // One more, which tells of those missed before it.
+    // One more, which reports those missed before it.
     handler(0);
     let (seen, problem) = read_events(space.path());
     assert!(problem.is_none(), "{problem:?}");
@@ -75,7 +75,7 @@ fn signals_a_thousand_times_a_second_disturb_nothing() {
                 if writer == 2 {
                     assert_eq!(count, sequence);
                 } else {
-                    // A signal may come between the number and the event, so they need not come in order.
+                    // A signal may come between taking the number and writing the event, so numbers need not be in order.
                     last_count = Some(count.max(last_count.unwrap_or(0)));
                 }
             }

@@ -159,7 +159,7 @@ fn changed_from_outside() {
     });
 }
 
-/// One writer for whoever finds it free.
+/// One writer for the thread that finds it free.
 fn a_signal_writer_of_many_threads() {
     let directory = Directory::new("threads-signal");
     let space = space_in(directory.path(), 512, 4, Policy::Overwrite);
@@ -172,7 +172,8 @@ fn a_signal_writer_of_many_threads() {
                 written.fetch_add(u64::from(writer.emit(counted, &Counted { count })), Ordering::Relaxed);
             }
         };
-        // Joined one by one: of the end of the scope, which the standard library waits for, the sanitizer does not learn.
+        // The threads are joined one by one, because the sanitizer does not see the wait of the standard library at
+        // the end of a scope.
         let threads = [(); 3].map(|()| scope.spawn(emit));
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
@@ -180,7 +181,7 @@ fn a_signal_writer_of_many_threads() {
     let (seen, problem) = support::read_events(space.path());
     assert!(problem.is_none());
     let (events, lost) = support::totals(&seen);
-    // Each drop ends a block, so the element comes around.
+    // Each drop ends a block, so the element's ring is reused from its beginning.
     assert_eq!(events + lost, 3 * EVENTS);
     assert!(events <= written.into_inner());
 }
@@ -193,7 +194,7 @@ fn main() {
         ("changed_from_outside", changed_from_outside),
         ("a_signal_writer_of_many_threads", a_signal_writer_of_many_threads),
     ];
-    // What is made once in a process is made here: a library that is not compiled for the sanitizer does not tell it of that.
+    // What is made once in a process is made here: a library that is not compiled for the sanitizer does not report that to it.
     LazyLock::force(&PATTERN);
     for (name, test) in tests {
         test();

@@ -73,7 +73,7 @@ fn kinds_known_at_run_time_only_are_read_like_others() {
     }
 }
 
-/// Nothing but that it happened.
+/// An event without fields.
 #[derive(Kind)]
 #[kind(name = "test.bare")]
 struct Bare;
@@ -567,7 +567,7 @@ fn live_rows_come_and_go_with_generations() {
 #[test]
 fn cells_are_found_by_name_in_rows_of_other_versions_too() {
     mod later {
-        /// Has a cell more, in another order.
+        /// A row with one more cell, and in another order.
         #[derive(thalweg_space::Row)]
         #[row(name = "test.versioned")]
         pub(crate) struct Later {
@@ -597,7 +597,7 @@ fn cells_are_found_by_name_in_rows_of_other_versions_too() {
     let view = &mut views[0];
     assert_eq!(view.read::<Versioned>(), Some(Versioned { count: 8, is_open: true, core: -1 }));
     assert!(view.read::<support::Thing>().is_none());
-    // As a space of the former version has it.
+    // The row as in a space of the former version.
     (view.kind, view.code, view.cells[2]) = (None, 3, 7);
     assert_eq!(view.read::<Versioned>(), Some(Versioned { count: 9, is_open: true, core: 7 }));
     view.code = 2;
@@ -693,7 +693,7 @@ fn bad_places_and_sizes_are_told() {
     let exact = directory.path().join("exact");
     let space = Space::create(SpaceOptions { path: Some(exact.clone()), ..good() }).unwrap();
     assert_eq!(space.path(), exact);
-    // More than any file system has: an error from reserving, and no half-made file.
+    // More room than any file system has: reserving gives an error, and leaves no incomplete file.
     let error = space.writer_with("w", element(64 << 20, 1 << 24)).unwrap_err().to_string();
     assert!(error.contains("0001.element"), "{error}");
     assert!(!exact.join("0001.element").exists());
@@ -865,7 +865,7 @@ fn reading_begins_at_a_time_or_a_sequence() {
                 .iter()
                 .filter(|item| matches!(item, Seen::Event { writer: 1, sequence, .. } if *sequence < first));
             assert_eq!(before.count(), 0);
-            // What is asked for and gone is told.
+            // Events that were asked for and are gone count as lost.
             let events = of_writer(&seen).len() as u64;
             let lost: u64 = seen
                 .iter()

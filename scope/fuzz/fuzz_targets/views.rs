@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use thalweg_scope::{Backlog, Pulled, Scope, Target, View};
 use thalweg_space::{CollectorOptions, Kind, PathCollector, Space, SpaceOptions};
 
-/// What a dispatch says, under the same name.
+/// An event with the fields of a dispatch, under the same name.
 #[derive(Kind)]
 #[kind(name = "exec.dispatch")]
 struct Dispatch {

@@ -27,7 +27,7 @@ impl Clocks {
         info.clock
     }
 
-    /// By how much the times of two tuples may be out of order; `None`: nobody compared the clocks of these machines.
+    /// By how much the times of two tuples may be out of order; `None`: the clocks of these machines were not compared.
     pub(crate) fn bound_ns(&self) -> Option<u64> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         (known.len() < 2).then_some(SKEW_NS)

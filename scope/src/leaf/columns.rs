@@ -12,14 +12,14 @@ const BYTES_SHOWN: usize = 256;
 /// A field that becomes a word.
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
-    /// Where it is in events; rows have it by its place.
+    /// Where the field is in events; rows have it by its index.
     field: Option<FieldRef>,
     how: How,
 }
 
 #[derive(Clone, Debug)]
 enum How {
-    /// As it is.
+    /// The value as it is.
     Word,
     /// A real number of 32 bits.
     Real32,

@@ -31,7 +31,7 @@ pub(crate) struct Decoder {
     row_plans: ByNumber<Option<Arc<RowPlan>>>,
     ns_per_tick: f64,
     last_ns: u64,
-    /// Each event comes after all before it of its writer: bases are those of the dispatches that follow.
+    /// Each event comes after all earlier ones of its writer: recorded bases are those of the dispatches that follow.
     pub(crate) is_in_order: bool,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Plans {
 #[derive(Debug)]
 struct Plan {
     role: Role,
-    /// The tuples' kind and columns, if it is wanted.
+    /// The tuples' kind and columns, if the kind is wanted.
     wanted: Option<(u16, Vec<Column>)>,
 }
 
@@ -86,9 +86,9 @@ struct Plan {
 struct RowPlan {
     kind: u16,
     columns: Vec<Column>,
-    /// They are of tasks.
+    /// The rows are of tasks.
     is_task: bool,
-    /// They are of tasks, or say which task something is on: that task's number and component stand behind the columns.
+    /// The rows are of tasks, or say which task something is on: that task's number and component come after the columns.
     names_task: bool,
 }
 
@@ -134,7 +134,7 @@ impl Decoder {
         match item {
             Item::Event(event) => self.event(&event, plans, batch),
             Item::Gap { writer, lost, from_sequence, kind_unknown } => {
-                // Where the kind of one event is unknown, what the writer said before still holds.
+                // An event of an unknown kind does not change what earlier events of its writer said.
                 if !kind_unknown {
                     self.tasks.forget(writer);
                 }
@@ -147,7 +147,7 @@ impl Decoder {
         }
     }
 
-    /// The same of an event.
+    /// Adds the tuple of an event, if it is wanted.
     #[inline]
     pub(crate) fn event(&mut self, event: &Event<'_>, plans: &mut Plans, batch: &mut Batch) {
         let index = event.kind.index;
@@ -181,7 +181,7 @@ impl Decoder {
         }
     }
 
-    /// As the clock says, without its division.
+    /// The time as the clock computes it, without a division.
     #[inline]
     fn time_ns(&self, ticks: u64) -> u64 {
         let anchor = self.clock.anchor();
@@ -206,7 +206,7 @@ impl Decoder {
     /// The number of a writer's element, or [`UNWANTED`].
     #[cold]
     fn element(&mut self, writer: u32, event: Option<&Event<'_>>) -> u32 {
-        // Numbers are given one after the other; a larger one is damage, and its events are nobody's.
+        // Numbers are given one after the other; a larger one is damage, and its events belong to no element.
         const WRITERS_MAX: usize = 1 << 24;
         let at = writer as usize;
         if at >= WRITERS_MAX {
@@ -246,7 +246,7 @@ impl Decoder {
         }
         let path = self.texts.path(site, &self.space);
         let fits = !path.is_empty() && is_called(&path, wanted);
-        // One that is not known yet may be later.
+        // A name that is not known yet may be later.
         if !path.is_empty() {
             self.components.insert(site, fits);
         }

@@ -1,4 +1,4 @@
-//! A process that a leaf reads: where it is in the process's events, and what it takes of them in a pull.
+//! A process that a leaf reads: how far its events were read, and which of them a pull takes.
 
 use super::clocks::Clocks;
 use super::decoder::{Decoder, Plans, Wanted};
@@ -24,7 +24,7 @@ pub(crate) struct Source {
     latest: LatestEvents,
     latest_plans: Plans,
     progress: Progress,
-    /// What the latest tuples took the last time.
+    /// What the latest tuples were in the last pull.
     sizes: [usize; 3],
     /// Events before this, in ticks, are not wanted.
     since_ticks: u64,
@@ -35,9 +35,9 @@ pub(crate) struct Source {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Lives,
-    /// The process has ended; what it wrote last is still to be taken.
+    /// The process has ended; its last events are still to be taken.
     Ends,
-    /// Nothing is to come.
+    /// Nothing more comes.
     Ended,
 }
 
@@ -94,7 +94,7 @@ impl Source {
         }))
     }
 
-    /// Its space, and its process's place in the legend.
+    /// The process's space, and its index in the legend.
     pub(crate) fn space(&self) -> (u32, &SpaceReader) {
         (self.decoder.process, &self.decoder.space)
     }
@@ -109,14 +109,14 @@ impl Source {
         let due = self.asked.is_none_or(|asked| now.saturating_duration_since(asked) >= ALIVE_PAUSE);
         if self.state == State::Lives && due {
             self.asked = Some(now);
-            // Asked before it is read: what a process said before it ended is then still taken. Of one that lives, the space may be gone.
+            // Asked before it is read: what a process recorded before it ended is then still taken. A live one may have removed its space.
             if !self.decoder.space.is_alive() || self.decoder.space.is_gone() {
                 self.state = State::Ends;
             }
         }
     }
 
-    /// Hands tuples to `take` in batches of about `batch` tuples, up to `limit` tuples. `take` empties the batch.
+    /// Hands tuples to `take` in batches of about `batch` tuples, up to `limit` tuples of 64 bytes. `take` empties the batch.
     pub(crate) fn since(
         &mut self,
         (batch_tuples, limit): (usize, usize),
@@ -138,10 +138,10 @@ impl Source {
                         decoder.item(item, plans, batch);
                     }
                 });
-                count += batch.len();
+                count += batch.len().max(batch.bytes() / 64);
                 last_ns = batch.heads.last().map_or(last_ns, |head| Some(head.time_ns));
                 take(batch);
-                // What could be read was handed over all the same.
+                // What could be read was handed over in spite of the error.
                 if let Err(error) = polled {
                     taken.problem = taken.problem.or(self.problem(error));
                 }
@@ -166,7 +166,7 @@ impl Source {
     }
 
     /// Takes what is new from the lines of the elements' latest events, without reading the elements, if each has one new event at
-    /// most; else nothing. What is taken so is left out when the elements are read the next time.
+    /// most; else nothing. What is taken in this way is left out when the elements are read the next time.
     fn quietly(&mut self, batch: &mut Batch) -> bool {
         if self.state != State::Lives || !self.progress.may_be_quiet() {
             return false;
@@ -191,7 +191,7 @@ impl Source {
         progress.is_quiet();
         self.sizes = batch.sizes();
         advanced.into_iter().for_each(|(writer, sequence)| progress.advance(writer, sequence));
-        // One of each element: none overtakes itself.
+        // One of each element: none can be out of order.
         batch.heads.sort_by_key(|head| head.time_ns);
         true
     }
@@ -237,7 +237,7 @@ impl Source {
         }
     }
 
-    /// Of a space that its process took along there is nothing to say.
+    /// If the process removed its space there is nothing to report.
     fn problem(&mut self, error: Error) -> Option<String> {
         if self.decoder.space.is_gone() {
             self.state = State::Ends;

@@ -2,7 +2,7 @@
 
 use thalweg_space::reader::Item;
 
-/// Numbers of writers are given one after the other; what claims a larger one is damage.
+/// Numbers of writers are given one after the other; an event with a larger one is damaged.
 const WRITERS_MAX: usize = 1 << 24;
 /// Pulls that are made by reading elements, at most, before their latest events are tried again.
 const PAUSE_MAX: u32 = 63;
@@ -12,21 +12,21 @@ const PAUSE_MAX: u32 = 63;
 pub(crate) struct Progress {
     /// By writer; one more than the sequence, 0: nothing is known of it.
     next: Vec<u64>,
-    /// So many pulls more read elements.
+    /// How many more pulls read the elements.
     pause: u32,
     pauses: u32,
-    /// Elements were read before.
+    /// Whether an earlier pull has read the elements.
     is_begun: bool,
 }
 
-/// What the latest event of an element says.
+/// What is known of the latest event of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Latest {
-    /// It was taken.
+    /// The event was taken.
     Old,
-    /// It is the next one.
+    /// The event is the next one.
     Next,
-    /// There are others before it that were not taken.
+    /// There are others before the event that were not taken.
     Behind,
 }
 
@@ -40,18 +40,18 @@ impl Progress {
         true
     }
 
-    /// There was more than the latest events: it will be so again for a while.
+    /// There was more than the latest events: this is likely to be so again for a while.
     pub(crate) fn is_not_quiet(&mut self) {
         self.pauses = (2 * self.pauses + 1).min(PAUSE_MAX);
         self.pause = self.pauses;
     }
 
-    /// There was not.
+    /// There was no more than the latest events.
     pub(crate) fn is_quiet(&mut self) {
         self.pauses = 0;
     }
 
-    /// Elements were read.
+    /// Notes that elements were read.
     pub(crate) fn begin(&mut self) {
         self.is_begun = true;
     }
@@ -66,7 +66,7 @@ impl Progress {
         }
     }
 
-    /// The next event of this writer was taken.
+    /// Notes that the next event of this writer was taken.
     pub(crate) fn advance(&mut self, writer: u32, sequence: u64) {
         let at = writer as usize;
         if at >= WRITERS_MAX {

@@ -9,21 +9,21 @@ use thalweg_space::reader::{Event, KindInfo, SpaceReader};
 
 /// More bases than this no block has.
 const BASES_MAX: u64 = 1 << 21;
-/// So many of the tasks that have ended are still known.
+/// How many tasks that have ended are remembered.
 const ENDED_MAX: usize = 1 << 16;
 
 /// What an event says about tasks, besides its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Nothing.
+    /// The event says nothing about tasks.
     None,
-    /// It is about the task in its field `task`.
+    /// The event is about the task in its field `task`.
     About,
-    /// A task was created; about that task, too. It may be a base of dispatches.
+    /// A task was created; the event is about that task, too. The task may be a base of dispatches.
     Created,
-    /// A task ended; about that task, too.
+    /// A task ended; the event is about that task, too.
     Ended,
-    /// A base of dispatches; about its task, too.
+    /// A base of dispatches; the event is about the base's task, too.
     Base,
     /// A dispatch, about the task of its base.
     Dispatch,
@@ -58,11 +58,11 @@ impl Tasks {
         self.has_looked = false;
     }
 
-    /// Takes an event of a writer, the next one if they come in order; gives the task that it is about, or 0.
+    /// Takes an event of a writer, the next one if they come in order; returns the task that it is about, or 0.
     pub(crate) fn take(&mut self, role: Role, event: &Event<'_>, is_in_order: bool) -> u64 {
         let field = |name: &str| event.kind.field(name).map_or(0, |field| event.u64(field));
         match role {
-            // An event out of order says nothing of those that come next, nor they of it.
+            // An event out of order is not related to those that come next.
             Role::Base if !is_in_order => field("task"),
             Role::Dispatch if !is_in_order => 0,
             Role::None => 0,
@@ -70,7 +70,7 @@ impl Tasks {
             Role::Created => {
                 let task = field("task");
                 self.components.insert(task, field("component"));
-                // Events of former versions have no such field, and those of tasks that are no base a number beyond all.
+                // Events of former versions have no such field, and those of tasks that are no base have a number beyond all.
                 if is_in_order && event.kind.field("base_number").is_some() {
                     self.base(event.writer, field("base_number"), task);
                 }

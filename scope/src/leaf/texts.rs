@@ -33,10 +33,10 @@ impl Hasher for Spread {
     }
 }
 
-/// A map from numbers that nobody chooses to harm.
+/// A map whose keys are numbers that no attacker chooses.
 pub(crate) type ByNumber<V> = HashMap<u64, V, BuildHasherDefault<Spread>>;
 
-/// What a text is known by.
+/// The key of a text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TextOf {
     Name(u64),
@@ -52,12 +52,12 @@ pub(crate) struct Texts {
     paths: ByNumber<Arc<str>>,
     /// How many sites there were when paths were made.
     known_sites: usize,
-    /// A site was missed since the last look.
+    /// Whether a site was missing since the last look.
     has_looked: bool,
 }
 
 impl Texts {
-    /// Words are of another batch from now on.
+    /// From now on words are of another batch.
     pub(crate) fn new_batch(&mut self) {
         self.names.clear();
         self.sites.clear();

@@ -1,4 +1,4 @@
-//! What a group of tuples is reduced to: counts, sums, extremes, quantiles, the latest value, rates. All can be merged from parts.
+//! Aggregations: a group of tuples becomes counts, sums, extremes, quantiles, latest values, rates. All can be merged from parts.
 
 use super::naming::{Bound, Names, Place, Wrong, is_name, number_at, text_at, word_at};
 use super::sketch::Sketch;
@@ -10,7 +10,7 @@ use thalweg_pack::{Dimension, Problem, Type};
 const WORDS: [&str; 10] =
     ["count", "rate", "sum", "min", "max", "mean", "latest", "increase", "median", "p99"];
 
-/// Counters that are kept in mind however long they are gone, and for how many looks the others are.
+/// Counters that are remembered however long they are gone, and for how many looks the others are.
 const COUNTERS_KEPT: usize = 4096;
 const LOOKS_KEPT: u64 = 16;
 
@@ -20,7 +20,7 @@ pub(crate) struct Aggregation {
     how: How,
     /// A name or an expression; empty for how many tuples there are.
     of: String,
-    /// Where it begins in what was read.
+    /// Where the name begins in the text that was read.
     at: usize,
 }
 
@@ -35,7 +35,7 @@ enum How {
     Mean,
     Quantile(f64),
     Latest,
-    /// What a counter grew by, per second.
+    /// By how much a counter grew, per second.
     Increase,
 }
 
@@ -83,7 +83,7 @@ impl Aggregation {
         Ok(Aggregation { how, of, at })
     }
 
-    /// The field that it makes.
+    /// The field that the aggregation makes.
     pub(crate) fn field(&self, name: &str, names: &Names) -> Result<Field, Wrong> {
         let moved = |problem: Problem| problem.moved(self.at);
         self.made(name, names).map_err(|wrong| wrong.into_iter().map(moved).collect())
@@ -146,7 +146,7 @@ impl Aggregation {
         Ok(Taken::Number(Box::new(bound), factor))
     }
 
-    /// What there is before the first tuple.
+    /// The state before the first tuple.
     pub(crate) fn start(&self) -> State {
         match self.how {
             How::Count => State::Count(0),
@@ -160,7 +160,7 @@ impl Aggregation {
         }
     }
 
-    /// The word of the value; `seconds` is what the group covers.
+    /// The word of the value; `seconds` is the time that the group covers.
     pub(crate) fn finish(&self, state: &State, field: &Field, past: &mut Past, out: &mut Batch) -> u64 {
         let per_second = |value: f64| {
             // Nanoseconds per second are a share.
@@ -205,7 +205,7 @@ pub(crate) enum Taken {
     Place(Place, Of),
 }
 
-/// What a counter is known by: element, and id of a row.
+/// The key of a counter: element, and id of a row.
 type Counter = (u32, u64);
 
 /// An aggregation under way.
@@ -265,7 +265,7 @@ impl State {
         }
     }
 
-    /// Adds what another part of the same aggregation has.
+    /// Adds another part of the same aggregation.
     pub(crate) fn merge(&mut self, other: State) {
         match (self, other) {
             (State::Count(count), State::Count(more)) => *count += more,
@@ -303,14 +303,14 @@ fn seen(place: Place, of: Of, batch: &Batch, head: &Head, legend: &Legend) -> Se
     }
 }
 
-/// What counters were before, and how long ago that was.
+/// The values that counters had before, and how long ago that was.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Past {
-    /// What a group covers.
+    /// The time that a group covers.
     pub(crate) seconds: f64,
     /// Counters of the field that is being finished, as they were.
     counters: HashMap<Counter, (f64, u64)>,
-    /// How often they were looked at.
+    /// How often counters were looked at.
     looks: u64,
     /// Whether there was a look before: else nothing is known of how they grew.
     is_known: bool,

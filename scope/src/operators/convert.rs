@@ -97,7 +97,7 @@ impl Convert {
 }
 
 impl Convert {
-    /// Of kinds that nobody knew, the first one that comes says which names are texts.
+    /// If no kind was known before, the first one that comes says which names are texts.
     fn settle(&mut self, kind: &TupleKind) {
         if self.names.is_known() {
             return;
@@ -129,7 +129,7 @@ fn bind(made: &[Made], names: &Names, kind: &TupleKind, to: &TupleKind) -> Resul
     let source = |(made, field): (&Made, &Field)| -> Result<Source, Wrong> {
         if is_name(&made.is) {
             let (found, place) = names.find(&made.is, Some(kind)).map_err(|problem| vec![problem])?;
-            // Not every kind has it, and of numbers 0 would be a lie.
+            // Not every kind has the field, and 0 would be a false number.
             if place == Place::Absent && !matches!(field.of, Of::Text | Of::Real)
                 || found.of != field.of && field.of != Of::Real
             {
@@ -144,7 +144,7 @@ fn bind(made: &[Made], names: &Names, kind: &TupleKind, to: &TupleKind) -> Resul
     made.iter().zip(&to.fields).map(source).collect()
 }
 
-/// What the made field is.
+/// The type and unit of the made field.
 fn field_of(made: &Made, names: &Names) -> Result<Field, Wrong> {
     let Made { name, is, unit } = made;
     let field = |of, unit: &str| Field { name: name.clone(), of, unit: unit.to_owned(), doc: String::new() };

@@ -1,4 +1,4 @@
-//! What is done with tuples between the elements and the consumer.
+//! Operators: what is done with tuples between the elements and the consumer.
 
 mod aggregate;
 mod convert;
@@ -43,7 +43,7 @@ pub(crate) struct During<'a> {
     pub(crate) moment: Moment,
     pub(crate) legend: Arc<Legend>,
     pub(crate) tables: &'a Tables,
-    /// What cannot be evaluated, each told once.
+    /// What cannot be evaluated, each reported once.
     pub(crate) problems: Vec<String>,
     /// Tuples that an operator could not place.
     pub(crate) left_out: u64,

@@ -3,7 +3,7 @@
 use crate::tuple::{Batch, ELEMENT_NONE, Field, Head, Legend, Of, TupleKind};
 use thalweg_pack::{Expression, Problem, Schema, Values};
 
-/// Why an expression or a name does not fit, as a person reads it.
+/// Why an expression or a name does not fit, in words for people.
 pub(crate) type Wrong = Vec<Problem>;
 
 /// Where a value is.
@@ -11,17 +11,17 @@ pub(crate) type Wrong = Vec<Problem>;
 pub(crate) enum Place {
     Word(usize, Of),
     Context(Context),
-    /// Other kinds have it.
+    /// Other kinds have the name.
     Absent,
 }
 
-/// Names at most that an expression has of kinds that nobody knows yet.
+/// Names at most that an expression takes from kinds which are not known yet.
 const OTHERS_MAX: usize = 64;
 
-/// What a name may be that nobody knows: a number in such a unit, or a text.
+/// What an unknown name may be: a number in such a unit, or a text.
 const GUESSES: [Option<&str>; 6] = [Some(""), None, Some("ns"), Some("B"), Some("/s"), Some("B/s")];
 
-/// What a tuple's head and the legend say.
+/// Values that an expression can name besides a tuple's fields: those of the tuple's head and of the legend.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Context {
     Time,
@@ -48,11 +48,11 @@ const CONTEXT: [(&str, Of, &str, Context); 9] = [
     ("process.session", Of::Text, "", Context::Session),
 ];
 
-/// What the kinds of tuple that come to an operator are.
+/// The kinds of tuple that come to an operator.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     pub(crate) kinds: Vec<TupleKind>,
-    /// Kinds may come that nobody knows before they do.
+    /// Whether kinds may come that are not known before.
     pub(crate) is_open: bool,
     /// Tuples are of elements, not made by an operator.
     pub(crate) has_context: bool,
@@ -78,7 +78,7 @@ impl Names {
         found
     }
 
-    /// Whether there is enough to check names by: else they may be those of kinds to come.
+    /// Whether the known kinds suffice to check names: else names may be those of kinds to come.
     pub(crate) fn is_known(&self) -> bool {
         !self.kinds.is_empty() || !self.is_open
     }
@@ -98,8 +98,9 @@ impl Names {
         Err(Problem { message, span: 0..name.len(), help: Some(help) })
     }
 
-    /// An expression for tuples of this kind; `None`: of any. Where kinds may come that nobody knows yet, a name that this one lacks
-    /// may be theirs: for its tuples it is not known.
+    /// Compiles an expression for tuples of this kind, or of any kind if `None`. Where tuples of kinds that
+    /// are not known yet may come, a name that this kind lacks may belong to those: in tuples of this kind
+    /// its value is unknown.
     pub(crate) fn bind(
         &self,
         text: &str,
@@ -176,7 +177,7 @@ impl Names {
     }
 }
 
-/// Whether less is wrong, or the first of it comes later.
+/// Whether less is wrong, or the first error comes later.
 fn is_less(less: &Wrong, wrong: &Wrong) -> bool {
     let first = |wrong: &Wrong| wrong.first().map_or(usize::MAX, |problem| problem.span.start);
     (less.len(), std::cmp::Reverse(first(less))) < (wrong.len(), std::cmp::Reverse(first(wrong)))

@@ -24,10 +24,10 @@ use crate::tuple::{Batch, ELEMENT_NONE, Of, Tables, Tuple, TupleKind, Value};
 /// }
 /// ```
 pub trait Operator: Send {
-    /// The kinds of tuple that it makes of tuples of these kinds, without those that it hands on as they are.
+    /// The kinds of tuple that the operator makes of tuples of these kinds, without those that it hands on as they are.
     fn makes(&self, kinds: &[TupleKind]) -> Vec<TupleKind>;
 
-    /// Whether it hands on tuples as they are, besides gaps.
+    /// Whether the operator hands on tuples as they are, besides gaps.
     fn hands_on(&self) -> bool {
         false
     }
@@ -41,7 +41,7 @@ pub trait Operator: Send {
 pub struct Making<'a> {
     pub(crate) batch: &'a mut Batch,
     pub(crate) tables: &'a Tables,
-    /// What [`Operator::makes`] said.
+    /// The kinds that [`Operator::makes`] returned.
     pub(crate) kinds: &'a [TupleKind],
 }
 
@@ -51,7 +51,7 @@ impl Making<'_> {
         self.batch.push_from(from, tuple.head(), tuple.kind());
     }
 
-    /// Hands on the gaps: whoever leaves them out hides that events were lost.
+    /// Hands on the gaps: an operator that leaves them out hides that events were lost.
     pub fn gaps_of(&mut self, from: &Batch) {
         for tuple in from.tuples().filter(|tuple| tuple.lost().is_some()) {
             self.copy(from, &tuple);

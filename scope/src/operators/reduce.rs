@@ -7,10 +7,10 @@ use crate::tuple::{Batch, ELEMENT_NONE, Field, Head, KIND_GAP, Legend, Of, Tuple
 use std::collections::{BTreeMap, HashMap};
 use thalweg_pack::Problem;
 
-/// Groups at most: what comes then belongs to none, and is counted.
+/// Groups at most: tuples of further ones belong to none, and are counted.
 const GROUPS_MAX: usize = 1 << 16;
 
-/// What time a group covers.
+/// Which time a group covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Every {
     /// From one pull to the next.
@@ -67,7 +67,7 @@ struct Plan {
 }
 
 impl Groups {
-    /// Until when they cover what happened: now, or the last tuple where nothing is to come.
+    /// Until when groups cover what happened: now, or the last tuple where nothing is to come.
     fn until_ns(&self, moment: Moment) -> u64 {
         if moment.is_end { self.last_ns } else { moment.now_ns }
     }
@@ -149,7 +149,7 @@ impl Reduce {
         Reduce { open: BTreeMap::new(), pasts: HashMap::new(), plans: PerKind::default(), ..self.clone() }
     }
 
-    /// Takes the tuples into `part`; what stays in the batch are gaps.
+    /// Takes the tuples into `part`; gaps stay in the batch.
     pub(crate) fn take(&mut self, batch: &mut Batch, part: &mut Part, during: &mut During<'_>) {
         let legend = during.legend.clone();
         let (mut gaps, mut key) = (Vec::new(), Vec::new());
@@ -218,7 +218,7 @@ impl Reduce {
         }
     }
 
-    /// Takes types and units of fields from the kinds that came, where nobody knew them before.
+    /// Takes types and units of fields from the kinds that came, where they were not known before.
     fn learn(&mut self, legend: &Legend) {
         if self.names.is_known() || self.number.is_some() {
             return;
@@ -244,7 +244,7 @@ impl Reduce {
             Every::Pull => {
                 let open = std::mem::take(&mut self.open);
                 for groups in open.into_values() {
-                    // The first pull covers what there is.
+                    // The first pull covers all that is there.
                     let span = match moment.before_ns {
                         0 => (groups.first_ns, groups.until_ns(moment)),
                         before => (before, moment.now_ns),
@@ -358,7 +358,7 @@ fn parts(mut key: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
     })
 }
 
-/// The word of a key's next part in a field of this type. Kinds that nobody knew may have brought another type.
+/// The word of a key's next part in a field of this type. Kinds that were not known may have brought another type.
 fn take_key(of: Of, key: &mut &[u8], out: &mut Batch) -> u64 {
     let mut part = |count: usize| -> &[u8] {
         let (part, rest) = key.split_at_checked(count).unwrap_or((&[], &[]));

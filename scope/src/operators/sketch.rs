@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-/// Buckets at most; the lowest are put together beyond.
+/// The most buckets; if there are more, the lowest are merged.
 const BUCKETS_MAX: usize = 2048;
 /// Values nearer to 0 than this are 0.
 const LEAST: f64 = 1e-9;

@@ -32,7 +32,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub struct Remote {
     socket: PathBuf,
     asked: Ask,
-    /// From when on tuples were asked for, in nanoseconds since 1970.
+    /// From which time on tuples were asked for, in nanoseconds since 1970.
     since_ns: u64,
     /// Whether all tuples are made by the view.
     is_made: bool,
@@ -76,11 +76,11 @@ impl Remote {
         };
         let mut stream = UnixStream::connect(socket).map_err(refused)?;
         let mut answer = [0; GREETING_BYTES];
-        // What cannot be written may have been refused, which the answer says.
+        // A server that refuses may have closed: its answer says so.
         let _ = stream.write_all(&greeting(VERSION));
         let mut line = Vec::new();
         let read = Read::by_ref(&mut stream).take(GREETING_BYTES as u64).read_to_end(&mut line);
-        // One that refuses may close before it has read the greeting: what it said comes all the same.
+        // A server that refuses may close before it has read the greeting: its answer can be read all the same.
         if let Err(error) = read
             && line.is_empty()
         {
@@ -139,7 +139,7 @@ impl Remote {
         Ok(pulled)
     }
 
-    /// Asks a server that was started since for the same. Of the backlog, what was taken before is left out here.
+    /// Asks a server that was started since for the same view. The part of the backlog that was taken before is left out here.
     fn go_on(&mut self) -> Result<(), Error> {
         let backlog = if self.is_made { Backlog::Nothing } else { Backlog::All };
         self.stream = Some(Remote::connect(&self.socket, &Ask { backlog, ..self.asked.clone() })?);
@@ -149,7 +149,7 @@ impl Remote {
     }
 }
 
-/// A request that came to nothing.
+/// A request that failed.
 struct Gone {
     error: Error,
     /// The server has ended: it did not refuse.

@@ -45,7 +45,7 @@ pub struct Ask {
     pub view: String,
     /// Which processes.
     pub target: Target,
-    /// What of what was there before.
+    /// How much of what was recorded before.
     pub backlog: Backlog,
 }
 
@@ -155,7 +155,7 @@ pub(crate) fn encode(pulled: &Pulled, sent: &mut [usize; 3]) -> Vec<u8> {
     out.push(u8::from(pulled.is_over));
     put_u32(&mut out, pulled.problems.len());
     pulled.problems.iter().for_each(|problem| put_text(&mut out, problem));
-    // Servers before sent several.
+    // Older servers sent several.
     put_u32(&mut out, 1);
     put_batch(&mut out, &pulled.batch, sent);
     out
@@ -185,7 +185,7 @@ fn read(bytes: &[u8], legend: &mut Arc<Legend>) -> Result<Pulled, Damaged> {
     Ok(Pulled { batch, lost, late, left_out, bound_ns, cost_ns, problems, is_over, ..Pulled::default() })
 }
 
-/// Reads bytes as a server reads what a client says, and as a client reads what a server answers, for fuzzing: what is understood is written
+/// Reads bytes as a server reads what a client sends, and as a client reads what a server answers, for fuzzing: a valid frame is written
 /// and read again, and has to be the same.
 #[doc(hidden)]
 pub fn read_as_peers_do(bytes: &[u8]) {

@@ -20,14 +20,14 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_space::{Space, SpaceOptions};
 
-/// Between looks for a new client, and whether to stop.
+/// The time between looks for a new client, and at whether to stop.
 const PAUSE: Duration = Duration::from_millis(20);
-/// So long a client may take to greet, and to read an answer.
+/// How long a client may take to greet, and to read an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How a server is to be.
+/// Options of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Where it listens.
+    /// Where the server listens.
     pub socket: PathBuf,
     /// Users besides its own that may ask, by number.
     pub users: Vec<u32>,
@@ -35,7 +35,7 @@ pub struct ServerOptions {
     pub clients_max: usize,
     /// Bytes of tuples that wait for a client at most; older ones are left out and counted.
     pub waiting_bytes_max: usize,
-    /// Requests of a client in a second at most; who sends more is refused.
+    /// Requests of a client in a second at most; a client that sends more is refused.
     pub requests_per_s: u32,
     /// How long a client may take to read an answer.
     pub patience: Duration,
@@ -69,15 +69,15 @@ pub fn default_socket() -> Result<PathBuf, Error> {
     Ok(thalweg_space::default_parent()?.join("scopes.socket"))
 }
 
-/// A scope server. It ends when it is dropped.
+/// A scope server. Dropping it ends the server.
 #[derive(Debug)]
 pub struct Server {
     listener: UnixListener,
-    /// Held as long as it lives: there is one at a socket.
+    /// Held as long as the server lives: there is one at a socket.
     lock: File,
     shared: Arc<Shared>,
     threads: Vec<std::thread::JoinHandle<()>>,
-    /// Clients so far: their numbers.
+    /// The number of clients so far, which numbers the next.
     admitted: u64,
 }
 
@@ -93,7 +93,7 @@ struct Shared {
 }
 
 impl Server {
-    /// Listens.
+    /// Begins to listen.
     ///
     /// # Errors
     /// Another server is at this socket, or it cannot be made.
@@ -111,7 +111,7 @@ impl Server {
         if lock.try_lock().is_err() {
             return Err(Error::new(format!("a scope server listens at {} already", socket.display())));
         }
-        // Whoever listened there is gone, or the lock would be held.
+        // The server that listened there is gone, or the lock would be held.
         match std::fs::symlink_metadata(socket) {
             Ok(about) if std::os::unix::fs::FileTypeExt::is_socket(&about.file_type()) => {
                 std::fs::remove_file(socket).map_err(|error| failed("remove", error))?;
@@ -122,7 +122,7 @@ impl Server {
             Err(_) => {}
         }
         let listener = UnixListener::bind(socket).map_err(|error| failed("listen at", error))?;
-        // Others are let as far as the check of who they are, if any other is allowed.
+        // If any other user is allowed, all others can connect: the check of the user's number refuses the rest.
         let mode = if options.users.is_empty() { 0o600 } else { 0o666 };
         std::fs::set_permissions(socket, Permissions::from_mode(mode))
             .map_err(|error| failed("guard", error))?;
@@ -153,7 +153,7 @@ impl Server {
         }
     }
 
-    /// The directory of its own space, which says what it does.
+    /// The directory of the server's own space, which records what the server does.
     pub fn space(&self) -> &Path {
         self.shared.space.path()
     }
@@ -169,7 +169,7 @@ impl Server {
         if let Err(why) = shared.may_come(&stream) {
             shared.refused.fetch_add(1, Ordering::Relaxed);
             let _ = stream.set_nonblocking(true);
-            // Whoever does not read it is not waited for.
+            // A client that does not read it is not waited for.
             let _ = stream.write_all(format!("{why}\n").as_bytes());
             return;
         }
@@ -181,7 +181,7 @@ impl Server {
         let spawned = std::thread::Builder::new().name("scope client".into()).spawn({
             let shared = shared.clone();
             move || {
-                // A client that breaks the protocol, or goes, harms itself only.
+                // A client that breaks the protocol, or goes, harms only itself.
                 let _ = shared.client(stream);
                 locked(&shared.clients).remove(&key);
             }
@@ -201,7 +201,7 @@ impl Drop for Server {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-        // Best effort: who comes later removes them, too.
+        // Best effort: a later server removes the files, too.
         let _ = std::fs::remove_file(&self.shared.options.socket);
         let _ = std::fs::remove_file(lock_path(&self.shared.options.socket));
         let _ = self.lock.unlock();
@@ -216,7 +216,7 @@ fn lock_path(socket: &Path) -> PathBuf {
     path.into()
 }
 
-/// Counts what a client asks in a second.
+/// Counts the requests of a client in a second.
 struct Pace {
     second: Instant,
     count: u32,
@@ -233,10 +233,11 @@ impl Pace {
 }
 
 impl Shared {
-    /// Whether this client is let in; why not.
+    /// Whether this client is let in; if not, why.
     fn may_come(&self, stream: &UnixStream) -> Result<(), String> {
-        let user =
-            socket_peercred(stream).map_err(|_| "the scope server cannot tell who you are".to_owned())?.uid;
+        let user = socket_peercred(stream)
+            .map_err(|_| "the scope server cannot find out which user you are".to_owned())?
+            .uid;
         if user != rustix::process::geteuid() && !self.options.users.contains(&user.as_raw()) {
             return Err(format!("the scope server of another user does not serve user {}", user.as_raw()));
         }
@@ -281,7 +282,7 @@ impl Shared {
             }
             Err(why) => return self.refuse(&mut stream, &why),
         };
-        // From now on it may take its time to ask.
+        // From now on the client may take its time to ask.
         stream.set_read_timeout(None)?;
         self.pulls(&mut stream, &mut scope)
     }
@@ -310,7 +311,7 @@ impl Shared {
                 Ok(how) => how,
                 Err(damaged) => return self.refuse(stream, &damaged.to_string()),
             };
-            // The price is paid before: whoever asks more often than it allows waits.
+            // A client that asks more often than the price allows waits before its pull.
             let wait = locked(&self.price).wait();
             std::thread::sleep(wait);
             let pulled = match how {

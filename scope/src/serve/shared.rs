@@ -1,14 +1,18 @@
-//! What clients share: a leaf that several views have of the same processes is read once for all of them.
+//! What clients share: a leaf that several views have of the same processes is read once for all of them, and what several do alike
+//! with its tuples is done once.
 //!
-//! Each client has a scope of its own, with its own operators, which begins with what is read for all. So what a view reduces from one pull
-//! to the next is that client's, however others pull.
+//! Leaves are shared, and so are nodes above them whose tuples do not depend on which client pulls, or when: gathering, filters,
+//! conversions, and reductions by windows of time. Each client has a scope of its own, with its own other operators, which begins with
+//! what is done for all.
+//! So what a view reduces from one pull to the next is that client's, however others pull.
 
 use super::protocol::Ask;
 use crate::error::Error;
 use crate::leaf::Target;
+use crate::operators::Every;
 use crate::tree::{Backlog, Inlet, Pulled, Scope};
 use crate::tuple::{Batch, ELEMENT_NONE, KIND_GAP, Tables};
-use crate::view::{Leaf, Pull, Tree, View};
+use crate::view::{Pull, Step, Tree, View};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use thalweg_space::Space;
@@ -21,18 +25,19 @@ pub(crate) struct Scopes {
 
 #[derive(Debug, Default)]
 struct Open {
-    /// By target and leaf.
-    leaves: HashMap<(Target, String), Weak<Mutex<Common>>>,
-    /// Views of the same processes have one legend: tuples go from one scope to the other as they are.
+    /// By target and tree.
+    nodes: HashMap<(Target, String), Weak<Mutex<Common>>>,
+    /// Views of the same processes have one legend: tuples go from one scope to the other unchanged.
     legends: HashMap<Target, Weak<Tables>>,
-    /// Leaves so far.
+    /// Nodes so far.
     made: u64,
 }
 
-/// A leaf that is read, and what waits for each of its members.
+/// A leaf, or a node above it, that is shared, and the tuples that wait for each of its members.
 #[derive(Debug)]
 struct Common {
     scope: Scope,
+    is_leaf: bool,
     waiting: HashMap<u64, Queue>,
     /// Members so far: their numbers.
     joined: u64,
@@ -49,7 +54,7 @@ struct Queue {
     lost_ns: u64,
 }
 
-/// A view's part in a leaf.
+/// A view's membership in what is shared, or that of a shared node in the one below it.
 #[derive(Debug)]
 struct Member {
     common: Arc<Mutex<Common>>,
@@ -61,8 +66,8 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Scopes {
-    /// Opens what a client asks for; what others read already is read for it, too. Who wants what was there before has a scope of its
-    /// own, and so has who wants live rows, which are as they are at each pull.
+    /// Opens what a client asks for; a leaf that is read for others already is shared. A client that wants earlier events has a scope of
+    /// its own, and so has one that wants live rows, which are as they are at each pull.
     pub(crate) fn open(&self, ask: &Ask, own: &Space, bytes_max: usize) -> Result<Scope, Error> {
         let view = View::read(&ask.view).map_err(|problems| {
             let rendered: Vec<String> =
@@ -72,8 +77,10 @@ impl Scopes {
         let mut scope = if ask.backlog == Backlog::Nothing && !has_rows(&view.tree) {
             let mut open = locked(&self.open);
             let tables = open.legend(&ask.target);
-            Scope::of_inlets(&view, tables.clone(), |leaf| {
-                let member = open.join(&ask.target, leaf, &tables, (own, bytes_max))?;
+            // Windows have to be complete when tuples are old enough for this client; other clients may want another age.
+            let is_shared = |tree: &Tree| gives_all_the_same(tree, view.hold_ns == 0);
+            Scope::of_inlets(&view, tables.clone(), &is_shared, |tree| {
+                let member = open.join(&ask.target, tree, &tables, (own, bytes_max))?;
                 Ok(Box::new(member))
             })?
         } else {
@@ -85,7 +92,8 @@ impl Scopes {
 
     /// How many leaves the server reads for one client or more.
     pub(crate) fn count(&self) -> usize {
-        locked(&self.open).leaves.values().filter(|common| common.strong_count() > 0).count()
+        let nodes: Vec<_> = locked(&self.open).nodes.values().filter_map(Weak::upgrade).collect();
+        nodes.iter().filter(|common| locked(common).is_leaf).count()
     }
 }
 
@@ -94,6 +102,22 @@ fn has_rows(tree: &Tree) -> bool {
         Tree::Leaf(leaf) => !leaf.rows.is_empty(),
         Tree::Gather(trees) => trees.iter().any(has_rows),
         Tree::Step(below, _) => has_rows(below),
+    }
+}
+
+/// Whether the tuples of this tree do not depend on which client pulls, or when.
+fn gives_all_the_same(tree: &Tree, are_windows: bool) -> bool {
+    match tree {
+        Tree::Leaf(_) => true,
+        Tree::Gather(trees) => trees.iter().all(|tree| gives_all_the_same(tree, are_windows)),
+        Tree::Step(below, step) => {
+            let is_same = match step {
+                Step::Filter(_) | Step::Convert { .. } => true,
+                Step::Reduce { every: Every::Window(_), .. } => are_windows,
+                _ => false,
+            };
+            is_same && gives_all_the_same(below, are_windows)
+        }
     }
 }
 
@@ -110,24 +134,32 @@ impl Open {
     fn join(
         &mut self,
         target: &Target,
-        leaf: &Leaf,
+        tree: &Tree,
         tables: &Arc<Tables>,
         (own, bytes_max): (&Space, usize),
     ) -> Result<Member, Error> {
-        self.leaves.retain(|_, common| common.strong_count() > 0);
-        let key = (target.clone(), format!("{leaf:?}"));
-        if let Some(common) = self.leaves.get(&key).and_then(Weak::upgrade) {
+        self.nodes.retain(|_, common| common.strong_count() > 0);
+        let key = (target.clone(), format!("{tree:?}"));
+        if let Some(common) = self.nodes.get(&key).and_then(Weak::upgrade) {
             return Ok(Member::new(common));
         }
         self.made += 1;
-        let name = format!("shared {}", self.made);
-        let view = View::new(&name, "What do several views read?", Tree::leaf(leaf.clone()));
+        let is_leaf = matches!(tree, Tree::Leaf(_));
+        let name = format!("shared {} {}", if is_leaf { "leaf" } else { "node" }, self.made);
+        let view = View::new(&name, "What do several views have in common?", tree.clone());
         let view = view.map_err(|problem| Error::new(problem.to_string()))?;
-        let mut scope = Scope::open_among(&view, target.clone(), Backlog::Nothing, tables.clone())?;
+        let mut scope = if is_leaf {
+            Scope::open_among(&view, target.clone(), Backlog::Nothing, tables.clone())?
+        } else {
+            let is_below = |tree: &Tree| !std::ptr::eq(tree, &raw const view.tree);
+            Scope::of_inlets(&view, tables.clone(), &is_below, |below| {
+                Ok(Box::new(self.join(target, below, tables, (own, bytes_max))?))
+            })?
+        };
         scope.watched_in(own)?;
-        let common = Common { scope, waiting: HashMap::new(), joined: 0, bytes_max };
+        let common = Common { scope, is_leaf, waiting: HashMap::new(), joined: 0, bytes_max };
         let common = Arc::new(Mutex::new(common));
-        self.leaves.insert(key, Arc::downgrade(&common));
+        self.nodes.insert(key, Arc::downgrade(&common));
         Ok(Member::new(common))
     }
 }
@@ -147,7 +179,7 @@ impl Member {
         let mut of_all = locked(&common);
         of_all.joined += 1;
         let number = of_all.joined;
-        // What was before is for the others.
+        // Tuples from before are for the other members.
         if !of_all.waiting.is_empty() {
             of_all.read(number);
         }
@@ -181,14 +213,14 @@ impl Queue {
         while self.bytes > bytes_max {
             let Some(oldest) = self.pulled.pop_front() else { return };
             self.bytes -= oldest.batch.bytes();
-            // Events that were lost before are lost, too.
+            // Events that were lost before are counted as lost, too.
             let gaps = oldest.batch.tuples().filter(|tuple| tuple.lost().is_some()).count();
             self.lost += (oldest.batch.len() - gaps) as u64 + oldest.lost;
             self.lost_ns = oldest.batch.tuples().last().map_or(self.lost_ns, |tuple| tuple.head().time_ns);
         }
     }
 
-    /// What waits, after a gap for what was left out.
+    /// The tuples that wait, after a gap for those that were left out.
     fn take(&mut self) -> Vec<Arc<Pulled>> {
         let queue = std::mem::take(self);
         let mut taken = Vec::with_capacity(queue.pulled.len() + 1);

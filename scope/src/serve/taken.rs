@@ -6,11 +6,11 @@ use std::collections::HashMap;
 /// The sequence that comes next of each element.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
-    /// By the element's number in the legend of this connection: what was taken by those before, and what was taken by now.
+    /// By the element's number in the legend of this connection: what was taken over earlier connections, and what over this one.
     elements: Vec<Option<Element>>,
-    /// Of connections before: by the process's space and the writer.
+    /// Taken over earlier connections: by the process's space and the writer.
     before: HashMap<([u8; 16], u32), u64>,
-    /// What is of a time before this, in nanoseconds since 1970, was never asked for.
+    /// Events of a time before this, in nanoseconds since 1970, were never asked for.
     since_ns: u64,
 }
 
@@ -21,8 +21,8 @@ struct Element {
 }
 
 impl Taken {
-    /// Numbers mean something else from now on; this is what they meant. All that elements hold comes, although only what is of this time
-    /// or later was asked for.
+    /// Begins a connection, on which numbers mean something else: notes what they meant. All that elements hold comes, although only
+    /// events of this time or later were asked for.
     pub(crate) fn begin_anew(&mut self, legend: &Legend, since_ns: u64) {
         self.since_ns = since_ns;
         for (number, element) in std::mem::take(&mut self.elements).into_iter().enumerate() {
@@ -31,7 +31,7 @@ impl Taken {
         }
     }
 
-    /// Leaves out what was taken by connections before; how many events fewer are lost by that.
+    /// Leaves out what was taken over earlier connections; returns how many events fewer are lost by that.
     pub(crate) fn take(&mut self, batch: &mut Batch) -> u64 {
         let legend = batch.legend().clone();
         let mut spared = 0;

@@ -1,8 +1,8 @@
 //! Which shape suits a scope: found by trying, at the price of the pulls that are made anyway.
 //!
-//! Now and then some pulls are made in a neighbouring shape: what they take of processors for a tuple is compared with what they take
-//! in the best one known. Where a pull takes so long that the rate which is asked for cannot be had, the time that passes is compared
-//! instead, as long as the price allows what that takes. What was not better is tried more and more rarely.
+//! From time to time some pulls are made in a neighbouring shape: their processor time for a tuple is compared with that
+//! in the best shape known. Where a pull takes so long that the rate which is asked for cannot be reached, the time that passes is compared
+//! instead, as long as the price allows the processor time. A shape that was not better is tried more and more rarely.
 
 use super::shape::Shape;
 use std::time::Instant;
@@ -12,14 +12,14 @@ const TRIAL_PULLS: u32 = 4;
 /// Pulls between two trials, at least and at most.
 const PAUSE_MIN: u32 = 16;
 const PAUSE_MAX: u32 = 1024;
-/// A shape is better only if it takes less than this of what the best one takes.
+/// A shape is better only if it takes less than this share of what the best one takes.
 const BETTER: f64 = 0.93;
-/// Pulls of fewer tuples tell nothing of a shape.
+/// Pulls of fewer tuples say nothing of a shape.
 const TUPLES_MIN: u64 = 64;
 /// Of the time between two pulls, a pull may take so much before time counts.
 const HURRY: f64 = 0.5;
 
-/// What a pull took.
+/// The times of a pull.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Took {
     pub(crate) tuples: u64,
@@ -34,7 +34,7 @@ pub(crate) struct Took {
 #[derive(Clone, Debug)]
 pub(crate) struct Chooser {
     best: Shape,
-    /// Of the pulls in the best shape lately.
+    /// The mean of the latest pulls in the best shape.
     usual: Sum,
     trial: Option<(Shape, Sum)>,
     /// Pulls until the next trial, and how many lie between two.
@@ -45,11 +45,11 @@ pub(crate) struct Chooser {
     processors: usize,
 }
 
-/// The shape of each pull, by those before it.
+/// Chooses the shape of each pull from the times of those before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Choosing {
     chooser: Chooser,
-    /// When the last pull began, and what it took.
+    /// When the last pull began, and its times.
     last: Option<(Instant, Took)>,
 }
 
@@ -61,7 +61,7 @@ impl Default for Choosing {
 }
 
 impl Choosing {
-    /// A pull begins now, by which it is known how long it is since the last one did; gives its shape. The price allows `allowed` of the
+    /// Begins a pull, and so measures how long it is since the last one began; returns its shape. The price allows `allowed` of the
     /// time of one processor.
     pub(crate) fn begin(&mut self, now: Instant, allowed: f64) -> Shape {
         if let Some((began, took)) = self.last.take() {
@@ -72,7 +72,7 @@ impl Choosing {
         self.chooser.shape()
     }
 
-    /// It is over now: so many tuples were read, in so much time of processors.
+    /// Ends a pull: so many tuples were read, in so much time of processors.
     pub(crate) fn end(&mut self, now: Instant, tuples: u64, cost_ns: u64) {
         if let Some((began, took)) = &mut self.last {
             let passed_ns = now.saturating_duration_since(*began).as_nanos() as u64;
@@ -118,7 +118,7 @@ impl Chooser {
         self.trial.map_or(self.best, |(shape, _)| shape)
     }
 
-    /// A pull in this shape took so much; the price allows `allowed` of the time of one processor.
+    /// Notes that a pull in this shape took so much; the price allows `allowed` of the time of one processor.
     pub(crate) fn learn(&mut self, took: Took, allowed: f64) {
         if took.tuples < TUPLES_MIN || took.between_ns == 0 {
             return;
@@ -131,7 +131,7 @@ impl Chooser {
             }
             return;
         }
-        // Only what was lately counts: tuples become more and less.
+        // Only the latest pulls count: the number of tuples changes.
         if self.usual.pulls >= self.pause.min(4 * PAUSE_MIN) {
             self.usual = Sum::default();
         }
@@ -156,7 +156,7 @@ impl Chooser {
         self.trial = None;
         if is_better {
             (self.best, self.usual, self.pause) = (shape, tried, PAUSE_MIN);
-            // What helped may help more.
+            // A change that helped may help more.
             self.turn = self.turn.wrapping_sub(1);
         } else {
             self.pause = (self.pause * 5 / 4).min(PAUSE_MAX);
@@ -185,7 +185,7 @@ impl Chooser {
 mod tests {
     use super::*;
 
-    /// What a pull takes, by its shape; a rate that is asked for, and how much of a processor may be taken.
+    /// A model of pulls: what one takes by its shape, a rate that is asked for, and how much of a processor may be taken.
     fn chosen(between_ns: u64, allowed: f64, cost: impl Fn(Shape) -> (f64, f64)) -> (Shape, u32) {
         let mut chooser = Chooser::new(8);
         let mut trials = 0;

@@ -1,4 +1,4 @@
-//! A scope's leaf as a feed: the events as they are, for monitors and whoever reads events by their fields.
+//! A scope's leaf as a feed: the events as they are, for monitors and commands that read events by their fields.
 
 use crate::error::Error;
 use crate::leaf::Target;
@@ -13,7 +13,7 @@ use thalweg_space::reader::{Feed, Item, Merged, PathFeed, Session, SpaceReader};
 /// Directories are listed so often at most.
 const LIST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The events of elements that a leaf wants, merged by time: what a scope is to monitors, and the way on which commands read events.
+/// The events of elements that a leaf wants, merged by time. Monitors and commands read events in this way.
 ///
 /// ```
 /// use thalweg_scope::{Leaf, ScopeFeed, Target};
@@ -57,7 +57,7 @@ enum Inner {
 }
 
 impl ScopeFeed {
-    /// Opens what there is.
+    /// Opens what is there.
     ///
     /// # Errors
     /// When there is no space or session, or it cannot be read; or the leaf wants live rows, or chooses by task or condition, which views
@@ -128,7 +128,7 @@ impl ScopeFeed {
         !matches!(self.target, Target::Space(_))
     }
 
-    /// Finds out which of the spaces that were found since are wanted.
+    /// Decides for the spaces that were found since whether they are wanted.
     fn choose(&mut self) -> Result<(), thalweg_space::Error> {
         let session = match &self.target {
             Target::Session(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
@@ -147,13 +147,13 @@ impl ScopeFeed {
         Ok(())
     }
 
-    /// Whether all that there is is wanted.
+    /// Whether everything is wanted.
     fn wants_all(&self) -> bool {
         self.kinds.is_empty() && self.element.is_none() && self.wanted.iter().all(|wanted| *wanted)
     }
 }
 
-/// Looks for processes of this machine that began.
+/// Looks for processes of this machine that have begun.
 fn find(
     (parent, leaf): (&Path, &Leaf),
     merged: &mut Merged,
@@ -198,7 +198,7 @@ impl Feed for ScopeFeed {
             Inner::All { parent, merged, known, listed } => find((parent, &self.leaf), merged, known, listed),
         };
         if let Inner::All { merged, .. } = &self.inner {
-            // Those that are not wanted were not added.
+            // Spaces that are not wanted were not added.
             self.wanted.resize(merged.spaces().len(), true);
         }
         self.choose()?;
@@ -238,7 +238,7 @@ impl Feed for ScopeFeed {
                     elements.insert((place, writer), fits);
                     fits
                 }
-                // What is lost before a word of its writer was read may be wanted.
+                // Events that are lost before the first event of their writer was read may be wanted.
                 (Some(_), None, None) => true,
             };
             if is_kind && is_element {

@@ -1,47 +1,58 @@
 //! Gathering: the sources of a leaf are read in branches, by threads, and merged by time.
 
+use super::held::Held;
 use super::price::thread_ns;
 use super::pulled::Pulled;
 use super::shape::Shape;
 use crate::leaf::{Source, Taken};
 use crate::operators::{During, Moment, Part, Reduce};
 use crate::tuple::{Batch, Tables, merge};
-use crate::view::{Leaf, Pull, Stage};
+use crate::view::{Leaf, Pull, Stage, Tree};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Where a leaf's tuples come from if somebody reads them for several scopes.
+/// Where a leaf's tuples come from if they are read for several scopes.
 pub(crate) trait Inlet: Send {
-    /// Everything since the last time, in batches one after the other, or the latest of each element.
+    /// Takes everything since the last time, in batches one after the other, or the latest of each element.
     fn pull(&mut self, pull: Pull) -> Vec<Arc<Pulled>>;
 }
 
 /// A leaf with its sources, and what is done with each tuple where it is read.
 pub(crate) struct Gatherer {
     pub(crate) leaf: Leaf,
+    /// The part of the view that is done elsewhere: until the leaf has an inlet.
+    pub(crate) shared: Option<Tree>,
     pub(crate) sources: Vec<Reading>,
-    /// It reads nothing itself.
+    /// The leaf reads nothing itself.
     pub(crate) inlet: Option<Box<dyn Inlet>>,
-    /// More may come of the inlet.
+    /// Whether more may come from the inlet.
     is_fed: bool,
     /// What is done with each tuple.
     pub(crate) each: Vec<Stage>,
     /// What its tuples are reduced to, in parts.
     pub(crate) part: Option<Reduce>,
-    /// Tuples whose turn has not come.
-    held: Batch,
+    /// Tuples that are held, since earlier ones may still come.
+    held: Held,
     workers: Vec<Worker>,
 }
 
-/// A source, and whether more of it was there than a pull takes.
+/// Tuples of 64 bytes that all sources together give in one pull at most, about; the rest comes with the next ones.
+const PULL_TUPLES_MAX: usize = 1 << 22;
+
+/// A source, and how far it was read.
 pub(crate) struct Reading {
     pub(crate) source: Source,
-    is_stopped: bool,
+    /// The source had more than a pull takes: what was taken is of this time or before.
+    stopped_ns: Option<u64>,
+    /// When the source was read last; all that it had was taken then, unless it was stopped.
+    read_ns: u64,
+    /// Whether this pull reads it.
+    is_due: bool,
 }
 
 impl From<Source> for Reading {
     fn from(source: Source) -> Reading {
-        Reading { source, is_stopped: false }
+        Reading { source, stopped_ns: None, read_ns: 0, is_due: true }
     }
 }
 
@@ -56,15 +67,15 @@ struct Worker {
 pub(crate) struct Gathered {
     pub(crate) batch: Batch,
     pub(crate) part: Part,
-    /// More is to come of a time after this.
+    /// More tuples of a time after this will come.
     pub(crate) stopped_ns: Option<u64>,
     pub(crate) problems: Vec<String>,
     pub(crate) left_out: u64,
-    /// Tuples that were read, whatever became of them.
+    /// Tuples that were read, also those that were left out later.
     pub(crate) read: u64,
     /// Processor time of threads other than the caller's.
     pub(crate) cost_ns: u64,
-    /// Its times are of clocks that nobody compared.
+    /// Whether its times are from clocks that were not compared.
     pub(crate) is_unbounded: bool,
 }
 
@@ -82,21 +93,19 @@ impl Gatherer {
     pub(crate) fn new(leaf: Leaf) -> Gatherer {
         Gatherer {
             leaf,
+            shared: None,
             sources: Vec::new(),
             inlet: None,
             is_fed: false,
             each: Vec::new(),
             part: None,
-            held: Batch::default(),
+            held: Held::default(),
             workers: Vec::new(),
         }
     }
 
-    /// From now on its tuples come from there, and fulfil its condition.
+    /// From now on its tuples come from this inlet.
     pub(crate) fn fed_by(&mut self, inlet: Box<dyn Inlet>) {
-        if self.leaf.when.is_some() {
-            self.each.remove(0);
-        }
         (self.inlet, self.is_fed) = (Some(inlet), true);
     }
 
@@ -105,16 +114,16 @@ impl Gatherer {
         self.workers.clear();
     }
 
-    /// Whether all that it has is to be handed over.
+    /// Whether all tuples that it has are to be handed over.
     pub(crate) fn is_over(&self) -> bool {
         self.sources.is_empty() && !self.is_fed && self.held.is_empty()
     }
 
-    /// Takes what was read for several.
-    fn pull_inlet(&mut self, pulled: &[Arc<Pulled>], pass: Pass, tables: &Arc<Tables>) -> Gathered {
+    /// Takes tuples that were read for several scopes.
+    fn pull_inlet(&mut self, pulled: Vec<Arc<Pulled>>, pass: Pass, tables: &Arc<Tables>) -> Gathered {
         self.work_with(1);
         let mut gathered = Gathered::default();
-        let mut batches = vec![std::mem::take(&mut self.held)];
+        let mut batches = Vec::with_capacity(pulled.len());
         for pulled in pulled {
             gathered.problems.extend(pulled.problems.iter().cloned());
             gathered.left_out += pulled.left_out;
@@ -122,17 +131,18 @@ impl Gatherer {
             gathered.is_unbounded |= pulled.bound_ns.is_none();
             gathered.stopped_ns = pulled.stopped_ns;
             self.is_fed = !pulled.is_over;
-            let (mut batch, mut out) = (pulled.batch.clone(), Batch::default());
+            // The last scope that takes it needs no copy.
+            let batch = Arc::try_unwrap(pulled).map(|pulled| pulled.batch);
+            let (mut batch, mut out) =
+                (batch.unwrap_or_else(|pulled| pulled.batch.clone()), Batch::default());
             self.workers[0].work(&mut batch, &mut out, pass, tables, &mut gathered);
-            batches.push(out);
+            batches.push(in_order(out));
         }
-        let kinds = &tables.now().kinds;
-        gathered.batch = self.merge(batches, pass, |batches| merge(batches, kinds));
-        self.hold(pass, &mut gathered, tables);
+        self.gather(batches, pass, &mut gathered, tables);
         gathered
     }
 
-    /// Has so many workers at least.
+    /// Makes threads until there are so many.
     fn work_with(&mut self, threads: usize) {
         while self.workers.len() < threads {
             let each = self.each.iter().filter_map(Stage::of_each).collect();
@@ -144,19 +154,19 @@ impl Gatherer {
     pub(crate) fn pull(&mut self, pass: Pass, tables: &Arc<Tables>) -> Gathered {
         if let Some(inlet) = &mut self.inlet {
             let pulled = inlet.pull(pass.pull);
-            return self.pull_inlet(&pulled, pass, tables);
+            return self.pull_inlet(pulled, pass, tables);
         }
-        let Shape { threads, fan_out, buffer, .. } = pass.shape;
-        // What waits is more than enough: those that are ahead wait, too.
-        let behind_only = self.held.len() > buffer && self.sources.iter().any(|reading| reading.is_stopped);
-        let count = self.sources.iter().filter(|reading| !behind_only || reading.is_stopped).count();
+        let Shape { threads, fan_out, .. } = pass.shape;
+        let count = self.choose(pass);
+        let limit = pass.shape.buffer.min(PULL_TUPLES_MAX / count.max(1)).max(64);
+        let pass = Pass { shape: Shape { buffer: limit, ..pass.shape }, ..pass };
         let threads = threads.min(count.div_ceil(fan_out)).max(1);
         self.work_with(threads);
         let mut readings: Vec<&mut Reading> =
-            self.sources.iter_mut().filter(|reading| !behind_only || reading.is_stopped).collect();
+            self.sources.iter_mut().filter(|reading| reading.is_due).collect();
         let branches = readings.chunks_mut(fan_out);
         let mut gathered = Gathered::default();
-        let mut batches = vec![std::mem::take(&mut self.held)];
+        let mut batches = Vec::new();
         if threads == 1 {
             self.workers[0].read(branches, pass, tables, (&mut gathered, &mut batches));
         } else {
@@ -174,61 +184,90 @@ impl Gatherer {
                 }
             });
         }
-        let kinds = &tables.now().kinds;
-        gathered.batch = self.merge(batches, pass, |batches| merge(batches, kinds));
-        self.hold(pass, &mut gathered, tables);
+        if pass.pull == Pull::Since {
+            gathered.stopped_ns = self.sources.iter().filter_map(Reading::limit_ns).min();
+        }
+        self.gather(batches, pass, &mut gathered, tables);
         self.sources.retain(|reading| !reading.source.is_ended());
         gathered
     }
 
-    /// Merges by levels of nodes.
-    fn merge(&self, mut batches: Vec<Batch>, pass: Pass, node: impl Fn(Vec<Batch>) -> Batch) -> Batch {
-        if pass.pull == Pull::Latest {
-            // One tuple an element, in the order of the elements.
-            return batches.into_iter().reduce(|first, next| node(vec![first, next])).unwrap_or_default();
+    /// Chooses which sources this pull reads; gives how many. When more is held than a pull takes of a source, only those are read that
+    /// the others wait for: the quarter that is behind most.
+    fn choose(&mut self, pass: Pass) -> usize {
+        let is_much = pass.pull == Pull::Since
+            && self.held.len() > pass.shape.buffer
+            && self.sources.iter().any(|reading| reading.stopped_ns.is_some());
+        let until = is_much.then(|| {
+            let mut known: Vec<u64> = self.sources.iter().map(Reading::read_until).collect();
+            let quarter = known.len() / 4;
+            *known.select_nth_unstable(quarter).1
+        });
+        for reading in &mut self.sources {
+            reading.is_due = until.is_none_or(|until| reading.read_until() <= until);
         }
-        let fan_out = pass.shape.fan_out.max(2);
-        for _ in 1..pass.shape.depth {
-            if batches.len() <= fan_out {
-                break;
-            }
-            let mut next = Vec::with_capacity(batches.len() / fan_out + 1);
-            while !batches.is_empty() {
-                let rest = batches.split_off(fan_out.min(batches.len()));
-                next.push(node(std::mem::replace(&mut batches, rest)));
-            }
-            batches = next;
-        }
-        node(batches)
+        self.sources.iter().filter(|reading| reading.is_due).count()
     }
 
-    /// Keeps what is of a time of which more may come.
-    fn hold(&mut self, pass: Pass, gathered: &mut Gathered, tables: &Tables) {
-        if pass.pull == Pull::Latest {
-            return;
-        }
-        let is_over = !self.is_fed && self.sources.iter().all(|reading| reading.source.is_ended());
-        let mut until = gathered.stopped_ns.unwrap_or(u64::MAX);
-        if pass.hold_ns > 0 && !is_over {
-            until = until.min(pass.moment.now_ns.saturating_sub(pass.hold_ns));
-        }
-        if until == u64::MAX {
-            return;
-        }
-        let batch = &mut gathered.batch;
-        let at = batch.heads.iter().position(|head| head.time_ns > until).unwrap_or(batch.heads.len());
+    /// Merges what was read with what is held; keeps what is of a time of which more may come.
+    fn gather(&mut self, mut batches: Vec<Batch>, pass: Pass, gathered: &mut Gathered, tables: &Tables) {
         let kinds = &tables.now().kinds;
-        for head in &batch.heads[at..] {
-            self.held.push_from(batch, head, &kinds[usize::from(head.kind)]);
+        if pass.pull == Pull::Since {
+            let is_over = !self.is_fed && self.sources.iter().all(|reading| reading.source.is_ended());
+            let mut until = gathered.stopped_ns.unwrap_or(u64::MAX);
+            if pass.hold_ns > 0 && !is_over {
+                until = until.min(pass.moment.now_ns.saturating_sub(pass.hold_ns));
+            }
+            // Held tuples came first.
+            batches = self.held.due(batches, until, kinds);
         }
-        batch.heads.truncate(at);
-        batch.compact(kinds);
+        gathered.batch = merged_by_levels(batches, pass, |batches| merge(batches, kinds));
+    }
+}
+
+/// Merges by levels of nodes.
+fn merged_by_levels(mut batches: Vec<Batch>, pass: Pass, node: impl Fn(Vec<Batch>) -> Batch) -> Batch {
+    if pass.pull == Pull::Latest {
+        // One tuple an element, in the order of the elements.
+        return batches.into_iter().reduce(|first, next| node(vec![first, next])).unwrap_or_default();
+    }
+    let fan_out = pass.shape.fan_out.max(2);
+    for _ in 1..pass.shape.depth {
+        if batches.len() <= fan_out {
+            break;
+        }
+        let mut next = Vec::with_capacity(batches.len() / fan_out + 1);
+        while !batches.is_empty() {
+            let rest = batches.split_off(fan_out.min(batches.len()));
+            next.push(node(std::mem::replace(&mut batches, rest)));
+        }
+        batches = next;
+    }
+    node(batches)
+}
+
+/// A batch in the order of time. An event that was committed late comes after later ones; the events of an element stay in order.
+fn in_order(mut batch: Batch) -> Batch {
+    if !batch.heads.is_sorted_by_key(|head| head.time_ns) {
+        batch.heads.sort_by_key(|head| head.time_ns);
+    }
+    batch
+}
+
+impl Reading {
+    /// Until when everything was taken.
+    fn read_until(&self) -> u64 {
+        self.stopped_ns.unwrap_or(self.read_ns)
+    }
+
+    /// Tuples of a time after this may not be handed over, since more may come; `None`: everything was taken.
+    fn limit_ns(&self) -> Option<u64> {
+        (self.stopped_ns.is_some() || !self.is_due).then(|| self.read_until())
     }
 }
 
 impl Gathered {
     fn add(&mut self, other: Gathered) {
-        self.stopped_ns = [self.stopped_ns, other.stopped_ns].into_iter().flatten().min();
         self.problems.extend(other.problems);
         self.left_out += other.left_out;
         self.read += other.read;
@@ -291,8 +330,9 @@ impl Worker {
         gathered: &mut Gathered,
     ) -> Batch {
         let (batch, taken) = self.read_one(&mut reading.source, pass, tables, gathered);
-        reading.is_stopped = taken.stopped_ns.is_some();
-        gathered.stopped_ns = [gathered.stopped_ns, taken.stopped_ns].into_iter().flatten().min();
+        if pass.pull == Pull::Since {
+            (reading.stopped_ns, reading.read_ns) = (taken.stopped_ns, pass.moment.now_ns);
+        }
         gathered.problems.extend(taken.problem);
         batch
     }
@@ -309,14 +349,19 @@ impl Worker {
         let mut take = |batch: &mut Batch| self.work(batch, &mut out, pass, tables, gathered);
         source.begin_pull(pass.begun);
         let (now_ns, shape) = (pass.moment.now_ns, pass.shape);
-        let taken = match pass.pull {
-            Pull::Since => source.since((shape.batch, shape.buffer), now_ns, &mut batch, &mut take),
-            Pull::Latest => source.latest(now_ns, &mut batch, &mut take),
-        };
-        (out, taken)
+        match pass.pull {
+            Pull::Since => {
+                let taken = source.since((shape.batch, shape.buffer), now_ns, &mut batch, &mut take);
+                (in_order(out), taken)
+            }
+            Pull::Latest => {
+                let taken = source.latest(now_ns, &mut batch, &mut take);
+                (out, taken)
+            }
+        }
     }
 
-    /// Does what is done with each tuple of a batch, and moves it behind others.
+    /// Runs the operators on each tuple of a batch, and appends it to others.
     fn work(
         &mut self,
         batch: &mut Batch,

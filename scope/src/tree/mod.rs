@@ -3,6 +3,7 @@
 mod choosing;
 mod feed;
 mod gather;
+mod held;
 mod price;
 mod pulled;
 mod scope;

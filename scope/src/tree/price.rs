@@ -1,4 +1,4 @@
-//! What a scope costs, and what it may.
+//! What a scope costs, and what it may cost.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
@@ -21,16 +21,16 @@ pub(super) struct Begun {
 
 /// A share of the host's processor time that pulls may take, and what they took.
 ///
-/// What was not used is kept for a second at most. So a scope that waits as it is told to exceeds its share for no longer than that.
+/// What was not used is kept for a second at most. So a scope that waits as long as asked exceeds its share for no longer than that.
 #[derive(Clone, Debug)]
 pub struct Price {
     /// Of the time of all processors.
     share: f64,
     processors: f64,
-    /// Nanoseconds that may be used now; negative: a pull took more than there was.
+    /// Nanoseconds that may be used now; negative: a pull took more than was left.
     left_ns: f64,
     seen: Instant,
-    /// What a pull takes, from those so far.
+    /// The mean time of a pull, from those so far.
     pull_ns: f64,
     used_ns: u64,
     pulls: u64,
@@ -39,7 +39,7 @@ pub struct Price {
 }
 
 impl Price {
-    /// The share that scopes have unless told otherwise: 1 %.
+    /// The share that scopes have by default: 1 %.
     pub const SHARE: f64 = 0.01;
 
     /// A price of this share (0 to 1) of this machine's processor time.
@@ -70,7 +70,7 @@ impl Price {
         self.share * self.processors
     }
 
-    /// What is kept at most: a second's worth.
+    /// The most that is kept: a second's worth.
     fn most_ns(&self) -> f64 {
         self.per_s() * 1e9
     }
@@ -81,7 +81,7 @@ impl Price {
         self.left_ns = (self.left_ns + passed * self.per_s()).min(self.most_ns());
     }
 
-    /// How long to wait before the next pull, so that its price is there.
+    /// How long to wait before the next pull, so that it can be paid for.
     pub fn wait(&mut self) -> Duration {
         self.wait_at(Instant::now())
     }
@@ -111,7 +111,7 @@ impl Price {
         (now, of_thread.unwrap_or(passed.as_nanos() as u64))
     }
 
-    /// A pull took so much processor time.
+    /// Notes that a pull took so much processor time.
     pub fn pay(&mut self, ns: u64) {
         self.pay_at(Instant::now(), ns);
     }

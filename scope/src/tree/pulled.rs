@@ -1,15 +1,15 @@
-//! What a pull gives.
+//! The result of a pull.
 
 use crate::tuple::Batch;
 
-/// What a pull gave.
+/// The result of a pull.
 #[derive(Clone, Debug, Default)]
 pub struct Pulled {
     /// The tuples: in order of time, or one for each element.
     pub batch: Batch,
     /// Events that gaps among them count as lost.
     pub lost: u64,
-    /// Tuples of a time before that of others which were pulled before: they were committed late.
+    /// Tuples of an earlier time than others that were pulled before: they were committed late.
     pub late: u64,
     /// Tuples that no group or kind has a place for.
     pub left_out: u64,
@@ -21,8 +21,8 @@ pub struct Pulled {
     pub problems: Vec<String>,
     /// All processes have ended, no other can join, and nothing is left.
     pub is_over: bool,
-    /// Of the processor time, that of other threads than the one that pulled.
+    /// The part of the processor time that threads other than the caller's took.
     pub(crate) aside_ns: u64,
-    /// More is to come of a time after this.
+    /// More tuples of a time after this will come.
     pub(crate) stopped_ns: Option<u64>,
 }

@@ -18,16 +18,16 @@ use thalweg_pack::Problem;
 use thalweg_space::Space;
 use thalweg_space::reader::SpaceReader;
 
-/// Problems that are kept in mind, so that a scope reports each once.
+/// Problems that are remembered, so that a scope reports each once.
 const PROBLEMS_MAX: usize = 1000;
 
-/// What a scope takes of what was there before it began.
+/// How much a scope takes of what was recorded before it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Backlog {
     /// All that elements still hold.
     #[default]
     All,
-    /// What is so old at most.
+    /// Events of at most this age.
     Last(Duration),
     /// Nothing.
     Nothing,
@@ -66,16 +66,16 @@ pub struct Scope {
     view: View,
     root: Node,
     leaves: Vec<Gatherer>,
-    /// `None`: others read for it.
+    /// `None`: the tuples are read for it elsewhere.
     finder: Option<Finder>,
     shape: Shape,
-    /// Chooses the shape; `None`: it was told.
+    /// Chooses the shape; `None`: a shape was set.
     choosing: Option<Choosing>,
     clocks: Clocks,
     tables: Arc<Tables>,
     price: Price,
     watch: Option<Watch>,
-    /// What was before is not read, of those processes that are there at the first look.
+    /// Earlier events are not read, of those processes that are found at the first look.
     since_ns: u64,
     before_ns: u64,
     /// The latest time that was handed over.
@@ -91,7 +91,7 @@ enum Node {
 }
 
 impl Scope {
-    /// Opens a view on what there is. Processes are looked for with each pull.
+    /// Opens a view on the target's processes. Further ones are looked for with each pull.
     ///
     /// # Errors
     /// The view is wrong, or there is no space where the target says.
@@ -99,7 +99,7 @@ impl Scope {
         Scope::open_among(view, target, backlog, Arc::default())
     }
 
-    /// Likewise; its legend is that of others, too.
+    /// Opens a view with a legend that other scopes share.
     pub(crate) fn open_among(
         view: &View,
         target: Target,
@@ -113,7 +113,7 @@ impl Scope {
             Backlog::Nothing => now,
         };
         let finder = Some(Finder::new(target));
-        let mut scope = Scope { finder, since_ns, ..Scope::of(view, tables)? };
+        let mut scope = Scope { finder, since_ns, ..Scope::of(view, tables, &|_| false)? };
         let problems = scope.find()?;
         match problems.into_iter().next() {
             Some(problem) if !scope.found && !scope.is_open() => Err(Error::new(problem)),
@@ -121,22 +121,26 @@ impl Scope {
         }
     }
 
-    /// A view of what others read: `inlet` gives what comes of each leaf, with this legend.
+    /// A view on tuples that are read elsewhere: `inlet` gives the tuples of the trees that are shared, with this legend. All leaves have
+    /// to be in such trees.
     pub(crate) fn of_inlets(
         view: &View,
         tables: Arc<Tables>,
-        mut inlet: impl FnMut(&Leaf) -> Result<Box<dyn Inlet>, Error>,
+        is_shared: &dyn Fn(&Tree) -> bool,
+        mut inlet: impl FnMut(&Tree) -> Result<Box<dyn Inlet>, Error>,
     ) -> Result<Scope, Error> {
-        let mut scope = Scope::of(view, tables)?;
+        let mut scope = Scope::of(view, tables, is_shared)?;
         for leaf in &mut scope.leaves {
-            leaf.fed_by(inlet(&leaf.leaf)?);
+            if let Some(tree) = leaf.shared.take() {
+                leaf.fed_by(inlet(&tree)?);
+            }
         }
         Ok(scope)
     }
 
-    fn of(view: &View, tables: Arc<Tables>) -> Result<Scope, Error> {
+    fn of(view: &View, tables: Arc<Tables>, is_shared: &dyn Fn(&Tree) -> bool) -> Result<Scope, Error> {
         let mut leaves = Vec::new();
-        let built = build(&view.tree, &mut leaves);
+        let built = build(&view.tree, &mut leaves, is_shared);
         let (root, _) = built.map_err(|problem| Error::new(format!("view `{}`: {problem}", view.name)))?;
         Ok(Scope {
             view: view.clone(),
@@ -162,8 +166,8 @@ impl Scope {
         self.finder.as_ref().is_some_and(Finder::is_open)
     }
 
-    /// Gives it another shape, which it keeps; what was pulled and what is to come stay the same. Until then it chooses by itself: by what
-    /// pulls take, within its price.
+    /// Sets its shape, which then stays; which tuples are pulled does not change. Until this is called the scope chooses by itself: by the
+    /// time that pulls take, within its price.
     pub fn reshape(&mut self, shape: Shape) {
         self.choosing = None;
         self.shape = shape.clamped();
@@ -180,7 +184,7 @@ impl Scope {
         &self.view
     }
 
-    /// What it costs, and may.
+    /// What the scope costs, and may cost.
     pub fn price(&mut self) -> &mut Price {
         &mut self.price
     }
@@ -190,7 +194,7 @@ impl Scope {
         self.leaves.iter().map(|leaf| leaf.sources.len()).max().unwrap_or(0)
     }
 
-    /// The spaces of these processes, each with the process's place in the legend, for what tuples do not tell.
+    /// The spaces of these processes, each with the process's index in the legend, for what is not in tuples.
     pub fn spaces(&self) -> impl Iterator<Item = (u32, &SpaceReader)> {
         let longest = self.leaves.iter().max_by_key(|leaf| leaf.sources.len());
         longest.into_iter().flat_map(|leaf| &leaf.sources).map(|reading| reading.source.space())
@@ -205,7 +209,7 @@ impl Scope {
         Ok(())
     }
 
-    /// Pulls as the view says.
+    /// Pulls in the way that the view's `pull` names.
     pub fn pull(&mut self) -> Pulled {
         self.pull_as(self.view.pull)
     }
@@ -252,7 +256,7 @@ impl Scope {
         pulled.left_out += during.left_out;
         batch.legend = tables.now();
         if pull == Pull::Since {
-            // What an operator makes is not of a moment.
+            // Tuples that an operator makes have no single moment.
             let of_elements =
                 || batch.heads.iter().filter(|head| head.element != ELEMENT_NONE).map(|head| head.time_ns);
             pulled.late = of_elements().filter(|time_ns| *time_ns < self.handed_ns).count() as u64;
@@ -300,14 +304,14 @@ impl Scope {
         problems.retain(|problem| told.len() < PROBLEMS_MAX && told.insert(problem.clone()));
     }
 
-    /// Looks for processes; gives what is wrong with those that cannot be read.
+    /// Looks for processes; returns what is wrong with those that cannot be read.
     fn find(&mut self) -> Result<Vec<String>, Error> {
         let is_first = self.before_ns == 0 && !self.found;
         let Some(finder) = &mut self.finder else { return Ok(Vec::new()) };
         let found = finder.look()?;
         let mut problems = Vec::new();
         for process in found {
-            // What joins later is read from its beginning.
+            // A process that joins later is read from its beginning.
             let since_ns = if is_first { self.since_ns } else { 0 };
             self.found |= self.open_process(&process, since_ns, &mut problems);
         }
@@ -335,9 +339,20 @@ impl std::fmt::Debug for Scope {
     }
 }
 
-/// The nodes of a tree; what can be done with each tuple where it is read goes to its leaf.
-fn build(tree: &Tree, leaves: &mut Vec<Gatherer>) -> Result<(Node, Names), Problem> {
+/// The nodes of a tree; what can be done with each tuple where it is read goes to its leaf. What is shared is a leaf, whatever it is.
+fn build(
+    tree: &Tree,
+    leaves: &mut Vec<Gatherer>,
+    is_shared: &dyn Fn(&Tree) -> bool,
+) -> Result<(Node, Names), Problem> {
     match tree {
+        shared if is_shared(shared) => {
+            let mut gatherer = Gatherer::new(Leaf::default());
+            gatherer.shared = Some(shared.clone());
+            leaves.push(gatherer);
+            let names = shared.names().map_err(|mut problems| problems.remove(0))?;
+            Ok((Node::Leaf(leaves.len() - 1), names))
+        }
         Tree::Leaf(leaf) => {
             let names = leaf_names(leaf).map_err(|mut problems| problems.remove(0))?;
             let mut gatherer = Gatherer::new(leaf.clone());
@@ -349,12 +364,12 @@ fn build(tree: &Tree, leaves: &mut Vec<Gatherer>) -> Result<(Node, Names), Probl
             Ok((Node::Leaf(leaves.len() - 1), names))
         }
         Tree::Gather(trees) => {
-            let nodes =
-                trees.iter().map(|tree| Ok(build(tree, leaves)?.0)).collect::<Result<_, Problem>>()?;
+            let nodes = trees.iter().map(|tree| Ok(build(tree, leaves, is_shared)?.0));
+            let nodes = nodes.collect::<Result<_, Problem>>()?;
             Ok((Node::Gather(nodes), tree.names().map_err(|mut problems| problems.remove(0))?))
         }
         Tree::Step(below, step) => {
-            let (node, names) = build(below, leaves)?;
+            let (node, names) = build(below, leaves, is_shared)?;
             let (stage, names) = staged(step, names)?;
             if let Node::Leaf(leaf) = node {
                 let gatherer = &mut leaves[leaf];

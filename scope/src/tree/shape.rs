@@ -12,7 +12,8 @@ pub struct Shape {
     pub threads: usize,
     /// Events that are read of a source before something is done with them: 64 to 1,048,576.
     pub batch: usize,
-    /// Tuples that a source gives in one pull at most, about; the rest comes with the next ones.
+    /// Tuples that a source gives in one pull at most, about; the rest comes with the next ones. All sources together give four million
+    /// at most, or 256 MiB.
     pub buffer: usize,
 }
 

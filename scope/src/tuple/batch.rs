@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 pub struct Head {
     /// When, in nanoseconds since 1970, by one clock for all processes of a machine.
     pub time_ns: u64,
-    /// Which event of its element, counted from 0; of a live row its id.
+    /// Its index among the events of its element, counted from 0; of a live row its id.
     pub sequence: u64,
     /// The element it is from: see [`Legend::elements`]; [`ELEMENT_NONE`](super::ELEMENT_NONE) of what an operator made.
     pub element: u32,
@@ -76,7 +76,7 @@ impl Value<'_> {
 }
 
 impl Default for Batch {
-    /// An empty one; all of them share a legend, since pulls make many.
+    /// An empty batch; all empty batches share a legend, since pulls make many.
     fn default() -> Batch {
         static NONE: LazyLock<Arc<Legend>> = LazyLock::new(Arc::default);
         Batch { heads: Vec::new(), words: Vec::new(), texts: String::new(), legend: NONE.clone() }
@@ -114,7 +114,7 @@ impl Batch {
         size_of::<Head>() * self.heads.len() + 8 * self.words.len() + self.texts.len()
     }
 
-    /// Makes room for as much as another batch held.
+    /// Reserves memory for as much as another batch held.
     pub(crate) fn reserve_as(&mut self, sizes: [usize; 3]) {
         self.heads.reserve(sizes[0]);
         self.words.reserve(sizes[1]);
@@ -200,7 +200,7 @@ impl Batch {
         }
     }
 
-    /// Gives back the memory of tuples that were left out, if they are most.
+    /// Frees the memory of tuples that were left out, if they are most.
     pub(crate) fn compact(&mut self, kinds: &[Arc<TupleKind>]) {
         let words = |head: &Head| kinds.get(usize::from(head.kind)).map_or(0, |kind| kind.fields.len());
         let needed: usize = self.heads.iter().map(words).sum();

@@ -24,7 +24,7 @@ pub enum Of {
 impl Of {
     pub(crate) const ALL: [Of; 6] = [Of::Unsigned, Of::Signed, Of::Real, Of::Truth, Of::Time, Of::Text];
 
-    /// The word for it: `number`, `truth`, `time` or `text`.
+    /// The name of the type: `number`, `truth`, `time` or `text`.
     pub fn name(self) -> &'static str {
         match self {
             Of::Unsigned | Of::Signed | Of::Real => "number",
@@ -105,6 +105,7 @@ pub(crate) fn known_kinds() -> &'static [(TupleKind, bool)] {
             include_str!("../../../kinds/exec.kinds"),
             include_str!("../../../kinds/host.kinds"),
             include_str!("../../../kinds/net.kinds"),
+            include_str!("../../../kinds/node.kinds"),
             include_str!("../../../kinds/space.kinds"),
         ];
         let mut known = Vec::new();

@@ -12,7 +12,7 @@ use thalweg_space::{Clock, ElementOptions, NameRef, Policy, Space, Writer};
 /// Writes tuples as events of a space: a kind of event for each kind of tuple, with the same fields, behind those that say where the
 /// tuple is from: `from.process` and `from.element` (names) and `from.sequence`. Gaps are events of the kind `scope.gap`.
 ///
-/// Whoever archives the space is waited for, so nothing of it is lost; see [`Keeper::keep`].
+/// The writer waits for an archiver of the space, so nothing of it is lost; see [`Keeper::keep`].
 #[derive(Debug)]
 pub struct Keeper {
     space: Space,
@@ -25,7 +25,7 @@ pub struct Keeper {
     kept: u64,
 }
 
-/// Bytes of events that are written until an archiver has to be given the chance to take them.
+/// Bytes of events that are written until an archiver must have had the chance to take them.
 const PART_BYTES: usize = 1 << 19;
 
 impl Keeper {
@@ -34,7 +34,7 @@ impl Keeper {
     /// # Errors
     /// The file system is full.
     pub fn new(space: Space) -> Result<Keeper, Error> {
-        // An archiver lets no more wait than half of this.
+        // An archiver lets at most half of this wait.
         let element = ElementOptions {
             block_bytes: 64 << 10,
             block_count: 64,
@@ -55,17 +55,17 @@ impl Keeper {
         self.kept
     }
 
-    /// Closes the space. What was written is there still.
+    /// Closes the space. What was written stays there.
     pub fn finish(self) {
         let Keeper { space, writer, .. } = self;
         drop(writer);
         space.finish();
     }
 
-    /// Writes the tuples of a batch, in their order. After every half a MiB `archive` is called, which has to take what is there.
+    /// Writes the tuples of a batch, in their order. After every half a MiB `archive` is called, which has to take what was written.
     ///
     /// # Errors
-    /// What `archive` says; or the file system is full.
+    /// The error of `archive`; or the file system is full.
     pub fn keep<E: From<Error>>(
         &mut self,
         batch: &Batch,
@@ -82,7 +82,7 @@ impl Keeper {
         archive()
     }
 
-    /// Writes a tuple; about how many bytes that took.
+    /// Writes a tuple; returns about how many bytes that took.
     fn one(&mut self, batch: &Batch, head: &Head) -> Result<usize, Error> {
         let legend = batch.legend().clone();
         let Some(kind) = legend.kinds.get(usize::from(head.kind)) else { return Ok(0) };

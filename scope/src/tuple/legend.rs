@@ -81,7 +81,7 @@ fn gap_kind() -> TupleKind {
     }
 }
 
-/// The legend while it grows: shared by all that read for a scope.
+/// The legend while it grows: shared by all readers of a scope.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     legend: Mutex<Arc<Legend>>,
@@ -102,7 +102,7 @@ impl Tables {
             if let Some(known) = legend.kinds.iter().position(|known| **known == kind) {
                 return known as u16;
             }
-            // More kinds than a number has room for: the last one is told for all that follow.
+            // There are more kinds than numbers: the last number stands for all that follow.
             if legend.kinds.len() < usize::from(u16::MAX) {
                 Arc::make_mut(legend).kinds.push(Arc::new(kind));
             }
@@ -121,7 +121,7 @@ impl Tables {
         })
     }
 
-    /// A new element; who asks keeps its number.
+    /// Adds an element; the caller keeps its number.
     pub(crate) fn element(&self, element: Element) -> u32 {
         self.locked(|legend| {
             let legend = Arc::make_mut(legend);

@@ -40,7 +40,7 @@ pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Writes a batch, with what of its legend comes after what `sent` says; that is brought up to date.
+/// Writes a batch, with the part of its legend that `sent` does not have yet; `sent` is brought up to date.
 pub(crate) fn put_batch(out: &mut Vec<u8>, batch: &Batch, sent: &mut [usize; 3]) {
     let legend = &batch.legend;
     let kinds = &legend.kinds[sent[0].min(legend.kinds.len())..];
@@ -89,7 +89,7 @@ pub(crate) fn put_batch(out: &mut Vec<u8>, batch: &Batch, sent: &mut [usize; 3])
     out.extend_from_slice(batch.texts.as_bytes());
 }
 
-/// Reads what was written.
+/// Reads what [`put_batch`] wrote.
 #[derive(Debug)]
 pub(crate) struct Reader<'b> {
     bytes: &'b [u8],

@@ -25,6 +25,7 @@ built_in!(
     "failures",
     "kinds",
     "latencies",
+    "links",
     "losses",
     "overview",
     "paths",

@@ -66,7 +66,7 @@ impl Reader<'_, '_> {
         let mut hold_ns = 0;
         for step in table.tables("step", "a step") {
             let Some(read) = self.step(&step, &mut hold_ns) else {
-                // What comes behind cannot be judged.
+                // Steps after a wrong one cannot be judged.
                 table.finish();
                 return None;
             };
@@ -137,7 +137,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// A step, and where its parts stand. A step that only says how long tuples are held is none.
+    /// A step, and where its parts are in the text. A step that only says how long tuples are held makes no operator.
     fn step(&self, table: &TomlTable<'_, '_>, hold_ns: &mut u64) -> Option<Option<(Step, Vec<TomlText>)>> {
         let what = table.required("do")?;
         let known: Vec<(&str, usize)> = STEPS.iter().enumerate().map(|(n, name)| (*name, n)).collect();

@@ -17,7 +17,7 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    /// The same for another part of the elements, if it does with each tuple the same whatever came before.
+    /// The same operator for another part of the elements, if its result for a tuple does not depend on those before.
     pub(crate) fn of_each(&self) -> Option<Stage> {
         match self {
             Stage::Filter(filter) => Some(Stage::Filter(filter.clone())),
@@ -69,7 +69,7 @@ pub(crate) fn stage(step: &Step, names: Names) -> Result<(Stage, Names), Vec<(us
             let operator = make();
             let made = operator.makes(&names.kinds);
             let is_open = operator.hands_on() && names.is_open;
-            // Where nothing is known of what it hands on, its own kinds alone would be taken for all.
+            // If it is not known what an operator hands on, its own kinds alone would be taken for all.
             let is_known = names.is_known() || !operator.hands_on();
             let handed_on = if operator.hands_on() { names.kinds } else { Vec::new() };
             let kinds = if is_known { made.iter().cloned().chain(handed_on).collect() } else { Vec::new() };
@@ -78,7 +78,7 @@ pub(crate) fn stage(step: &Step, names: Names) -> Result<(Stage, Names), Vec<(us
     })
 }
 
-/// The names of a kind that was made of tuples with these: where nobody knows what they are, they may be numbers or texts.
+/// The names of a kind that was made of tuples with these: where these are not known, they may be numbers or texts.
 fn made_of(kind: &TupleKind, names: &Names) -> Names {
     let is_open = !names.is_known();
     let kinds = if is_open { Vec::new() } else { vec![kind.clone()] };
@@ -124,7 +124,7 @@ pub(crate) fn is_of_task(kind: &TupleKind) -> bool {
         || kind.name.starts_with("exec.") && kind.position("task").is_some()
 }
 
-/// The kind, with the fields that say of which task it is.
+/// The kind, with the fields that say of which task a tuple is.
 pub(crate) fn with_task(mut kind: TupleKind) -> TupleKind {
     if is_of_task(&kind) {
         let field = |name: &str, of, doc: &str| Field {

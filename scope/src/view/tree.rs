@@ -74,7 +74,7 @@ pub enum Step {
         by: Vec<String>,
         /// Fields: name and aggregation, such as `count` or `p99 duration`.
         values: Vec<(String, String)>,
-        /// What time a group covers.
+        /// Which time a group covers.
         every: Every,
     },
     /// The tuples with the largest values.
@@ -91,7 +91,7 @@ pub enum Step {
         /// Bytes.
         bytes_per_s: f64,
     },
-    /// What the user does; each scope makes its own.
+    /// An operator that the user wrote; each scope makes its own.
     Own(Arc<dyn Fn() -> Box<dyn Operator> + Send + Sync>),
 }
 
@@ -108,7 +108,7 @@ impl fmt::Debug for Step {
     }
 }
 
-/// Which elements are read, and which of their tuples. What is not said is not asked for; patterns are as everywhere (`*` for any
+/// Which elements are read, and which of their tuples. What is not set excludes nothing; patterns are as everywhere (`*` for any
 /// characters but `/`, `**` for any, `?` for one).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Leaf {
@@ -155,13 +155,13 @@ impl Leaf {
         Leaf { element: Some(pattern.to_owned()), ..self }
     }
 
-    /// Only what is about tasks of components that fit this pattern.
+    /// Only tuples about tasks of components that fit this pattern.
     #[must_use]
     pub fn component(self, pattern: &str) -> Leaf {
         Leaf { component: Some(pattern.to_owned()), ..self }
     }
 
-    /// Only what fulfils this condition.
+    /// Only tuples that fulfil this condition.
     #[must_use]
     pub fn when(self, condition: &str) -> Leaf {
         Leaf { when: Some(condition.to_owned()), ..self }
@@ -201,7 +201,7 @@ impl Tree {
         self.reduce_every(Every::Pull, by, values)
     }
 
-    /// Reduces what comes in such a time.
+    /// Reduces tuples by windows of this length.
     #[must_use]
     pub fn reduce_every<'a>(
         self,
@@ -237,7 +237,7 @@ impl Tree {
         self.step(Step::Limit { per_s, bytes_per_s: f64::INFINITY })
     }
 
-    /// What the user does.
+    /// Applies an operator that the user wrote.
     #[must_use]
     pub fn own<O: Operator + 'static>(self, make: impl Fn() -> O + Send + Sync + 'static) -> Tree {
         self.step(Step::Own(Arc::new(move || Box::new(make()))))
@@ -280,8 +280,8 @@ impl View {
         Ok(View { name, about, pull: Pull::Since, hold_ns: 0, tree })
     }
 
-    /// What is likely wrong with the view, which was read from this text, although it may be right: kinds that nobody is known to record,
-    /// and that are called nearly as others. A program with probes may record any.
+    /// Probable mistakes in the view, which was read from this text: kinds that no crate of Thalweg records,
+    /// with names close to those of known kinds. A program with probes may record any kind.
     pub fn doubts(&self, text: &str) -> Vec<Problem> {
         fn leaves<'t>(tree: &'t Tree, found: &mut Vec<&'t Leaf>) {
             match tree {
@@ -332,7 +332,20 @@ impl View {
         makes(&self.tree)
     }
 
-    /// Whether some of its values are known only from the second pull on: how counters grow.
+    /// Whether its tuples are of windows of time, and one pull may give those of several.
+    pub fn has_windows(&self) -> bool {
+        fn has(tree: &Tree) -> bool {
+            match tree {
+                Tree::Leaf(_) => false,
+                Tree::Gather(trees) => trees.iter().any(has),
+                Tree::Step(_, Step::Reduce { every, .. }) => matches!(every, Every::Window(_)),
+                Tree::Step(below, _) => has(below),
+            }
+        }
+        has(&self.tree)
+    }
+
+    /// Whether some of its values are known only from the second pull on, since counters have to grow.
     pub fn needs_two(&self) -> bool {
         fn grows(tree: &Tree) -> bool {
             match tree {

@@ -1,6 +1,6 @@
 //! Events as programs record them, the same each time.
 
-use thalweg_space::{Kind, Space};
+use thalweg_space::{Error, Kind, KindId, Space, Writer};
 
 /// A dispatch of one message, as the runtime records it.
 #[derive(Kind)]
@@ -44,28 +44,48 @@ fn mixed(number: u64) -> u64 {
     bits ^ bits >> 31
 }
 
+/// A writer of dispatches of one message each.
+pub(crate) struct Dispatches {
+    writer: Writer,
+    kind: KindId<Dispatch>,
+    time: u64,
+    written: u64,
+}
+
+impl Dispatches {
+    /// Begins at this time.
+    pub(crate) fn begin(space: &Space, name: &str, time: u64) -> Result<Dispatches, Error> {
+        let mut writer = space.writer(name)?;
+        let kind = writer.declare::<Dispatch>()?;
+        Ok(Dispatches { writer, kind, time, written: 0 })
+    }
+
+    /// Goes on.
+    pub(crate) fn write(&mut self, events: u64) {
+        for n in self.written..self.written + events {
+            let bits = mixed(n);
+            let duration_ticks = 400 + (bits & 0xff) as u32;
+            self.time += u64::from(duration_ticks) + 60 + (bits >> 8 & 0x1f);
+            let event = Dispatch {
+                duration_ticks,
+                ready_ticks: 1000 + (bits >> 16 & 0x3ff) as u32,
+                base_number: (n % 7) as u32,
+                reads: 1,
+                writes: 1,
+                outcome: u8::from(bits >> 40 & 0xf == 0),
+                cause: 1,
+                descent: 1,
+                offset: 0,
+            };
+            self.writer.emit_at(self.time, self.kind, &event);
+        }
+        self.written += events;
+    }
+}
+
 /// Dispatches of one message each.
 pub(crate) fn dispatches(space: &Space, events: u64) {
-    let mut writer = space.writer("w").expect("a writer");
-    let kind = writer.declare::<Dispatch>().expect("a kind");
-    let mut time = 1_000_000;
-    for n in 0..events {
-        let bits = mixed(n);
-        let duration_ticks = 400 + (bits & 0xff) as u32;
-        time += u64::from(duration_ticks) + 60 + (bits >> 8 & 0x1f);
-        let event = Dispatch {
-            duration_ticks,
-            ready_ticks: 1000 + (bits >> 16 & 0x3ff) as u32,
-            base_number: (n % 7) as u32,
-            reads: 1,
-            writes: 1,
-            outcome: u8::from(bits >> 40 & 0xf == 0),
-            cause: 1,
-            descent: 1,
-            offset: 0,
-        };
-        writer.emit_at(time, kind, &event);
-    }
+    Dispatches::begin(space, "w", 1_000_000).expect("a writer").write(events);
 }
 
 /// Calls and their ends, of a stack of up to 24.

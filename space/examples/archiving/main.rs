@@ -1,5 +1,6 @@
-//! Events into an archive and out of it, to count what that takes: `archiving dispatches|calls|counters in|out PASSES`. Without passes
-//! (0) everything else is done.
+//! Events into an archive and out of it, to count what that takes: `archiving dispatches|calls|counters in|out PASSES`.
+//! With 0 passes everything but the passes is done, for comparison. `archiving large DIR BYTES` makes an archive of so many
+//! bytes, of dispatches by four writers, to see how long a window of it takes to open.
 #![allow(clippy::print_stdout, reason = "a command")]
 
 mod loads;
@@ -32,10 +33,46 @@ fn read(kept: &Path) -> Result<u64, Box<dyn Error>> {
     Ok(count)
 }
 
+/// Makes an archive of at least so many bytes, of four writers that write by turns. It is not compressed, which would take minutes, but has as
+/// many chunks as if it were.
+fn make_large(directory: &Path, bytes: u64) -> Result<(), Box<dyn Error>> {
+    let element = ElementOptions { block_bytes: 64 << 10, block_count: 256, policy: Policy::Overwrite };
+    let space = Space::create(SpaceOptions { element, ..SpaceOptions::default() })?;
+    let directory_of = Some(directory.to_path_buf());
+    let options = ArchiveOptions {
+        directory: directory_of,
+        level: 0,
+        chunk_bytes: 128 << 10,
+        ..ArchiveOptions::default()
+    };
+    let mut archiver = Archiver::with_options(space.path(), options)?;
+    let begin = SpaceReader::open(space.path())?.info()?.clock.anchor().ticks;
+    let mut loads = Vec::new();
+    for n in 0..4 {
+        loads.push(loads::Dispatches::begin(&space, &format!("worker {n}"), begin)?);
+    }
+    while archiver.progress().bytes < bytes {
+        loads.iter_mut().for_each(|load| load.write(EVENTS / 2));
+        archiver.step()?;
+    }
+    archiver.finish()?;
+    std::fs::remove_dir_all(space.path())?;
+    let info = thalweg_space::archive::info(directory)?.ok_or("there is an archive")?;
+    println!("{} events, {} bytes, {} segments", info.events, info.bytes, info.segments);
+    Ok(())
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [large, directory, bytes] = &arguments[..]
+        && large == "large"
+    {
+        return make_large(Path::new(directory), bytes.parse()?);
+    }
     let [load, way, passes] = &arguments[..] else {
-        return Err("usage: archiving dispatches|calls|counters in|out PASSES".into());
+        return Err(
+            "usage: archiving dispatches|calls|counters in|out PASSES, or archiving large DIR BYTES".into()
+        );
     };
     let write = match load.as_str() {
         "dispatches" => loads::dispatches,

@@ -1,12 +1,13 @@
 //! A chunk: what an element's writer committed between two positions, coded by columns, and put together again bit for bit.
 //!
-//! The bytes are those of the element: headers of blocks, and events. The events are parted by *group* (their kind, and whether
-//! they took the time of the event before), and each field of a group is a [column](mod@super::column), as are the times, the
-//! shapes of the events (kind, length, flags) in their order, and what the blocks' headers say. A kind that nobody described
-//! is a group whose fields are words. What is no event (a damaged block) is kept as it is. Only what follows the end of the
-//! events in a block, which no reader looks at, becomes zero.
+//! The bytes are those of the element: headers of blocks, and events. The events are divided into *groups* (their kind,
+//! and whether they took the time of the event before), and each field of a group is a [column](mod@super::column), as
+//! are the times, the shapes of the events (kind, length, flags) in their order, and what the blocks' headers say. A
+//! kind without a description is a group whose fields are words. What is no event (a damaged block) is kept as it is.
+//! Only the bytes behind the last event of a block, which no reader uses, become zero.
 //!
-//! Coded as: how, then for the way by columns: shapes, groups with the widths of their fields, counts, then the columns.
+//! The first byte says how the chunk is coded. If it is coded by columns, there follow: shapes, groups with the
+//! widths of their fields, counts, the columns.
 
 use super::coding::{Damaged, Input, Output, Packer, Unpacker};
 use super::column::{self, Column, Scratch};
@@ -18,7 +19,7 @@ use std::sync::Arc;
 
 /// The longest chunk in bytes of the element; a block is never longer.
 pub(super) const CHUNK_BYTES_MAX: usize = block::BYTES_MAX;
-/// A field of an event is in this many first words of its arguments; what follows them is kept as bytes.
+/// Fields are read only from this many first words of an event's arguments; further words are kept as bytes.
 const COLUMN_WORDS_MAX: usize = 32;
 
 const BY_COLUMNS: u8 = 1;
@@ -32,7 +33,7 @@ pub(crate) struct Division {
 }
 
 impl Division {
-    /// Of a kind with fields of these offsets and widths in bytes, in `words` words.
+    /// The division of a kind with fields of these offsets and widths in bytes, in `words` words.
     pub(crate) fn new(fields: impl IntoIterator<Item = (usize, usize)>, words: usize) -> Division {
         let mut widths = Vec::new();
         let mut at = 0;
@@ -73,7 +74,8 @@ impl Division {
 /// What is known of a kind of event.
 pub(crate) type Divisions<'a> = &'a mut dyn FnMut(u16) -> Option<Arc<Division>>;
 
-/// Kind, words and flags of an event, as they stand in the high half of its first word; or that bytes follow that are no event.
+/// Kind, words and flags of an event, as they stand in the high half of its first word; or a mark that bytes follow
+/// that are no event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Shape(u64);
 
@@ -102,7 +104,7 @@ impl Shape {
     }
 }
 
-/// The events of a kind while they are parted.
+/// The events of a group while a chunk is coded.
 #[derive(Debug, Default)]
 struct Group {
     kind: u16,
@@ -157,11 +159,11 @@ impl Extent {
 pub(crate) struct Encoder {
     packer: Packer,
     scratch: Scratch,
-    /// Chunks stay as they are.
+    /// Chunks are stored uncompressed.
     is_plain: bool,
 }
 
-/// What coding a chunk has found out besides.
+/// Facts about a chunk that coding found, for the index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Contents {
     /// Events by their kinds; the reserved kinds are not counted.
@@ -173,7 +175,7 @@ pub(crate) struct Contents {
 }
 
 impl Encoder {
-    /// With the compressor at this level; 0: nothing is coded nor compressed.
+    /// With the compressor at this level; 0: chunks are neither coded nor compressed.
     pub(crate) fn new(level: i32) -> std::io::Result<Encoder> {
         let packer = Packer::new(level.max(1))?;
         Ok(Encoder { packer, scratch: Scratch::default(), is_plain: level == 0 })
@@ -225,7 +227,7 @@ struct Parted {
     times: Option<(u64, u64)>,
 }
 
-/// What events of the shape that was met last have in common.
+/// The properties of the shape of the last event.
 #[derive(Clone, Copy, Debug, Default)]
 struct Like {
     high: u64,
@@ -239,7 +241,7 @@ struct Like {
     is_same_time: bool,
 }
 
-/// The shapes met, found fast: nearly always there are few.
+/// The shapes so far, in a table for few entries: nearly always there are few.
 struct ShapeTable {
     recent: [(u64, u32); 256],
     all: HashMap<Shape, u32>,
@@ -257,14 +259,14 @@ impl ShapeTable {
 }
 
 impl Parted {
-    /// Parts the bytes; `false` if they are no blocks.
+    /// Divides the bytes into events; `false` if they are no blocks.
     fn part(&mut self, bytes: &[u8], extent: Extent, divisions: Divisions<'_>) -> bool {
         let mut table = ShapeTable::new();
         self.order.reserve(bytes.len() / 32);
         let mut at = 0;
         let mut time = 0_u32;
         let mut times = (u64::MAX, 0);
-        // No event has this: the high half of a first word has 32 bits.
+        // A value that no event has: the high half of a first word has 32 bits.
         let mut like = Like { high: u64::MAX, ..Like::default() };
         while at < bytes.len() {
             let end = extent.block_end(at);
@@ -334,7 +336,7 @@ impl Parted {
         }
     }
 
-    /// There is no further event in a block: padding follows, or what is no event.
+    /// The rest of a block has no event: it is padding, or bytes that are no event.
     fn end_of_block(&mut self, shape: Shape, rest: &[u8], table: &mut ShapeTable, divisions: Divisions<'_>) {
         let shape = if shape.is_padding() { shape } else { Shape::RAW };
         if shape == Shape::RAW {
@@ -380,7 +382,7 @@ impl Parted {
         let has_events = shape != Shape::RAW && !shape.is_padding();
         let described =
             if has_events && shape.kind() >= event::KIND_FIRST { divisions(shape.kind()) } else { None };
-        // An event shorter than its kind says, and one of a kind that nobody described, is so many words.
+        // An event shorter than its kind says, and one of a kind without a description, is a group of words.
         let fitting = described.filter(|division| division.bytes() <= 8 * arguments);
         let division = fitting.unwrap_or_else(|| Arc::new(Division::of_words(arguments)));
         let (kind, same_time) = (shape.kind(), shape.is_same_time());
@@ -466,7 +468,7 @@ impl Group {
             let (first, varies) = words[at / 8 - 1];
             let (shift, mask) = (8 * (at % 8), column::mask(width));
             if varies >> shift & mask == 0 {
-                // Most fields of most kinds say the same all the time.
+                // Most fields of most kinds have the same value in all events.
                 let value = first >> shift & mask;
                 column::encode_constant(value, output);
                 columns.push(Column::constant(width, value));
@@ -532,7 +534,7 @@ impl Decoder {
         Ok(Decoder { unpacker: Unpacker::new()?, scratch: Scratch::default() })
     }
 
-    /// Puts the bytes of `extent` together, into `bytes`.
+    /// Decodes the bytes of `extent` into `bytes`.
     pub(crate) fn decode(
         &mut self,
         chunk: &[u8],
@@ -596,7 +598,7 @@ fn put_together(
     Ok(())
 }
 
-/// What is known of a shape before its events are looked at.
+/// The properties of a shape, before its events are decoded.
 #[derive(Clone, Copy, Debug)]
 struct Placed {
     /// The high half of its events' first words.
@@ -606,7 +608,7 @@ struct Placed {
     class: Class,
 }
 
-/// What sort of thing has a shape.
+/// The sort of entry that a shape describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Event,
@@ -614,7 +616,7 @@ enum Class {
     Raw,
 }
 
-/// Looks whether each shape has room for the fields of its group.
+/// Checks whether each shape has room for the fields of its group.
 fn placed(shapes: &[(Shape, usize)], groups: &mut [Read]) -> Result<Vec<Placed>, Damaged> {
     let mut all = Vec::with_capacity(shapes.len());
     for (shape, number) in shapes {
@@ -672,7 +674,7 @@ fn read_groups(input: &mut Input<'_>, max: usize) -> Result<Vec<Read>, Damaged> 
     Ok(groups)
 }
 
-/// The order of a chunk's events, and what lies between them.
+/// The order of a chunk's events, with their headers and the bytes between them.
 struct Frame<'a> {
     extent: Extent,
     placed: &'a [Placed],
@@ -786,12 +788,12 @@ impl Read {
     }
 }
 
-/// What a word of the events of a group is made of.
+/// The fields that one word of a group's events consists of.
 #[derive(Clone, Debug, Default)]
 struct Parts {
-    /// The fields that are the same in all, in their places.
+    /// The bits of fields that have the same value in all events.
     constant: u64,
-    /// The columns of the others, and how far to the left their values go.
+    /// The columns of the other fields, and by how many bits their values are shifted to the left.
     columns: Vec<(usize, u32)>,
 }
 
@@ -804,7 +806,7 @@ impl Parts {
         };
         let values = |n: usize| columns[n].values.iter();
         match self.columns[..] {
-            // The place is zero already.
+            // The word is zero already, so nothing has to be stored.
             [] if self.constant == 0 => {}
             [] => starts.iter().for_each(|start| put(start, self.constant)),
             [(one, shift)] => {

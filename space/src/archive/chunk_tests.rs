@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use thalweg_chance::Chance;
 
-/// Bytes as readers see them: what follows the end of the events in a block is nothing to them.
+/// Bytes as readers see them: bytes behind the last event of a block are ignored.
 fn seen(bytes: &[u8], extent: Extent) -> Vec<u8> {
     let mut seen = bytes.to_vec();
     let mut at = 0;
@@ -86,7 +86,7 @@ fn blocks(random: &mut Chance, block_bytes: usize, count: usize, first: u64) -> 
             counter += random.below(1000);
             ends.push(bytes.len());
         }
-        // Nothing more in this block; or what was there before; or bytes that are no event.
+        // The rest of the block: zeros, former bytes, or bytes that are no event.
         let rest = block_bytes - (bytes.len() - start);
         if rest >= 8 {
             let marked = [0, random.below(1 << 32), u64::MAX][random.below(3) as usize];
@@ -108,7 +108,7 @@ fn check(bytes: &[u8], extent: Extent) -> usize {
     let survey = Encoder::new(0).unwrap().encode(bytes, extent, 0, &mut division, &mut plain);
     Decoder::new().unwrap().decode(&plain, extent, &mut back).expect("what was kept as it is is read");
     assert!(back == bytes, "chunk of {} bytes differs where it is kept as it is", bytes.len());
-    assert_eq!(survey, contents, "what is told of the events does not follow from how they are kept");
+    assert_eq!(survey, contents, "what is reported of the events does not follow from how they are kept");
     chunk.len()
 }
 
@@ -130,7 +130,7 @@ proptest! {
         }
     }
 
-    /// What are no blocks at all.
+    /// Bytes that are no blocks at all.
     #[test]
     fn any_words_come_back(words in prop::collection::vec(any::<u64>(), 0..300)) {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -143,7 +143,7 @@ proptest! {
         prop_assert!(back == bytes || words.first() == Some(&1));
     }
 
-    /// A chunk that was changed anywhere is an error or other bytes, as many as were asked for.
+    /// A damaged chunk decodes to an error, or to other bytes of the right number.
     #[test]
     fn damaged_chunks_are_errors(seed: u64, changes in 1_usize..5) {
         let mut random = Chance::new(seed);
@@ -163,7 +163,7 @@ proptest! {
     }
 }
 
-/// What the arithmetic of predictions has to bear: the ends of each width.
+/// Values at the limits of each width, which the arithmetic of predictions has to handle.
 #[test]
 fn extreme_values_come_back() {
     for pattern in 0..6_u64 {

@@ -1,8 +1,9 @@
-//! The bytes of a chunk: a part that says what follows, frames of the compressor, and what is too short for a frame of its own.
+//! The bytes of a chunk: a part that says what follows, frames of the compressor, and pieces too short for a frame of
+//! their own.
 
 use zstd::bulk::{Compressor, Decompressor};
 
-/// What is shorter shares a frame with others of its kind.
+/// A shorter piece shares a frame with others of its kind.
 const FRAME_BYTES_MIN: usize = 384;
 /// The most bytes that a shared frame holds.
 const SHARED_BYTES_MAX: usize = 1 << 26;
@@ -69,7 +70,7 @@ impl Output<'_> {
                 put_varint(&mut self.meta, frame.len() as u64);
                 self.frames.extend_from_slice(frame);
             }
-            // Longer than what is compressed ever is: stored.
+            // A length that compressed data never have means that the bytes are stored.
             None => {
                 put_varint(&mut self.meta, bytes.len() as u64);
                 self.frames.extend_from_slice(bytes);
@@ -148,7 +149,7 @@ impl Unpacker {
     /// Takes `count` bytes that were packed into `packed`.
     fn unpack(&mut self, packed: &[u8], count: usize, into: &mut Vec<u8>) -> Result<(), Damaged> {
         into.clear();
-        // What claims to become more than there is memory for is damaged.
+        // A chunk that claims to decode to more than this is damaged.
         into.try_reserve_exact(count).map_err(|_| Damaged)?;
         if packed.len() == count {
             into.extend_from_slice(packed);

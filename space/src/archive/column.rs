@@ -10,27 +10,27 @@ use std::collections::HashMap;
 
 /// How many of a column's values decide by which prediction it is coded.
 const SAMPLE_VALUES: usize = 1024;
-/// How many chunks take over how a column was predicted before it is looked at again.
+/// For how many chunks a column keeps its prediction before another one is tried.
 const CHUNKS_ALIKE: u8 = 16;
 /// How many values have to be there for keys to be looked for among the columns.
 const KEYED_VALUES_MIN: usize = 64;
-/// How many bits a value may take for no better prediction to be looked for.
+/// If values take fewer bits than this, no better prediction is tried.
 const BITS_FEW: u64 = 2;
 
 /// How a value is predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Prediction {
-    /// By the least of all.
+    /// By the least value of all.
     Least,
     /// By the one before.
     Before,
-    /// By the one before and the step to it.
+    /// By the value before and the step that led to it.
     Step,
     /// By the value in another column, numbered from the first, 0 being the times.
     Other(usize),
     /// By the last value where that column had the same value.
     Keyed(usize),
-    /// By that value and the step to it.
+    /// By that value and the step that led to it.
     KeyedStep(usize),
 }
 
@@ -76,9 +76,9 @@ impl Prediction {
 pub(super) struct Column {
     /// Bytes of a value: 1, 2, 4 or 8.
     pub(super) width: usize,
-    /// None of a column whose values are all the same, unless another column is predicted by it.
+    /// The values; empty if all are the same and no other column is predicted from this one.
     pub(super) values: Vec<u64>,
-    /// What all values are, where that is one number.
+    /// The value of all, if it is the same for all.
     pub(super) constant: u64,
 }
 
@@ -94,7 +94,7 @@ impl Column {
     }
 }
 
-/// What is allocated once for many columns.
+/// Memory that is allocated once for many columns.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     rest: Vec<u64>,
@@ -108,12 +108,12 @@ pub(super) struct Scratch {
     pub(super) tail: Vec<u8>,
 }
 
-/// The mask of a value of so many bytes.
+/// The mask of a value of this many bytes.
 pub(super) fn mask(width: usize) -> u64 {
     u64::MAX >> (64 - 8 * width)
 }
 
-/// A difference of so many bytes, small numbers of either sign becoming small numbers.
+/// A difference of this many bytes, folded so that small numbers of either sign become small numbers.
 #[inline(always)]
 fn folded(difference: u64, width: usize) -> u64 {
     let shift = 64 - 8 * width as u32;
@@ -149,11 +149,12 @@ impl<'k> Last<'k> {
     }
 }
 
-/// The bits that the values of a sample take when they are predicted so.
+/// The bits that the values of a sample take with this prediction.
 fn cost(prediction: Prediction, column: &Column, before: &[Column], keys: &mut Vec<(u64, u64)>) -> u64 {
     let count = column.values.len();
     let sample = count.min(SAMPLE_VALUES);
-    // From the middle, where a chunk is what it mostly is; the value before the first is real but at the very beginning.
+    // The sample is taken from the middle of the chunk, which is typical of it. The value before the sample is real
+    // unless the sample begins the chunk.
     let from = (count - sample) / 2;
     let mut rest = Vec::new();
     let part = |column: &Column| Column::of(column.width, column.values[from..from + sample].to_vec());
@@ -169,7 +170,7 @@ fn cost(prediction: Prediction, column: &Column, before: &[Column], keys: &mut V
     rest.iter().map(|rest| u64::from(64 - rest.leading_zeros())).sum()
 }
 
-/// What the prediction leaves of each value; gives the two values that it begins with.
+/// Computes the remainder of each value; gives the two values that the prediction begins with.
 fn predict(
     prediction: Prediction,
     column: &Column,
@@ -230,7 +231,7 @@ fn chosen(column: &Column, before: &[Column], keys: &mut Vec<(u64, u64)>) -> Pre
         return Prediction::Least;
     }
     let mut best = (cost(Prediction::Least, column, before, keys), Prediction::Least);
-    // What follows a pattern in itself is found by the compressor: what replaces it has to be better by a margin.
+    // The compressor finds patterns by itself, so another prediction has to be better by a margin.
     let few = BITS_FEW * values.len().min(SAMPLE_VALUES) as u64;
     let mut consider = |prediction: Prediction, share: u64, keys: &mut Vec<(u64, u64)>| {
         if best.0 <= few {
@@ -284,7 +285,7 @@ impl Scratch {
             return *habit;
         }
         let prediction = chosen(column, before, &mut self.keys);
-        // A few values are no habit.
+        // A prediction that was chosen from few values is not kept.
         if column.values.len() >= SAMPLE_VALUES / 4 {
             self.habits.insert(name, (prediction, CHUNKS_ALIKE));
         }
@@ -344,7 +345,7 @@ pub(super) fn decode(
     Ok(())
 }
 
-/// Likewise, but of a column whose values are all the same only that one is read; whether they differ.
+/// Reads the column's values, or only one if all are the same; gives whether they differ.
 pub(super) fn decode_varying(
     column: &mut Column,
     count: usize,
@@ -397,7 +398,7 @@ pub(super) fn decode_varying(
     Ok(true)
 }
 
-/// Makes the values of what a prediction left of them.
+/// Computes the values from the remainders of a prediction.
 fn restore(
     prediction: Prediction,
     (first, step): (u64, u64),
@@ -418,7 +419,7 @@ fn restore(
             }
         }
         Prediction::Step => {
-            // The first two leave nothing: the first comes before any step.
+            // The first two values have no remainder, because the first step is known only after them.
             let (mut last, mut step) = (first.wrapping_sub(step), step);
             for value in values {
                 step = step.wrapping_add(unfolded(*value));

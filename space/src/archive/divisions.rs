@@ -16,7 +16,7 @@ pub(crate) struct KindDivisions {
 }
 
 impl KindDivisions {
-    /// Those of catalog `number` of the space in `directory`.
+    /// The kinds of catalog `number` of the space in `directory`.
     pub(crate) fn open(directory: &Path, number: u32) -> Result<KindDivisions, Error> {
         let catalog = CatalogReader::open(&directory.join(format!("{number:04}.catalog")))?;
         Ok(KindDivisions { catalog, known: HashMap::new() })
@@ -32,7 +32,7 @@ impl KindDivisions {
 
     fn read_new(&mut self) {
         let KindDivisions { catalog, known, .. } = self;
-        // A damaged catalog costs columns, no events: their words are kept.
+        // With a damaged catalog events have no columns for their fields; their words are kept.
         let _ = catalog.read_new(&mut |record| {
             if let Record::Kind { id, fields, .. } = record {
                 known.insert(id, Arc::new(divided(&fields)));

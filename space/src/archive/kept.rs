@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Decoded chunks are held up to so many bytes.
+/// At most this many bytes of decoded chunks are held.
 const HELD_BYTES_MAX: usize = 256 << 20;
 
 /// The archive in a directory.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    /// The list of segments, of which messages speak.
+    /// The list of segments, which messages name.
     pub(crate) path: PathBuf,
     state: Mutex<State>,
 }
@@ -38,7 +38,7 @@ struct State {
     coded: Vec<u8>,
 }
 
-/// What is kept of an element.
+/// The archived chunks of an element.
 #[derive(Debug)]
 struct KeptElement {
     header: KeptHeader,
@@ -107,7 +107,7 @@ impl Kept {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks for what was kept since. What cannot be read is an error, told of once.
+    /// Looks for segments that were added since. A segment that cannot be read gives an error, once.
     pub(crate) fn look(&self) -> Result<(), Error> {
         self.state().look()
     }
@@ -211,9 +211,10 @@ impl Kept {
         Some((before, after))
     }
 
-    /// From this position, which a block begins at, how far the chunks go that end before the limit and have events of kinds only that
-    /// are left out, to where a block begins, and how many events that are; none if not even the first one does. Nobody else took the
-    /// element over in them.
+    /// Finds chunks that can be skipped. They begin at this position (the beginning of a block), end before
+    /// the limit, and have only events of kinds that are left out. Returns the position after them, where a
+    /// block begins, and how many events they have; `None` if the first chunk cannot be skipped. In these
+    /// chunks no other writer takes the element over.
     pub(crate) fn passed(
         &self,
         id: ElementId,
@@ -229,7 +230,7 @@ impl Kept {
         let (mut at, mut events, mut passed) = (position, 0, None);
         let first = element.chunks.partition_point(|chunk| chunk.from < position);
         for (n, chunk) in element.chunks.iter().enumerate().skip(first) {
-            // What the last one lacks would be told by nothing behind it.
+            // No chunk behind the last one would show what that one lacks.
             let is_last = n + 1 == element.chunks.len();
             let info = state.segments.get(&chunk.segment).and_then(|segment| segment.chunk(chunk.at))?;
             let is_of_use = info.kinds.iter().any(|(kind, count)| *count > 0 && !is_left_out(*kind));
@@ -280,7 +281,8 @@ impl KeptElement {
         Some((first.first_block(block_bytes)? * block_bytes, first.sequence))
     }
 
-    /// Takes the chunks of a segment that are of this element, which come in order; the others lie.
+    /// Takes the chunks of a segment that are of this element, which come in order; other chunks claim wrong
+    /// positions and are ignored.
     fn take(&mut self, segment: u64, at: u64, chunk: &ChunkInfo) {
         self.state = chunk.state;
         if chunk.from == chunk.to || self.chunks.last().is_some_and(|last| chunk.from < last.to) {
@@ -334,7 +336,7 @@ impl State {
             }
             Err(error) => problem = Some(error),
         }
-        // All but the last ones are finished, and have nothing new.
+        // All segments but the last ones are finished, so they have no new chunks.
         for segment in self.segments.values_mut().filter(|segment| !segment.contents.finished) {
             let (known, headers) = (segment.contents.chunks.len(), segment.contents.headers.len());
             if let Err(error) = segment.look() {

@@ -1,5 +1,5 @@
-//! What an archive in a directory of its own has of its space besides the events: the identity, the catalogs, the settings and
-//! live rows as they were last. With it the directory is opened as the space is.
+//! What an archive in a directory of its own has of its space besides the events: the identity, the catalogs, the
+//! settings and live rows as they were last. With these files the directory can be opened like the space.
 
 use crate::directory::{IDENTITY, make_private};
 use crate::error::Error;
@@ -19,7 +19,7 @@ const COPY_BYTES: usize = 1 << 16;
 pub(super) struct Mirror {
     space: PathBuf,
     directory: PathBuf,
-    /// The space's own, opened, since it may be removed while its archive is written.
+    /// The space's own files, opened in advance, because the space may be removed while its archive is written.
     identity: File,
     /// Files that only grow, each with its copy and how much of it is copied.
     growing: HashMap<String, Growing>,
@@ -36,7 +36,7 @@ struct Growing {
 }
 
 impl Mirror {
-    /// Makes the directory, or goes on with what is in it.
+    /// Makes the directory, or continues the archive in it.
     pub(super) fn open(space: &Path, directory: &Path) -> Result<Mirror, Error> {
         let path = space.join(IDENTITY);
         let identity = file::open_to_read(&path).map_err(|e| match e.kind() {
@@ -58,8 +58,8 @@ impl Mirror {
         Ok(mirror)
     }
 
-    /// Copies what the process's catalog and that of this number have gained: called before the events that speak of it are
-    /// written.
+    /// Copies the new records of the process's catalog and of the catalog of this number: called before the events that
+    /// speak of it are written.
     pub(super) fn catalogs(&mut self, number: u32) -> Result<(), Error> {
         for number in [0, number] {
             self.grow(&format!("{number:04}.catalog"))?;
@@ -168,7 +168,7 @@ fn check_directory(identity: &File, path: &Path, directory: &Path) -> Result<(),
         }
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             let mut entries = std::fs::read_dir(directory).map_err(|e| Error::io("read", directory, e))?;
-            // What a recorder has left that was killed when it had just begun.
+            // Files of a recorder that was killed just after its start.
             let foreign = entries.find(|entry| {
                 entry.as_ref().is_ok_and(|entry| {
                     let name = entry.file_name();

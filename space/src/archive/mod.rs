@@ -1,4 +1,4 @@
-//! The archive: what a consumer keeps of elements, so that nothing is overwritten before it was kept.
+//! The archive: events that a consumer copied out of elements before they were overwritten.
 //!
 //! An [`Archiver`] copies what the writers of a space commit into *segments*, files with an index and checksums in which the
 //! events are coded by columns: 3 to 6 bytes an event where elements take 32 to 42. The segments lie beside the elements, or in a
@@ -57,12 +57,12 @@ pub struct ArchiveOptions {
     pub level: i32,
     /// Bytes after which a segment is finished and the next one begun.
     pub segment_bytes: u64,
-    /// Bytes of an element that make a chunk.
+    /// How many bytes of an element make one chunk.
     pub chunk_bytes: usize,
     /// How long events may wait until they are written. Zero: each step writes all blocks that are complete.
     pub interval: Duration,
-    /// Whether what has waited so long is written to the last event, not to the last complete block, and handed to the disk: then
-    /// the archive survives all other processes and the machine, but for the last interval.
+    /// Whether events that have waited for this time are written up to the last one (instead of the last complete
+    /// block) and synced to the disk. Then only the last interval is lost when the machine fails.
     pub is_synced: bool,
     /// The most bytes of all segments: beyond, the oldest ones are removed.
     pub bytes_max: Option<u64>,
@@ -97,7 +97,7 @@ pub struct Progress {
     pub event_bytes: u64,
     /// Bytes of the archive now.
     pub bytes: u64,
-    /// Bytes of events that were overwritten before they could be kept; readers of the archive are told how many events those
+    /// Bytes of events that were overwritten before they could be kept; the archive states how many events those
     /// were.
     pub lost_bytes: u64,
 }
@@ -127,7 +127,7 @@ impl Archiver {
     /// The same, as the options say.
     ///
     /// # Errors
-    /// As there, and when the directory of the archive holds something else.
+    /// As [`Archiver::open`], and when the directory of the archive holds something else.
     pub fn with_options(path: impl AsRef<Path>, options: ArchiveOptions) -> Result<Archiver, Error> {
         let path = path.as_ref().to_path_buf();
         let mirror = match &options.directory {
@@ -176,7 +176,7 @@ impl Archiver {
         Ok(bytes)
     }
 
-    /// Lets no writer wait, those that came meanwhile included: what finds no room is dropped and counted.
+    /// Lets no writer wait any more, also new ones: events without room are dropped and counted.
     ///
     /// # Errors
     /// When an element cannot be written any more.

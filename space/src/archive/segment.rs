@@ -28,6 +28,8 @@ pub(super) const HEADER: usize = 64;
 pub(super) const RECORD_HEADER: usize = 16;
 /// The longest record.
 const RECORD_BYTES_MAX: usize = 72 << 20;
+/// Bytes that the index has for a chunk, at least: its place, and the words that every chunk has.
+const INDEXED_BYTES_MIN: usize = 8 * (2 + 8 + STATE.len());
 /// Bytes of the list that are read at a time.
 const LIST_READ_BYTES: u64 = 1 << 16;
 /// Bytes of a record in the list.
@@ -56,7 +58,7 @@ pub(super) const STATE: [usize; 8] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KeptHeader {
     pub(super) id: ElementId,
-    /// Position and sequence at which the archive of this element begins, in whichever segment.
+    /// Position and sequence at which the archive of this element begins, in this or an earlier segment.
     pub(super) first: (u64, u64),
     pub(super) header: Box<[u8; element::HEADER]>,
 }
@@ -74,7 +76,7 @@ pub(super) struct ChunkInfo {
     pub(super) state: [u64; STATE.len()],
     /// How many events of which kinds.
     pub(super) kinds: Vec<(u16, u64)>,
-    /// Who took the element over.
+    /// The writer that took the element over.
     pub(super) owners: Vec<u32>,
 }
 
@@ -179,7 +181,7 @@ impl WordsIn<'_> {
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     pub(super) headers: Vec<KeptHeader>,
-    /// Each with the place of its record, and the length of that.
+    /// Each chunk with the place and the length of its record.
     pub(super) chunks: Vec<(u64, u32, ChunkInfo)>,
     /// Behind the last record that is whole.
     pub(super) end: u64,
@@ -231,7 +233,7 @@ pub(super) fn read_record(
         return Ok(None);
     }
     payload.clear();
-    // A length that lies may be of more memory than there is.
+    // A wrong length may exceed the memory.
     if payload.try_reserve_exact(bytes).is_err() {
         return Ok(None);
     }
@@ -264,7 +266,7 @@ impl SegmentReader {
             Err(e) => return Err(Error::io("open", &path, e)),
         };
         if file::length(&file, &path)? < HEADER as u64 {
-            // Its recorder was killed just then.
+            // Its recorder was killed before the header was complete.
             return Ok(None);
         }
         let mut header = [0; HEADER];
@@ -308,7 +310,7 @@ impl SegmentReader {
         Error::new(format!("{} is damaged: a record does not decode", self.path.display()))
     }
 
-    /// Reads the index; `false` if there is none that is whole, as where all is found record by record.
+    /// Reads the index; `false` if there is no complete one, so that records have to be read one by one.
     fn read_index(&mut self) -> Result<bool, Error> {
         let length = file::length(&self.file, &self.path)?;
         if length < (HEADER + 16) as u64 {
@@ -330,6 +332,8 @@ impl SegmentReader {
             for _ in 0..counts as u32 {
                 headers.push(words.header()?);
             }
+            // A count that lies makes no more room than the record has bytes for.
+            chunks.reserve_exact((counts >> 32).min((words.0.len() / INDEXED_BYTES_MIN) as u64) as usize);
             for _ in 0..counts >> 32 {
                 let (at, bytes) = (words.take()?, words.take()? as u32);
                 chunks.push((at, bytes, words.chunk()?));
@@ -347,7 +351,7 @@ impl SegmentReader {
         Some(&self.contents.chunks[place].2)
     }
 
-    /// What was coded of the chunk whose record is at `at`; none if it is not whole.
+    /// The coded bytes of the chunk whose record is at `at`; none if the record is incomplete.
     pub(super) fn coded(path: &Path, at: u64, payload: &mut Vec<u8>) -> Result<Option<usize>, Error> {
         let file = match file::open_to_read(path) {
             Ok(file) => file,
@@ -425,7 +429,7 @@ impl SegmentWriter {
         self.record.clear();
         put_record(&mut self.record, record_type, payload);
         if let Err(error) = self.file.write_all_at(&self.record, self.bytes) {
-            // What was written of it would be in the way of the next one.
+            // A partly written record is removed, because the next one is written at its place.
             let _ = self.file.set_len(self.bytes);
             return Err(Error::io("write", &self.path, error));
         }
@@ -450,7 +454,7 @@ impl SegmentWriter {
             words.chunk(chunk);
         }
         if words.0.len() > RECORD_BYTES_MAX {
-            // It is read record by record.
+            // An index that would be too large is left out: the segment is then read record by record.
             return self.sync();
         }
         self.record.clear();
@@ -478,7 +482,7 @@ pub(super) struct Listed {
     pub(super) real_ns: u64,
 }
 
-/// What became of a segment.
+/// The state of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Begun = 1,
@@ -535,7 +539,7 @@ impl List {
         Ok(Some(List { path, file, read_to: LISTED_BYTES as u64 }))
     }
 
-    /// What was listed since the last look. A record that is not whole ends it; that is told as an error if more follow.
+    /// What was listed since the last look. A record that is not whole ends it; that is an error if more follow.
     pub(super) fn look(&mut self) -> Result<Vec<Listed>, Error> {
         let length = file::length(&self.file, &self.path)?;
         let whole = length.saturating_sub(self.read_to) / LISTED_BYTES as u64 * LISTED_BYTES as u64;
@@ -572,7 +576,7 @@ impl List {
         }
         let file = file::open(&path, OpenOptions::new().write(true));
         let file = file.map_err(|e| Error::io("open for writing", &path, e))?;
-        // What a recorder that was killed left half written is overwritten.
+        // An incomplete record of a killed recorder is overwritten.
         let length = file::length(&file, &path)?;
         let end = (length / LISTED_BYTES as u64 * LISTED_BYTES as u64).max(LISTED_BYTES as u64);
         if let Err(error) = file.write_all_at(&listed.record(), end) {

@@ -40,7 +40,7 @@ pub(super) struct Store {
     before: BTreeMap<ElementId, (KeptHeader, u64)>,
     payload: Words,
     coded: Vec<u8>,
-    /// Whether something was written since the disk was asked to have all.
+    /// Whether something was written since the last sync.
     is_dirty: bool,
 }
 
@@ -127,8 +127,8 @@ impl Store {
         open + self.finished.iter().map(|segment| segment.bytes).sum::<u64>()
     }
 
-    /// Keeps a piece. Where that fails nothing of it is there; the same piece can be given again. Gives how many
-    /// events it has.
+    /// Keeps a piece. If that fails, nothing of the piece is in the archive, and the same piece can be given
+    /// again. Gives how many events it has.
     pub(super) fn keep(&mut self, piece: &Piece<'_>, divisions: Divisions<'_>) -> Result<u64, Error> {
         let Piece { header, extent, bytes, state, base } = *piece;
         self.coded.clear();
@@ -159,7 +159,8 @@ impl Store {
         self.events += events;
         self.is_dirty = true;
         if self.segment.as_ref().is_some_and(|segment| segment.bytes >= self.options.segment_bytes) {
-            // What was kept is kept: where there is no room for the index, the next segment's start tries again.
+            // If there is no room for the index, the chunks are safe nevertheless, and the start of the next segment
+            // tries again.
             let _ = self.roll();
         }
         Ok(events)
@@ -213,7 +214,7 @@ impl Store {
             }
             let Finished { number, bytes, events, .. } = oldest;
             let listed = Listed { what: What::Removed, number, bytes, events, real_ns: now_ns() };
-            // Said before it is done: a reader that finds it gone knows why.
+            // The removal is listed before it is done, so a reader that misses the segment knows why.
             List::append(&self.directory, &listed)?;
             let path = path(&self.directory, number);
             match std::fs::remove_file(&path) {

@@ -32,7 +32,7 @@ struct Survey {
 }
 
 impl Survey {
-    /// The events from `at` to the end of the bytes, or to what is none.
+    /// The events from `at` to the end of the bytes, or to bytes that are no event.
     fn block(&mut self, bytes: &[u8], mut at: usize) {
         // Nearly all events of a block are of the kind of the one before.
         let (mut kind, mut count) = (0, 0);
@@ -60,7 +60,7 @@ impl Survey {
         self.count(kind, count);
     }
 
-    /// A full time, or another owner.
+    /// An event of a reserved kind: a full time, or a change of owner.
     fn reserved(&mut self, kind: u16, words: usize, bytes: &[u8], at: usize) {
         match (kind, words) {
             (event::KIND_FULL_TIME, 2) => self.base = word(bytes, at + 8),

@@ -38,7 +38,7 @@ pub(super) struct Tap {
     /// The base of the times where that begins.
     base: u64,
     buffer: Vec<u8>,
-    /// The state of the element as it was written last.
+    /// The element's header as it was written to the archive last.
     told: [u64; STATE.len()],
 }
 
@@ -103,7 +103,7 @@ impl Tap {
         self.ring.word(element::DROPS)
     }
 
-    /// Tells the writer who consumes, so that it does not wait for a dead process.
+    /// Writes the consumer's process into the header, so that the writer does not wait for a dead process.
     pub(super) fn attach(&self) -> Result<(), Error> {
         let pid = std::process::id();
         self.tell(element::READER_START, crate::process::start_time(pid).unwrap_or(0))?;
@@ -111,7 +111,7 @@ impl Tap {
         self.tell(element::READ_POSITION, self.waiting_from)
     }
 
-    /// Tells the writer that it waits for nobody: no process has this start.
+    /// Writes a consumer that does not exist (no process has this start), so that the writer does not wait.
     pub(super) fn let_go(&self) -> Result<(), Error> {
         self.tell(element::READER_START, u64::MAX)?;
         self.tell(element::READER, u64::from(std::process::id()))
@@ -160,7 +160,7 @@ impl Tap {
                 self.waiting.extend_from_slice(&self.buffer[new..]);
                 self.position = start + bytes;
             } else {
-                // A block that was overwritten meanwhile stays a hole; the next block's first sequence tells what it held.
+                // A block that was overwritten meanwhile stays a hole; the next block's first sequence shows how many events it held.
                 let next = self.ring.next_written(number + 1, limit / self.ring.block_bytes);
                 self.move_to(
                     (start + bytes).max(next * self.ring.block_bytes),
@@ -206,7 +206,7 @@ impl Tap {
             return Ok(());
         }
         self.write(store, mirror, progress)?;
-        // What was overwritten before anything was recorded is told by the archive's first sequence.
+        // The archive's first sequence shows how many events were overwritten before anything was recorded.
         if self.has_begun {
             progress.lost_bytes += position - self.position;
         }
@@ -214,7 +214,7 @@ impl Tap {
         self.tell(element::READ_POSITION, position)
     }
 
-    /// Writes what waits. Where this fails, it goes on waiting.
+    /// Writes what waits. If this fails, the writer goes on waiting.
     fn write(
         &mut self,
         store: &mut Store,
@@ -255,7 +255,7 @@ impl Tap {
         Ok(())
     }
 
-    /// What its header says now.
+    /// The current header of the element.
     fn state(&self) -> Result<[u64; STATE.len()], Error> {
         let mut state = [0; STATE.len()];
         for (value, at) in state.iter_mut().zip(STATE) {
@@ -272,7 +272,7 @@ impl Tap {
         options: &ArchiveOptions,
         progress: &mut Progress,
     ) -> Result<(), Error> {
-        // Drops before head, as readers do: what is dropped later is not of what was taken.
+        // The count of drops is read before `head`, as readers do, so that it does not include later drops.
         let state = self.state()?;
         let head = self.head()?;
         self.copy_to(head, true, store, mirror.as_deref_mut(), options, progress)?;
@@ -283,7 +283,7 @@ impl Tap {
     }
 }
 
-/// The base of the times at `offset` of a block, which begins the buffer.
+/// The time that event times at `offset` of a block count from. The block begins the buffer.
 fn base_at(buffer: &[u8], offset: usize) -> u64 {
     if buffer.len() < block::HEADER {
         return 0;

@@ -86,12 +86,12 @@ impl PoolFile {
     }
 }
 
-/// What an element's header says that does not change.
+/// The constant fields of an element's header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fixed {
     /// The number of the first writer.
     pub(super) writer: u32,
-    /// Who has it now, as it was when it was opened.
+    /// The element's owner when it was opened.
     pub(super) owner: u64,
     pub(super) policy: u32,
 }
@@ -212,7 +212,7 @@ impl Blocks {
         Ok(header)
     }
 
-    /// What its writer does when nobody has read what is oldest: see [`Policy`](crate::Policy).
+    /// What its writer does when the oldest block was not read: see [`Policy`](crate::Policy).
     pub(crate) fn policy(&self) -> u32 {
         self.fixed.policy
     }
@@ -231,7 +231,8 @@ impl Blocks {
         Ok(u64::from_le_bytes(word))
     }
 
-    /// The committed position. One that no process can have reached is damage; refusing it keeps sums from overflowing.
+    /// The committed position. A position that no process can have reached is damage; refusing it keeps sums from
+    /// overflowing.
     pub(crate) fn head(&self) -> Result<u64, Error> {
         let head = self.word(element::HEAD)?;
         if head > HEAD_MAX {
@@ -249,8 +250,8 @@ impl Blocks {
         self.data + slot * self.block_bytes
     }
 
-    /// The first block from `number` on in which anything was ever written, as far as it lies before `end`; `end` if there
-    /// is none. Never fewer than the ring's next turn is looked at.
+    /// The first block from `number` on in which anything was ever written, as far as it lies before `end`; `end` if
+    /// there is none. At least all blocks of the ring are looked at.
     pub(crate) fn next_written(&self, number: u64, end: u64) -> u64 {
         if let Some((kept, id)) = &self.kept {
             return kept.next_written(*id, number, end);
@@ -260,7 +261,7 @@ impl Blocks {
             Some(data) => number + data.saturating_sub(place) / self.block_bytes,
             None => end,
         };
-        // A ring goes on at its beginning.
+        // Behind its last block a ring goes on at its first.
         let turn = number.checked_div(self.block_count).map_or(end, |turns| (turns + 1) * self.block_count);
         found.min(turn).min(end)
     }

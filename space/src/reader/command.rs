@@ -25,7 +25,7 @@ pub struct Sent {
     id: u64,
 }
 
-/// A slot in the mailbox's file. The first error stays with it.
+/// A slot in the mailbox's file. It keeps the first error.
 #[derive(Debug)]
 struct FileSlot {
     file: Arc<File>,
@@ -51,7 +51,7 @@ impl Slot for FileSlot {
     }
 
     fn store(&self, at: usize, value: u64) {
-        // A system call: what was stored before is seen by who sees this.
+        // A system call: a process that sees this sees what was stored before.
         self.put(at, &[value]);
     }
 
@@ -120,7 +120,7 @@ impl SpaceReader {
         }
         let slot = free.ok_or_else(|| {
             Error::new(format!(
-                "the mailbox of {} is full: {} commands wait for the process, or their answers for who sent them; \
+                "the mailbox of {} is full: {} commands wait for the process, or their answers for the senders; \
                  try again later",
                 self.path.display(),
                 layout::SLOT_COUNT
@@ -128,7 +128,8 @@ impl SpaceReader {
         })?;
         let reader = SpaceReader::open(&self.path)?.called(&self.tool);
         let header = FileSlot::new(file, path, 0);
-        // Taken before it is used: a sender killed here leaves a number unused, not one used twice.
+        // The number is taken before it is used. If the sender is killed here, the number stays unused and is not
+        // used twice.
         let id = header.load(layout::NUMBERS).wrapping_add(1);
         header.store(layout::NUMBERS, id);
         // An odd count says that a command may have been sent that is not counted yet, whatever becomes of this process.
@@ -213,7 +214,7 @@ impl Sent {
                 return Ok(answer);
             }
             if !self.reader.is_alive() {
-                // It may have answered before it ended.
+                // The process may have answered before it ended.
                 return self.answer()?.ok_or_else(|| Error::new("the process ended without an answer"));
             }
             if begun.elapsed() >= timeout {
@@ -249,7 +250,7 @@ impl LeasedCommand {
         self.ask(RENEW, timeout)
     }
 
-    /// Leaves what was done as it is, for good.
+    /// Confirms the command: it is not taken back.
     ///
     /// # Errors
     /// As [`LeasedCommand::renew`].
@@ -257,7 +258,7 @@ impl LeasedCommand {
         self.ask(CONFIRM, timeout)
     }
 
-    /// Lets it be taken back now.
+    /// Lets the command be taken back now.
     ///
     /// # Errors
     /// As [`LeasedCommand::renew`].
@@ -276,7 +277,7 @@ impl LeasedCommand {
 
 impl Drop for Sent {
     fn drop(&mut self) {
-        // Whoever needs the slot next frees it; this only says that it may.
+        // The process that needs the slot next frees it; this only allows it.
         self.slot.put(layout::ABANDONED, &[1]);
     }
 }

@@ -1,4 +1,4 @@
-//! Who consumes an element: its writer waits for them, or drops what they leave no room for.
+//! The consumers of an element: its writer waits for them, or drops events for which they leave no room.
 
 use crate::error::Error;
 use crate::file;
@@ -15,12 +15,12 @@ pub(super) struct Consumer {
     path: Arc<Path>,
     /// Where the element's header lies.
     start: u64,
-    /// The position that the writer was told last.
+    /// The position that was written for the writer last.
     told: u64,
 }
 
 impl Consumer {
-    /// Tells the writer who consumes, so that it does not wait for a dead process. The element's header lies at `start` of the file.
+    /// Writes the consumer's process into the header, so that the writer does not wait for a dead process. The element's header lies at `start` of the file.
     pub(super) fn begin(path: &Arc<Path>, start: u64) -> Result<Consumer, Error> {
         let file = file::open(path, OpenOptions::new().write(true));
         let file = file.map_err(|e| Error::io("open", path, e))?;

@@ -61,7 +61,7 @@ pub(super) struct Found {
 pub(super) enum Start {
     /// At this time, in ticks.
     Time(u64),
-    /// With the block that holds this time, in ticks.
+    /// Begin with the block that holds this time, in ticks.
     Block(u64),
     /// At the event of this sequence.
     Sequence(u64),
@@ -77,7 +77,7 @@ impl Start {
     }
 }
 
-/// Who wrote an event.
+/// The writer of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) number: u32,
@@ -105,7 +105,7 @@ pub(super) struct ElementReader {
     place: Place,
     /// The ring; none when only the archive was kept.
     ring: Option<Blocks>,
-    /// Seldom there, and there are thousands of elements.
+    /// Boxed, because it is seldom used and there are thousands of elements.
     archive: Option<Box<Blocks>>,
     /// Position of the next event: bytes since the start.
     position: u64,
@@ -118,21 +118,21 @@ pub(super) struct ElementReader {
     /// Number of the block in the buffer, and the position that it begins at.
     buffered: Option<u64>,
     buffer_start: u64,
-    /// An event of which more is to come, and its arguments so far.
-    begun: Option<Found>,
+    /// An event of which more is to come, and its arguments so far. Seldom, so it takes room only then.
+    begun: Option<Box<Found>>,
     long: Vec<u8>,
     base: u64,
     time: u64,
     /// Sequence of the next event, as of the element's first.
     sequence: u64,
-    /// Who wrote what comes next, and the sequence of that writer's first event.
+    /// The writer of what comes next, and the sequence of that writer's first event.
     owner: Owner,
     owner_sequence: u64,
     /// A second gap, after one that was handed over.
     gap: Option<Box<Next>>,
-    /// Dropped events that were told of already.
+    /// Dropped events that were reported already.
     drops_told: u64,
-    /// Dropped events, as the header said before `limit` was read.
+    /// The number of dropped events in the header, read before `limit`.
     drops: u64,
     /// Where to begin: not looked for yet; asked for.
     start: Option<Start>,
@@ -143,7 +143,7 @@ pub(super) struct ElementReader {
     last: u64,
     is_past_last: bool,
     outline: Option<Outline>,
-    /// The writer waits for this reader. Seldom, so it takes room only then.
+    /// The writer waits for this reader. Boxed, because it is seldom used.
     consumer: Option<Box<Consumer>>,
     /// From this position on everything is wanted, outline or not; `None`: not looked for yet.
     whole_from: Option<u64>,
@@ -154,7 +154,7 @@ pub(super) struct ElementReader {
 pub(super) struct Outline {
     /// In ticks.
     pub(super) until: u64,
-    /// By the number of a kind; those behind the end are wanted.
+    /// Whether kinds are left out, by their numbers; kinds behind the end of the list are wanted.
     pub(super) left_out: Arc<[bool]>,
 }
 
@@ -214,13 +214,13 @@ impl ElementReader {
         }))
     }
 
-    /// Tells a writer that waits for who consumes what it may use again: the blocks that were handed over whole.
+    /// Frees the blocks that were handed over whole, for a writer that waits for its consumer.
     pub(super) fn consume(&mut self) -> Result<(), Error> {
         let Some(ring) = &self.ring else { return Ok(()) };
         if self.consumer.is_none() {
             self.consumer = Some(Box::new(Consumer::begin(&ring.path, ring.start)?));
         }
-        // Of the block that ends here, an event may have been found that was not handed over.
+        // An event in the block that ends here may have been found and not handed over yet.
         let done = self.position.saturating_sub(1) / ring.block_bytes * ring.block_bytes;
         self.consumer.as_mut().map_or(Ok(()), |consumer| consumer.tell(done))
     }
@@ -256,7 +256,7 @@ impl ElementReader {
         // Drops before head: drops happen between blocks, so those read first belong before what comes after `limit`.
         self.drops = self.main().word(element::DROPS)?;
         if self.by_block && self.look_at_blocks()? {
-            // Those after the last complete block are told of by the next one.
+            // The next block shows those after the last complete one.
             self.drops = 0;
         } else {
             self.limit = self.main().head()?;
@@ -310,7 +310,7 @@ impl ElementReader {
     }
 
     /// From now on only an outline is wanted of what lies in blocks that end before a time. The block that holds the time comes whole: what
-    /// is told once in a block is there for all that follows in it.
+    /// is stated once in a block is there for all that follows in it.
     pub(super) fn outline(&mut self, outline: Outline) {
         if self.whole_from.is_none_or(|from| self.position < from) {
             self.outline = Some(outline);
@@ -326,7 +326,7 @@ impl ElementReader {
         Ok(())
     }
 
-    /// Whether the event is none of the outline's.
+    /// Whether the outline leaves out the event.
     pub(super) fn is_left_out(&self, found: &Found) -> bool {
         self.outline.as_ref().is_some_and(|outline| outline.leaves_out(found.kind))
     }
@@ -436,7 +436,7 @@ impl ElementReader {
         let Some(header) = self.block_header(low)? else { return Ok(()) };
         if low * block_bytes > self.position {
             self.position = low * block_bytes;
-            // What was asked for and overwritten is lost.
+            // Events that were asked for and were overwritten count as lost.
             let first = file::word(&header, block::SEQUENCE);
             self.sequence = if let Start::Sequence(asked) = start { asked.min(first) } else { first };
             (self.buffered, self.begun, self.gap) = (None, None, None);
@@ -483,7 +483,8 @@ impl ElementReader {
         &buffer[found.from..found.to]
     }
 
-    /// The next event, if it lies in the buffer and nothing about it or before it is special; `None` says nothing.
+    /// The next event, if it lies in the buffer and nothing about it or before it is special; `None`: the general
+    /// path has to look.
     #[inline]
     pub(super) fn next_plain(&mut self) -> Option<Found> {
         let is_special = self.gap.is_some()
@@ -525,7 +526,7 @@ impl ElementReader {
             if self.is_past_last {
                 return Ok(Next::Nothing);
             }
-            // Of a position in another block the difference is past the buffer's end.
+            // For a position in another block, the difference lies beyond the buffer's end.
             let offset = self.position.wrapping_sub(self.buffer_start);
             if self.buffered.is_some() && offset < self.buffer.len() as u64 {
                 match self.parse(offset as usize) {
@@ -535,7 +536,8 @@ impl ElementReader {
             }
             if self.position >= self.limit {
                 if self.place.id.slot.is_some() {
-                    // There are thousands, and seldom more of a block than once.
+                    // There are thousands of elements, and a block is seldom read more than once, so the buffer is
+                    // given back.
                     self.buffer = Vec::new();
                 }
                 return Ok(self.tail_drops());
@@ -574,7 +576,7 @@ impl ElementReader {
             self.begun = None;
         }
         if bytes < block::HEADER || first < self.sequence {
-            // A block that goes back is damage; what follows will tell how much was lost.
+            // A block with an earlier sequence is damage; the next block shows how much was lost.
             (self.buffered, self.begun) = (None, None);
             self.position = start + block_bytes;
             return Ok(None);
@@ -590,7 +592,7 @@ impl ElementReader {
         Ok(if self.begun.is_some() { None } else { self.move_to(first) })
     }
 
-    /// Goes on at sequence `first`, for whoever the block is of. What lies between is lost; returned is the first gap.
+    /// Goes on at sequence `first`, for the writer that the block belongs to. What lies between is lost; returned is the first gap.
     fn move_to(&mut self, first: u64) -> Option<Next> {
         let (before, before_sequence) = (self.owner, self.owner_sequence);
         self.read_owner();
@@ -663,9 +665,9 @@ impl ElementReader {
         }
         let Some(ring) = &self.ring else { return Ok(number) };
         let newest = ring.head()?.max(1).div_ceil(ring.block_bytes) - 1;
-        // Whoever follows by block may be within an event that is not committed.
+        // A reader that follows block by block may be within an event that is not committed.
         if newest + ring.block_count < (self.limit - 1) / ring.block_bytes {
-            // Or what is not there any more would be looked for block by block.
+            // Otherwise overwritten blocks would be searched one by one.
             return Err(Error::new(format!("{} is damaged: its head went back", ring.path.display())));
         }
         let oldest = number.max((newest + 1).saturating_sub(ring.block_count));
@@ -689,7 +691,7 @@ impl ElementReader {
             return Some(self.lose(1));
         }
         if self.begun.is_some() && kind >= event::KIND_FIRST {
-            // The writer gave up what it had begun.
+            // The writer gave up an event that it had begun.
             self.begun = None;
             return Some(self.lose(1));
         }
@@ -717,15 +719,15 @@ impl ElementReader {
         if flags & event::FLAG_CONTINUED != 0 {
             self.long.clear();
             self.long.extend_from_slice(&self.buffer[from..end]);
-            self.begun = Some(found);
+            self.begun = Some(Box::new(found));
             return None;
         }
         self.sequence = self.sequence.saturating_add(1);
         Some(Next::Event(found))
     }
 
-    /// Adds what lies there in the buffer to the event that was begun; the event, if that was its end. Without one it
-    /// belongs to an event whose beginning is lost.
+    /// Adds what lies there in the buffer to the event that was begun; the event, if that was its end. If no event
+    /// was begun, the continuation belongs to an event whose beginning is lost.
     fn go_on(&mut self, from: usize, to: usize, flags: u8) -> Option<Next> {
         let found = self.begun.take()?;
         if self.long.len() + (to - from) > event::ARGUMENT_BYTES_MAX {
@@ -738,7 +740,7 @@ impl ElementReader {
         }
         self.sequence = self.sequence.saturating_add(1);
         let flags = found.flags & !event::FLAG_CONTINUED;
-        Some(Next::Event(Found { flags, from: 0, to: self.long.len(), is_long: true, ..found }))
+        Some(Next::Event(Found { flags, from: 0, to: self.long.len(), is_long: true, ..*found }))
     }
 
     /// Counts events as lost from here on.

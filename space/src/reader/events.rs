@@ -26,7 +26,7 @@ pub struct Event<'a> {
     pub writer_name: NameRef,
     /// The thread that made the writer; 0: not known.
     pub thread: u32,
-    /// The how-manieth event of that writer, from 0; dropped ones count.
+    /// The index of the event among that writer's events, from 0; dropped ones count.
     pub sequence: u64,
     /// What kind.
     pub kind: &'a Arc<KindInfo>,
@@ -97,7 +97,7 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// So many bytes, at most eight, from an offset on. Arguments are whole words, so nearly always there are eight to load.
+    /// The bytes from an offset on, at most eight. Arguments are whole words, so nearly always there are eight to load.
     #[inline]
     fn bits(&self, offset: usize, bytes: usize) -> u64 {
         if let (Some(word), 1..=8) = (self.arguments.get(offset..offset + 8), bytes) {
@@ -194,7 +194,7 @@ pub enum Item<'a> {
     Gap {
         /// Which writer.
         writer: u32,
-        /// How many. Of a damaged last block, only that there is at least one.
+        /// How many. For a damaged last block the count is 1, which means at least one.
         lost: u64,
         /// Sequence of the first.
         from_sequence: u64,
@@ -213,11 +213,11 @@ pub struct EventStream {
     by_block: bool,
     is_consumer: bool,
     since: Option<u64>,
-    /// The first block of each writer is wanted whole.
+    /// Whether the first block of each writer is wanted whole.
     whole_blocks: bool,
     until: u64,
     from_sequence: Vec<(u32, u64)>,
-    /// Before so many ticks, only kinds with such names are wanted.
+    /// Before this time in ticks, only kinds with these names are wanted.
     outline: Option<(u64, Wanted)>,
     /// Sources by the time of what they have next; the writer decides between equals.
     order: BinaryHeap<Reverse<(u64, usize)>>,
@@ -239,11 +239,11 @@ struct Source {
     /// Which of the catalogs has its kinds.
     catalog: usize,
     next: Next,
-    /// What comes later is not wanted.
+    /// Later events are not wanted.
     until: u64,
     /// Something later was met.
     is_cut: bool,
-    /// What comes next was found, and not looked at yet.
+    /// The next item was found, and not examined yet.
     is_moved: bool,
     failed: bool,
 }
@@ -276,7 +276,7 @@ impl EventStream {
         self
     }
 
-    /// Becomes who consumes: writers with the policy *wait* wait for it, and those that drop the newest drop what it leaves no room for. What a
+    /// Becomes the consumer: writers with the policy *wait* wait for it, and those that drop the newest drop what it leaves no room for. What a
     /// poll has handed over may be overwritten when the next poll begins, whole blocks at a time; so what is to be kept is kept before
     /// that, and nothing is lost where writers wait. They wait no longer when this is dropped, or its process has ended. There is one
     /// consumer at a time: [`Archiver`](crate::archive::Archiver) is one, too.
@@ -323,7 +323,7 @@ impl EventStream {
         self
     }
 
-    /// As [`EventStream::since`], but hands over each writer's whole first block: what is told once in a block, and what is known by it, is
+    /// As [`EventStream::since`], but hands over each writer's whole first block: what is stated once in a block, and what is known by it, is
     /// there. So some events are older.
     pub fn since_block(mut self, ticks: u64) -> EventStream {
         self.since = Some(ticks);
@@ -378,7 +378,7 @@ impl EventStream {
     ///
     /// # Errors
     /// When files are damaged, after everything that could be read was handed over. A writer whose files cannot be
-    /// read is told of once and left out from then on.
+    /// read is reported once and left out from then on.
     pub fn poll(&mut self, limit: usize, take: &mut impl FnMut(Item<'_>)) -> Result<usize, Error> {
         let mut problem = None;
         self.look_if_empty(&mut problem);
@@ -410,7 +410,7 @@ impl EventStream {
         self.order.peek().map(|Reverse((time, _))| *time)
     }
 
-    /// As [`EventStream::poll`] of what was found before, up to the time `last`, in ticks.
+    /// As [`EventStream::poll`], without looking for new events, and only up to the time `last`, in ticks.
     pub(super) fn poll_until(
         &mut self,
         limit: usize,
@@ -523,8 +523,8 @@ impl Source {
         }))
     }
 
-    /// Moves to the next item, if that is an event as nearly all are; else nothing is moved, or what was moved to is left to
-    /// [`Source::advance`].
+    /// Moves to the next item, if that is an event as nearly all are; in any other case [`Source::advance`] has to
+    /// look.
     #[inline]
     fn advance_plainly(&mut self, catalogs: &Catalogs) -> bool {
         let Some(found) = self.element.next_plain() else { return false };
@@ -539,7 +539,7 @@ impl Source {
 
     /// Moves to the next item whose kind is known and whose size is right.
     fn advance(&mut self, catalogs: &mut Catalogs) -> Result<(), Error> {
-        // Or it was moved to it already.
+        // It may have moved there already.
         if !std::mem::replace(&mut self.is_moved, false) {
             self.next = self.element.next()?;
         }

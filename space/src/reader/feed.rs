@@ -40,7 +40,7 @@ use std::time::Duration;
 /// # Ok::<(), thalweg_space::Error>(())
 /// ```
 pub trait Feed: Send {
-    /// The spaces found so far, in the order in which they joined. More may come behind them; none goes.
+    /// The spaces found so far, in the order in which they joined. Spaces are only ever added at the end.
     fn spaces(&self) -> &[SpaceReader];
 
     /// Whether there is one space and never another.
@@ -49,7 +49,7 @@ pub trait Feed: Send {
     /// Looks for spaces that joined since. [`Feed::poll`] hands over the events of those that were found.
     ///
     /// # Errors
-    /// When one cannot be read; it is told of once and left out from then on.
+    /// When one cannot be read; it is reported once and left out from then on.
     fn look(&mut self) -> Result<(), Error>;
 
     /// Hands at most `limit` items to `take`, each with the place of its space in [`Feed::spaces`]; returns how many. 0
@@ -59,9 +59,9 @@ pub trait Feed: Send {
     /// When files are damaged, after everything that could be read was handed over.
     fn poll(&mut self, limit: usize, take: &mut impl FnMut(usize, Item<'_>)) -> Result<usize, Error>;
 
-    /// Hands over, of what lies before `from`, only events of kinds whose names are needed, and nothing of what lies after `to`; times
-    /// are counted from when the first process began. To be asked for before the first poll. A feed that cannot leave out hands over
-    /// more.
+    /// Hands over, of what lies before `from`, only events of kinds whose names are needed, and nothing of what lies
+    /// after `to`; times are counted from when the first process began. To be asked for before the first poll. A feed
+    /// that cannot filter hands over more.
     ///
     /// # Errors
     /// When a space cannot be read.
@@ -204,7 +204,7 @@ impl PathFeed {
         self.window(from, to, false)
     }
 
-    /// Likewise, with each writer's whole first block: what is told once in a block, and what other events are known by, is there. So some
+    /// As [`PathFeed::between`], but with each writer's whole first block: what is stated once in a block, and what other events are known by, is there. So some
     /// events are older than `from`.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Reading events as values of a type: a kind's fields are found by their names, whatever version wrote them.
 //!
-//! Who has the kind's own type reads with [`Event::read`]. Who has only the kind's description (`.kinds`) has a reader generated
+//! Code with the kind's own type reads with [`Event::read`]. For code with only the kind's description (`.kinds`) a reader is generated
 //! from it, which finds its [`Fields`] once per kind.
 
 use super::events::Event;
@@ -46,7 +46,7 @@ from_bits!(
 );
 
 impl<'e> FromField<'e> for &'e str {
-    /// A text up to where it is no UTF-8.
+    /// A text up to its first byte that is no UTF-8.
     fn from_field(_: u64, bytes: &'e [u8]) -> Option<&'e str> {
         Some(bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()))
     }
@@ -120,13 +120,13 @@ pub struct Fields {
 struct Place {
     /// `None`: the kind lacks it.
     field: Option<FieldRef>,
-    /// What is taken for it then.
+    /// The value that is taken if the kind lacks it.
     absent: u64,
     /// The catalog's numbers of choices, and those of the description.
     choices: Box<[(u64, u64)]>,
 }
 
-/// What an enum that has another choice is read as.
+/// The number for a choice that the description does not have.
 pub const NO_CHOICE: u64 = u64::MAX;
 
 impl Fields {
@@ -192,7 +192,7 @@ impl Fields {
     }
 }
 
-/// An enum's choices that both know: what the catalog's numbers are in the description.
+/// Translates an enum's choices: from the catalog's numbers to those of the description.
 fn choices(kind: &KindInfo, spec: &FieldSpec) -> Box<[(u64, u64)]> {
     let Some(field) = kind.fields.iter().find(|field| field.name == spec.name) else { return Box::default() };
     let ours = |name: &str| spec.choices.iter().find(|(_, ours)| *ours == name).map(|(number, _)| *number);

@@ -1,4 +1,4 @@
-//! Who made a space, as its identity says.
+//! The process that made a space, as its identity names it.
 
 use crate::clock::{Anchor, Clock, ClockKind};
 use crate::error::Error;
@@ -7,14 +7,14 @@ use crate::layout::{PAGE, identity};
 use std::fs::File;
 use std::path::Path;
 
-/// A bit of the identity's flags: `clean` leaves the space alone unless told.
+/// A bit of the identity's flags: `clean` leaves the space alone unless it is asked to.
 pub(crate) const FLAG_KEEP: u64 = 1;
 /// A bit of the identity's flags: what lies there is an archive of the space, in a directory of its own.
 pub(crate) const FLAG_ARCHIVE: u64 = 2;
 /// A bit of the identity's flags: its process lived when the archive was written last.
 pub(crate) const FLAG_LIVED: u64 = 4;
 
-/// Who made a space.
+/// The process that made a space.
 #[derive(Clone, Debug)]
 pub struct Info {
     /// Version of the layout.
@@ -41,7 +41,7 @@ pub struct Info {
     pub finished: bool,
     /// Whether it is to be kept by `clean`.
     pub keep: bool,
-    /// Whether this is an archive of the space, elsewhere than the space was: nobody writes into it but who records it.
+    /// Whether this is an archive of the space, elsewhere than the space was: only the process that records it writes into it.
     pub archive: bool,
     /// Of an archive: its process lived still when it was written last, so that its end is not in it.
     pub lived_on: bool,

@@ -64,7 +64,8 @@ impl KindInfo {
         FieldRef { offset: self.offsets[n], field_type: self.fields[n].field_type, variable }
     }
 
-    /// Whether the arguments hold the fixed part and the bytes that it announces.
+    /// Whether the arguments are long enough for the fixed fields and for the variable ones, whose lengths
+    /// the fixed fields have.
     #[inline]
     pub(super) fn fits(&self, arguments: &[u8]) -> bool {
         let mut needed = 8 * self.words;
@@ -163,7 +164,7 @@ fn intern(
     fields: Vec<FieldInfo>,
 ) -> Arc<KindInfo> {
     let same = known.get(&(name.clone(), hash)).map(|index| &all[*index]);
-    // A hash that lies would hand out another schema's offsets.
+    // With a wrong hash the offsets of another schema would be used.
     if let Some(kind) = same.filter(|kind| kind.fields == fields) {
         return kind.clone();
     }

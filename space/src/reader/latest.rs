@@ -47,7 +47,7 @@ struct Lines {
     used: usize,
     /// The names of the writers, as far as they were asked for.
     names: Vec<(u32, NameRef)>,
-    /// Writer and sequence of the latest event that an element gave itself: its line may be one behind it.
+    /// Writer and sequence of the latest event that an element gave itself: its line may be one event behind.
     given: Vec<(u32, u64)>,
 }
 
@@ -101,7 +101,7 @@ impl LatestEvents {
         let count = identity.load(identity::WRITERS);
         let is_archive = identity.load(identity::FLAGS) & FLAG_ARCHIVE != 0;
         identity.check(|| self.path.join(IDENTITY))?;
-        // What an archive elsewhere gains is told by its segments.
+        // The segments of an archive elsewhere show what it gains.
         if self.count == Some(count) && !is_archive {
             return Ok(());
         }

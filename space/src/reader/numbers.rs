@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// The elements of a space that were found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
-    /// What the identity said when the directory was listed last.
+    /// The counts in the identity when the directory was listed last.
     count: u64,
     found: BTreeSet<ElementId>,
     pools: BTreeMap<u32, Arc<PoolFile>>,
@@ -22,17 +22,17 @@ pub(crate) struct Numbers {
     elsewhere: BTreeMap<u32, Arc<Path>>,
     /// The segments of the space's archive, once there are any.
     kept: KeptCell,
-    /// Whether archives are nothing to it.
+    /// Whether archives are ignored.
     rings_only: bool,
 }
 
 impl Numbers {
-    /// Those of the elements that are there, whatever is archived of them or of others.
+    /// The numbers of the elements that exist, whether they are archived or not.
     pub(crate) fn of_rings() -> Numbers {
         Numbers { rings_only: true, ..Numbers::default() }
     }
 
-    /// The elements that appeared since the last call, in order. A pool that cannot be read is a `problem`, told of once.
+    /// The elements that appeared since the last call, in order. A pool that cannot be read is a `problem`, reported once.
     ///
     /// The identity's count says whether it is worth to list the directory, and which elements are complete.
     pub(crate) fn new_ones(
@@ -86,7 +86,7 @@ impl Numbers {
         ids.into_iter().map(place).collect()
     }
 
-    /// The elements of which segments hold something that were not found before.
+    /// The elements in segments that were not found before.
     fn kept_ones(&mut self, directory: &Path, problem: &mut Option<Error>) -> Vec<ElementId> {
         if self.rings_only {
             return Vec::new();
@@ -157,6 +157,6 @@ fn element_id(name: &str) -> Option<ElementId> {
 fn number_before(name: &str, ending: &str) -> Option<u32> {
     let stem = name.strip_suffix(ending)?;
     let number = stem.parse().ok()?;
-    // Only the one spelling that a writer uses, so that no number is found and its file is not.
+    // Only the spelling that a writer uses is accepted; with another one the file would not be found by its number.
     (format!("{number:04}") == stem).then_some(number)
 }

@@ -37,7 +37,7 @@ pub struct LiveView {
     pub id: u64,
     /// How many owners the row had.
     pub generation: u64,
-    /// Its cells. Each is whole; together they are of about the same time.
+    /// Its cells. Each cell is read whole, but the cells may be of slightly different times.
     pub cells: [u64; LIVE_CELLS],
 }
 
@@ -82,7 +82,7 @@ pub struct Cells {
 struct Place {
     /// `None`: the kind lacks it.
     cell: Option<usize>,
-    /// What is taken for it then.
+    /// The value that is taken if the kind lacks it.
     absent: u64,
     /// The catalog's numbers of choices, and those of the description; `None`: the cell is no enum.
     choices: Option<Vec<(u64, u64)>>,
@@ -167,7 +167,7 @@ pub(super) fn read_chunk(path: &Path, kinds: &RowKinds, views: &mut Vec<LiveView
     for (row, again) in rows {
         let tag = file::word(row, live::TAG);
         let code = tag as u8;
-        // A row that changed hands while it was copied belongs to nobody for certain: leave it out.
+        // A row that changed its owner while it was copied is left out.
         if code == 0 || tag != file::word(again, live::TAG) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The sessions' reader: who joined, and the events of all of them.
+//! The sessions' reader: the processes that joined, and the events of all of them.
 
 use super::events::Item;
 use super::info::Info;
@@ -62,7 +62,7 @@ impl Member {
     }
 }
 
-/// A session, read from outside: the spaces of several processes in one directory, with a manifest of who joined and who
+/// A session, read from outside: the spaces of several processes in one directory, with a manifest of which joined and which
 /// left.
 ///
 /// A process joins when it makes its space there: [`crate::SpaceOptions::session`], or the directory in `$THALWEG_SESSION`,
@@ -194,7 +194,7 @@ impl SessionStream {
     ///
     /// # Errors
     /// When files are damaged, after everything that could be read was handed over. A process whose space is gone or
-    /// cannot be read is told of once and left out from then on.
+    /// cannot be read is reported once and left out from then on.
     pub fn poll(&mut self, limit: usize, take: &mut impl FnMut(&Member, Item<'_>)) -> Result<usize, Error> {
         let found = self.find_members();
         let (members, places) = (&self.session.members, &self.places);

@@ -44,13 +44,13 @@ pub struct SettingView {
     pub value: u64,
     /// Names of the values from 0, or nothing.
     pub choices: Vec<String>,
-    /// What a change of it changes; none: its process does not say, or in a word of a later version.
+    /// What a change of it changes; none: the process does not say, or says it by a word of a later version.
     pub affects: Option<Affects>,
-    /// When a change of it takes effect; likewise.
+    /// When a change of it takes effect; none if the catalog does not say.
     pub adoption: Option<Adoption>,
-    /// How a change of it is taken back; likewise.
+    /// How a change of it is taken back; none if the catalog does not say.
     pub undo: Option<Undo>,
-    /// Who set it last; none: nobody since the start, or nobody who is known.
+    /// The process that set it last; none: it was not set since the start, or the setter is not known.
     pub setter: Option<SetterView>,
     /// The lease under which it was set, while that holds.
     pub lease: Option<LeaseView>,
@@ -69,7 +69,7 @@ impl SettingView {
         self.setter = (pid != 0).then_some(SetterView { pid, user, tool: cell.tool });
     }
 
-    /// A setting that is only ever written: 0 is off, 1 is on.
+    /// The choices of a switch that can only be written: 0 is off, 1 is on.
     pub fn switch(name: &str) -> SettingView {
         SettingView {
             name: name.to_string(),
@@ -90,7 +90,7 @@ impl SettingView {
     }
 }
 
-/// Who set a setting. Nothing of it is checked: it is what that process said.
+/// The setter of a setting. Nothing of it is checked: it is what that process said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetterView {
     /// The process.
@@ -101,7 +101,7 @@ pub struct SetterView {
     pub tool: String,
 }
 
-/// A lease of a setting: who holds it is who set it.
+/// A lease of a setting: its holder is its setter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseView {
     /// The value that was confirmed last: what it goes back to.
@@ -146,11 +146,11 @@ pub struct SpaceReader {
     pub(super) path: PathBuf,
     identity: File,
     tables: Mutex<Tables>,
-    /// Who changes settings and sends commands by this reader.
+    /// The name under which this reader changes settings and sends commands.
     pub(super) tool: String,
 }
 
-/// What the process-wide catalog said so far.
+/// The records of the process-wide catalog so far.
 #[derive(Debug)]
 struct Tables {
     catalog: CatalogReader,
@@ -202,7 +202,7 @@ impl SpaceReader {
         &self.path
     }
 
-    /// Who made it, read anew: the clock gets more exact as the process goes on. Where reader and process share a machine,
+    /// The process that made it, read anew: the clock gets more exact as the process goes on. Where reader and process share a machine,
     /// the reader compares the clocks itself.
     ///
     /// # Errors
@@ -247,7 +247,8 @@ impl SpaceReader {
         Ok(views)
     }
 
-    /// The same reader of a space, which says that what it changes is changed by this tool. Else that is the program's name.
+    /// The same reader, with `tool` as the name that its changes are recorded under. By default that is the
+    /// program's name.
     #[must_use]
     pub fn called(mut self, tool: &str) -> SpaceReader {
         self.tool = tool.to_string();
@@ -274,7 +275,7 @@ impl SpaceReader {
     /// As [`SpaceReader::set`], and when the process puts nothing back or the setting cannot be put back.
     pub fn lease(&self, name: &str, value: u64, terms: Terms) -> Result<Lease, Error> {
         if crate::probe::pattern_in(name).is_some() {
-            return Err(Error::new("probes have no leases: whoever switches them switches them back"));
+            return Err(Error::new("probes have no leases: switch them back by a second command"));
         }
         let (path, view) = self.known_setting(name)?;
         if view.undo == Some(Undo::Nothing) {

@@ -1,4 +1,4 @@
-//! Events of which each can be told right from wrong: its number is its sequence, and all else in it follows from that.
+//! Events that can each be checked: its number is its sequence, and all else in it follows from that.
 
 use std::sync::LazyLock;
 use thalweg_chance::mixed;
@@ -65,7 +65,7 @@ impl CheckedWriter {
         CheckedWriter::with_long(writer, 0)
     }
 
-    /// Of which some events have up to `long_bytes` bytes.
+    /// A writer of events, some of which have up to `long_bytes` bytes.
     pub(crate) fn with_long(mut writer: Writer, long_bytes: u64) -> CheckedWriter {
         assert!(long_bytes <= LONG_BYTES_MAX as u64);
         let hashed = writer.declare().unwrap();

@@ -43,7 +43,7 @@ pub(crate) fn confine(path: &Path, room: u64, memory: u64, seconds: u32) {
     confine_writing(path, room);
 }
 
-/// Mounts a file system of `room` bytes at `path`, seen by this thread and its children and gone with them. Who may not
+/// Mounts a file system of `room` bytes at `path`, seen by this thread and its children and gone with them. A user who may not
 /// mount one may not have large files either.
 pub(crate) fn confine_writing(path: &Path, room: u64) {
     if !mount_privately(path, room) {
@@ -56,7 +56,7 @@ pub(crate) fn confine_writing(path: &Path, room: u64) {
     }
 }
 
-/// Ends this process by a signal when it takes longer than this: a hang must not hang who waits for it.
+/// Ends this process by a signal when it takes longer than this: a hang must not hang its parent.
 pub(crate) fn end_after(seconds: u32) {
     // SAFETY: has no precondition.
     #[allow(unsafe_code)]
@@ -73,7 +73,8 @@ fn limit(what: libc::__rlimit_resource_t, value: u64) {
     assert_eq!(failed, 0);
 }
 
-/// Mounts a small file system at `path` in a name space of this thread's own. `false` where that is not allowed.
+/// Mounts a small file system at `path` in a name space of this thread's own. Returns `false` where this
+/// process must not do that.
 pub(crate) fn mount_privately(path: &Path, room: u64) -> bool {
     let target = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
     let options = std::ffi::CString::new(format!("size={room}")).unwrap();

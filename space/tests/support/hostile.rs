@@ -52,7 +52,7 @@ pub(crate) fn make(directory: &Path) -> PathBuf {
         long.emit_at(4000 + time, said, &Said { who: 8, what: &what, how: b"and long" });
     }
     drop(long);
-    // An element of two writers, and two that share a file, of which one has an archive.
+    // An element that had two writers, and two elements that share a file; one of these two has an archive.
     drop(writers);
     let mut again = space.writer("third").unwrap();
     let counted = again.declare::<Counted>().unwrap();
@@ -75,7 +75,7 @@ pub(crate) fn make(directory: &Path) -> PathBuf {
     let slots = word_in(&space.path().join(&shared), pool::SLOTS) as usize;
     let first = pool::elements(slots) as u64;
     former::archive(space.path(), &shared, first, 512, 2, &shared.replace(".pool", "-0000.archive"));
-    // What is small is read and put back as often as possible: only as many elements as there are in use.
+    // Small files are read and restored fastest, so there are only as many elements as are in use.
     cut_pool(space.path());
     // The row stays taken: this is the space of a process that was killed.
     std::mem::forget(row);
@@ -102,7 +102,7 @@ fn cut_pool(directory: &Path) {
     }
 }
 
-/// Reads all there is, in every way. What comes back matters only as far as it is finite.
+/// Reads all there is, in every way. The results do not matter, but there must be an end.
 pub(crate) fn read_all_ways(path: &Path) {
     read_one_way(path, 0);
     read_one_way(path, 1);
@@ -122,7 +122,7 @@ pub(crate) fn read_one_way(path: &Path, way: u64) {
     assert!(count < 2000, "made up {count} items");
 }
 
-/// As many items as there are, of which each field was looked at.
+/// The number of items; every field of each was read.
 fn count_items(mut stream: EventStream) -> usize {
     let (mut count, mut has_failed) = (0, false);
     loop {
@@ -133,7 +133,7 @@ fn count_items(mut stream: EventStream) -> usize {
                 event.fields().for_each(|field| drop(black_box(field)));
             }
         });
-        // An identity that cannot be read any more is told of at each poll.
+        // An identity that cannot be read any more is reported at each poll.
         if count == before && (taken.is_ok() || has_failed) || count > 1_000_000 {
             return count;
         }
@@ -141,7 +141,7 @@ fn count_items(mut stream: EventStream) -> usize {
     }
 }
 
-/// What writes as well: the archiver, a setting, the removal of dead spaces.
+/// The operations that write as well: the archiver, a setting, the removal of dead spaces.
 pub(crate) fn write_all_ways(path: &Path) {
     if let Ok(mut archiver) = Archiver::open(path) {
         let _ = archiver.step();
@@ -179,7 +179,7 @@ impl Template {
         Template { path: path.to_path_buf(), files, touched: Mutex::default(), is_listing_touched }
     }
 
-    /// Makes the directory what it was. With `all`, if others than [`Template::damage`] wrote there.
+    /// Restores the directory. `all` is needed if code other than [`Template::damage`] wrote there.
     pub(crate) fn restore(&self, all: bool) {
         let touched = std::mem::take(&mut *self.touched.lock().unwrap());
         if self.is_listing_touched.swap(false, Ordering::Relaxed) || all {
@@ -193,7 +193,7 @@ impl Template {
         }
     }
 
-    /// Takes away what is no plain file or none of the good space's.
+    /// Removes everything that is no plain file or does not belong to the good space.
     fn restore_listing(&self) {
         // A damaged identity may have made it look dead, and `clean` have removed it.
         let _ = std::fs::create_dir(&self.path);
@@ -224,7 +224,7 @@ impl Template {
         let (name, bytes) = &self.files[choose(self.files.len() as u64) as usize];
         let path = self.path.join(name);
         self.touch(&path);
-        // What an earlier wound removed, or made something else, can be wounded only by replacing it.
+        // A file that earlier damage removed or replaced can only be replaced.
         let replace = |with: &dyn Fn(&Path) -> std::io::Result<()>| {
             let _ = std::fs::remove_file(&path);
             let _ = with(&path);
@@ -257,7 +257,7 @@ impl Template {
             13 => {
                 let number = [3, 4, 9999, 10_000, u32::MAX][choose(5) as usize];
                 let suffix = ["element", "archive", "catalog", "archive.new"][choose(4) as usize];
-                // The bytes of the good one: an earlier wound may have made a hole of all that a disk could hold.
+                // The bytes of the good file, because earlier damage may have made a huge hole.
                 let target = self.path.join(format!("{number:04}.{suffix}"));
                 self.touch(&target);
                 self.touch(&self.path.join("space"));
@@ -271,7 +271,7 @@ impl Template {
         }
     }
 
-    /// A word of a header, or any word, to a value that somebody may not expect.
+    /// Sets a word of a header, or any word, to an unusual value.
     fn write_word(&self, path: &Path, bytes: &[u8], choose: &mut Choose<'_>) {
         let words = bytes.len() as u64 / 8;
         let at = 8 * match choose(3) {
@@ -333,7 +333,7 @@ impl Template {
         let path = self.path.join(name);
         self.touch(&path);
         put(&path, record.start as u64, &lie);
-        // What has no index is read record by record.
+        // A segment without an index is read record by record.
         if choose(2) == 0 {
             put(&path, bytes.len() as u64 - 8, &[0; 8]);
         }
@@ -377,7 +377,7 @@ fn has_blocks(name: &str) -> bool {
     ["element", "archive", "pool"].iter().any(|ending| name.ends_with(ending))
 }
 
-/// A value that somebody may not expect where `bytes` has another.
+/// An unusual value in place of the one in `bytes`.
 fn word(choose: &mut Choose<'_>, bytes: &[u8], at: u64) -> u64 {
     let now =
         bytes.get(at as usize..at as usize + 8).map_or(0, |b| u64::from_le_bytes(b.try_into().unwrap()));

@@ -17,7 +17,7 @@ use thalweg_space::{ElementOptions, Error, Kind, NameRef, Policy, Row, RowKind, 
 pub(crate) fn skip(why: &str) {
     let thread = std::thread::current();
     let line = format!("skipped: {}: {why}\n", thread.name().unwrap_or("a test"));
-    // Past the harness. In a process of a test that goes nowhere, and the other to whoever started it.
+    // Past the harness. In a test's child process the harness hides standard output, but standard error reaches the parent.
     std::io::stdout().write_all(format!("\n{line}").as_bytes()).unwrap();
     eprint!("{line}");
 }
@@ -26,7 +26,7 @@ pub(crate) fn skip(why: &str) {
 pub(crate) struct Directory(PathBuf);
 
 impl Directory {
-    /// Where spaces are to be, or else in memory, where there is such a place.
+    /// In the default place of spaces, else in memory if possible.
     pub(crate) fn new(name: &str) -> Directory {
         let memory = Path::new("/dev/shm");
         let usual = || if memory.is_dir() { memory.into() } else { std::env::temp_dir() };
@@ -117,7 +117,7 @@ pub(crate) fn read_stream(mut stream: EventStream) -> (Vec<Seen>, Option<Error>)
             Ok(_) => {}
             Err(error) => drop(problem.get_or_insert(error)),
         }
-        // An identity that cannot be read any more is told of at each poll.
+        // An identity that cannot be read any more is reported at each poll.
         if again && seen.len() == before {
             return (seen, problem);
         }
