@@ -32,7 +32,7 @@ pub(crate) struct Used {
     pub(crate) cpu_ns: u64,
     /// How often it was put off its processor for another thread.
     pub(crate) preempted: u64,
-    /// Time it could have run and had none; `u64::MAX` where the kernel does not tell.
+    /// Time it could have run and had none; `u64::MAX` where the kernel does not report it.
     pub(crate) delayed_ns: u64,
     /// How much of the time it had one was spent in the kernel.
     pub(crate) kernel_ns: u64,
@@ -113,7 +113,7 @@ impl Delays {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Processor {
     pub(crate) number: usize,
-    /// Its NUMA node, if the kernel tells.
+    /// Its NUMA node, if the kernel reports it.
     pub(crate) node: Option<usize>,
 }
 

@@ -82,7 +82,6 @@ mod wake;
 pub use thalweg_space::{NameRef, SiteRef};
 
 pub use error::Error;
-pub use runtime::asking::Progress;
 pub use runtime::blocking::Blocking;
 pub use runtime::inputs::Inputs;
 pub use runtime::moves::{Move, TaskMover};
@@ -95,7 +94,7 @@ pub use shared::options::Options;
 pub use shared::settings::{Order, Settings};
 pub use shared::spread::Spread;
 pub use stop::Stop;
-pub use task::context::{Context, Ports, Task};
+pub use task::context::{Context, HandedOn, PassesTo, Ports, Progress, Task};
 pub use task::placement::Placement;
 pub use task::spec::{Replica, TaskId, TaskSpec};
 pub use telemetry::Mode;

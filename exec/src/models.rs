@@ -18,8 +18,8 @@
 //! | in `move_end` the fence | former blocking task (else the barrier in every thread is one) |
 //! | in `move_end` the wait for the peer's section; release of the section's end | former task |
 //! | acquire and release where references to streams are given up, where those to tasks are | last end; last reference |
-//! | acquire of who takes the inbox's tasks | inbox never sleeps, and others |
-//! | release of who pushes a ready port, acquire of who takes them | none |
+//! | acquire of the thread that takes the inbox's tasks | inbox never sleeps, and others |
+//! | release of the thread that pushes a ready port, acquire of the one that takes them | none |
 //! | the swap of `wake_elsewhere` | moved task, given-away reader |
 //! | the fence of `Admission::count`, of `Admission::hold` | held source, message read |
 //! | in `Admission::falls_asleep` the look for held sources | held source, all sleep |
@@ -263,7 +263,7 @@ fn held_source(other: impl Fn(&Shared) + Send + Sync + Copy + 'static) {
         let task = task(&shared);
         let admission = &shared.home.admission;
         admission.count(0, 1, 0, 1);
-        // The source; who starts the runtime counts as the other thread.
+        // Counts the source as awake; the thread that starts the runtime counts for the other thread.
         admission.wakes();
         let others = shared.clone();
         let thread = thread::spawn(move || other(&others));
@@ -285,7 +285,7 @@ fn loom_held_source_is_let_in_when_the_message_is_read() {
     held_source(|shared| shared.home.admission.count(0, 1, 1, 0));
 }
 
-/// Whoever falls asleep last, the source or a worker.
+/// The thread that falls asleep last, the source's or a worker, lets the source in.
 #[test]
 fn loom_held_source_is_let_in_when_all_sleep() {
     held_source(|shared| sleep(&shared, 0));
@@ -421,8 +421,8 @@ fn loom_moved_end_gets_its_message() {
     });
 }
 
-/// A task moves from worker 0 to worker 1 while a third thread publishes to it: whoever has it then sees the message, and
-/// only one worker ever has it.
+/// A task moves from worker 0 to worker 1 while a third thread publishes to it: the worker that has it then sees the message,
+/// and only one worker ever has it.
 #[test]
 fn loom_moved_task_gets_its_message() {
     model(|| {
@@ -560,8 +560,8 @@ fn loom_given_away_reader_is_woken_elsewhere() {
     });
 }
 
-/// What is freed once nobody may use it any more: whoever uses it looks at it, whoever frees it changes it, and loom tells
-/// if one does not come after the other.
+/// Stands for memory that is freed once no thread may use it any more: a use reads it, freeing it writes it, and loom
+/// reports a read and a write of which none comes after the other.
 #[derive(Clone)]
 struct Freed(Arc<loom::cell::UnsafeCell<bool>>);
 
@@ -576,12 +576,12 @@ impl Freed {
     }
 
     fn use_it(&self) {
-        // SAFETY: loom tells of a write at the same time.
+        // SAFETY: loom reports a write at the same time.
         self.0.with(|freed| assert!(!unsafe { *freed }, "used after it was freed"));
     }
 
     fn free_it(&self) {
-        // SAFETY: loom tells of any other access at the same time.
+        // SAFETY: loom reports any other access at the same time.
         self.0.with_mut(|freed| assert!(!std::mem::replace(unsafe { &mut *freed }, true), "freed twice"));
     }
 
@@ -627,7 +627,7 @@ fn loom_moved_end_frees_its_former_task_after_the_last_use() {
     moved_end_frees_its_former_task(task);
 }
 
-/// Likewise where no barrier in every thread is needed, because the former task had a thread of its own.
+/// The same where no barrier in every thread is needed, because the former task had a thread of its own.
 #[test]
 fn loom_moved_end_frees_its_former_blocking_task_after_the_last_use() {
     moved_end_frees_its_former_task(task_of_no_worker);
@@ -673,7 +673,7 @@ fn loom_ends_that_go_at_once_free_their_tasks_after_the_last_use() {
     });
 }
 
-/// A message that is told when it is dropped.
+/// A message that records that it was dropped.
 struct Message(Freed);
 
 impl Drop for Message {
@@ -714,7 +714,7 @@ fn loom_last_end_frees_the_stream_with_its_messages() {
     });
 }
 
-/// A writer puts a port on a task's stack while the task is given up: whoever frees the task frees the stream with it.
+/// A writer puts a port on a task's stack while the task is given up: the thread that frees the task frees the stream with it.
 #[test]
 fn loom_last_reference_frees_a_task_with_its_ready_ports() {
     model(|| {

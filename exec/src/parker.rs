@@ -33,13 +33,13 @@ impl Parker {
         self.sleep(None, || ());
     }
 
-    /// Likewise, but not longer than `timeout`. May return early without a token.
+    /// Sleeps until there is a token, but not longer than `timeout`. May return early without a token.
     pub(crate) fn park_timeout(&self, timeout: Duration) {
         self.sleep(Some(timeout), || ());
     }
 
-    /// Likewise; without a `timeout` until there is a token. Calls `asleep` when others see that the thread sleeps, just
-    /// before it does. False: it slept and nobody woke it.
+    /// Sleeps until there is a token, or the `timeout` is over if there is one, and takes the token. Calls `asleep` when other
+    /// threads see that this one sleeps, just before it does. False: it slept and no thread woke it.
     pub(crate) fn sleep(&self, timeout: Option<Duration>, asleep: impl FnOnce()) -> bool {
         #[cfg(loom)]
         let _ = self.sleeper.set(loom::thread::current());
@@ -58,7 +58,7 @@ impl Parker {
         self.state.swap(EMPTY, Ordering::Acquire) == TOKEN
     }
 
-    /// Whether the thread sleeps, and nobody has woken it yet. What it did before is seen then.
+    /// Whether the thread sleeps, and no other thread has woken it yet. If so, the caller sees all that the thread wrote before.
     pub(crate) fn is_asleep(&self) -> bool {
         self.state.load(Ordering::Acquire) == ASLEEP
     }
@@ -91,8 +91,8 @@ impl Parker {
     #[cfg(not(loom))]
     fn futex(&self, operation: libc::c_int, value: u32, timeout: *const libc::timespec) -> libc::c_long {
         let private = operation | libc::FUTEX_PRIVATE_FLAG;
-        // SAFETY: word and time-out outlive the call (our caller borrows them). Every outcome is fine: who sleeps looks at the
-        // word again.
+        // SAFETY: word and time-out outlive the call (our caller borrows them). Every outcome is fine: the thread that sleeps
+        // looks at the word again.
         unsafe { libc::syscall(libc::SYS_futex, self.state.as_ptr(), private, value, timeout) }
     }
 

@@ -166,7 +166,7 @@ fn of_call(number: i64) -> Doing {
     }
 }
 
-/// By the name of the function of the kernel in which a thread sleeps.
+/// What a thread sleeps for, from the name of the kernel function in which it sleeps.
 fn in_function(name: &str) -> Doing {
     let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
     if has(&["futex", "flock", "sem_"]) {

@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 /// How many values' memory a thread keeps: of a network that unfolds, the new stages take what the old ones leave.
 const KEPT: usize = 128;
 
-/// Memory of values that were freed by this thread; none: it keeps none.
+/// Memory of values that this thread has freed, to be used again; `None`: the thread keeps no memory.
 pub(crate) struct Spare<T>(RefCell<Option<Vec<Box<MaybeUninit<T>>>>>);
 
 /// A type whose values live in such memory.

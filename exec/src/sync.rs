@@ -58,7 +58,7 @@ pub(crate) fn barrier() {
     }
 }
 
-/// Fetches a cache line that another core may have, to write to it: who reads it first fetches it twice.
+/// Fetches a cache line that another core may have, to write to it: a thread that reads it first fetches it twice.
 #[inline(always)]
 pub(crate) fn fetch_to_write<T>(at: &T) {
     #[cfg(all(target_arch = "x86_64", not(loom)))]

@@ -1,4 +1,4 @@
-//! Deadlocks end as an error that names who waits for whom; whoever only waits for the world is left alone.
+//! Deadlocks end as an error that names who waits for whom; a task that only waits for the world outside is left alone.
 
 use std::collections::HashSet;
 use std::io::{Read, Write};
@@ -30,7 +30,7 @@ fn ended(runtime: Runtime) -> Result<Summary, Error> {
     joined.recv_timeout(PATIENCE).expect("the runtime ends")
 }
 
-/// What a run is told that has to end in a deadlock.
+/// The error of a run that has to end in a deadlock.
 fn deadlock(runtime: Runtime) -> String {
     ended(runtime).expect_err("a deadlock").to_string()
 }
@@ -367,7 +367,8 @@ impl Plan {
         self.tasks[at].step(state.steps[at]).is_none()
     }
 
-    /// All that it may come to; none if there are too many ways.
+    /// All outcomes that the network can reach, under every order of steps; `None` if there are too many
+    /// orders.
     fn outcomes(&self) -> Option<HashSet<Outcome>> {
         let begin = State { steps: vec![0; self.tasks.len()], filled: vec![0; self.capacities.len()] };
         let (mut seen, mut open) = (HashSet::from([begin.clone()]), vec![begin]);

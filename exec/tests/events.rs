@@ -1,4 +1,4 @@
-//! What the runtime tells the space: every event of a run agrees with every other.
+//! What the runtime records in the space: every event of a run agrees with every other.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -108,7 +108,7 @@ fn unpacked(events: Vec<Told>) -> Vec<Told> {
     unpacked
 }
 
-/// What an event tells by parts of it, as if by an event of its own.
+/// A part of an event, as if it were an event of its own.
 fn part(event: &Told, name: &str, fields: &[(&str, u64)]) -> Told {
     Told {
         time: event.time,
@@ -386,7 +386,7 @@ fn check_counts(events: &[Told]) {
     }
 }
 
-/// Each stream's reads and writes are told without gaps, and agree with its totals.
+/// Each stream's reads and writes are recorded without gaps, and agree with its totals.
 fn check_positions(events: &[Told], messages: u64) {
     for (kind, total) in [("stream_read", "read"), ("stream_wrote", "written")] {
         let mut next: HashMap<u64, u64> = HashMap::new();
@@ -426,7 +426,7 @@ fn full_tells_everything_and_it_adds_up() {
     }
 }
 
-/// A worker's time as its events tell it one after the other.
+/// A worker's time as its events record it one after the other.
 #[derive(Debug, Default, PartialEq)]
 struct WorkerTime {
     busy: u64,
@@ -440,7 +440,7 @@ struct WorkerTime {
 impl WorkerTime {
     fn of(events: &[&Told]) -> WorkerTime {
         let mut all = WorkerTime::default();
-        // Until when it is told, and for how long of what comes it was kept from its processor.
+        // Until when the worker's time is recorded, and for how long of the time after that it was kept from its processor.
         let (mut until, mut kept, mut kept_in_dispatches) = (0, 0, 0);
         for event in events {
             let mut since = |until: &mut u64, time: u64| {
@@ -473,7 +473,7 @@ impl WorkerTime {
     }
 }
 
-/// No tick of a worker is told twice or not at all; and to wake a thread that sleeps is no part of the dispatch that comes next.
+/// Each tick of a worker is recorded once; and to wake a thread that sleeps is no part of the dispatch that comes next.
 #[test]
 fn a_workers_time_is_told_to_the_tick() {
     for workers in [1, 2] {
@@ -700,7 +700,7 @@ fn lineage_of_irregular_work_is_exact() {
                 let child = (event.get("stream"), event.get("first") + k);
                 let parent = event.get("parent_first") + k * event.get("step");
                 let before = found.insert(child, (event.get("parent_stream"), parent));
-                assert_eq!(before, None, "told twice: {child:?}");
+                assert_eq!(before, None, "recorded twice: {child:?}");
             }
         }
         assert_eq!(found, expected, "seed {seed}");
@@ -880,7 +880,7 @@ impl Task for Slow {
     }
 }
 
-/// The messages whose times were told when each took 20 us, with a budget for it in percent, and their times.
+/// The messages whose times were recorded when each took 20 us, with a budget for it in percent, and their times.
 fn timed(budget: u64) -> Vec<(u64, u64)> {
     const MESSAGES: u64 = 200;
     let place = Place::new();
@@ -1011,6 +1011,6 @@ fn a_deadlock_is_told_wait_by_wait_before_the_run_ends() {
         .collect();
     told.sort_unstable();
     assert_eq!(told, [[ping, there_id, pong, 1], [pong, back_id, ping, 1]]);
-    let place_of = |name| events.iter().position(|event| event.name == name).expect("it is told");
+    let place_of = |name| events.iter().position(|event| event.name == name).expect("it is recorded");
     assert!(place_of("exec.deadlocked") < place_of("exec.task_ended"));
 }

@@ -151,7 +151,7 @@ fn no_task_stays_on_a_parked_worker() {
     let mut chain = Chain::new(&runtime, &[None; 8]);
     for round in 0..200 {
         workers.set(MOST).unwrap();
-        // On their way to workers that are parked meanwhile.
+        // Moves tasks to workers that are parked while the tasks are on their way.
         for task in 1..=8 {
             let _ = mover.move_task(TaskId(task), Placement::on_worker(MOST - 1 - (round % 2))).unwrap();
         }

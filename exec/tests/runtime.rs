@@ -962,7 +962,7 @@ fn a_worker_inside_a_box_is_told_of() {
     join_in_time(runtime);
 }
 
-/// A task for another node is refused, and those that it would have talked to end.
+/// A task for another node is refused, and the tasks at the other ends of its streams end.
 #[test]
 fn what_is_placed_on_another_node_fails_and_says_why() {
     for thread_per_task in [false, true] {

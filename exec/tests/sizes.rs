@@ -1,4 +1,4 @@
-//! The sizes of messages, as the space tells them, against what the messages were made of.
+//! The sizes of messages, as the space has them, against what the messages were made of.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -55,7 +55,7 @@ impl Place {
         sizes.map(|row| (row.id, Sizes::from(|name: &str| row.cell(name).unwrap()))).collect()
     }
 
-    /// What closed streams have told.
+    /// The sizes that were recorded of closed streams.
     fn told(&self) -> HashMap<u64, Sizes> {
         let mut fields: HashMap<u64, HashMap<String, u64>> = HashMap::new();
         let reader = SpaceReader::open(self.space.path()).unwrap();
@@ -79,7 +79,7 @@ impl Drop for Place {
     }
 }
 
-/// What is told of the sizes of a stream's messages, read as `kinds/exec.kinds` says.
+/// What is recorded of the sizes of a stream's messages, read as `kinds/exec.kinds` says.
 #[derive(Debug)]
 struct Sizes {
     messages: u64,
@@ -288,7 +288,7 @@ fn every_size_is_told_live_and_at_the_end_if_there_is_time_for_it() {
 }
 
 impl Place {
-    /// Likewise, of those streams whose buckets are not just being moved.
+    /// As [`Place::rows`], without the streams whose buckets are just being moved.
     fn rows_settled(&self) -> HashMap<u64, Sizes> {
         let rows = SpaceReader::open(self.space.path()).unwrap().live_rows().unwrap();
         let sizes = rows.iter().filter(|row| row.kind_name() == "exec.message_sizes");
@@ -297,7 +297,7 @@ impl Place {
     }
 }
 
-/// What one stream told, of messages made so.
+/// The sizes that were recorded of one stream, whose messages were made so.
 fn told_of<T: Send + 'static>(
     mode: Mode,
     budget: u64,

@@ -120,7 +120,7 @@ impl Boxes {
         self.load_library_as(path, Loading::Stays)
     }
 
-    /// Likewise, in one of two ways.
+    /// Loads a library as [`Boxes::load_library`] does, in one of two ways.
     ///
     /// # Errors
     /// As [`Boxes::load_library`], and when a copy cannot be made.
@@ -129,8 +129,9 @@ impl Boxes {
         Ok(())
     }
 
-    /// These boxes with those of a library file, which was loaded before as [`Loading::Replaceable`], as the file now has
-    /// them. Networks go on with what they have until [`Network::reload`](crate::Network::reload).
+    /// These boxes, with those of one library file read anew. The file was loaded before as
+    /// [`Loading::Replaceable`]. Networks go on with what they have until
+    /// [`Network::reload`](crate::Network::reload).
     ///
     /// # Errors
     /// No library was loaded from this file, it cannot be loaded now, or it has a box whose name is taken.
@@ -180,7 +181,7 @@ impl Boxes {
         Ok(all)
     }
 
-    /// The parameters that its libraries share with whoever observes a run.
+    /// The parameters that its libraries share with the observers of a run.
     ///
     /// # Errors
     /// A library declares nonsense.

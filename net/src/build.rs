@@ -196,7 +196,7 @@ impl Component {
         Component { form: Arc::new(Form::Wrong(vec![error])), at, height: 1 }
     }
 
-    /// In place of what can't be made of `self`; errors of `self` are told as well.
+    /// In place of what can't be made of `self`; errors of `self` are reported as well.
     fn with_wrong(self, mut wrong: Vec<Diagnostic>, at: Origin) -> Component {
         let mut writing = Writing::default();
         writing.survey(&self);

@@ -1,10 +1,10 @@
-//! What is said of a box that ends the process: one line that names the box and its message. A room for unsafe: signal
+//! The line that a box which ends the process leaves: it names the box and its message. This module has `unsafe`: signal
 //! handlers, and what they read of the call that they interrupt.
 //!
 //! Each thread notes which call of a box it is in. A handler for the signals of a crash, and one that `exit` runs, look at the
 //! note of the thread they run on and write the line to standard error, with nothing that allocates, locks or waits. Then the
 //! process ends as it would have without them: by the signal; after `exit` with code 1, since records are missing. `_exit` and
-//! SIGKILL run nothing of the process; who ended it stands in the space alone, in the live rows of its workers.
+//! SIGKILL run nothing of the process; which box ended it stands in the space alone, in the live rows of its workers.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use crate::run::Position;
+use crate::run::position::Position;
 
 /// The signals of a crash, and what they mean.
 const SIGNALS: [(c_int, &str, &str); 5] = [
@@ -213,7 +213,7 @@ impl Call {
         if self.position.is_null() {
             return Ok(());
         }
-        // SAFETY: where the number stands lives as long as the call.
+        // SAFETY: the cell that `at` points to lives as long as the box's call.
         let number = unsafe { self.at.as_ref() }.map_or(self.message, |at| at.load(Ordering::Relaxed));
         write!(line, " on message {number} of its input")
     }

@@ -1,4 +1,4 @@
-//! Libraries of boxes, loaded into the process. The unsafe room for that.
+//! Libraries of boxes, loaded into the process. This module has the `unsafe` for that.
 //!
 //! Only files that the user named are loaded, by their full path: the system's search path is never asked. A library stays
 //! loaded for the rest of the process, unless it was loaded to be [replaced](Loading::Replaceable): then it is unloaded when
@@ -299,7 +299,7 @@ impl Image {
     }
 }
 
-/// The file at `path`, which is a shared library as far as its first bytes tell.
+/// The file at `path`, whose first bytes are those of a shared library.
 fn shared_library(path: &Path) -> Result<File, Reason> {
     if path.is_dir() {
         return Err("it is a directory; name the library's file in it".into());
@@ -368,7 +368,7 @@ impl Copy {
 
 impl Drop for Copy {
     fn drop(&mut self) {
-        // It was there a moment ago; who removed it meanwhile did what is done here.
+        // It was there a moment ago; whatever removed it meanwhile did what is done here.
         let _ = std::fs::remove_file(&self.0);
     }
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use crate::boxes::{Boxes, EntryOf};
 use crate::check::{self, BoxId, Checked, Resolved};
 use crate::error::Error;
-use crate::run::seat::Seats;
+use crate::run::boxed::seat::Seats;
 use crate::syntax::Diagnostic;
 use crate::syntax::ast::CommandMode;
 use thalweg_space::Space;

@@ -70,7 +70,8 @@ fn described(label: Label) -> String {
     format!("{kind} {label}")
 }
 
-/// What a component worked out for the shapes it met. The shape of the record before is found at once.
+/// The plans that a component has made, by shape. The plan for the shape of the previous record is found
+/// without a search.
 #[derive(Clone, Debug)]
 pub struct PlanCache<P> {
     latest: (ShapeId, usize),

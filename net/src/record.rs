@@ -3,7 +3,7 @@
 //! ```text
 //! Record ─► ┌ shape · length · capacity · ends ┬ slot 0 ┬ slot 1 ┬ … ┐     16 bytes each
 //! ```
-//! Blocks and who keeps the free ones: `record/blocks.rs`.
+//! Blocks, and the lists of free ones: `record/blocks.rs`.
 //!
 //! ```
 //! use thalweg_net::{Value, label::Label, record::Record};
@@ -65,12 +65,12 @@ impl Ends {
         self.0 & other.0 != 0
     }
 
-    /// What another process is told of it.
+    /// What is sent of it to another process.
     pub(crate) fn bits(self) -> u8 {
         self.0 as u8
     }
 
-    /// What another process told of it.
+    /// What another process sent of it.
     pub(crate) fn from_bits(bits: u8) -> Ends {
         Ends(usize::from(bits))
     }

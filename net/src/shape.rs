@@ -128,6 +128,11 @@ impl ShapeId {
         self.shape().shown
     }
 
+    /// Its number, the same as long as the process lives.
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
+
     /// The slot of a label.
     pub fn slot(self, label: Label) -> Option<usize> {
         let labels = self.labels();

@@ -255,7 +255,7 @@ fn nets_come_after_those_they_use_and_names_are_unique() {
     assert_eq!(parts.iter().map(|p| &*p.name).collect::<Vec<_>>(), ["f", "f#2"]);
 }
 
-/// Thousands of errors: told as far as that helps, and quickly.
+/// Thousands of errors: reported as far as that helps, and quickly.
 #[test]
 fn very_many_errors_are_counted() {
     let boxes: String = (0..3000).map(|i| format!("box box{i}x ((a) -> (a));\n")).collect();

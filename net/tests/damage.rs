@@ -1,4 +1,4 @@
-//! Any text gives an answer, and damage to a sound text is told where it is.
+//! Any text gives an answer, and damage to a sound text is reported where it is.
 
 use proptest::prelude::*;
 use thalweg_net::check::check_text;
@@ -126,14 +126,14 @@ fn damage_is_told_where_it_is() {
             let near = errors.iter().flat_map(lines_of).any(|l| l.abs_diff(line) <= 2);
             assert!(
                 near,
-                "{damage:?} on line {line}, first told on {}:\n{text}\n{}",
+                "{damage:?} on line {line}, first reported on {}:\n{text}\n{}",
                 line_of(first),
                 first.render(false)
             );
             assert!(errors.len() <= 8, "{damage:?} on line {line}: {} errors\n{text}", errors.len());
         }
     }
-    assert!(told > 3 * well_formed, "{told} told, {well_formed} well-formed");
+    assert!(told > 3 * well_formed, "{told} reported, {well_formed} well-formed");
 }
 
 const WORDS: [&str; 62] = [
@@ -242,7 +242,7 @@ proptest! {
     }
 }
 
-/// How a damaged text is told.
+/// How the damage of a text is reported.
 #[derive(Default)]
 struct Told {
     cases: usize,
@@ -334,6 +334,6 @@ fn damage_to_a_token_is_told_beside_it() {
         far.len()
     );
     assert!(far.is_empty(), "{counted}\n{}", far.join("\n"));
-    // What the damage leaves well-formed is little, and brackets that are told at their partner too.
+    // What the damage leaves well-formed is little, and brackets that are reported at their partner too.
     assert!(near > 50 * well_formed && near > 50 * at_partner, "{counted}");
 }

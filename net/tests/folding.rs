@@ -21,6 +21,7 @@ const LIMITS: StartOptions = StartOptions {
     fold_after: 100,
     exact_failures: false,
     ties: Ties::Leftmost,
+    fuse: true,
 };
 
 /// A network that runs, fed and read by the test.

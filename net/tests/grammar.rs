@@ -151,7 +151,7 @@ fn the_parser_reads_what_the_rules_make() {
         let (_, errors) = parse(&Source::new("main.snet", text.as_str()));
         assert!(errors.is_empty(), "{}\nin {text}", errors[0].render(false));
     }
-    assert!(bytes > 100_000, "{bytes} bytes are too few to tell");
+    assert!(bytes > 100_000, "{bytes} bytes are too few to judge by");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use thalweg_exec::{Options, Runtime, TaskSpec};
 use thalweg_net::record::Record;
 use thalweg_net::{Boxes, Network, json};
 
-/// A library among the examples; `cargo test` builds them before, unless it is told which tests to run.
+/// A library among the examples; `cargo test` builds them before, unless it is asked for certain tests.
 fn library(name: &str) -> PathBuf {
     static BUILT: Once = Once::new();
     let test = std::env::current_exe().unwrap();

@@ -21,6 +21,7 @@ const FOLDING: StartOptions = StartOptions {
     fold_after: 100,
     exact_failures: false,
     ties: Ties::Leftmost,
+    fuse: true,
 };
 const NOT_FOLDING: StartOptions = StartOptions { replicas: 1 << 40, fold_after: 1 << 40, ..FOLDING };
 

@@ -12,8 +12,8 @@ pub(crate) struct Budget {
     started: Option<(u64, u64)>,
 }
 
-/// A dispatch takes no more than half of what its streams hold: if it filled or emptied one, who is at its other end could
-/// only work while this task does not.
+/// A dispatch takes no more than half of what its streams hold: if it filled or emptied a stream, the task at the other end
+/// could work only while this task does not.
 const PARTS: u64 = 2;
 
 /// But it lasts this long, against which its beginning and its end cost little.

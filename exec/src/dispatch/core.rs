@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::dispatch::moving::Moving;
-use crate::dispatch::used::Used;
+use crate::dispatch::used::{Handed, Used};
 use crate::ring::FOREIGN;
 use crate::shared::Shared;
 use crate::shared::spread::Loads;
@@ -28,6 +28,8 @@ pub(crate) struct Core {
     /// The task being dispatched.
     pub(crate) task: Current,
     pub(crate) used: Used,
+    /// Messages that the current task has handed on.
+    pub(crate) handed: Option<Handed>,
     pub(crate) tasks: Tasks,
     pub(crate) moving: Moving,
     /// What was sampled of replicas.
@@ -47,7 +49,7 @@ pub(crate) struct Tasks {
     pub(crate) parked: bool,
 }
 
-/// What a dispatch needs of the settings.
+/// The values of those settings that a dispatch needs.
 pub(crate) struct Adopted {
     /// How many changes of settings were adopted ([`LOOK_UP`]: there is more to see to before the next dispatch).
     changes: u64,
@@ -79,6 +81,7 @@ impl Core {
             me,
             task: Current::NONE,
             used: Used::new(),
+            handed: None,
             tasks: Tasks::default(),
             moving: Moving::default(),
             loads: Loads::default(),
@@ -112,7 +115,7 @@ impl Core {
         }
     }
 
-    /// Likewise, if the thread did so while it recorded a dispatch.
+    /// The clock is read again before the next dispatch, if the thread did something that may take long while it recorded this one.
     #[inline]
     pub(super) fn look_up_if_it_lags(&mut self) {
         if self.telemetry.lags() {

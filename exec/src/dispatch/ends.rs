@@ -35,7 +35,7 @@ impl Core {
         self.telemetry.end_attached(ring, task, true);
     }
 
-    /// Likewise the reader.
+    /// As [`Core::own_writer`], for the reading end.
     #[inline]
     pub(crate) fn own_reader(&mut self, ring: NonNull<Ring>) {
         // SAFETY: the end that called holds a reference.
@@ -71,7 +71,7 @@ impl Core {
         }
     }
 
-    /// Likewise the reading end.
+    /// As [`Core::attach_writer`], for the reading end.
     pub(crate) fn attach_reader(&mut self, ring: NonNull<Ring>, task: &TaskCell) {
         self.finish_with(ring, false);
         // SAFETY: the end that is attached holds a reference.
@@ -86,6 +86,7 @@ impl Core {
 
     /// Takes an end that moves away off the current dispatch's list, and publishes what was done with it.
     pub(super) fn finish_with(&mut self, ring: NonNull<Ring>, writes: bool) {
+        self.take_back_handed();
         let Some(at) =
             self.used.touched.iter().position(|touch| touch.ring == ring && touch.writes == writes)
         else {
@@ -113,18 +114,20 @@ impl Core {
         if core.task == Current::NONE || r.writing.task.load(Ordering::Relaxed) != core.task.pointer() {
             return false;
         }
+        core.take_back_handed();
         core.own_writer(ring);
         mark(&r.writing.state, LEAVES);
         true
     }
 
-    /// A reading end is dropped: likewise.
+    /// As [`Core::writer_leaves_at_end`], for a reading end that is dropped.
     pub(crate) fn reader_leaves_at_end(core: NonNull<Core>, ring: NonNull<Ring>) -> bool {
         // SAFETY: as above.
         let (core, r) = unsafe { (&mut *core.as_ptr(), ring.as_ref()) };
         if core.task == Current::NONE || r.reading.task.load(Ordering::Relaxed) != core.task.pointer() {
             return false;
         }
+        core.take_back_handed();
         core.own_reader(ring);
         mark(&r.reading.state, LEAVES);
         true

@@ -1,5 +1,5 @@
 //! Dispatches: a thread runs a task for up to a quantum of messages, then publishes what it did, wakes
-//! those who waited for it and decides where the task goes next.
+//! the tasks that waited for it and decides where the task goes next.
 //!
 //! | file | what of it |
 //! |---|---|
@@ -9,12 +9,14 @@
 //! | `waking` | what makes a task ready, and tasks that come to a worker |
 //! | `ends` | ends of streams: which task has them, and how they go |
 //! | `publishing` | the end of a dispatch |
+//! | `handing` | messages that a task hands on to the one that waits for them, which works on them where they stand |
 //! | `sizes` | sizes of messages, taken before those are published |
 //! | `run`, `own` | dispatches of a worker, and of a task with a thread of its own |
 
 mod budget;
 mod core;
 mod ends;
+mod handing;
 pub(crate) mod moving;
 mod own;
 mod publishing;
@@ -26,3 +28,4 @@ mod waking;
 pub(crate) use budget::Budget;
 pub(crate) use core::{Core, current};
 pub(crate) use ends::{close_writer, leave_reader};
+pub(crate) use used::Handed;

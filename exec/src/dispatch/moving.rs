@@ -20,7 +20,7 @@ pub(crate) struct Moving {
     pub(crate) waited: u64,
     pub(crate) counted_until: u64,
     pub(crate) patience: u64,
-    /// Who got the last task it gave, if none came since.
+    /// The worker to which this one gave a task last, if none came to this one since.
     pub(crate) gave_to: Option<u32>,
     pub(crate) until_look: u32,
 }

@@ -59,7 +59,7 @@ impl Core {
         Core::free_released(core);
     }
 
-    /// Ends a blocking task's wait that nobody else has ended.
+    /// Ends a blocking task's wait that no other thread has ended.
     pub(crate) fn come_back(core: NonNull<Core>) {
         // SAFETY: the thread's own core; no user's code runs inside this function.
         let core = unsafe { &mut *core.as_ptr() };

@@ -57,7 +57,25 @@ impl Core {
         true
     }
 
-    /// Likewise, whatever it used.
+    /// Records what the current task did with its streams, of which nothing is published yet and no sizes are taken.
+    pub(super) fn record_dispatch(&mut self, stop: Stop) {
+        self.telemetry.publishing_begins();
+        let Some((from, to)) = self.used_two() else {
+            let (reads, writes) = self.account_all();
+            self.count(reads, writes);
+            if self.telemetry.measures() {
+                self.measure_otherwise(stop, if reads > 0 { reads } else { writes });
+            }
+            return;
+        };
+        let (reads, writes) = (self.account(from).0, self.account(to).1);
+        self.count(reads, writes);
+        if self.telemetry.measures() {
+            self.measure_two(stop, (from, to), (reads, writes));
+        }
+    }
+
+    /// As [`Core::publish_dispatch`], for a dispatch that used any number of streams.
     #[inline(never)]
     fn publish_each(&mut self, stop: Stop) -> bool {
         let (reads, writes) = self.account_all();
@@ -82,14 +100,14 @@ impl Core {
     }
 
     /// Publishes what was recorded. Waking runs no user's code, so the list does not change meanwhile.
-    fn settle_used(&mut self) {
+    pub(super) fn settle_used(&mut self) {
         match self.used_two() {
             Some((from, to)) => self.settle_two(from, to),
             None => self.settle_each(),
         }
     }
 
-    /// Likewise, of a dispatch that read a stream and wrote another one. Who waits for messages goes first.
+    /// Publishes what a dispatch did that read one stream and wrote another one. The task that waits for messages is woken first.
     #[inline(always)]
     fn settle_two(&mut self, from: Touch, to: Touch) {
         self.used.popped_last.set(std::ptr::null());
@@ -104,7 +122,7 @@ impl Core {
         }
     }
 
-    /// Likewise, whatever it used.
+    /// As [`Core::settle_two`], for a dispatch that used any number of streams.
     #[inline(never)]
     fn settle_each(&mut self) {
         self.used.popped_last.set(std::ptr::null());
@@ -157,7 +175,7 @@ impl Core {
         }
     }
 
-    /// Likewise with all ends.
+    /// As [`Core::account`], for all ends that the dispatch used.
     #[inline]
     pub(super) fn account_all(&self) -> (usize, usize) {
         self.used.touched.iter().fold((0, 0), |(reads, writes), &touch| {
@@ -180,8 +198,13 @@ impl Core {
     #[inline(always)]
     pub(super) fn publish(&mut self, touch: Touch) {
         // SAFETY: an end on the list is kept until the list is emptied.
-        let ring = unsafe { touch.ring.as_ref() };
-        if touch.writes {
+        self.publish_end(unsafe { touch.ring.as_ref() }, touch.writes);
+    }
+
+    /// Publishes what was done with an end that is kept meanwhile.
+    #[inline(always)]
+    pub(super) fn publish_end(&mut self, ring: &Ring, writes: bool) {
+        if writes {
             if ring.writing.pushed.get() != ring.writing.tail.load(Ordering::Relaxed) {
                 let waits = ring.publish_written(self.me, self.worker);
                 if waits != AWAKE {
@@ -290,7 +313,7 @@ impl Core {
         }
     }
 
-    /// Likewise, whatever it did with so many messages.
+    /// As [`Core::measure_two`], for a dispatch that used any number of streams and read, or else wrote, so many messages.
     #[inline(never)]
     fn measure_otherwise(&mut self, stop: Stop, messages: usize) {
         let task = self.task.get();
@@ -311,13 +334,13 @@ impl Core {
         }
     }
 
-    /// Whether the current task's messages took so long until now that the time of each is told.
+    /// Whether the current task's messages took so long until now that the time of each is recorded.
     pub(crate) fn times_messages(&mut self) -> bool {
         let percent = self.shared.tuning.clock_budget(&mut self.telemetry);
         self.telemetry.times_messages(self.task.get(), percent)
     }
 
-    /// The current task begins to work on the next message, whose time is told.
+    /// The current task begins to work on the next message, whose time is recorded.
     #[cold]
     pub(crate) fn message_begins(&mut self, index: u64) {
         self.telemetry.message_begins(self.task.get(), index);
@@ -336,7 +359,7 @@ impl Core {
         }
     }
 
-    /// The message that the current task popped last, as far as it was told: its stream, its index.
+    /// The message that the current task popped last, as far as it was recorded: its stream, its index.
     pub(crate) fn last_read(&self) -> Option<(u64, u64)> {
         // SAFETY: the stream last read from is on the dispatch's list, which keeps it, or `finish_with` cleared this.
         if let Some(ring) = unsafe { self.used.popped_last.get().as_ref() } {

@@ -36,6 +36,8 @@ impl Core {
             },
             Err(panic) => Err(Fault::panicked(&*panic)),
         };
+        // SAFETY: the thread's own core; the reference ends with the line.
+        unsafe { &mut *core.as_ptr() }.take_back_handed();
         Core::end(core, task, outcome);
     }
 
@@ -48,18 +50,24 @@ impl Core {
         budget: &Budget,
     ) -> Result<(), &'static str> {
         task.counts.dispatches.set(task.counts.dispatches.get() + 1);
-        // SAFETY: the thread's own core; the reference ends with the block, and no user's code runs before.
-        let (unread, is_published) = unsafe {
-            let core = &mut *core.as_ptr();
-            (core.unread(budget), core.publish_dispatch(stop))
-        };
-        if !is_published {
-            Core::publish_with_sizes(core);
+        // SAFETY: the thread's own core; the reference ends with the line.
+        if unsafe { core.as_ref() }.handed.is_some() {
+            Core::publish_handing_on(core, task, stop, budget);
+        } else {
+            // SAFETY: as above; the reference ends with the block, and no user's code runs before.
+            let (unread, is_published) = unsafe {
+                let core = &mut *core.as_ptr();
+                (core.unread(budget), core.publish_dispatch(stop))
+            };
+            if !is_published {
+                Core::publish_with_sizes(core);
+            }
+            // SAFETY: as above.
+            unsafe { &mut *core.as_ptr() }.finish_budget(task, budget, unread);
         }
         {
             // SAFETY: the thread's own core; no user's code runs inside this block.
             let core = unsafe { &mut *core.as_ptr() };
-            core.finish_budget(task, budget, unread);
             let sleeps = match core.arm(task, stop) {
                 Ok(sleeps) => sleeps && !task.notified.get(),
                 Err(reason) => {
@@ -123,7 +131,7 @@ impl Core {
         unsafe { TaskCell::release(task.as_ptr()) }
     }
 
-    /// Publishes the last of an ended task, closes its ports, tells its end.
+    /// Publishes the last of an ended task, closes its ports, records its end.
     pub(crate) fn close_task(core: NonNull<Core>, task: &TaskCell, outcome: &Result<(), Fault>) {
         {
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);

@@ -25,7 +25,7 @@ impl Core {
         }
     }
 
-    /// Likewise of those that the current task wrote to one stream, which lives on meanwhile.
+    /// Takes the sizes of the messages that the current task wrote to one stream, which must stay alive meanwhile.
     #[cold]
     #[inline(never)]
     pub(super) fn take_sizes_of(core: NonNull<Core>, ring: NonNull<Ring>) {

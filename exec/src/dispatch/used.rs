@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use crate::ring::NOTED;
 use crate::sync::{AtomicU8, Ordering};
-use crate::task::cell::Ring;
+use crate::task::cell::{Ring, TaskCell};
 
 /// What the current dispatch did with streams.
 pub(crate) struct Used {
@@ -28,6 +28,25 @@ impl Used {
             released: Vec::new(),
         }
     }
+}
+
+/// A task that sleeps on this thread until a message comes, and the stream that it passes messages on by.
+#[derive(Clone, Copy)]
+pub(crate) struct Passer {
+    pub(crate) task: NonNull<TaskCell>,
+    pub(crate) out: NonNull<Ring>,
+}
+
+/// Messages that a task hands on to another one: see `handing`.
+#[cfg_attr(loom, allow(dead_code, reason = "models have no messages side by side"))]
+pub(crate) struct Handed {
+    /// The slot of the first, behind which the others stand. It is not free before the dispatch that handed them on first is over.
+    pub(crate) first: *mut u8,
+    pub(crate) count: usize,
+    /// The stream through which they would go if they were written; only its positions count them.
+    pub(crate) stream: NonNull<Ring>,
+    /// The task that reads this stream.
+    pub(crate) to: Passer,
 }
 
 /// An end of a stream used in this dispatch.

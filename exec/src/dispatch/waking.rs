@@ -10,7 +10,7 @@ use crate::telemetry::{Cause, Share};
 use crate::wake::{Woken, wake_elsewhere};
 
 impl Core {
-    /// Makes a task ready (or tells it so while it runs).
+    /// Makes a task ready (or notes, while it runs, that it is to run again).
     #[inline(always)]
     pub(crate) fn wake(&mut self, task: &TaskCell, cause: Cause, by_stream: u64) {
         if task.worker() != self.worker {
@@ -42,7 +42,7 @@ impl Core {
         self.tasks.wait_for_room -= u64::from(task.waits_for.get() == Share::OutputWait);
     }
 
-    /// Likewise a task of another thread.
+    /// Wakes a task of another thread.
     #[inline(never)]
     pub(super) fn wake_away(&mut self, task: &TaskCell, cause: Cause, by_stream: u64) {
         let woken = wake_elsewhere(&self.shared.home, task, self.telemetry.waking(cause, by_stream));
@@ -104,7 +104,7 @@ impl Core {
         self.make_ready(cell);
     }
 
-    /// Likewise, telling that it is ready.
+    /// As [`Core::adopt`], for a task that is ready at once, which is recorded.
     pub(crate) fn adopt_new(&mut self, task: NonNull<TaskCell>) {
         self.adopt(task);
         // SAFETY: the reference handed over.

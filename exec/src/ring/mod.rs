@@ -5,16 +5,17 @@
 //! `popped`) message by message, and publishes it (`tail`, `head`) once a dispatch. Both ends follow the same
 //! protocol against lost wake-ups:
 //!
-//! - who publishes stores the position, *fence*, and looks whether the other end waits;
-//! - who is about to wait stores that it waits, *fence*, and looks at the other's position again.
+//! - the end that publishes stores the position, *fence*, and looks whether the other end waits;
+//! - the end that is about to wait stores that it waits, *fence*, and looks at the other's position again.
 //!
 //! One of the two sees the other. The fence is needed only between threads: where both tasks live on one
 //! worker ("local") plain accesses do, because a task is never dispatched there while the other is.
 //!
-//! **Where the other end lives** an end learns when it publishes with a fence, and keeps together with its worker's
-//! *token* (`reader_home`, `writer_home`). A worker takes a new token whenever it gives a task away or gets one, so
-//! what all its streams knew is void at once, and the next publication of each is fenced and learns anew. So moving a
-//! task costs the same however many streams it has.
+//! **The worker of the other end** is cached by each end (`reader_home`, `writer_home`), together with the
+//! *token* of its own worker. An end learns it when it publishes with a fence. A worker takes a new token
+//! whenever it gives a task away or gets one. That makes the caches of all its streams invalid at once, and
+//! the next publication of each is fenced and fills its cache again. So moving a task costs the same however
+//! many streams it has.
 //!
 //! **Moving an end** to another task swaps the pointer to the task and waits until the peer is in no
 //! `section` that could still use the old one. A peer that took the local way made no fence, so if the old task
@@ -23,6 +24,7 @@
 pub(crate) mod stream;
 pub(crate) mod tokens;
 
+use std::any::TypeId;
 use std::cell::Cell;
 
 use crate::sync::{
@@ -34,7 +36,7 @@ use crate::telemetry::{StreamTelemetry, WatchedStream, WatchedTask};
 
 /// "No worker": of a task on its way to one, or of a blocking task.
 pub(crate) const NOBODY: u32 = u32::MAX;
-/// What a thread that is no worker calls itself: never equal to anybody.
+/// The worker number of a thread that is no worker: equal to no worker's.
 pub(crate) const FOREIGN: u32 = u32::MAX - 1;
 
 /// Tokens are multiples of [`TOKEN_STEP`]. The home of an end: the token of the worker that the other end shares with
@@ -48,11 +50,12 @@ pub(crate) const UNKNOWN: u64 = u64::MAX;
 /// The token of a thread that is no worker: all its streams are fenced.
 pub(crate) const NO_TOKEN: u64 = u64::MAX - 7;
 
-/// The reader waits: not, the task sleeps, or the port is to be named in the wake-up.
+/// Whether the reader waits: it does not; its task sleeps; or its task sleeps and the wake-up must name the
+/// port.
 pub(crate) const AWAKE: u8 = 0;
 pub(crate) const TASK_WAITS: u8 = 1;
 pub(crate) const PORT_WAITS: u8 = 2;
-/// Besides: the other end lives on another worker.
+/// A further bit: the other end lives on another worker.
 pub(crate) const BORDER: u8 = 4;
 
 /// The end is on a dispatch's list.
@@ -72,7 +75,7 @@ pub(crate) enum Wait {
     Armed,
     /// There is something to do at once.
     Ready,
-    /// Nothing will ever come, and the task was told so.
+    /// Nothing will ever come, and the task has learned so.
     Over,
 }
 
@@ -87,11 +90,11 @@ pub(crate) trait Holder: WatchedTask + Sized + 'static {
     /// The caller owned it and does not use `holder` any more.
     unsafe fn release(holder: *mut Self);
 
-    /// An end of this stream is the holder's no more, while it may say that it waits for it.
+    /// An end of this stream no longer belongs to the holder, which may still be marked as waiting for it.
     fn loses_end(&self, ring: &Ring<Self>);
 }
 
-/// What the type of a stream's messages says of them.
+/// What is known of a stream's messages by their type.
 pub(crate) struct Messages<H: 'static> {
     /// Frees the ring with its slots and the messages in them.
     pub(crate) free: unsafe fn(*mut Ring<H>),
@@ -100,6 +103,11 @@ pub(crate) struct Messages<H: 'static> {
     pub(crate) size: Option<unsafe fn(&Ring<H>, usize) -> u64>,
     /// All messages are of one size.
     pub(crate) alike: bool,
+    /// Their type, and the bytes that a slot of it has.
+    pub(crate) of: TypeId,
+    pub(crate) bytes: usize,
+    /// Looks for room as [`stream::room`].
+    pub(crate) room: fn(&Ring<H>) -> usize,
 }
 
 /// What each end writes stands together, a line apart from what the other writes, wherever the allocator
@@ -124,7 +132,7 @@ pub(crate) struct Ring<H: 'static> {
     pub(crate) reading: Reading<H>,
 }
 
-/// What the writer has of a stream. Nobody else writes it, unless that is said.
+/// What the writer has of a stream. No other thread writes these fields, unless a field's comment says so.
 #[repr(C)]
 pub(crate) struct Writing<H> {
     /// Messages published. Written by the writer (release, or fenced when the reader is elsewhere), read by
@@ -135,24 +143,24 @@ pub(crate) struct Writing<H> {
     /// `pushed` may grow to here without another look at `head`, in a dispatch of `task`. The writer's own; equal to
     /// `pushed` between dispatches, so that the first push of each takes the long way.
     pub(crate) limit: Cell<usize>,
-    /// The writing task: a counted reference. Written by who attaches the end; the end itself reads it relaxed, to tell
-    /// somebody else apart.
+    /// The writing task: a counted reference. Written by the thread that attaches the end; the end itself reads it relaxed, to
+    /// see whether another task uses it.
     pub(crate) task: AtomicPtr<H>,
     /// The slots of the writer's block, and their mask.
     pub(crate) slots: Cell<*mut u8>,
-    /// Where the reader lives, as the writer learned it. Written (relaxed) inside the section of who learned it, and to
-    /// [`UNKNOWN`] by who moves the end.
+    /// Where the reader lives, as the writer learned it. Written (relaxed) inside the section of the thread that learned it,
+    /// and to [`UNKNOWN`] by the thread that moves the end.
     reader_home: AtomicU64,
     pub(crate) mask: Cell<u32>,
     /// Room there is besides that up to `limit`, in a block that is not made yet.
     pub(crate) beyond: Cell<u32>,
     /// The low half of `pushed` when the writer's dispatch began. The writer's own.
     mark: Cell<u32>,
-    /// 1 while the writer may use the reading task. Written by the writer (relaxed, then release), read by who moves
-    /// the reading end after its fence.
+    /// 1 while the writer may use the reading task. Written by the writer (relaxed, then release), read by the thread that
+    /// moves the reading end, after its fence.
     section: AtomicU8,
     /// What the dispatch that uses the writing end knows of it: [`TOUCHED`], [`NOTED`], [`LEAVES`]. Written by that
-    /// dispatch alone, to 0 with release when it lets go of the end; read with acquire by who takes the end over.
+    /// dispatch alone, to 0 with release when it lets go of the end; read with acquire by the dispatch that takes the end over.
     pub(crate) state: AtomicU8,
     /// [`AWAKE`], [`TASK_WAITS`] or [`PORT_WAITS`]. Set by the reader, which waits, cleared by the writer, which wakes it. Here,
     /// because each looks at `tail` just before: so one line goes to and fro between them instead of two.
@@ -161,10 +169,10 @@ pub(crate) struct Writing<H> {
     pub(crate) closed: AtomicU8,
 }
 
-/// What the reader has of a stream, likewise.
+/// What the reader has of a stream; the writer has [`Writing`].
 #[repr(C)]
 pub(crate) struct Reading<H> {
-    /// The reading task, likewise counted.
+    /// The reading task: a counted reference, as the writing task is.
     pub(crate) task: AtomicPtr<H>,
     /// Messages whose slots are free again. Written by the reader, read by the writer with acquire.
     pub(crate) head: AtomicUsize,
@@ -184,7 +192,7 @@ pub(crate) struct Reading<H> {
     mark: Cell<u32>,
     /// 1 while the reader may use the writing task.
     section: AtomicU8,
-    /// What the dispatch that uses the reading end knows of it, likewise.
+    /// What the dispatch that uses the reading end knows of it, as [`Writing::state`].
     pub(crate) state: AtomicU8,
     /// [`AWAKE`] or [`TASK_WAITS`], of the writer, which waits for room.
     pub(crate) writer_waiting: AtomicU8,
@@ -192,8 +200,8 @@ pub(crate) struct Reading<H> {
     pub(crate) reader_gone: AtomicU8,
     /// The reader was woken for the stream's end, or has seen it.
     pub(crate) end_told: Cell<bool>,
-    /// The largest block has two to the power of so many slots, and so is the last. Written by the writer (relaxed) before the
-    /// `tail` that covers a message in a larger one.
+    /// The last block, which is the largest, has two to the power of this many slots. Written by the writer
+    /// (relaxed) before the `tail` that covers a message in a larger one.
     pub(crate) last_block: AtomicU8,
     /// Ends that are gone. Counted up by each end as it goes (acquire-release).
     ends_gone: AtomicU8,
@@ -201,7 +209,7 @@ pub(crate) struct Reading<H> {
 
 /// What a stream has whose reader's task takes from many: see [`Inputs`](crate::Inputs).
 pub(crate) struct Port<H: 'static> {
-    /// Next in the stack of ready ports. Written by who pushes it there, read by who empties the stack.
+    /// Next in the stack of ready ports. Written by the thread that pushes it there, read by the thread that empties the stack.
     pub(crate) next: AtomicPtr<Ring<H>>,
     /// Which of its task's groups of inputs the port is in (`u32::MAX`: none), and where in it. The reader's
     /// own, written before the port first waits.
@@ -303,7 +311,7 @@ impl<H: Holder> Ring<H> {
         self.writing.mark.set(self.writing.pushed.get() as u32);
     }
 
-    /// Likewise the reader's.
+    /// The reader's dispatch begins to use its end.
     #[inline]
     pub(crate) fn begin_reading(&self) {
         self.reading.mark.set(self.reading.popped.get() as u32);
@@ -382,7 +390,7 @@ impl<H: Holder> Ring<H> {
             self.writing.closed.store(1, Ordering::Release);
             return take_waiting_here(&self.writing.reader_waiting);
         }
-        // Who moves the reading end meanwhile waits for us, and we may wait for them.
+        // A thread that moves the reading end meanwhile waits for us, and we may wait for it.
         self.leave_writer_section();
         // First of all, because the end may be a task's that the reader takes for its neighbour, and this not its thread.
         self.move_writer(None, worker);
@@ -451,7 +459,7 @@ impl<H: Holder> Ring<H> {
         }
     }
 
-    /// Says that nobody reads any more, and lets go of the reading task; else like [`Ring::publish_read`]. `me` and `worker`
+    /// Marks that no task reads the stream any more, and lets go of the reading task; else like [`Ring::publish_read`]. `me` and `worker`
     /// are the calling thread's.
     pub(crate) fn end_reading(&self, me: u64, worker: u32) -> u8 {
         if is_gone(&self.writing.closed, &self.writing.section) {
@@ -472,7 +480,7 @@ impl<H: Holder> Ring<H> {
         self.leave()
     }
 
-    /// Says that nobody reads any more; else like [`Ring::publish_read`].
+    /// Marks that no task reads the stream any more; else like [`Ring::publish_read`].
     pub(crate) fn leave(&self) -> u8 {
         self.reading.section.store(1, Ordering::Relaxed);
         self.reading.reader_gone.store_fenced(1);
@@ -525,6 +533,57 @@ impl<H: Holder> Ring<H> {
 
     // ---- both
 
+    /// Lets the writer's thread, which calls itself `me`, look at the reading task, if that is known to be on the same thread.
+    #[inline]
+    pub(crate) fn look_at_reader_here<R>(&self, me: u64, look: impl FnOnce(&H) -> Option<R>) -> Option<R> {
+        if self.writing.reader_home.load(Ordering::Relaxed) != me {
+            return None;
+        }
+        self.writing.section.store(1, Ordering::Relaxed);
+        let is_here = self.writing.reader_home.load(Ordering::Relaxed) == me;
+        // SAFETY: in the section, and the reader was on this thread when that was looked at, so a reference that we can still see is not
+        // given up.
+        let reader = unsafe { self.reading.task.load(Ordering::Relaxed).as_ref() };
+        let found = reader.filter(|_| is_here).and_then(look);
+        self.leave_writer_section();
+        found
+    }
+
+    /// Whether the writer is known to be on the reader's thread, which calls itself `me`.
+    #[inline]
+    pub(crate) fn is_written_here(&self, me: u64) -> bool {
+        self.reading.writer_home.load(Ordering::Relaxed) == me
+    }
+
+    /// Whether the reader has read all that was written, is in the writer's block, and waits for the next message. To be asked by a
+    /// thread that has both ends.
+    #[inline]
+    pub(crate) fn waits_empty_here(&self) -> bool {
+        let Ring { writing, reading, .. } = self;
+        writing.reader_waiting.load(Ordering::Relaxed) == TASK_WAITS
+            && writing.pushed.get() == reading.popped.get()
+            && writing.slots.get() == reading.slots.load(Ordering::Relaxed)
+            && reading.state.load(Ordering::Relaxed) == 0
+    }
+
+    /// Counts messages as written and published that stand elsewhere. The thread has both ends, and the stream is empty.
+    #[inline]
+    pub(crate) fn write_in_name(&self, count: usize) {
+        let end = self.writing.pushed.get() + count;
+        self.writing.pushed.set(end);
+        self.writing.limit.set(end);
+        self.writing.tail.store(end, Ordering::Release);
+    }
+
+    /// Counts messages as read, and their slots as free, that were only [written in name](Ring::write_in_name).
+    #[inline]
+    pub(crate) fn read_in_name(&self, count: usize) {
+        let end = self.reading.popped.get() + count;
+        self.reading.popped.set(end);
+        self.reading.available.set(end);
+        self.reading.head.store(end, Ordering::Release);
+    }
+
     pub(crate) fn writer_section(&self) -> &AtomicU8 {
         &self.writing.section
     }
@@ -537,7 +596,7 @@ impl<H: Holder> Ring<H> {
         }
     }
 
-    /// Makes `task` (or nobody) the reader and lets go of the reference to the former one. `worker` is the
+    /// Makes `task` (or none) the reader and lets go of the reference to the former one. `worker` is the
     /// calling thread's.
     pub(crate) fn move_reader(&self, task: Option<&H>, worker: u32) {
         if let Some(task) = task {
@@ -546,7 +605,7 @@ impl<H: Holder> Ring<H> {
         self.move_end(&self.reading.task, &self.writing.reader_home, &self.writing.section, task, worker);
     }
 
-    /// Likewise the writer.
+    /// As [`Ring::move_reader`], for the writer.
     pub(crate) fn move_writer(&self, task: Option<&H>, worker: u32) {
         if let Some(task) = task {
             self.telemetry.attached_to(task.number(), true);
@@ -554,7 +613,7 @@ impl<H: Holder> Ring<H> {
         self.move_end(&self.writing.task, &self.reading.writer_home, &self.reading.section, task, worker);
     }
 
-    /// Makes `task` (or nobody) the one at `end`, of which the peer knows `home` and sees it in its section.
+    /// Makes `task` (or none) the one at `end`. The peer keeps the home of that task in `home`, and uses the task in its section.
     fn move_end(
         &self,
         end: &AtomicPtr<H>,
@@ -564,7 +623,7 @@ impl<H: Holder> Ring<H> {
         worker: u32,
     ) {
         let new = task.map_or(std::ptr::null_mut(), H::counted);
-        // Only who moves the end changes it, and while it is nobody's, nobody's home was learned.
+        // Only the thread that moves the end changes it. While no task has the end, the peer has learned no home for it.
         if end.load(Ordering::Relaxed).is_null() {
             return end.store(new, Ordering::Release);
         }
@@ -699,7 +758,7 @@ impl<H> Drop for Ring<H> {
     }
 }
 
-/// Takes who waits at the other end, which lives on this thread.
+/// Takes the mark that says what waits at the other end (nothing, its task, or its port), where that task lives on this thread.
 #[inline]
 fn take_waiting_here(waiting: &AtomicU8) -> u8 {
     let waits = waiting.load(Ordering::Relaxed);
@@ -709,7 +768,7 @@ fn take_waiting_here(waiting: &AtomicU8) -> u8 {
     waits
 }
 
-/// Whether the other end is gone, and whoever closed it has done its last with the tasks at the ends.
+/// Whether the other end is gone, and the thread that closed it no longer uses the tasks at the ends.
 fn is_gone(end: &AtomicU8, section: &AtomicU8) -> bool {
     let gone = end.load(Ordering::Acquire) != 0;
     if gone {

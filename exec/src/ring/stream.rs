@@ -19,7 +19,7 @@ struct Header {
     /// The message that this block begins with. Written before anybody else sees the block.
     begin: usize,
     /// The slots of the block that the writer left for this one; it may be gone, unless a message in it is not published yet.
-    /// Written likewise.
+    /// Written before any other thread sees the block.
     before: *mut u8,
     /// Slots less one; the slots are a power of two.
     mask: u32,
@@ -83,7 +83,8 @@ unsafe fn free_block<T>(slots: *mut u8) {
 /// # Safety
 /// `block` is the slots of that of a ring of `T`, or null; all messages were read, and nobody else has the ring.
 pub(crate) unsafe fn free_blocks<T>(mut block: *mut u8) {
-    // The writer may have looked for room and then written nothing: a block behind the last that was read is empty.
+    // The writer may have taken a further block and then written nothing into it, so blocks behind the last
+    // one read are empty.
     while !block.is_null() {
         // SAFETY: as demanded of the caller.
         unsafe {

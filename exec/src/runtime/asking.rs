@@ -12,41 +12,47 @@ use crate::runtime::inputs::Inputs;
 use crate::runtime::ports::{DeepSize, In, Out, StreamSpec};
 use crate::shared::Shared;
 use crate::shared::spread::Spread;
-use crate::task::context::{Context, Ports, Task};
+use crate::task::context::{Context, Ports, Progress, Task};
 use crate::task::spec::{Replica, TaskId, TaskSpec};
 
-/// Says, in the live row of the calling thread's worker, which message its task is on: what a report of a run that died or
-/// hangs in a box goes by. Costs a relaxed store a message; nothing without a space.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress<'a> {
-    cell: Option<&'a AtomicU64>,
-    first: u64,
-    /// The thread's core, where the time of each message is told.
-    times: Option<NonNull<Core>>,
-}
-
 impl<'a> Progress<'a> {
-    /// The task is on the message `nth` after the one that this counts from.
+    /// The task now works on message `nth`, counted from the first message of this dispatch.
     #[inline(always)]
     pub fn on(&self, nth: usize) {
         if let Some(cell) = self.cell {
             cell.store(self.first + nth as u64, Ordering::Relaxed);
         }
-        if let Some(mut core) = self.times {
+        if let Some(thread) = self.times {
             // SAFETY: the core outlives the dispatch, which this borrows, and no other reference to it is held.
-            unsafe { core.as_mut() }.message_begins(self.first + nth as u64);
+            unsafe { Core::of(thread).as_mut() }.message_begins(self.first + nth as u64);
         }
     }
 
-    /// Whether it is told how long each message takes (mode `full`, and the messages are long enough for that): then
+    /// Whether it is recorded how long each message takes (mode `full`, and the messages take long enough for that): then
     /// [`Progress::on`] is to be called for each.
     #[inline]
     pub fn times_each(&self) -> bool {
         self.times.is_some()
     }
 
-    /// Where it is said, if anybody may look, and the number of the message that this counts from: for who says it by
-    /// itself.
+    /// After [`Progress::on`]: `write` records what the message is that the task is on, if the times of messages are recorded and they
+    /// take so long that this costs little as well (`exec.clock_budget`). It is given the way to write events, the time at which the
+    /// work on the message began, the running task, and the message's number.
+    #[inline]
+    pub fn describe(&self, write: impl FnOnce(&mut Writer, u64, TaskId, u64)) {
+        if let Some(thread) = self.times {
+            // SAFETY: as above; `write` gets nothing by which it could come to the core.
+            let core = unsafe { Core::of(thread).as_mut() };
+            let task = core.task.get();
+            let number = task.id;
+            if let Some((writer, since, index)) = core.telemetry.describes_message(task) {
+                write(writer, since, number, index);
+            }
+        }
+    }
+
+    /// The cell that shows the message's number, if there is a reader for it, and the number of the message that this counts
+    /// from: for a task that writes the cell itself.
     #[inline]
     pub fn cell(self) -> (Option<&'a AtomicU64>, u64) {
         (self.cell, self.first)
@@ -65,10 +71,25 @@ impl Context<'_> {
     pub fn progress(&self, first: u64) -> Progress<'_> {
         // SAFETY: the context's core outlives it, and its row stays as it is during a dispatch.
         let cell = unsafe { &(*self.core().as_ptr()).telemetry }.message_cell();
-        Progress { cell, first, times: self.times_each.then_some(self.core()) }
+        Progress { cell, first, times: self.times_each.then_some(self.thread) }
     }
 
-    /// Nothing is told of the time that the message takes which the task is on: it goes on in other dispatches.
+    /// How many messages of `input` can be [handed on](crate::In::hand_on) to the task that waits for the next one of `out` on this
+    /// thread; 0: they are to be written, as messages from another thread are, so that it has room for others meanwhile.
+    #[inline]
+    pub fn hands_on<T: Send + 'static>(&mut self, input: &In<T>, out: &Out<T>) -> usize {
+        // SAFETY: the context's core outlives it, and no other reference to it is held.
+        let me = unsafe { self.core().as_ref() }.me;
+        if !input.ring().is_written_here(me) {
+            return 0;
+        }
+        match Core::passer(self.core(), out.ring()) {
+            Some(_) => out.ring().capacity() as usize,
+            None => 0,
+        }
+    }
+
+    /// The time of the message on which the task works is not recorded, since the work goes on in other dispatches.
     pub fn forget_time(&mut self) {
         // SAFETY: the context's core outlives it, and no other reference to it is held.
         unsafe { self.core().as_mut() }.telemetry.message_goes_on();
@@ -159,7 +180,8 @@ impl Context<'_> {
         if self.full { unsafe { self.core().as_ref() }.last_read() } else { None }
     }
 
-    /// As [`Context::derived`], of a message popped earlier, or of one that the task takes in this dispatch; nothing is said where that is not known.
+    /// As [`Context::derived`], of a message popped earlier, or of one that the task takes in this dispatch. Records nothing if `read` is
+    /// None: the message is not known.
     #[inline]
     pub fn derived_from<T: Send + 'static>(&mut self, out: &Out<T>, read: Option<(u64, u64)>) {
         if let (true, Some(parent)) = (self.full, read) {
@@ -168,7 +190,7 @@ impl Context<'_> {
         }
     }
 
-    /// The way to tell events of one's own, in this thread's element. None without a space.
+    /// The writer for events of the program's own, into this thread's element. None without a space.
     pub fn writer(&mut self) -> Option<&mut Writer> {
         // SAFETY: the context's core outlives it, and the context stays borrowed as long as the writer does.
         unsafe { self.core().as_mut() }.telemetry.writer()

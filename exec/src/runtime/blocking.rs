@@ -72,7 +72,7 @@ impl Blocking {
     pub fn push<T: Send + 'static>(&mut self, out: &mut Out<T>, message: T) -> Result<(), T> {
         self.feed(out, message)?;
         if self.cx.full {
-            // Each message is told at its own time.
+            // Each message is recorded with its own time.
             self.flush();
             return Ok(());
         }
@@ -136,7 +136,7 @@ impl Blocking {
     }
 
     /// Waits before a source reads a further input, as long as [`Options::unfinished`](crate::Options::unfinished) messages (the
-    /// setting `exec.unfinished`) or more are under way in streams; what was written before is visible meanwhile. Whoever
+    /// setting `exec.unfinished`) or more are under way in streams; what was written before is visible meanwhile. A task that
     /// brings inputs from the world outside calls this before each. It returns when half as many are left, or when
     /// nothing else could go on (of tasks with threads of their own, those that have used a stream or were attached to one):
     /// messages may lie in streams until another input comes. Several sources look each by itself,
@@ -325,7 +325,7 @@ fn run(
 ) {
     let (recorder, refused) = match recorder {
         Ok(recorder) => (recorder, None),
-        Err(error) => (None, Some(format!("it has nowhere to tell its events: {error:#}"))),
+        Err(error) => (None, Some(format!("it has nowhere to record its events: {error:#}"))),
     };
     // SAFETY: the reference handed to this thread.
     let cell = unsafe { task.as_ref() };

@@ -1,20 +1,21 @@
 //! Deadlocks: tasks of which none can go on without another of them, at least one of which waits for room.
 //!
-//! A task that sleeps has said which streams it waits for ([`Stop`](crate::Stop)): any of them lets it go on, that is, whoever
-//! is at the other end. Who is not among the sleepers is *live*: it runs, has a thread that is in code of its own, is on its
-//! way, or is nobody we know. A sleeper is live, too, if one of its streams has somebody live at the other end. The others are
+//! A task that sleeps has named the streams that it waits for ([`Stop`](crate::Stop)); the task at the other
+//! end of any of them can wake it. A task that is not among the sleepers is *live*: it runs, has a thread
+//! that is in code of its own, moves between workers, or is unknown. A sleeper is live, too, if one of its
+//! streams has a live task at the other end. The others are
 //! *stuck*. Among those that wait for messages only, nothing is under way: a circle that has run dry is idle, as a program may
 //! want it. One that waits for room of a stuck task has a message that will never go on, which is an error.
 //!
 //! **Why it is true.** The thread that waits for the end ([`Runtime::join`](crate::Runtime::join)) looks twice, and between the
 //! two each thread answers by itself what its tasks wait for. Both times all workers sleep, without a dispatch meanwhile; a
-//! task with a thread of its own counts as a sleeper if both times it sleeps in one and the same wait. Nobody woken stays
-//! unseen: who was woken before the answer either is no sleeper in it or has gone on before the second look, by which the
-//! thread sleeps anew. So all answers hold at the moment of the first look. From there on, the first of the stuck tasks to
+//! task with a thread of its own counts as a sleeper if both times it sleeps in one and the same wait. No wake-up stays
+//! unseen: a task that was woken before the answer either is no sleeper in it or has gone on before the second look, by which
+//! the thread sleeps anew. So all answers hold at the moment of the first look. From there on, the first of the stuck tasks to
 //! go on would need another of them to have gone on before.
 //!
-//! What is asked of whom: every end of a stream is where it was used last. Whoever gives an end away unused, inside a message,
-//! ends, or is still taken for the one who has it.
+//! Which task has an end: the one that used it last. So a task that gives an end away which it has never used, inside a message,
+//! still counts as the one that has it, until that task ends.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -35,11 +36,11 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long the threads have to answer and to fall asleep again, and how often that is looked at.
 const ANSWER_MAX: Duration = Duration::from_millis(500);
 const ANSWER_LOOK: Duration = Duration::from_millis(1);
-/// Rest after a look, for each thread that was woken and each wait that it told: a hundred times what that takes, so that many
-/// tasks with little to do are not mostly asked.
+/// Rest after a look, for each thread that was woken and each wait that it reported: a hundred times what the look takes, so
+/// that answering stays a small part of the time of many tasks with little to do.
 const REST_A_THREAD: Duration = Duration::from_millis(3);
 const REST_A_WAIT: Duration = Duration::from_micros(20);
-/// So many of a deadlock's waits become events.
+/// The most waits of a deadlock that are recorded as events.
 const EVENTS_MAX: usize = 1000;
 
 /// One of the streams that a sleeping task waits for.
@@ -49,7 +50,7 @@ struct Waits {
     stream: u64,
     /// For room; else for a message.
     for_room: bool,
-    /// Who is at the stream's other end; 0: nobody we know.
+    /// The task at the stream's other end; 0: none that is known.
     peer: u64,
 }
 
@@ -98,7 +99,7 @@ unsafe fn add_waits(task: &TaskCell, waits: &mut Vec<Waits>) {
     unsafe { task.each_wait(|ring| waits.push(wait(ring))) }
 }
 
-/// What stands still as long as nobody goes on.
+/// What stands still as long as no task goes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Still {
     /// The workers' dispatches; they all sleep.
@@ -125,7 +126,7 @@ impl Still {
         Some(Still { dispatches, own_threads, for_room })
     }
 
-    /// Whether who slept sleeps still, in the same wait, when all have answered; others may have fallen asleep since.
+    /// Whether all threads that slept still sleep, in the same wait, when all have answered; others may have fallen asleep since.
     fn lasts_until(&self, shared: &Shared, question: &Question, deadline: Instant) -> bool {
         while Instant::now() < deadline {
             let mut same = 0;
@@ -151,7 +152,7 @@ impl Still {
         false
     }
 
-    /// Asks everybody who sleeps.
+    /// Asks every thread that sleeps.
     fn ask(&self, shared: &Shared) -> Arc<Question> {
         let asked = self.dispatches.len() + self.own_threads.len();
         let question =
@@ -169,14 +170,14 @@ impl Still {
 /// What was seen of the workers.
 #[derive(Default)]
 pub(crate) struct Watch {
-    /// What stood still when everybody was asked last.
+    /// What stood still when all threads were asked last.
     asked_after: Option<Still>,
     /// Not to be asked again before.
     rest_until: Option<Instant>,
 }
 
 impl Watch {
-    /// Looks for a deadlock; tells which tasks and streams are in it.
+    /// Looks for a deadlock; returns which tasks and streams are in it.
     pub(crate) fn look(&mut self, shared: &Shared) -> Option<String> {
         let begun = Instant::now();
         if self.rest_until.is_some_and(|until| begun < until) {
@@ -189,7 +190,7 @@ impl Watch {
         let question = before.ask(shared);
         let asked = before.dispatches.len() + before.own_threads.len();
         let lasted = before.lasts_until(shared, &question, begun + ANSWER_MAX);
-        // If anybody went on, that is a reason to look again.
+        // If a task went on, that is a reason to look again.
         self.asked_after = lasted.then_some(before);
         let waits = std::mem::take(&mut *lock(&question.waits));
         self.rest_until = Some(Instant::now() + rest(asked, waits.len()));
@@ -199,8 +200,8 @@ impl Watch {
     }
 }
 
-/// For how long nobody is asked after so many threads told so many waits. How long that took says little: on a busy machine
-/// they wait for processors.
+/// For how long no thread is asked after so many threads reported so many waits. The time that the answers took says little:
+/// on a busy machine the threads wait for processors.
 fn rest(threads: usize, waits: usize) -> Duration {
     REST_A_THREAD * threads as u32 + REST_A_WAIT * waits as u32
 }
@@ -210,7 +211,7 @@ fn deadlocked(waits: &Waits) -> Deadlocked {
     Deadlocked { task, stream, peer, for_room: for_room.into() }
 }
 
-/// Who waits for whom.
+/// Which task waits for which.
 struct Graph<'a> {
     waits: &'a [Waits],
     /// Each sleeping task's waits.
@@ -233,7 +234,7 @@ impl<'a> Graph<'a> {
         self.of_task.get(&task).map_or(&[], |range| &self.waits[range.clone()])
     }
 
-    /// The sleeping tasks that nobody live can reach.
+    /// The sleeping tasks that no live task can reach.
     fn stuck(&self) -> HashSet<u64> {
         let mut stuck: HashSet<u64> = self.of_task.keys().copied().collect();
         let mut helps: HashMap<u64, Vec<u64>> = HashMap::new();
@@ -248,12 +249,12 @@ impl<'a> Graph<'a> {
         stuck
     }
 
-    /// Tasks that are stuck, few if possible, and all that they wait for. None: nobody who is stuck waits for room.
+    /// Tasks that are stuck, few if possible, and all that they wait for. None: no stuck task waits for room.
     fn knot(&self) -> Option<Vec<Waits>> {
         let stuck = self.stuck();
         let waits_for_room = |waits: &&Waits| waits.for_room && stuck.contains(&waits.task);
         let mut knot = self.behind(self.waits.iter().find(waits_for_room)?.task);
-        // Towards the end of what waits for it: who is farthest may depend on fewer.
+        // On to the last wait for room in the knot: its task is the farthest, and may depend on fewer tasks.
         while let Some(last) = knot.iter().rfind(|waits| waits.for_room) {
             let smaller = self.behind(last.task);
             if smaller.len() >= knot.len() {
@@ -353,12 +354,12 @@ mod tests {
     fn a_knot_has_somebody_who_waits_for_room_and_no_more_than_it_needs() {
         assert_eq!(knot(&[(1, false, &[2]), (2, false, &[1])]), None, "run dry");
         assert_eq!(knot(&[(1, true, &[2]), (2, false, &[1])]), Some(vec![1, 2]));
-        // Those who only wait for the knot are not told.
+        // Tasks that only wait for the knot are not reported.
         let chain: &[(u64, bool, &[u64])] =
             &[(1, true, &[2]), (2, true, &[3]), (3, true, &[4]), (4, false, &[3])];
         assert_eq!(knot(chain), Some(vec![3, 4]));
         assert_eq!(knot(&[(1, true, &[2]), (2, false, &[1]), (5, true, &[9])]), Some(vec![1, 2]));
-        // The reader that a writer waits for has run dry itself.
+        // A writer waits for room, and the reader of that stream waits for input itself.
         assert_eq!(knot(&[(1, true, &[2]), (2, false, &[3]), (3, false, &[2])]), Some(vec![1, 2, 3]));
     }
 

@@ -147,7 +147,7 @@ impl<T: Send + 'static> Inputs<T> {
         }
     }
 
-    /// Makes the inputs a group of `task`, all of them to be looked at first.
+    /// Binds the inputs to `task` as one group. Each of them is polled once before the task waits.
     pub(crate) fn bind(&mut self, core: NonNull<Core>, task: &TaskCell) {
         if let Some((owner, _)) = self.bound {
             assert!(owner == task.id, "inputs belong to the task that used them first");

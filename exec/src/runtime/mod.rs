@@ -96,7 +96,7 @@ impl Runtime {
         self.shared.spreading.new_spread()
     }
 
-    /// The space it tells what it does, if there is one.
+    /// The space into which it records what it does, if there is one.
     pub fn space(&self) -> Option<&Space> {
         self.shared.home.board.space()
     }
@@ -130,7 +130,7 @@ impl Runtime {
         id
     }
 
-    /// Creates a task with a thread of its own, which runs at once. Its streams are told as opened when it first uses
+    /// Creates a task with a thread of its own, which runs at once. Its streams are recorded as opened when it first uses
     /// them. If the system refuses it a thread, the task fails: see [`Summary::failures`].
     pub fn spawn_blocking(
         &self,
@@ -140,8 +140,8 @@ impl Runtime {
         self.spawn_blocking_attached(spec, |_| work)
     }
 
-    /// Likewise, with streams that are opened before anything runs: `attach` names them and gives the work. So a reader
-    /// of the events knows who reads a stream before the first message is in it.
+    /// Creates a task with a thread of its own and streams that are opened before anything runs: `attach` names them and
+    /// gives the work. So a reader of the events knows which task reads a stream before the first message is in it.
     ///
     /// ```
     /// # use thalweg_exec::{Options, Runtime, StreamSpec, TaskSpec};
@@ -265,7 +265,7 @@ impl Runtime {
     }
 
     /// Ends at once: running tasks finish their dispatch, all others are dropped with their messages; blocking tasks
-    /// are told ([`Blocking::stopping`]).
+    /// see that in [`Blocking::stopping`].
     pub fn abort(&self) {
         self.shared.stop();
         self.shared.ends.wake();

@@ -1,10 +1,10 @@
-//! Tasks that change workers: because somebody asked for it, or because a worker has nothing to do.
+//! Tasks that change workers: because a user or tuner asked for it, or because a worker has nothing to do.
 //!
 //! **A move** is made by the task's own worker, between dispatches. It takes the task's place in inboxes
 //! (`in_inbox`), so that no waker can send it anywhere meanwhile; gives up its worker number, and takes a new token,
-//! so that its streams are fenced from now on (see `ring`); and pushes it into the other's inbox. Who wakes it on the
-//! way finds `in_inbox` set and need do no more: a task that arrives is ready. If the task already is in its worker's
-//! inbox, because somebody woke it, the worker sends it on from there.
+//! so that its streams are fenced from now on (see `ring`); and pushes it into the other's inbox. A thread that wakes it on
+//! the way finds `in_inbox` set and need do no more: a task that arrives is ready. If the task already is in its worker's
+//! inbox, because another thread woke it, the worker sends it on from there.
 //!
 //! **Stealing** is giving: a worker that has waited for more than a quarter of its time, and longer than its patience
 //! beyond that, says that it is hungry; one that has been
@@ -37,13 +37,13 @@ const PATIENCE_NS: (u64, u64) = (500_000, 100_000_000);
 pub(crate) const ASK_AFTER_NS: u64 = 5_000;
 /// How long a worker has been busy before it gives a task away.
 const BUSY_NS: u64 = 20_000;
-/// Dispatches between two looks whether there is something to give.
+/// How many dispatches a worker makes between two checks for a task that it should give away.
 const LOOK_EVERY: u32 = 4;
 /// How many ready tasks are looked through for one that may go.
 const LOOKED_THROUGH: usize = 64;
 /// How often all workers are asked for a task before it is nowhere: it may be on its way from one to another.
 const SEARCHES: usize = 4;
-/// How long who waits for a move sleeps before looking whether the workers have ended.
+/// How long a thread that waits for a move sleeps before it looks whether the workers have ended.
 const LOOK_FOR_END: Duration = Duration::from_millis(10);
 
 /// A request to move a task to a worker, of which every worker has a letter.
@@ -54,7 +54,7 @@ struct Request {
     unread: AtomicU32,
     /// The worker that had the task; [`NOBODY`]: none. Set once, before that worker counts `unread` down.
     from: AtomicU32,
-    /// The sleep of who waits for the move.
+    /// The sleep of the thread that waits for the move.
     parker: Parker,
 }
 
@@ -86,7 +86,7 @@ impl Asked for Request {
 pub struct TaskMover(pub(crate) Arc<Shared>);
 
 /// A move that was asked for.
-#[must_use = "only `wait` tells whether the task was there to be moved"]
+#[must_use = "only `wait` returns whether the task was there to be moved"]
 pub struct Move {
     mover: TaskMover,
     request: Arc<Request>,
@@ -274,7 +274,7 @@ impl Core {
         self.moving.busy_since = now;
     }
 
-    /// Somebody is hungry, or there are letters.
+    /// A worker waits for a task of another's, or there are letters.
     #[cold]
     #[inline(never)]
     pub(crate) fn attend(&mut self) {

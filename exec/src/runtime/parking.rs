@@ -1,9 +1,9 @@
 //! How many workers take part: threads are added and parked while the runtime runs.
 //!
 //! Workers `0..taking_part` have the tasks; each of the others that have a thread is *parked*: it sleeps, and sends on what still comes to
-//! it. A change starts the threads that are missing, then asks every worker for its tasks; who answers last lets the mapper
-//! place all of them anew, and tells every worker where its tasks go. They move as in `moving`, so nothing is lost or reordered. What
-//! is on its way between two workers meanwhile stays where it arrives, unless that worker is parked.
+//! it. A change starts the threads that are missing, then asks every worker for its tasks; the worker that answers last lets the mapper
+//! place all of them anew, and sends every worker a letter that says where its tasks go. They move as in `moving`, so nothing is lost or
+//! reordered. A task that is on its way between two workers meanwhile stays where it arrives, unless that worker is parked.
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -120,7 +120,7 @@ impl Shared {
             return;
         }
         if self.set_workers(count as usize).is_err() {
-            // If the space was removed, nobody looks.
+            // If the space was removed, no observer looks.
             let _ = self.tuning.settings.workers.show(self.taking_part() as u64);
         }
     }

@@ -1,23 +1,28 @@
 //! Streams as users see them: a typed writing end ([`Out`]) and reading end ([`In`]) of one [`Ring`].
 
+use std::any::TypeId;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use thalweg_space::NameRef;
 
+#[cfg(not(loom))]
+use crate::dispatch::Handed;
 use crate::dispatch::{self, Core};
 use crate::ring::stream::{self, messages, room, slot, take};
 use crate::ring::{Messages, NOTED, TOUCHED, mark, wait_until_zero};
 use crate::shared::Shared;
 use crate::spare::Spare;
+#[cfg(not(loom))]
+use crate::stop::Stop;
 use crate::sync::Ordering;
 #[cfg(not(loom))]
 use crate::sync::Slot;
 use crate::task::cell::{Ring, TaskCell};
-use crate::task::context::Context;
+use crate::task::context::{Context, PassesTo};
 use crate::telemetry::StreamTelemetry;
 
-/// What the runtime is told about a stream.
+/// How a caller describes a stream to the runtime.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StreamSpec {
     /// Its name in the space, or 0.
@@ -40,8 +45,8 @@ pub struct In<T: Send + 'static> {
     _messages: PhantomData<fn() -> T>,
 }
 
-// SAFETY: the end's private positions move with it: whoever receives the end acquires them, and who still has it
-// on a dispatch's list is waited for (`Core::own_*`). Messages are `Send`.
+// SAFETY: the end's private positions move with it: the thread that receives the end acquires them, and waits for a
+// dispatch that still has the end on its list (`Core::own_*`). Messages are `Send`.
 unsafe impl<T: Send + 'static> Send for Out<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + 'static> Send for In<T> {}
@@ -107,6 +112,9 @@ impl<T: Send + 'static> Plain<T> {
         free: free::<T>,
         size: if std::mem::needs_drop::<T>() { None } else { Some(|_, _| size_of::<T>() as u64) },
         alike: true,
+        of: TypeId::of::<T>(),
+        bytes: size_of::<T>(),
+        room: room::<T>,
     };
 }
 
@@ -114,8 +122,14 @@ impl<T: Send + 'static> Plain<T> {
 struct Measured<T>(PhantomData<T>);
 
 impl<T: DeepSize + Send + 'static> Measured<T> {
-    const MESSAGES: &'static Messages<TaskCell> =
-        &Messages { free: free::<T>, size: Some(Self::size), alike: false };
+    const MESSAGES: &'static Messages<TaskCell> = &Messages {
+        free: free::<T>,
+        size: Some(Self::size),
+        alike: false,
+        of: TypeId::of::<T>(),
+        bytes: size_of::<T>(),
+        room: room::<T>,
+    };
 
     /// # Safety
     /// As of [`stream::unpublished`].
@@ -206,7 +220,7 @@ impl<T: Send + 'static> Out<T> {
         Ok(())
     }
 
-    /// Drops and counts a message that nobody will read.
+    /// Drops and counts a message that no task will read.
     #[inline(never)]
     fn refuse(&self, message: T) {
         self.ring().refused.set(self.ring().refused.get() + 1);
@@ -229,6 +243,12 @@ impl<T: Send + 'static> Out<T> {
         ring.writing.limit.get() - ring.writing.pushed.get() + ring.writing.beyond.get() as usize
     }
 
+    /// What [`Task::passes_to`](crate::Task::passes_to) answers of a task that passes messages on by this stream.
+    #[inline]
+    pub fn passes_to(&mut self) -> PassesTo<'_> {
+        PassesTo { ring: self.ring, _out: PhantomData }
+    }
+
     /// Closes the stream; the same as dropping this end.
     pub fn close(self, cx: &mut Context<'_>) {
         let _ = cx;
@@ -240,6 +260,10 @@ impl<T: Send + 'static> Out<T> {
         // SAFETY: the context's core outlives it, and we hold no other reference to it.
         let core = unsafe { cx.core().as_mut() };
         core.own_writer(self.ring);
+        if core.handed.is_some() {
+            mark(&ring.writing.state, NOTED);
+            return Room::Full;
+        }
         if ring.reading.reader_gone.load(Ordering::Acquire) != 0 {
             ring.writing.limit.set(ring.writing.pushed.get());
             return Room::NoReader;
@@ -347,7 +371,7 @@ impl<T: Send + 'static> In<T> {
         count - left
     }
 
-    /// Likewise up to the end of the block that `out` writes into, in which there is room.
+    /// As [`In::transfer`], but at most to the end of the block that `out` writes into, in which there is room.
     #[cfg(not(loom))]
     fn transfer_to_block(&mut self, cx: &mut Context<'_>, count: usize, out: &mut Out<T>) -> usize {
         let mut left = count.min(out.ring().writing.limit.get() - out.ring().writing.pushed.get());
@@ -397,12 +421,53 @@ impl<T: Send + 'static> In<T> {
         (ring.reading.slots.load(Ordering::Relaxed).cast(), at, side_by_side)
     }
 
-    /// Reads messages that nobody will read.
+    /// Reads messages that no task will read, and drops them.
     #[cold]
     #[cfg(not(loom))]
     fn refuse(&mut self, cx: &mut Context<'_>, count: usize, out: &Out<T>) -> usize {
         let messages = std::iter::from_fn(|| self.pop(cx)).take(count);
         messages.map(|message| out.refuse(message)).count()
+    }
+
+    /// Hands the next `count` messages on, which are among the [upcoming](In::upcoming) ones, as [`In::transfer`] would: the task that
+    /// waits for the next message of `out` on this thread, as [`Context::hands_on`] has just said, works on them where they stand.
+    /// `Some`: that was done, and the calling task is to stop now for this reason; until then there is nothing more to read and no room.
+    /// None: they are to be transferred.
+    #[cfg(not(loom))]
+    #[inline]
+    pub fn hand_on(&mut self, cx: &mut Context<'_>, count: usize, out: &mut Out<T>) -> Option<Stop> {
+        let (read, written) = (self.ring(), out.ring());
+        let (slots, at, side_by_side) = self.readable();
+        if count == 0
+            || count > side_by_side
+            || read.reading.task.load(Ordering::Relaxed) != cx.task.pointer()
+        {
+            return None;
+        }
+        let to = Core::passer(cx.core(), written).filter(|_| count <= written.capacity() as usize)?;
+        // SAFETY: the context's core outlives it, and we hold no other reference to it.
+        let core = unsafe { cx.core().as_mut() };
+        let end = written.writing.pushed.get() + count;
+        if core.handed.is_some() || core.telemetry.measures() && written.telemetry.sizes_are_due(end) {
+            return None;
+        }
+        core.own_writer(out.ring);
+        read.reading.popped.set(read.reading.popped.get() + count);
+        let has_more = read.look_for_messages() > 0;
+        read.reading.available.set(read.reading.popped.get());
+        core.used.popped_last.set(self.ring.as_ptr());
+        written.write_in_name(count);
+        if cx.full {
+            core.note_derived_run(written, count);
+        }
+        // SAFETY: the slots of messages that stand side by side.
+        let first = unsafe { slots.add(at) }.cast();
+        core.handed = Some(Handed { first, count, stream: out.ring, to });
+        if has_more {
+            return Some(Stop::QuantumSpent);
+        }
+        note_empty(read);
+        Some(Stop::InputEmpty)
     }
 
     /// Whether the writer is gone and everything was read.
@@ -442,7 +507,7 @@ impl<T: Send + 'static> In<T> {
         let core = unsafe { cx.core().as_mut() };
         core.own_reader(self.ring);
         let ring = self.ring();
-        let found = messages::<T>(ring) > 0;
+        let found = core.handed.is_none() && messages::<T>(ring) > 0;
         if !found {
             note_empty(ring);
         }

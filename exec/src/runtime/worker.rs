@@ -17,7 +17,8 @@ use crate::telemetry::{Board, ObservedTask, RecordedTask, Recorder, ShownStream}
 /// Looks whether something came between two readings of the clock.
 const LOOKS: u32 = 16;
 
-/// So long a worker looks without a pause between two looks: one may take 140 cycles, as long as the way of a message.
+/// For this long a worker polls without `spin_loop`, which may take 140 cycles: as long as a message takes
+/// from one core to another.
 const BARE_NS: u64 = 2_000;
 
 /// Runs worker `number` until the runtime stops.

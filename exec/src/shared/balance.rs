@@ -12,15 +12,17 @@ pub(crate) struct Part {
     pub(crate) only_to: Option<usize>,
 }
 
-/// What must be left of the most loaded worker's time, in percent, for moves to be worth it; and for one of a lump.
+/// Moves are made only if they reduce the load of the most loaded worker to this percentage or less; a move
+/// of one lump, to `LEFT_BY_LUMP`.
 const LEFT_AT_MOST: u64 = 92;
 const LEFT_BY_LUMP: u64 = 75;
-/// Likewise where the moves are but tried.
+/// The same percentage for moves that are only tried.
 const LEFT_BY_TRIAL: u64 = 97;
 /// As many parts are weighed, the largest; the others stay where they are.
 const WEIGHED_MAX: usize = 256;
 
-/// The moves, as part and worker, that take load off the most loaded worker. `load` is each worker's, with the parts.
+/// The moves, as part and worker, that take load off the most loaded worker. `load` is the load of each
+/// worker, its parts included.
 pub(crate) fn moves(mut load: Vec<u64>, parts: &[Part]) -> Vec<(usize, usize)> {
     let before = most(&load);
     let mut balance = Balance::new(parts);

@@ -22,7 +22,7 @@ pub struct Failure {
     pub panicked: bool,
 }
 
-/// How many failures a [`Summary`](crate::Summary) tells in full.
+/// How many failures a [`Summary`](crate::Summary) has in full.
 pub const FAILURES_KEPT: usize = 100;
 
 /// The tasks of a runtime, by number.
@@ -74,7 +74,7 @@ impl Ends {
         }
     }
 
-    /// Wakes who waits for all tasks to end.
+    /// Wakes the threads that wait for all tasks to end.
     pub(crate) fn wake(&self) {
         let _guard = lock(&self.bad);
         self.all_ended.notify_all();

@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(
             placing.place(&TaskSpec { place: Placement::on_worker(3), ..of_weight(20) }, 0, 0),
             1,
-            "as it is told"
+            "where its specification puts it"
         );
         assert_eq!(placing.place(&of_weight(1), 0, 1), 0);
     }

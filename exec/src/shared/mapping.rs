@@ -11,7 +11,7 @@ use crate::task::spec::TaskSpec;
 /// The mapper of a runtime.
 pub(crate) struct Mapping {
     pub(crate) placing: Mutex<Placing>,
-    /// The user's mapper places: nobody steals.
+    /// The user's mapper places tasks, so no worker steals.
     pub(crate) places: bool,
     /// The mapper wants to know of tasks that end or move.
     weighs: bool,

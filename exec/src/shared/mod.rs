@@ -39,7 +39,7 @@ use crate::task::inbox::Inbox;
 use crate::task::spec::TaskSpec;
 use crate::telemetry::Mode;
 
-/// What all threads share, in other cache lines than the count of who shares it.
+/// What all threads share, in other cache lines than its count of references.
 #[cfg_attr(not(loom), repr(align(64)))]
 pub(crate) struct Shared {
     /// What tasks know of it, too.
@@ -108,11 +108,11 @@ impl Shared {
 
     /// Puts back settings whose lease is over, from a thread that runs no tasks and wakes at intervals.
     pub(crate) fn see_to_leases(&self) {
-        // Where that fails the space was removed, and nobody sets anything.
+        // Where that fails the space was removed, so no process can change a setting.
         _ = self.home.board.space().map(Space::see_to_leases);
     }
 
-    /// Lets held sources in if nobody has adopted the limit that is set: they will.
+    /// Lets held sources in if no thread has adopted the limit that is set: they adopt it.
     pub(crate) fn look_at_limit(&self) {
         if !self.tuning.is_limit_adopted() {
             self.home.admission.let_in();

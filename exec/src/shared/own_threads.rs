@@ -38,8 +38,8 @@ impl OwnThreads {
         }
     }
 
-    /// Keeps a blocking task's thread until it has ended. A panic in it is caught and told with the task's end, so there is
-    /// nothing more to hear of it here.
+    /// Keeps a blocking task's thread until it has ended. A panic in it is caught and reported with the task's end, so the
+    /// thread's result has nothing more to say.
     pub(crate) fn keep(&self, thread: JoinHandle<()>) {
         let mut threads = lock(&self.threads);
         let (ended, running): (Vec<_>, _) = threads.drain(..).partition(JoinHandle::is_finished);
@@ -97,7 +97,7 @@ impl Sleep {
         self.waits.store((now & !Sleep::ROOM) + Sleep::WAITS, Ordering::Release);
     }
 
-    /// Tells its waits apart.
+    /// A number that tells its waits apart.
     pub(crate) fn wait(&self) -> u64 {
         self.waits.load(Ordering::Acquire)
     }
@@ -122,5 +122,5 @@ impl Sleep {
 
 /// A new task's one reference, on its way to a worker.
 pub(crate) struct Handed(pub(crate) NonNull<TaskCell>);
-// SAFETY: the cell is made for sharing.
+// SAFETY: any thread may refer to a `TaskCell` and release it.
 unsafe impl Send for Handed {}

@@ -43,7 +43,7 @@ const HEAVY: Price = Price { cold_ns: COLD_NS, message_ns: 350, dispatch_ns: 600
 const LIGHT: Price = Price { cold_ns: 0, message_ns: 250, dispatch_ns: 400 };
 /// So much longer the first messages may take, whose code and memory are not in the caches yet.
 const COLD_NS: u64 = 20_000;
-/// The replicas whose first messages may count into what is known of all of them.
+/// How many replicas may add the time of their first messages to the estimate for all replicas.
 const COLD_REPLICAS: u64 = 4;
 /// After so many messages a replica that is not heavy is light.
 const LIGHT_FROM: u64 = 64;
@@ -153,7 +153,7 @@ impl Siblings {
         worker_of(&self.joined_by)
     }
 
-    /// The workers of who deals messages out to them and of who joins what comes of them.
+    /// The workers of the task that deals messages out to the replicas and of the task that joins their output.
     fn ends(&self) -> Option<(u32, u32)> {
         #[cfg(test)]
         if let Some(ends) = *lock(&self.made_up_ends) {
@@ -162,7 +162,7 @@ impl Siblings {
         Some((worker_of(&self.dealt_by)?, self.joined_on()?))
     }
 
-    /// The other of the two workers between which messages go anyway, from who deals them out to who joins what comes of them.
+    /// The other of the two workers between which messages go anyway: from the task that deals them out to the one that joins the output.
     fn other_end(&self, worker: u32) -> Option<usize> {
         let (from, to) = self.ends()?;
         match worker {
@@ -221,7 +221,8 @@ struct Known {
 }
 
 impl Known {
-    /// Whether it is worth another worker's while alone: as its siblings are, if little is known of itself. None: nobody knows.
+    /// Whether the replica alone has enough work for another worker. If too few of its messages were
+    /// measured, its siblings decide; `None` if those are unknown as well.
     fn is_heavy(&self, clock: &Clock) -> Option<bool> {
         if self.is_heavy || self.all_messages >= LIGHT_FROM {
             return Some(self.is_heavy);
@@ -564,7 +565,7 @@ impl Table {
         parts.moves(if is_saturated { busy } else { Vec::new() })
     }
 
-    /// What was sampled in the window of all replicas of each split.
+    /// For each split, the samples of all its replicas in this window.
     fn families(&self) -> HashMap<*const Siblings, Family> {
         let mut families: HashMap<*const Siblings, Family> = HashMap::new();
         for known in self.replicas.iter().flatten() {
@@ -589,7 +590,7 @@ pub(crate) struct Sample {
     pub(crate) unread: u64,
 }
 
-/// What a worker has sampled of replicas and not yet told the others.
+/// What a worker has sampled of replicas and not yet added to the table that workers share.
 #[derive(Default)]
 pub(crate) struct Loads {
     of_replica: HashMap<u32, Load, BuildHasherDefault<OfKind>>,
@@ -603,7 +604,7 @@ struct Load {
     work: Work,
     /// What a message took, on the whole.
     each: u64,
-    /// What the messages that waited will take, at most since the table was told.
+    /// What the messages that waited will take: the most since the worker last added its samples to the table.
     backlog_ticks: u64,
     looks_unused: u8,
 }

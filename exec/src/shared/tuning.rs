@@ -1,4 +1,4 @@
-//! The settings of a running runtime: their values now, and the telling of those that are adopted.
+//! The settings of a running runtime: their values now, and the events that record which values are adopted.
 
 use thalweg_space::{Changes, Clock, Space, Tunable};
 
@@ -32,7 +32,7 @@ impl Tuning {
         self.adopt(&self.settings.quantum, telemetry) as usize
     }
 
-    /// Likewise, told by nobody.
+    /// The quantum now. No event records that it is read.
     pub(crate) fn quantum_now(&self) -> usize {
         self.settings.quantum.load() as usize
     }
@@ -51,13 +51,13 @@ impl Tuning {
         self.adopt(&self.settings.unfinished, telemetry)
     }
 
-    /// Whether somebody has adopted the limit that is set.
+    /// Whether a thread has adopted the limit that is set.
     pub(crate) fn is_limit_adopted(&self) -> bool {
         let unfinished = &self.settings.unfinished;
         unfinished.is_adopted(unfinished.load())
     }
 
-    /// The limit now, told by nobody.
+    /// The limit now. No event records that it is read.
     pub(crate) fn unfinished_now(&self) -> u64 {
         self.settings.unfinished.load()
     }
@@ -70,23 +70,23 @@ impl Tuning {
         self.adopt(&self.settings.steal, telemetry) != 0
     }
 
-    /// Whether replicas are spread now, told by nobody.
+    /// Whether replicas are spread now. No event records that this is read.
     pub(crate) fn spreads(&self) -> bool {
         self.settings.spread.load() != 0 && self.settings.steal.load() == 0
     }
 
-    /// Likewise; the first thread to see a change tells.
+    /// Whether replicas are spread now; the first thread to see a change records it.
     pub(crate) fn spreads_now(&self, telemetry: &mut Telemetry) -> bool {
         self.adopt(&self.settings.spread, telemetry) != 0 && self.spreads()
     }
 
-    /// How many percent of a message's work may go into telling how long it took.
+    /// How many percent of a message's work may go into recording how long it took.
     pub(crate) fn clock_budget(&self, telemetry: &mut Telemetry) -> u64 {
         self.adopt(&self.settings.clock_budget, telemetry)
     }
 
-    /// How many ticks longer than it needs `task` is to take for each message now, so that who observes sees whether the whole
-    /// depends on it. It ends by itself at a moment of the clock: who asked for it may die meanwhile.
+    /// How many ticks longer than it needs `task` is to take for each message now, so that an observer sees whether the whole run
+    /// depends on the task. The delay ends by itself at a moment of the clock: the process that asked for it may die meanwhile.
     #[inline]
     pub(crate) fn delay_ticks(&self, task: TaskId, now: u64) -> u64 {
         let Settings { delay_task, delay_ns, delay_until, .. } = &self.settings;
@@ -119,7 +119,7 @@ impl Tuning {
         }
     }
 
-    /// The mode now, told by nobody.
+    /// The mode now. No event records that it is read.
     pub(crate) fn mode_now(&self) -> Mode {
         Mode::from_setting(self.settings.mode.load())
     }

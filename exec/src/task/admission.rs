@@ -6,12 +6,13 @@
 //! **The count.** Every thread adds up what it wrote and what it read, each dispatch, in a line that others seldom write; only a
 //! source that asks adds up all lines. A dispatch that read as much as it wrote, as most do, adds nothing: what it read
 //! counts for what it wrote. Messages are counted as written before a reader can see them and as read when the dispatch that
-//! read them has ended; who adds up takes what was read first. So the sum is never less than what was under way at that moment.
+//! read them has ended; the source that adds up reads the counts of reads before those of writes. So the sum is never less than
+//! what was under way at that moment.
 //!
 //! **Never a deadlock.** Messages may lie in streams until another input comes: a deterministic collector waits for one
-//! branch while others fill. So the threads that may still go on are counted, too, and whoever falls asleep last lets the
-//! held sources in. A source that waits for the world outside is none that the others could wait for. Who wakes a thread counts it as
-//! awake before, so while a wake-up is under way the count is not 0.
+//! branch while others fill. So the threads that may still go on are counted, too, and the thread that falls asleep last lets the
+//! held sources in. A source that waits for the world outside is none that the others could wait for. A thread that wakes another one
+//! counts it as awake before, so while a wake-up is under way the count is not 0.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -33,16 +34,16 @@ struct Line {
     read: AtomicU64,
 }
 
-/// What a runtime knows of messages under way, and who waits for that.
+/// What a runtime knows of messages under way, and the sources that wait until fewer are.
 pub(crate) struct Admission {
     lines: Box<[Line]>,
     workers: usize,
     /// Threads that may go on by themselves: workers and tasks with threads of their own that do not sleep, sources that do not
-    /// wait for the world outside, and who is to start the runtime.
+    /// wait for the world outside, and the thread that is to start the runtime.
     awake: AtomicU32,
     /// How many sources are held. Changed under the lock of `held`.
     holds: AtomicU32,
-    /// Held sources are let in when no more are under way. Written by who is about to be held.
+    /// Held sources are let in when no more messages than this are under way. Written by the source that is about to be held.
     let_in_at: AtomicU64,
     /// The held sources.
     held: Mutex<Vec<Held>>,
@@ -55,7 +56,7 @@ struct Held {
 }
 
 impl Admission {
-    /// Of a runtime of so many workers at most, which somebody is to [start](Admission::falls_asleep).
+    /// Of a runtime of so many workers at most, which its owner has still to [start](Admission::falls_asleep).
     pub(crate) fn new(workers: usize) -> Admission {
         Admission {
             lines: (0..workers + OWN_LINES).map(|_| Line::default()).collect(),
@@ -144,12 +145,13 @@ impl Admission {
 
     // ---- threads
 
-    /// A thread may go on.
+    /// A thread that slept is awake.
     pub(crate) fn wakes(&self) {
         self.awake.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A thread does not go on unless another wakes it. If it was the last that could, held sources are let in.
+    /// A thread sleeps until another thread wakes it. If no other thread is awake, sources that are held back
+    /// are let in, because nothing else could wake one.
     pub(crate) fn falls_asleep(&self) {
         if self.awake.fetch_sub(1, Ordering::SeqCst) == 1 {
             barrier();

@@ -53,7 +53,7 @@ pub(crate) enum State {
 /// References are counted: one for being alive, one per attached end of a stream, one while in an inbox.
 /// Everything in a `Cell` belongs to the task's own worker (or thread).
 pub(crate) struct TaskCell {
-    /// Changed by whoever takes or gives a reference.
+    /// Changed by the thread that takes or gives up a reference.
     refs: AtomicU32,
     pub(crate) blocking: bool,
     pub(crate) id: TaskId,
@@ -72,10 +72,10 @@ pub(crate) struct TaskCell {
     worker: AtomicU32,
     /// Where its worker is to send it as soon as it can; [`NOBODY`]: it stays. Its worker's own.
     pub(crate) wanted: Cell<u32>,
-    /// Whether the task is in an inbox (or, blocking: was woken). Set by who wakes it from another thread
-    /// (acquire-release swap), cleared so by its worker before it looks at its streams.
+    /// Whether the task is in an inbox (or, blocking: was woken). Set by another thread that wakes it (acquire-release swap),
+    /// cleared in the same way by its worker before it looks at the task's streams.
     pub(crate) in_inbox: AtomicBool,
-    /// Next in the inbox. Written by who pushes, read by the worker that took the inbox.
+    /// Next in the inbox. Written by the thread that pushes, read by the worker that took the inbox.
     next_in_inbox: AtomicPtr<TaskCell>,
     /// The sleep of a blocking task.
     pub(crate) parker: Parker,
@@ -98,8 +98,8 @@ pub(crate) struct TaskCell {
     pub(crate) counts: Counts,
     /// What the task waits for while it is idle.
     pub(crate) waits_for: Cell<Share>,
-    /// The stream it waits for while it is idle; one of them. Written by the task's thread, and to null by who takes the end
-    /// of that stream away meanwhile, under `Home::asking`.
+    /// The stream it waits for while it is idle; one of them. Written by the task's thread, and to null by the thread that takes
+    /// the end of that stream away meanwhile, under `Home::asking`.
     waits_on: std::sync::atomic::AtomicPtr<Ring>,
     telemetry: TaskTelemetry,
     /// Null for most tasks. Made by the task's thread (release) before a writer may push a port there (acquire), and kept as
@@ -135,7 +135,7 @@ impl Current {
         unsafe { &*self.0 }
     }
 
-    /// Likewise, if one is dispatched.
+    /// The current task, if one is dispatched.
     #[inline]
     pub(crate) fn look<'a>(self) -> Option<&'a TaskCell> {
         (!self.0.is_null()).then(|| self.get())
@@ -177,7 +177,7 @@ impl Sampling {
         Sampling(between << 4 | between)
     }
 
-    /// Whether the next dispatch is not looked at; counts it.
+    /// Counts a dispatch; returns whether it is skipped, that is, not sampled.
     #[inline]
     pub(crate) fn skips(this: &Cell<Sampling>) -> bool {
         let Sampling(before) = this.get();
@@ -188,7 +188,7 @@ impl Sampling {
         skips
     }
 
-    /// For how many dispatches one that is looked at stands.
+    /// How many dispatches each sampled dispatch stands for.
     pub(crate) fn stands_for(self) -> u64 {
         u64::from(self.0 >> 4) + 1
     }
@@ -399,8 +399,8 @@ impl TaskCell {
     /// # Safety
     /// The caller is the task's own thread, has locked `Home::asking`, and unlocks it after the last use.
     pub(crate) unsafe fn first_wait(&self) -> Option<&Ring> {
-        // SAFETY: the task has an end of the stream, which it cannot drop while it sleeps, and who takes it away waits for
-        // the lock before it gives up the end's reference.
+        // SAFETY: the task has an end of the stream, which it cannot drop while it sleeps, and a thread that takes the end away
+        // waits for the lock before it gives up the end's reference.
         unsafe { self.waits_on.load(Ordering::Relaxed).as_ref() }
     }
 

@@ -9,16 +9,16 @@ use crate::task::cell::TaskCell;
 use crate::task::inbox::Inbox;
 use crate::telemetry::Board;
 
-/// What every task knows of its runtime, in other cache lines than the count of who shares it.
+/// What every task knows of its runtime, in other cache lines than its count of references.
 #[cfg_attr(not(loom), repr(align(64)))]
 pub(crate) struct Home {
     /// One for each worker that there may be.
     pub(crate) inboxes: Vec<Inbox<TaskCell>>,
     /// Messages under way, and sources that are held.
     pub(crate) admission: Arc<Admission>,
-    /// Where is told what happens.
+    /// Where events and counters are recorded.
     pub(crate) board: Arc<Board>,
-    /// Held while somebody goes through what the tasks of a thread wait for.
+    /// Held while a thread goes through the streams that a thread's tasks wait for.
     pub(crate) asking: Mutex<()>,
 }
 

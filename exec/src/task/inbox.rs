@@ -1,9 +1,9 @@
 //! A worker's inbox: the tasks that other threads made ready, and the worker's sleep.
 //!
-//! Invariant: a worker that sleeps has an empty inbox, or somebody is on the way to wake it. In place of a first task stands
-//! a mark that the worker sleeps: whoever puts a task there takes the mark off with the same instruction, and wakes the worker.
-//! Letters and the end of the run stand elsewhere: who wrote one looks at the mark then, and who is about to sleep looks
-//! at them after setting it, with a full barrier between on both sides.
+//! Invariant: a worker that sleeps has an empty inbox, or another thread is about to wake it. In place of a first task stands
+//! a mark that the worker sleeps: a thread that puts a task there takes the mark off with the same instruction, and wakes the worker.
+//! Letters and the end of the run stand elsewhere: the thread that wrote one looks at the mark then, and the worker that is about
+//! to sleep looks at them after setting the mark, with a full barrier between on both sides.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -23,9 +23,9 @@ pub(crate) enum Pushed {
     Woke,
 }
 
-/// What an inbox holds: something that knows what comes after it, in references that are counted.
+/// An item of an inbox: reference-counted, with a link to the item after it.
 pub(crate) trait Linked: Sized {
-    /// The next in the inbox. Written by who pushes, read by who took the inbox.
+    /// The next in the inbox. Written by the thread that pushes, read by the thread that took the inbox.
     fn next_in_inbox(&self) -> &AtomicPtr<Self>;
 
     /// Gives up the inbox's reference.
@@ -41,10 +41,10 @@ pub(crate) struct Inbox<T> {
     /// The newest task, or a mark. Pushed by any thread (sequentially consistent), taken by the worker (acquire).
     first: AtomicPtr<T>,
     parker: Parker,
-    /// Who counts the threads that sleep.
+    /// Counts the threads that do not sleep.
     admission: Arc<Admission>,
-    /// From when on the worker waits for a task of another's; 0: it does not. Set by the worker, cleared by it or by who
-    /// is to give it one.
+    /// From when on the worker waits for a task of another's; 0: it does not. Set by the worker, cleared by it or by the
+    /// worker that is to give it one.
     pub(crate) hungry_at: AtomicU64,
     /// Dispatches that the worker made, and its tasks that wait for room, as of when it went to sleep last.
     pub(crate) dispatches: AtomicU64,
@@ -98,7 +98,8 @@ impl<T: Linked> Inbox<T> {
         }
     }
 
-    /// True for who does it: the worker itself, or who then wakes it.
+    /// Takes off the mark that the worker sleeps. True for the one thread that does it: the worker itself, or the one that then
+    /// wakes it.
     fn take_off_mark(&self) -> bool {
         let none = std::ptr::null_mut();
         self.first.compare_exchange(asleep(), none, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -131,7 +132,7 @@ impl<T: Linked> Inbox<T> {
         Tasks::reversed(self.first.swap(shut(), Ordering::Acquire))
     }
 
-    /// Sleeps until somebody pushes or calls [`Inbox::wake`], unless a task came or there is `something` else to see to, which is
+    /// Sleeps until another thread pushes or calls [`Inbox::wake`], unless a task came or there is `something` else to see to, which is
     /// to be looked at sequentially consistently. May return early.
     pub(crate) fn sleep(&self, something: impl FnOnce() -> bool) {
         let empty = std::ptr::null_mut();

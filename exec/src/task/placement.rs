@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::error::Error;
 
-/// Where a task is to run, as far as somebody says so. Written as `worker 1`, `node 0` or `node 0 worker 1`.
+/// Where a task is to run, as far as the user says so. Written as `worker 1`, `node 0` or `node 0 worker 1`.
 ///
 /// A runtime is one node, the node 0. What is to run on another one is refused.
 ///

@@ -1,4 +1,4 @@
-//! What the runtime is told about a task.
+//! How a caller describes a task to the runtime.
 
 use thalweg_space::SiteRef;
 
@@ -9,7 +9,7 @@ use crate::telemetry::{About, Origin};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskId(pub u64);
 
-/// What the runtime is told about a task.
+/// How a caller describes a task to the runtime.
 #[derive(Clone, Copy, Debug)]
 pub struct TaskSpec {
     /// The component of the network the task belongs to.
@@ -47,7 +47,7 @@ impl TaskSpec {
         About { component: self.component, replica: self.replica }
     }
 
-    /// What is told of a task when it is made.
+    /// What is recorded of a task when it is made.
     pub(crate) fn origin(&self) -> Origin {
         Origin { about: self.about(), parent: self.parent.0, one_to_one: self.one_to_one }
     }

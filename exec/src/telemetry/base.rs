@@ -84,7 +84,8 @@ pub(super) struct Stated {
 }
 
 impl Stated {
-    /// Whether the base's output (else its input) goes on with these messages.
+    /// Whether these messages directly follow those last counted of the base's output (or of its input,
+    /// unless `writes`).
     pub(super) fn goes_on(&self, part: &Part, writes: bool) -> bool {
         if writes { self.writes_on(part) } else { self.reads_on(part) }
     }
@@ -101,7 +102,7 @@ impl Stated {
         self.input.get() == 0 && input.stream != 0
     }
 
-    /// Likewise an output.
+    /// Whether it has no output yet, and the dispatch used this one.
     #[inline]
     fn lacks_output(&self, output: &Part) -> bool {
         self.output.get() == 0 && output.stream != 0

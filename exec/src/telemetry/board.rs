@@ -14,8 +14,8 @@ use super::task::{Origin, WatchedTask};
 use super::threads::Threads;
 use crate::fault::Fault;
 
-/// A dispatch that lasts longer asks the kernel whether its thread had a processor all the while, which takes about 1 µs. Who is put
-/// off it for another process is so for longer.
+/// A dispatch that lasts longer asks the kernel whether its thread had a processor all the while, which takes about 1 µs. A thread that
+/// the kernel puts off its processor for another process waits for longer than this.
 const LONG_NS: u64 = 200_000;
 
 /// A dispatch that lasts longer asks what it used of its processor, too, which takes 0.3 µs.
@@ -24,10 +24,11 @@ const LONGER_NS: u64 = 1_000_000;
 /// How often it is looked what a thread used of its processor, in nanoseconds.
 const USAGE_NS: u64 = 20_000_000;
 
-/// How often a worker's row is shown while the worker has something to do, in nanoseconds: who looks at it does so less often.
+/// How often a worker's row is shown while the worker has something to do, in nanoseconds: readers look at it less often.
 const ROW_NS: u64 = 50_000;
 
-/// What all threads share, in other cache lines than the count of who shares it.
+/// What the recorders of all threads share. It is aligned so that it lies in other cache lines than its
+/// reference count.
 #[cfg_attr(not(loom), repr(align(64)))]
 pub(crate) struct Board {
     space: Option<Space>,

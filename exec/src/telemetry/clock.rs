@@ -8,8 +8,8 @@ use crate::affinity::Delays;
 pub(super) struct Now {
     /// The clock, when last read: in modes metrics and full the end of the last dispatch or wait.
     pub(super) ticks: u64,
-    /// Whether that was for the part of a dispatch that is under way (the task's own, or its end): what is told of tasks and
-    /// streams in one part has one time.
+    /// Whether that was for the part of a dispatch that is under way (the task's own, or its end): all events of tasks and
+    /// streams in one part have one time.
     pub(super) is_fresh: bool,
     /// Since the clock was read the thread did what belongs to no dispatch and may take long.
     pub(super) lags: bool,
@@ -78,7 +78,7 @@ pub(super) struct Account {
     pub(super) sizes_paid: u64,
     /// The file in which the kernel reports when a thread was kept from its processor.
     pub(super) delays: Option<Delays>,
-    /// When it was last told what the thread used of its processor.
+    /// When it was last recorded what the thread used of its processor.
     pub(super) used_told: u64,
     /// What it had used when it was last asked for a long dispatch.
     pub(super) asked: Asked,

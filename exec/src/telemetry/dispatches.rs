@@ -1,8 +1,10 @@
 //! How a dispatch is recorded: as one event.
 //!
-//! Most dispatches of a task read the stream that the one before read, from where that ended, and write the same other one. So that much is
-//! said once in each block of the element, in a *base*, and a dispatch names its base by a number. A reader that has a block has its
-//! bases, whatever was overwritten before. What does not fit (more streams, lineage of several runs) are events of their own just before.
+//! Most dispatches of a task read the stream that the one before read, from where that ended, and write the
+//! same other one. So these streams are recorded once in each block of the element, in a *base*, and a
+//! dispatch names its base by a number. A reader that has a block also has its bases, even if older blocks
+//! were overwritten. What does not fit into the base (more streams, lineage of several runs) is recorded in
+//! events of their own just before the dispatch.
 
 use std::cell::Cell;
 

@@ -235,7 +235,7 @@ kinds! {
         /// Of a worker: for how long it was kept from its processor so far, see `exec.worker_ended`.
         #[field(unit = "ticks", absent = 0)]
         pub(crate) kept_ticks: u64,
-        /// Time it had a processor and was in the kernel; 18446744073709551615: not told.
+        /// Time it had a processor and was in the kernel; 18446744073709551615: not measured.
         #[field(unit = "ns", absent = 0xffff_ffff_ffff_ffff)]
         pub(crate) kernel_ns: u64,
         /// Pages of memory that it touched and that were not there yet.
@@ -243,7 +243,7 @@ kinds! {
         pub(crate) faults: u64,
     }
 
-    /// What a thread did in a task, as it was seen from outside, at intervals, since that was last told (modes metrics and full).
+    /// What a thread did in a task, as it was seen from outside, at intervals, since the last such event (modes metrics and full).
     #[derive(Kind)]
     #[kind(name = "exec.thread_sampled")]
     pub(crate) struct ThreadSampled {
@@ -305,7 +305,7 @@ kinds! {
         /// Time that threads of the run had one.
         #[field(unit = "ns")]
         pub(crate) run_ns: u64,
-        /// Time that anybody had one; 18446744073709551615 where the kernel does not tell.
+        /// Time that any process had one; 18446744073709551615 where the kernel does not report it.
         #[field(unit = "ns", absent = 0xffff_ffff_ffff_ffff)]
         pub(crate) machine_ns: u64,
         /// Time for which the run's group had spent the processor time that it is allowed.
@@ -349,10 +349,10 @@ kinds! {
         /// A stream that it reads, or 0.
         #[field(absent = 0)]
         pub(crate) input: u64,
-        /// A stream that it writes and nobody reads yet, or 0.
+        /// A stream that it writes and no task reads yet, or 0.
         #[field(absent = 0)]
         pub(crate) output: u64,
-        /// The task that writes the input has a number that is less by this; 0: nobody writes it yet.
+        /// The task that writes the input has a number that is less by this; 0: no task writes it yet.
         #[field(absent = 0)]
         pub(crate) writer_before: u32,
         /// The number by which dispatches name it as their base; 4294967295: it is none.
@@ -479,7 +479,7 @@ kinds! {
         pub(crate) ready_by: u64,
     }
 
-    /// A message was worked on, until now. Told where messages take long against telling it: see `exec.clock_budget`.
+    /// A message was worked on, until now. Recorded where messages take long against recording it: see `exec.clock_budget`.
     #[derive(Kind)]
     #[kind(name = "exec.message_worked")]
     pub(crate) struct MessageWorked {
@@ -544,7 +544,7 @@ kinds! {
         pub(crate) step: u32,
     }
 
-    /// A deadlock was found: this is one of the waits that none can go on from. Told once for each, up to 1,000, before the run ends.
+    /// A deadlock was found: this is one of the waits that never end. Recorded once for each, up to 1,000, before the run ends.
     #[derive(Kind)]
     #[kind(name = "exec.deadlocked")]
     pub(crate) struct Deadlocked {
@@ -552,7 +552,7 @@ kinds! {
         pub(crate) task: u64,
         /// The stream that it waits for, maybe one of several.
         pub(crate) stream: u64,
-        /// Who is at the stream's other end.
+        /// The task at the stream's other end.
         pub(crate) peer: u64,
         /// 1: it waits for room; 0: for a message.
         pub(crate) for_room: u8,
@@ -666,7 +666,7 @@ kinds! {
         /// Messages read from it.
         #[field(unit = "messages")]
         pub(crate) read: u64,
-        /// Messages nobody read, because the reader had left.
+        /// Messages that no task read, because the reader had left.
         #[field(unit = "messages", absent = 0)]
         pub(crate) dropped: u64,
     }

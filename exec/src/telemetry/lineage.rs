@@ -101,8 +101,9 @@ impl Lineage {
         self.begin(Derived { stream, first, parent_stream, parent_first, count, step });
     }
 
-    /// What all of `written` descends from, if it is what the dispatch read from its base's input, or had read, and can be said with
-    /// that: as [`descent`] says. It is noted no more then.
+    /// What all of `written` descends from, if it is what the dispatch read from its base's input, or had
+    /// read, and can be said with that: as [`descent`] says. Descent that this returns is removed from the
+    /// notes.
     #[inline]
     pub(super) fn take_descent(&mut self, written: &Part, input: &Part) -> (Descent, i16) {
         let mut of_stream = (0..self.runs.len()).filter(|&at| self.runs[at].stream == written.stream);

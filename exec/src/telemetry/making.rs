@@ -68,7 +68,7 @@ fn before(task: u64, writer: u64) -> Option<u32> {
 }
 
 impl Recorder {
-    /// The number of the base that the event which follows at once is to be, which tells of a new task.
+    /// The number of the base that the next event, the one of a new task, will be.
     fn base_of_new(&mut self, now: u64, created: &TaskCreated, observed: &ObservedTask) -> u32 {
         let words = 1 + <TaskCreated as thalweg_space::Kind>::WORDS as u64;
         let Some(block) = self.writer.reserve(now, words) else { return NO_BASE };

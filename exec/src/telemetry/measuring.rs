@@ -1,4 +1,4 @@
-//! When a thread takes the sizes of messages, and how many: what [`super::sizes`] keeps of a stream is asked and told here.
+//! When a thread takes the sizes of messages, and how many: this module asks for what [`super::sizes`] keeps of a stream, and records it.
 
 use super::stream::WatchedStream;
 use super::task::{Share, WatchedTask};
@@ -80,7 +80,7 @@ impl Telemetry {
         }
     }
 
-    /// So many sizes of messages were taken that the task wrote to the stream.
+    /// Records that sizes of messages were taken which the task wrote to the stream.
     pub(crate) fn sizes_taken(
         &mut self,
         task: &impl WatchedTask,
@@ -106,7 +106,7 @@ impl Telemetry {
         self.account.sizes_paid = self.account.sizes_paid.max(before) + due;
     }
 
-    /// Nothing tells how large the stream's messages are.
+    /// The stream's messages have no function that measures them: it records that their sizes are unknown.
     pub(crate) fn sizes_unknown(&self, stream: &impl WatchedStream) {
         if let Some(sizes) = stream.telemetry().sizes() {
             sizes.never();

@@ -21,8 +21,8 @@
 //! | `sizes`, `measuring` | how large messages are, and when a thread takes their sizes |
 //! | `thread` | a thread's part, and the moments of tasks and streams |
 //! | `worker` | the moments of a worker |
-//! | `threads` | the threads that dispatch tasks, for who looks at them from outside |
-//! | `sampler` | the thread that does: what threads do in tasks, again and again |
+//! | `threads` | the threads that dispatch tasks, for the sampler to look at |
+//! | `sampler` | the thread that looks, again and again, at what threads do in tasks |
 
 mod base;
 mod board;

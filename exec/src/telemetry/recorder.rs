@@ -5,7 +5,7 @@ use thalweg_space::{Error, Space, Writer};
 use super::base::Bases;
 use super::kinds::{Event, Kinds, TaskFailed};
 
-/// One thread's way to tell.
+/// With this one thread records its events.
 pub(crate) struct Recorder {
     pub(crate) writer: Writer,
     pub(super) kinds: Kinds,

@@ -195,7 +195,7 @@ impl RowKinds {
     }
 }
 
-/// The cells of a row; of memory that nobody looks at, where the space had no room for one. So who writes them need not ask.
+/// The cells of a row; of memory that no reader looks at, where the space had no room for one. So the writer of cells need not ask.
 pub(crate) struct Cells {
     cells: NonNull<[AtomicU64; LIVE_CELLS]>,
     /// None: the cells are this one's own.

@@ -1,5 +1,5 @@
-//! The thread that looks at those that dispatch tasks: whether each has a processor, or for what it sleeps. A dispatch's own clock tells
-//! how long it lasted, not what of that time was work.
+//! The thread that looks at those that dispatch tasks: whether each has a processor, or for what it sleeps. A dispatch's own clock
+//! measures how long it lasted, not what of that time was work.
 
 use std::collections::HashMap;
 use std::io;
@@ -24,13 +24,13 @@ const IDLE_NS: u64 = 80_000_000;
 const SELDOM_NS: u64 = 1_000_000_000;
 /// Looking takes at most one part in so many of a processor's time.
 const PART: u64 = 400;
-/// How often it is told what was seen: seldom, so that it does not overwrite what was seen long ago.
+/// How often samples are recorded: seldom, so that they do not overwrite old ones.
 const TELL_NS: u64 = 250_000_000;
-/// How often it is told what the run and the machine used of processors.
+/// How often it is recorded what the run and the machine used of processors.
 const PROCESSORS_NS: u64 = 1_000_000_000;
-/// So much is kept until then at most.
+/// How many samples are kept at most before they are recorded.
 const UNTOLD_MAX: usize = 256;
-/// Who sleeps for a lock for longer is asked who holds it.
+/// Where a thread sleeps for a lock for longer, the sampler looks which thread holds the lock.
 const LONG_NS: u64 = 100_000_000;
 /// Time before the begin for which it may have looked, too.
 const ADVANCE_NS: u64 = 250_000_000;
@@ -49,7 +49,7 @@ struct End {
 }
 
 impl End {
-    /// Whether it is told so before this time is over.
+    /// Whether the thread is asked to end before this time is over.
     fn comes_within(&self, ns: u64) -> bool {
         let (ended, _) = self
             .told
@@ -60,7 +60,7 @@ impl End {
 }
 
 impl Sampler {
-    /// Looks as long as times are measured, which `measures` tells. None without a space.
+    /// Looks as long as times are measured, which `measures` returns. None without a space.
     pub(crate) fn start(
         board: &Arc<Board>,
         measures: impl Fn() -> bool + Send + 'static,
@@ -86,11 +86,11 @@ impl Sampler {
         Ok(Some(Sampler { thread, end }))
     }
 
-    /// What it saw is told when this returns.
+    /// What it saw is recorded when this returns.
     pub(crate) fn end(self) {
         *lock(&self.end.ended) = true;
         self.end.told.notify_all();
-        // It has no panics of its own; what it has not told is not missed.
+        // It has no panics of its own; what it has not recorded is not missed.
         let _ = self.thread.join();
     }
 }
@@ -98,7 +98,7 @@ impl Sampler {
 /// What is known between two looks.
 struct Looking {
     board: Arc<Board>,
-    /// Made at the first look that has something to tell.
+    /// Made at the first look that has something to record.
     recorder: Option<Recorder>,
     /// The threads, as of so many changes.
     threads: HashMap<u64, Thread>,
@@ -112,7 +112,7 @@ struct Looking {
     before_ns: u64,
     looked_at: u64,
     told_at: u64,
-    /// When it was last told what was used of processors.
+    /// When it was last recorded what was used of processors.
     processors_at: Option<u64>,
     /// What was seen since then.
     untold: Vec<ThreadSampled>,
@@ -182,7 +182,7 @@ impl Looking {
         }
     }
 
-    /// Keeps a sample until it is told, together with those like it.
+    /// Keeps a sample until it is recorded, together with those like it.
     fn keep(&mut self, sample: ThreadSampled) {
         let ThreadSampled { worker, task, doing, source, on, .. } = sample;
         let alike = |kept: &&mut ThreadSampled| {
@@ -203,17 +203,17 @@ impl Looking {
         }
     }
 
-    /// Tells what was seen.
+    /// Records what was seen.
     fn tell(&mut self) {
         self.told_at = self.looked_at;
         // At the first look, whether it saw a thread in a task or not: what is used of processors is counted from then on. A run that was
-        // too short to be looked at tells nothing.
+        // too short to be looked at records nothing.
         if self.recorder.is_none() && self.looks > 0 {
             self.recorder = self.board.recorder("sampler").ok().flatten();
         }
         let Some(recorder) = &mut self.recorder else { return };
         for sample in self.untold.drain(..) {
-            // With one time: that of the last look.
+            // All samples get the time of the last look.
             recorder.at(self.looked_at, &sample);
         }
         let is_time = |at| self.board.clock.ticks_to_ns(self.looked_at.saturating_sub(at)) >= PROCESSORS_NS;
@@ -238,7 +238,7 @@ impl Looking {
         }
     }
 
-    /// Tells what was used of processors until now.
+    /// Records what was used of processors until now.
     fn tell_processors(&mut self) {
         let Some(recorder) = &mut self.recorder else { return };
         self.processors_at = Some(self.looked_at);
@@ -288,9 +288,9 @@ impl Thread {
             return None;
         };
         let look = self.files.look();
-        // Who goes on meanwhile does not sleep.
+        // A thread that goes on meanwhile does not sleep.
         let doing = if self.seen.at() == Some(at) { look.doing } else { Doing::Runs };
-        // Who sleeps uses nothing: what was used since the last look is asked for with the next that sees it run.
+        // A thread that sleeps uses no processor: what it used since the last look is asked for with the next look that sees it run.
         let used_ns = if doing == Doing::Runs { self.files.used_ns() } else { None }.unwrap_or(self.used_ns);
         let before = std::mem::replace(&mut self.used_ns, used_ns);
         let slept = self.asleep.filter(|(before, _)| *before == at).map(|(_, ticks)| ticks + interval_ticks);

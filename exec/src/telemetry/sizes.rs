@@ -120,7 +120,7 @@ impl Sizes {
         self.row.get()
     }
 
-    /// What is told of them when the stream is closed.
+    /// Records the sizes when the stream is closed.
     pub(super) fn write(&self, recorder: &mut Recorder, now: u64, stream: u64) {
         let Some(row) = self.row.get() else { return };
         let cell = |cell| get(row.cell(cell));
@@ -187,7 +187,7 @@ impl Scale {
     }
 }
 
-/// Of the finest buckets, the one that a size falls in.
+/// The index of the finest bucket that holds this size.
 fn finest(bytes: u64) -> u64 {
     ((bytes.max(1) as f64).log2() * FINEST) as u64
 }
@@ -235,7 +235,7 @@ impl Sketch<'_> {
         std::array::from_fn(|at| self.at(at as u64))
     }
 
-    /// Puts all buckets in order anew. Whoever reads meanwhile, or if the process dies meanwhile, knows that they are in none.
+    /// Puts all buckets in order anew. A reader that reads meanwhile, or after the process died meanwhile, sees that they are in no order.
     #[cold]
     fn replace(&mut self, scale: Scale, counts: [u64; BUCKETS as usize]) {
         put(self.row.cells(), SizesRow::SCALE, Scale { changing: true, ..self.scale }.word());

@@ -72,7 +72,7 @@ impl StreamTelemetry {
         self.shown().map(|shown| &shown.row)
     }
 
-    /// What is kept for the sizes of its messages, if it is shown.
+    /// The samples of the stream's message sizes, if the stream has a row.
     pub(super) fn sizes(&self) -> Option<&Sizes> {
         self.shown().map(|shown| &shown.sizes)
     }
@@ -83,12 +83,12 @@ impl StreamTelemetry {
         self.sizes().is_some_and(|sizes| sizes.are_due(end))
     }
 
-    /// Whether anything is told of it.
+    /// Whether anything is recorded of it.
     pub(super) fn is_watched(&self) -> bool {
         self.board().is_some()
     }
 
-    /// Where it is told.
+    /// Where it is recorded.
     pub(crate) fn board(&self) -> Option<&Board> {
         // SAFETY: a share that is kept as long as this.
         unsafe { self.share().as_ref() }
@@ -118,7 +118,7 @@ impl StreamTelemetry {
         let made = Spare::make(ShownStream { row, sizes: Sizes::new(id), board: share }).as_ptr();
         let first = self.0.compare_exchange(pointer, made.cast(), Ordering::AcqRel, Ordering::Acquire);
         if first.is_err() {
-            // SAFETY: the other end was first, and nobody has seen this.
+            // SAFETY: the other end was first, and no other thread has seen this share.
             unsafe { Spare::free(made) }
         }
         self.row()
@@ -154,11 +154,11 @@ pub(crate) trait WatchedStream {
     fn telemetry(&self) -> &StreamTelemetry;
     /// Messages written (else read), published or not; those count as read that the reader dropped as it left.
     fn position(&self, writes: bool) -> usize;
-    /// Likewise in the dispatch that uses the end; without what the reader dropped.
+    /// Messages written (else read) so far in the dispatch that uses the end; without what the reader dropped.
     fn passed_now(&self, writes: bool) -> usize;
     /// Whether the dispatch that uses the end found the stream full (writing), else empty.
     fn blocks(&self, writes: bool) -> bool;
-    /// Messages that nobody read: given to a stream without reader (else dropped by the leaving reader).
+    /// Messages that no task read: given to a stream without reader (else dropped by the leaving reader).
     fn lost(&self, writes: bool) -> usize;
     /// The task that has the other end than the one that writes (else reads), or 0.
     fn peer(&self, writes: bool) -> u64;
@@ -179,7 +179,7 @@ pub(crate) trait WatchedStream {
             false => (StreamRow::READER, StreamRow::WRITER),
         };
         put(row, own, task);
-        // Who comes to the other end meanwhile shows itself, and knows better.
+        // A task that comes to the other end meanwhile writes itself into the row, and its word counts.
         let peer = self.peer(writes);
         _ = row[other].compare_exchange(0, peer, Ordering::Relaxed, Ordering::Relaxed);
         Some(row)
@@ -225,7 +225,7 @@ pub(crate) trait WatchedStream {
     }
 }
 
-/// What is told when an end of a stream, the writing one or the other, was attached to a task; `peer` has the other.
+/// What is recorded when an end of a stream, the writing one or the other, was attached to a task; `peer` has the other.
 pub(super) fn opened(stream: &impl WatchedStream, task: u64, writes: bool, peer: u64) -> StreamOpened {
     let (reader, writer) = if writes { (peer, task) } else { (task, peer) };
     let name = stream.telemetry().row().map_or(0, |row| row[StreamRow::NAME].load(Ordering::Relaxed));
@@ -240,7 +240,7 @@ pub(super) fn write_sizes(stream: &impl WatchedStream, recorder: &mut Recorder, 
     }
 }
 
-/// What is told of a stream both ends of which are gone; its row shows it, too.
+/// What is recorded of a stream both ends of which are gone; its row shows it, too.
 pub(super) fn closed(stream: &impl WatchedStream) -> StreamClosed {
     let (written, read, dropped) = stream.totals();
     if let Some(row) = stream.telemetry().row() {

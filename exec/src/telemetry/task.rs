@@ -30,14 +30,14 @@ pub(crate) struct Counts {
     pub(crate) writes: Cell<u64>,
 }
 
-/// What a task is, for who asks what its number stands for.
+/// What a task is, for readers that ask what its number stands for.
 #[derive(Clone, Copy)]
 pub(crate) struct About {
     pub(crate) component: SiteRef,
     pub(crate) replica: u64,
 }
 
-/// What is told of a task when it is made.
+/// What is recorded of a task when it is made.
 #[derive(Clone, Copy)]
 pub(crate) struct Origin {
     pub(crate) about: About,
@@ -67,8 +67,8 @@ impl Origin {
     }
 }
 
-/// When a task's time changes hands. Belongs to the task's thread, but for `woken_at` and `woken_by`. What a dispatch took, and what the
-/// task waited before it, is counted at the dispatch's end.
+/// When a task's time changes hands. Belongs to the task's thread, but for `woken_at` and `woken_by`. The
+/// time of a dispatch, and of the task's wait before it, is added when the dispatch ends.
 #[derive(Default)]
 struct Times {
     /// Until when the time is counted: the end of the last dispatch.
@@ -78,11 +78,11 @@ struct Times {
     /// When another thread woke the task, in ticks; 0: not measured. Written by that thread before it puts the task
     /// into the inbox, read by the task's worker after it took it out.
     woken_at: AtomicU64,
-    /// By what: a [`ReadyBy`] as a word. Likewise.
+    /// By what: a [`ReadyBy`] as a word. Written and read as `woken_at` is.
     woken_by: AtomicU64,
 }
 
-/// What is kept of a task for who observes it. In mode off only tasks that live long have it: a row is more than half as
+/// What is kept of a task for its observers. In mode off only tasks that live long have it: a row is more than half as
 /// much again as all else, and a network that unfolds makes and ends tasks all the time.
 pub(crate) struct ObservedTask {
     /// Its row, in which its time is added up.
@@ -91,10 +91,12 @@ pub(crate) struct ObservedTask {
     /// times are in order, and its base is in the thread's own element.
     pub(super) session: Cell<u32>,
     times: Times,
-    /// What made it ready last. Its thread's own, or of who makes the task.
+    /// What made it ready last. Written and read by its thread, or by the thread that makes the task.
     pub(super) ready_by: Cell<ReadyBy>,
     /// Its messages take long, so the time of each is recorded.
     pub(super) times_messages: Cell<bool>,
+    /// They take so long that it is recorded besides what each is.
+    pub(super) describes_messages: Cell<bool>,
     /// What is kept besides from its first dispatch on that is recorded: tasks of which only times are measured do without.
     recorded: OnceCell<SpareBox<RecordedTask>>,
 }
@@ -149,7 +151,7 @@ impl ObservedTask {
         self.times.until.set(now);
     }
 
-    /// It is ready since `now`, by this.
+    /// The task is ready since `now`; `by` is the cause.
     #[inline(always)]
     pub(super) fn is_ready(&self, now: u64, by: ReadyBy) {
         self.times.ready_since.set(now);
@@ -182,8 +184,8 @@ impl ObservedTask {
     #[inline(always)]
     pub(super) fn ran(&self, waited_for: Share, began: u64, now: u64) {
         let Times { until, ready_since, .. } = &self.times;
-        // Who woke it, or ran it last, may have looked at the clock after this thread did, whose dispatch begins where the one before it
-        // ended: time never runs backwards here, so the shares add up.
+        // The thread that woke it, or ran it last, may have looked at the clock after this thread did, whose dispatch begins where the one
+        // before it ended: time never runs backwards here, so the shares add up.
         let began = began.max(until.get());
         let (row, since, now) = (&*self.row, ready_since.get().max(until.get()).min(began), now.max(began));
         add(row, waited_for, since - until.get());
@@ -193,7 +195,8 @@ impl ObservedTask {
         ready_since.set(now);
     }
 
-    /// Likewise, whatever happened since: nothing is counted of what was before `measured_since`. Returns for how long it was ready.
+    /// As [`Self::ran`], but the session may have changed since its last dispatch: no time before `measured_since` is counted. Returns for
+    /// how long it was ready.
     pub(super) fn ran_anyhow(&self, waited_for: Share, began: u64, now: u64, measured_since: u64) -> u64 {
         let ready = self.waited(waited_for, began, measured_since);
         self.turn(Share::Busy, now, measured_since);
@@ -249,7 +252,7 @@ impl ObservedTask {
         self.recorded.get_or_init(|| SpareBox::new(RecordedTask::default()))
     }
 
-    /// Likewise; none before the first dispatch that is recorded.
+    /// What is kept of it while its dispatches are recorded; none before the first dispatch that is recorded.
     #[inline(always)]
     pub(super) fn recorded_before(&self) -> Option<&RecordedTask> {
         self.recorded.get().map(|recorded| &**recorded)
@@ -287,12 +290,13 @@ impl ObservedTask {
             times: Times::default(),
             ready_by: Cell::default(),
             times_messages: Cell::new(false),
+            describes_messages: Cell::new(false),
             recorded: OnceCell::new(),
         }
     }
 }
 
-/// A share has one writer at a time; who looks at the row takes it as it comes.
+/// A share has one writer at a time; a reader of the row may see it before or after the change.
 #[inline(always)]
 fn add(row: &[AtomicU64; LIVE_CELLS], share: Share, ticks: u64) {
     let cell = &row[TaskRow::BUSY_TICKS + share as usize];
@@ -351,7 +355,7 @@ pub(crate) trait WatchedTask {
         self.telemetry().get()
     }
 
-    /// Likewise, made now if there is a space. Called on the task's own thread, or before anybody else sees the task.
+    /// What is kept of it, made now if there is a space. Called on the task's own thread, or before any other thread sees the task.
     #[cold]
     fn observe(&self) -> Option<&ObservedTask> {
         if self.observed().is_none() && self.board().space().is_some() {
@@ -385,7 +389,7 @@ pub(crate) trait WatchedTask {
         }
     }
 
-    /// Tells its time until `now` as `share`. Nothing is told of what was before `measured_since`.
+    /// Counts its time until `now` as `share`. No time before `measured_since` is counted.
     fn turn(&self, share: Share, now: u64, measured_since: u64) {
         if let Some(observed) = self.observed().or_else(|| self.observe()) {
             observed.turn(share, now, measured_since);
@@ -399,7 +403,7 @@ pub(crate) trait WatchedTask {
         }
     }
 
-    /// Its time so far that was told as `share`.
+    /// Its time so far that was counted as `share`.
     #[inline]
     fn share(&self, share: Share) -> u64 {
         self.observed().map_or(0, |observed| observed.share(share).load(Ordering::Relaxed))

@@ -25,12 +25,12 @@ use crate::affinity::{self, Used};
 use crate::fault::Fault;
 use crate::stop::Stop;
 
-/// What a worker does between dispatches for so long may have been a wait for its processor: who wakes another thread may have to
-/// let it go first.
+/// What a worker does between dispatches for so long may have been a wait for its processor: a thread that wakes another one may have
+/// to leave its processor to it.
 const OWN_WORK_NS: u64 = 20_000;
 
-/// After so many dispatches a task has a live row, in mode off, too: what was told of its beginning may be overwritten by then,
-/// and if the process dies in it, its name is wanted.
+/// After so many dispatches a task has a live row, in mode off, too: the events of its beginning may be overwritten by then,
+/// and if the process dies in the task, its name is wanted.
 const SHOWN_AFTER: u64 = 16;
 
 /// A thread's part.
@@ -53,9 +53,9 @@ pub(crate) struct Telemetry {
     /// When the worker's row is shown again, and it is looked whether to record what the thread used; 0: at once, because the current
     /// dispatch is not to be measured the short way.
     look_up_at: u64,
-    /// What it takes to tell an event with a time of its own; 0: not measured.
+    /// The time that it takes to record an event with a time of its own; 0: not measured.
     pub(super) telling_ticks: u64,
-    /// The message that the current dispatch works on, and since when, if that is told.
+    /// The message that the current dispatch works on, and since when, if that is recorded.
     message: Option<(u64, u64)>,
     /// The thread as the sampler sees it.
     pub(super) watched: Option<Watched>,
@@ -128,7 +128,7 @@ impl Telemetry {
         self.dispatches
     }
 
-    /// Adopts the mode that is set now; the first thread to see a change tells.
+    /// Adopts the mode that is set now; the first thread to see a change records it.
     #[inline]
     pub(crate) fn adopt_mode(&mut self, setting: &Tunable) {
         let Some(recorder) = &mut self.recorder else { return };
@@ -210,7 +210,7 @@ impl Telemetry {
         kept
     }
 
-    /// Tells of time that is counted as kept from the processor.
+    /// Records time that is counted as kept from the processor.
     pub(super) fn write_kept(&mut self, task: u64, duration_ticks: u64) {
         let worker = self.worker_number();
         if duration_ticks > 0
@@ -384,7 +384,7 @@ impl Telemetry {
         if let Some(row) = &self.row {
             put(row, WorkerRow::TASK, task.number());
             put(row, WorkerRow::MESSAGE, task.did().reads.get());
-            // In every mode: whoever looks twice sees whether the worker goes on.
+            // In every mode: a reader that looks twice sees whether the worker goes on.
             put(row, WorkerRow::DISPATCHES, self.dispatches);
             if task.did().dispatches.get() == SHOWN_AFTER {
                 task.observe();
@@ -417,7 +417,7 @@ impl Telemetry {
         (self.now.ticks, self.now.began) = (began, began);
     }
 
-    /// A task on a thread of its own ends a wait that nobody else has ended.
+    /// A task on a thread of its own ends a wait that no other thread has ended.
     pub(crate) fn own_wait_ends(&mut self, task: &impl WatchedTask) {
         if self.measures() {
             let now = self.clock();
@@ -601,7 +601,7 @@ impl Telemetry {
         self.lineage.clear();
     }
 
-    /// Tells for how much of a long dispatch that ends now its worker was kept from the processor.
+    /// Records for how much of a long dispatch that ends now its worker was kept from the processor.
     #[cold]
     #[inline(never)]
     fn was_kept(&mut self, task: &impl WatchedTask, lasted: u64) {
@@ -613,8 +613,8 @@ impl Telemetry {
         self.write_kept(task.number(), kept);
     }
 
-    /// Tells what a long dispatch that ends now used of its processor, if that can be told from what other dispatches used since the
-    /// thread asked before.
+    /// Records what a long dispatch that ends now used of its processor, if that can be separated from what other dispatches used since
+    /// the thread asked before.
     fn write_used(&mut self, task: &impl WatchedTask, (duration_ticks, kept_ticks): (u64, u64)) {
         let busy = match task.has_own_thread() {
             true => task.share(Share::Busy),
@@ -643,7 +643,7 @@ impl Telemetry {
         }
     }
 
-    /// Tells what the thread used of its processor until now; `task` is the one whose own it is, or 0.
+    /// Records what the thread used of its processor until now; `task` is the one whose own thread it is, or 0.
     #[cold]
     pub(super) fn thread_used(&mut self, task: u64) {
         self.account.used_told = self.now.ticks;
@@ -681,19 +681,22 @@ impl Telemetry {
         task.observed().is_some_and(|observed| observed.times_messages.get())
     }
 
-    /// Whether the task's messages took so long until now that the time of each is told, which may take this part of it; kept for the
-    /// dispatches to come.
+    /// Whether the task's messages took so long until now that the time of each is recorded, which may take this part of the task's time;
+    /// kept for the dispatches to come.
     pub(crate) fn times_messages(&self, task: &impl WatchedTask, percent: u64) -> bool {
         let (busy, messages) = (task.share(Share::Busy), task.did().reads.get());
         let cost = messages.saturating_mul(self.telling_ticks).saturating_mul(100);
-        let take_long = cost > 0 && busy.saturating_mul(percent) >= cost;
+        let affords = |cost: u64| cost > 0 && busy.saturating_mul(percent) >= cost;
+        let take_long = affords(cost);
         if let Some(observed) = task.observed() {
             observed.times_messages.set(take_long);
+            // What a message is costs about as much to record as how long it takes: both together keep to the budget.
+            observed.describes_messages.set(affords(cost.saturating_mul(2)));
         }
         take_long
     }
 
-    /// The task begins to work on the next message, whose time is told.
+    /// The task begins to work on the next message, whose time is recorded.
     #[cold]
     pub(crate) fn message_begins(&mut self, task: &impl WatchedTask, index: u64) {
         let now = self.clock();
@@ -705,12 +708,20 @@ impl Telemetry {
         }
     }
 
-    /// Nothing is told of the message that the current task works on.
+    /// The way to write what the message is on which the task began to work last, with the time of that beginning and the message's
+    /// number; none if that would take too much of the task's time.
+    pub(crate) fn describes_message(&mut self, task: &impl WatchedTask) -> Option<(&mut Writer, u64, u64)> {
+        let (index, since) = self.message?;
+        task.observed().filter(|observed| observed.describes_messages.get())?;
+        Some((&mut self.recorder.as_mut()?.writer, since, index))
+    }
+
+    /// The time of the message that the current task works on is not recorded.
     pub(crate) fn message_goes_on(&mut self) {
         self.message = None;
     }
 
-    /// The message that the task popped last in a dispatch before this one, as far as it was told: its stream, its index.
+    /// The message that the task popped last in a dispatch before this one, as far as it was recorded: its stream, its index.
     pub(crate) fn read_before(&self, task: &impl WatchedTask) -> Option<(u64, u64)> {
         let before = task.observed()?.last_read();
         (before.at != 0 && before.at >= self.now.full_since).then_some((before.stream, before.index))
@@ -723,7 +734,7 @@ impl Telemetry {
         }
     }
 
-    /// Likewise, of a stream whose end the task gives away.
+    /// Remembers the last message that the task popped from a stream whose reading end it gives away.
     pub(crate) fn read_end_leaves(&self, task: &impl WatchedTask, popped_last: (u64, u64)) {
         if self.mode == Mode::Full {
             self.keep_read(task, popped_last);
@@ -768,7 +779,7 @@ impl Telemetry {
         let peer = stream.peer(writes);
         let making = self.lives.making.as_mut().filter(|making| making.makes(task.number()));
         if making.is_none() && peer == 0 && self.mode == Mode::Off && self.recorder.is_some() {
-            return; // In mode off told when the other end is attached; messages are not told at all.
+            return; // In mode off recorded when the other end is attached; messages are not recorded at all.
         }
         let opened = opened(stream, task.number(), writes, peer);
         match making {

@@ -1,4 +1,4 @@
-//! The threads that dispatch tasks, as another thread looks at them.
+//! The threads that dispatch tasks, and what another thread sees when it samples them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -49,7 +49,7 @@ pub(super) struct At {
 }
 
 impl Seen {
-    /// None if it is in no task.
+    /// What the thread is working on; `None` if it runs no task.
     pub(super) fn at(&self) -> Option<At> {
         if self.worker == OWN_THREAD {
             let runs = self.row.load(TaskRow::STATE) == TaskState::Running as u64;

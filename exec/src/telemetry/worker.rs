@@ -44,8 +44,8 @@ impl Telemetry {
         }
     }
 
-    /// The worker has waited since `before` until the clock's last reading; in that time it slept or not. Returns how long it has
-    /// waited in all.
+    /// The worker has waited from `before` until the clock's last reading; `slept` says whether it slept.
+    /// Returns the length of the wait.
     pub(crate) fn worker_has_waited(&mut self, before: u64, slept: bool) -> u64 {
         let waited = self.now.ticks - before;
         // What was kept before it slept was noticed, or was little.

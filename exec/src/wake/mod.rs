@@ -15,7 +15,7 @@ use crate::telemetry::{MadeReady, WatchedTask};
 /// What came of waking a task of another thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Woken {
-    /// Somebody was faster, or its worker has ended.
+    /// Another thread woke it first, or its worker has ended.
     Already,
     /// Its thread is awake.
     Told,
@@ -26,7 +26,7 @@ pub(crate) enum Woken {
 /// Wakes a task of another worker of this home, or a blocking one.
 pub(crate) fn wake_elsewhere(home: &Home, task: &TaskCell, ready: MadeReady) -> Woken {
     if task.in_inbox.load(Ordering::Relaxed) {
-        // The swap decides, but there is no need to overwrite the time of who was first.
+        // The swap decides, but there is no need to overwrite the time of the thread that was first.
     } else {
         task.set_woken(ready);
     }

@@ -1,7 +1,7 @@
 //! The tasks of a worker that are ready to run, and which of them is next.
 //!
 //! Without `exec.order` it is the first in the queue. By *demand* (LPEL-HRC, ICA3PP 2013) it is the one of the first few for which most
-//! messages wait, less those that it wrote and nobody has read: a task whose output is full lets its reader go first.
+//! messages wait, less those that it wrote and no task has read: a task whose output is full lets its reader go first.
 
 use std::ptr::NonNull;
 
@@ -15,7 +15,7 @@ const OVERTAKE_MAX: u32 = 256;
 /// Tasks that are looked through for the one with the greatest demand.
 const LOOKED_THROUGH: usize = 8;
 
-/// Tasks ready to run, first come first served, but who was given input goes first: messages go on down the network
+/// Tasks ready to run, first come first served, but a task that was given input goes first: messages go on down the network
 /// before others enter it, so that few are under way, in the cache and at the end of a run. So does the end of a stream: else
 /// it would never catch up with a star that unfolds, and all its stages would stay.
 pub(crate) struct ReadyQueue {

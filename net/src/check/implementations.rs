@@ -1,4 +1,4 @@
-//! Boxes against the boxes there are implementations of.
+//! Compares declared boxes with the boxes that have implementations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl KnownBoxes {
     }
 }
 
-/// Tells boxes without an implementation, and those whose implementation has another signature.
+/// Reports boxes without an implementation, and those whose implementation has another signature.
 /// Looks at the first `used` boxes, those of the main net.
 pub(super) fn check(resolved: &Resolved, used: usize, known: &KnownBoxes) -> Vec<Diagnostic> {
     resolved.boxes[..used].iter().filter_map(|used| check_box(resolved, used, known)).collect()
@@ -51,7 +51,7 @@ fn check_box(resolved: &Resolved, used: &BoxUse, known: &KnownBoxes) -> Option<D
         }
         return Some(error.help("give the library that has it: `--boxes LIB`"));
     };
-    // A signature that could not be read has an error of its own.
+    // For a signature that could not be read an error was reported already.
     if signature.same_as(&used.signature) || used.signature.is_hole() {
         return None;
     }
@@ -63,7 +63,7 @@ fn check_box(resolved: &Resolved, used: &BoxUse, known: &KnownBoxes) -> Option<D
     Some(error)
 }
 
-/// A text that somebody else wrote must not run programs unasked.
+/// A network's text must not start programs unless the user allows it.
 fn refused_command(name: &str, command: &str, source: &Arc<Source>, span: Span) -> Diagnostic {
     Diagnostic::error("E0403", format!("box `{name}` runs a command"), source, span)
         .label("may not without your consent")

@@ -21,12 +21,12 @@ impl Files {
         self.texts.insert(absolute(path), text.into());
     }
 
-    /// Takes what is in the file again.
+    /// Goes back to the content of the file.
     pub fn take_back(&mut self, path: &Path) {
         self.texts.remove(&absolute(path));
     }
 
-    /// What stands for a file however its path is written; `None` if there is no such file.
+    /// A key of a file that does not depend on how its path is written; `None` if there is no such file.
     pub(super) fn key(&self, path: &Path) -> Option<PathBuf> {
         let given = || Some(absolute(path)).filter(|key| self.texts.contains_key(key));
         std::fs::canonicalize(path).ok().or_else(given)
@@ -128,7 +128,7 @@ pub struct Definition {
     pub at: Place,
     /// The whole definition, in the same source.
     pub whole: Span,
-    /// Where it can be used, in the same source: the file, or the net around it.
+    /// The part of the same source in which the name can be used: the file, or the net around the definition.
     pub seen: Span,
 }
 

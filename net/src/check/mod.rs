@@ -1,8 +1,8 @@
 //! From syntax trees to a resolved net: names, external nets, types.
 //!
 //! Noun: the *checked program*. Job: read the main file and the files of the external nets it uses, resolve every
-//! name, infer types, and tell all that is wrong in one run. Invariant: a [`Resolved`] exists only if there was
-//! no error; a well-formed program that could run is not rejected (where inference can't be sure it is silent).
+//! name, infer types, and report all errors in one run. Invariant: a [`Resolved`] exists only if there was no
+//! error; a well-formed program that could run is not rejected (where inference can't be sure it is silent).
 //!
 //! ```
 //! use thalweg_net::check;
@@ -100,7 +100,7 @@ fn check_names(names: names::Names, boxes: Option<&KnownBoxes>, signatures: bool
     diagnostics.extend(boxes.iter().flat_map(|known| implementations::check(&draft, used, known)));
     let (told, signatures) = types::check(&mut draft, signatures);
     diagnostics.extend(told);
-    // Where names are wrong, what they were meant for seems unused.
+    // If names are wrong, the definitions that they were meant for only seem unused.
     if !diagnostics.iter().any(|d| d.is_error() && d.code < "E04") {
         diagnostics.extend(unused::check(&index));
     }

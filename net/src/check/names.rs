@@ -3,7 +3,7 @@
 //!
 //! Scopes nest as nets do: a net sees its own definitions, then those around it up to its file. What is not found
 //! there is an external net, in `NAME.snet` beside the file. Every net of every file read is looked at, used or not,
-//! so that all wrong names are told in one run.
+//! so that all wrong names are reported in one run.
 
 mod order;
 mod types;
@@ -19,7 +19,7 @@ use super::resolved::*;
 use crate::syntax::ast::{self, Def, Ident, Map, MapOutput, Name, NetBody, Topo, TopoKind, Variant};
 use crate::syntax::{Diagnostic, Source, Span, parse};
 
-/// Most errors told of one program; more unknown names are counted.
+/// Most errors reported of one program; more unknown names are counted.
 const ERRORS_MAX: usize = 100;
 
 /// How deep type names may refer to type names, and how many variants a type may have.
@@ -27,7 +27,7 @@ const TYPES_MAX: usize = 256;
 
 /// The program with names resolved.
 pub(super) struct Names {
-    /// All nets, used or not; those that the main net uses and itself come first, see [`Names::main`].
+    /// All nets, used or not; the main net and those that it uses come first, see [`Names::main`].
     pub(super) draft: Resolved,
     /// How many nets and boxes belong to the main net; `None` if there is none, or if it has no topology.
     pub(super) main: Option<(usize, usize)>,
@@ -119,18 +119,18 @@ struct TypeDecl<T, Expanded> {
 
 enum State<Expanded> {
     New,
-    /// Being expanded: meeting it again is a circle.
+    /// Being expanded: if it is met again, there is a circle.
     Open,
     Done(Expanded),
 }
 
 /// How the expansion of a declaration begins.
 enum Begun<T, Expanded> {
-    /// With its text and scope.
+    /// A type definition with its text and scope.
     Open(T, usize),
     /// It was expanded before.
     Done(Expanded),
-    /// It is needed by itself: its name and scope.
+    /// A definition that needs itself: its name and scope.
     Circle(Ident, usize),
 }
 
@@ -286,7 +286,7 @@ impl<'a> Resolver<'a> {
             return;
         }
         if broken {
-            // It may be what could not be read.
+            // The name may be defined in the part that could not be read.
             return;
         }
         let at = Place { source: SourceId(unit as u32), span: Span::new(0, 0) };
@@ -313,7 +313,7 @@ impl<'a> Resolver<'a> {
         self.diagnostics.push(error);
     }
 
-    /// Whether a syntax error is in this place: then it may be known in part only.
+    /// Whether a syntax error is in this place: then the definition may be known only in part.
     fn is_wrong(&self, scope: usize, span: Span) -> bool {
         let wrong = &self.units[self.scopes[scope].unit].wrong;
         wrong.iter().any(|w| w.start < span.end && w.end.max(w.start + 1) > span.start)
@@ -340,7 +340,7 @@ impl<'a> Resolver<'a> {
         self.references.push(Reference { at, definition });
     }
 
-    /// `seen`: what is around the definitions, where they can be used.
+    /// `seen` is the part of the text around the definitions in which they can be used.
     fn collect(&mut self, defs: Vec<Def>, scope: usize, seen: Span) -> Vec<ast::Meta> {
         let mut metas = Vec::new();
         for def in defs {
@@ -526,7 +526,7 @@ impl<'a> Resolver<'a> {
             TopoKind::Star { body, exits: patterns, .. } | TopoKind::Feedback { body, backs: patterns }
                 if patterns.iter().any(|p| self.is_wrong(scope, p.span)) =>
             {
-                // What is repeated is still looked at.
+                // The repeated definition is checked as well.
                 self.node(*body, scope, names);
                 NodeKind::Net(HOLE)
             }
@@ -668,7 +668,7 @@ impl<'a> Resolver<'a> {
                 None
             }
         };
-        // A net of another file that is itself external: looked for now, its file may be the same one.
+        // A net of another file that is itself external: it is resolved now, because its file may be the same one.
         if let Some(net) = found
             && matches!(self.nets[net].body, Body::External)
         {
@@ -677,7 +677,7 @@ impl<'a> Resolver<'a> {
         External::Net(found)
     }
 
-    /// Whether there are so many errors that one more would help nobody; it is counted.
+    /// Whether there are so many errors that a further one is only counted.
     fn enough(&mut self) -> bool {
         let mut errors = self.diagnostics.iter().filter(|d| d.is_error());
         let enough = errors.nth(ERRORS_MAX - 1).is_some();
@@ -714,7 +714,7 @@ impl<'a> Resolver<'a> {
 }
 
 enum External {
-    /// The file was found; `None` if there is no such net in it, which was told.
+    /// The file was found; `None` if there is no such net in it, which was reported.
     Net(Option<usize>),
     /// No file; why.
     NoFile(String),

@@ -3,7 +3,7 @@
 //! Nets and boxes are tables; a [`Node`] refers to them by index, so a net used twice is stored once. The
 //! graph of nets has no cycle and its depth, counted through nets, is at most [`DEPTH_MAX`]: walking it
 //! recursively is safe. Its *unfolding* can still be exponentially larger than the text (each net using the
-//! one before twice): whoever unfolds counts.
+//! one before twice): the code that unfolds it counts.
 //!
 //! Names of components: a node has a [`Node::name`] that is unique within its net (`inc`, `inc#2`, `star`);
 //! the path of a component is the names on the way to it, joined by `/`.
@@ -99,8 +99,8 @@ pub struct BoxUse {
 }
 
 impl BoxUse {
-    /// The command that its code is, if it is one, and how it is asked: `<<< exec filter | grep --line-buffered a >>>`. A box
-    /// without input has nothing to ask a command.
+    /// The command that its code is, if it is one, and how it is asked: `<<< exec filter | grep --line-buffered a >>>`.
+    /// A box without input cannot ask a command.
     pub fn command(&self) -> Option<(CommandMode, &str)> {
         self.signature.input.as_ref()?;
         let code = self.codes.iter().find(|code| &*code.language.name == COMMAND_LANGUAGE)?;

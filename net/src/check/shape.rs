@@ -12,7 +12,7 @@ pub(super) type Id = u32;
 /// Sorted, each once.
 pub(super) type Set = Vec<Id>;
 
-/// Shapes that come at one place.
+/// The records that come to one place.
 pub(super) type Stream = BTreeSet<Shape>;
 
 /// A set of records.
@@ -73,7 +73,7 @@ impl Shape {
         all
     }
 
-    /// Those of the records that have these labels too.
+    /// The records of the shape that also have these labels.
     pub(super) fn with(&self, labels: &[Id]) -> Shape {
         let mut shape = self.clone();
         add_shared(&mut shape.has, labels);
@@ -81,7 +81,8 @@ impl Shape {
         shape
     }
 
-    /// Those that do not have all of these labels: known only if one label decides it.
+    /// The records that lack at least one of these labels. The shape changes only if a single label is
+    /// undecided.
     pub(super) fn without_all(&self, labels: &[Id]) -> Shape {
         let mut shape = self.clone();
         let mut unknown = labels.iter().filter(|&&l| self.presence(l) == Presence::Maybe);
@@ -136,8 +137,8 @@ fn remove(set: &mut Rc<Set>, labels: &[Id]) {
     }
 }
 
-/// The branches that records of a shape could take, with the records that could take each. Not sure are those that a branch
-/// further left takes, unless room decides ties.
+/// The branches that records of a shape could take, with the records that could take each. A branch is not sure to get
+/// a record that a branch further left may take, unless ties are decided by room.
 pub(super) fn route(shape: &Shape, accepts: &[Rc<Vec<Set>>]) -> Vec<(usize, Shape)> {
     let all = accepts.iter().flat_map(|variants| variants.iter());
     let matching = all.filter(|variant| may_match(shape, variant));
@@ -164,7 +165,7 @@ fn may_match(shape: &Shape, variant: &Set) -> bool {
         && shape.presence_of(variant) != Presence::Lacks
 }
 
-/// Whether they all do, of those that may: no label and no binding tag is left open.
+/// Whether all records that may match do match: no label and no binding tag is left open.
 fn surely_matches(shape: &Shape, variant: &Set) -> bool {
     shape.presence_of(variant) == Presence::Has && (shape.unbound || !shape.open)
 }
@@ -206,7 +207,7 @@ pub(super) fn divide<'a>(
     let (mut matching, mut other) = (Stream::new(), Stream::new());
     for shape in arriving {
         let mut rest = Some(shape.clone());
-        // What matches one without a guard surely does, whatever the guards say.
+        // A record that matches a pattern without a guard surely matches.
         let unguarded = patterns.iter().filter(|(_, guarded)| !guarded);
         for (labels, guarded) in unguarded.chain(patterns.iter().filter(|(_, guarded)| *guarded)) {
             let Some(left) = rest.take() else { break };

@@ -11,7 +11,7 @@ use crate::syntax::ast::Name;
 pub struct Signatures {
     /// Of every net that has a topology; a net stands after those it uses.
     pub nets: Vec<NetSignature>,
-    /// Of every component in the nets.
+    /// The signature of every component in the nets.
     pub components: Vec<ComponentSignature>,
     /// The place of each net's definition, as an index into `nets`.
     by_place: HashMap<Place, usize>,
@@ -28,7 +28,8 @@ pub struct NetSignature {
     pub declared: Option<Vec<Arrow>>,
     /// As inferred: one for each input variant.
     pub inferred: Vec<Inferred>,
-    /// Whether those are all. If not, the check has given up: there may be more, and of some nothing may get through.
+    /// Whether those are all. If false, the check has given up: there may be more variants, and records of some
+    /// listed variants may not get through.
     pub complete: bool,
 }
 
@@ -43,7 +44,7 @@ pub struct ComponentSignature {
     pub name: Name,
     /// One for each input variant.
     pub inferred: Vec<Inferred>,
-    /// Whether those are all, likewise.
+    /// Whether these are all input variants.
     pub complete: bool,
 }
 

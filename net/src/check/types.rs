@@ -4,11 +4,11 @@
 //! not known. Shapes are pushed through the net from its entry: a box takes its arguments off and adds its results,
 //! the rest is inherited, branches get the shapes they could win, stars and feedbacks go round until nothing new comes.
 //!
-//! **What is an error.** Only what fails for *every* record of a shape that surely comes: a label that no such
-//! record can have. A net without a declared signature may get anything, so there only consumed labels are surely
-//! missing; a declared one shields, so inside it the shapes are exact. Shapes that come only if a guard fails, or
-//! out of a synchrocell too early, are followed but never blamed ([`Shape::sure`]). When shapes get too many, or the work too
-//! much, everything is possible and nothing is said.
+//! **What is an error.** Only what fails for *every* record of a shape that surely comes: a label that no such record
+//! can have. A net without a declared signature may get anything, so there only consumed labels are surely missing; a
+//! declared one shields, so inside it the shapes are exact. Shapes that come only if a guard fails, or out of a
+//! synchrocell too early, are followed, but give no error ([`Shape::sure`]). If there are too many shapes, or too much
+//! work, every record counts as possible and nothing is reported.
 
 mod signatures;
 mod variants;
@@ -27,15 +27,15 @@ use crate::syntax::ast::{FilterRule, ItemValue, Label, LabelKind, OutRecord, Pat
 
 /// Most shapes kept apart at one place.
 const SHAPES_MAX: usize = 64;
-/// Most components looked at, counting each time: so many and so many for each of the program. After that the
-/// rest is taken as fitting.
+/// Most components looked at, counting each visit: a constant, and a number for each component of the
+/// program. After that the rest is taken as fitting.
 const WORK_MAX: usize = 40_000;
 const WORK_PER_COMPONENT: usize = 3;
 /// How much more work signatures may take, which only editors and people who ask for them wait for.
 const SIGNATURE_WORK: usize = 25;
 
-/// Fills in [`Node::accepts`] of every node, and tells what does not fit; with `signatures` also what the nets and
-/// their components take and give.
+/// Fills in [`Node::accepts`] of every node, and reports what does not fit; with `signatures` also what the nets
+/// and their components take and give.
 pub(super) fn check(draft: &mut Resolved, signatures: bool) -> (Vec<Diagnostic>, Signatures) {
     let components: usize = draft.nets.iter().map(|net| size(&net.body)).sum();
     let mut types = Types::new(draft);
@@ -67,8 +67,8 @@ fn note_uses(node: &Node, used: &mut [bool]) {
     node.parts().for_each(|part| note_uses(part, used));
 }
 
-/// What leaves a star (or feedback), and what goes through it (again). What does so only because the input brought
-/// something along, or did not, is not blamed for it.
+/// The records that leave a star (or feedback), and those that go through it (again). No error is reported for
+/// records that do so only because of labels that the input happened to have or lack.
 fn tested(arriving: &Stream, patterns: &[(&Set, bool)], star: bool, again: bool) -> (Stream, Stream) {
     let (mut leaving, mut staying) = (Stream::new(), Stream::new());
     for shape in arriving {
@@ -86,7 +86,7 @@ fn size(node: &Node) -> usize {
     1 + node.parts().map(size).sum::<usize>()
 }
 
-/// Which node: its place and kind.
+/// The key of a node: its place and kind.
 type Key = (Place, u8);
 
 fn key(node: &Node) -> Key {
@@ -109,7 +109,7 @@ fn key(node: &Node) -> Key {
 const DECLARATION: u8 = 10;
 
 /// A map with a hash that is quick for keys of a few small numbers. The keys are places in texts of at most
-/// [`Source::BYTES_MAX`](crate::syntax::Source::BYTES_MAX); who chooses them badly makes only the check of that text slow.
+/// [`Source::BYTES_MAX`](crate::syntax::Source::BYTES_MAX); a bad choice makes only the check of that text slow.
 type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<Mix>>;
 
 #[derive(Default)]
@@ -137,7 +137,7 @@ impl Hasher for Mix {
 struct Border {
     /// One variant each.
     accepts: Vec<Rc<Vec<Set>>>,
-    /// The arrow that each variant is of.
+    /// The map that each variant belongs to.
     arrows: Vec<usize>,
     /// Arrows without input.
     starts: Vec<usize>,
@@ -147,24 +147,24 @@ struct Types<'a> {
     resolved: &'a mut Resolved,
     ids: HashMap<Label, Id>,
     labels: Vec<Label>,
-    /// Nets of which something is not known.
+    /// Nets with a part that is not known.
     holes: Vec<bool>,
     any_hole: bool,
     diagnostics: Vec<Diagnostic>,
     told: HashSet<(&'static str, Place)>,
-    /// While input variants are inferred nothing is told.
+    /// While input variants are inferred nothing is reported.
     muted: bool,
     work: usize,
     work_max: usize,
-    /// Whether something was not looked at because of `work_max`: then nobody knows what is never reached.
+    /// Whether something was not looked at because of `work_max`: then it is not known which components are never reached.
     exhausted: bool,
     /// Components of which not all input variants were tried: some may be missing, and some that are listed take nothing.
     unfinished: HashSet<Key>,
     /// Label sets of boxes, filters and patterns, by where they stand.
     sets: FastMap<Key, Rc<Vec<Set>>>,
     memo: HashMap<(NetId, Stream, bool), Stream>,
-    /// Whether a network or a branch begins with what is looked at: an initialiser runs at the start there, and once for
-    /// each record elsewhere.
+    /// Whether a network or a branch begins with what is looked at: there an initialiser runs at the start, elsewhere
+    /// once for each record.
     begins: bool,
     ways: variants::Ways,
     /// Declared signatures, by net; and what each net makes of each variant.
@@ -283,7 +283,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// Takes the body of a net out while it is walked (nets do not contain themselves, so nobody misses it).
+    /// Takes the body of a net out while it is walked (nets do not contain themselves, so it is not needed meanwhile).
     fn take_body(&mut self, net: usize) -> Node {
         let body = &mut self.resolved.nets[net].body;
         let hole =
@@ -457,7 +457,7 @@ impl<'a> Types<'a> {
         out
     }
 
-    /// Nothing is known of what goes on in this component: all its parts count as reached.
+    /// The inside of this component is not known, so all its parts count as reached.
     fn give_up(&mut self, node: &Node) {
         if self.muted || !self.given_up.insert(key(node)) {
             return;
@@ -630,7 +630,7 @@ impl<'a> Types<'a> {
     fn push_parallel(&mut self, node: &Node, branches: &[Node], input: &Stream) -> Stream {
         let accepts: Vec<Rc<Vec<Set>>> = branches.iter().map(|b| self.accepts_of(b)).collect();
         let mut inputs: Vec<Stream> = vec![Stream::new(); branches.len()];
-        // What a branch with a hole takes is not known: any record may go there.
+        // It is not known what a branch with a hole takes, so any record may go there.
         let doubtful: Option<Stream> = branches
             .iter()
             .any(|branch| self.has_hole(branch))
@@ -685,7 +685,7 @@ impl<'a> Types<'a> {
                 }
             }
             let (leaving, staying) = match (star, round) {
-                // What enters a feedback for the first time is not tested.
+                // A record that enters a feedback for the first time is not tested.
                 (false, 0) => (Stream::new(), arriving),
                 _ => tested(&arriving, &sets, star, round > 0),
             };
@@ -779,7 +779,7 @@ impl<'a> Types<'a> {
         if out.iter().all(|shape| !shape.open) {
             return out;
         }
-        // Not known from inside: as declared.
+        // If the outputs are not known from inside, the declared ones count.
         match &arrow.output {
             Some(declared) => {
                 declared.iter().map(|v| Shape { open: true, ..self.exact(v) }.doubtful()).collect()

@@ -3,7 +3,7 @@
 use super::index::{DefinitionKind, Index};
 use crate::syntax::Diagnostic;
 
-/// One warning for each definition that no name stands for, except the nets named like their file.
+/// Gives one warning for each definition that no name refers to, except nets named like their file.
 pub(super) fn check(index: &Index) -> Vec<Diagnostic> {
     let mut used = vec![false; index.definitions.len()];
     index.mains.iter().for_each(|&main| used[main] = true);

@@ -103,7 +103,7 @@ impl Names {
         self.own(key)
     }
 
-    /// The label that a key is by itself.
+    /// The label that a key stands for where no other name is given for it.
     fn own(&self, key: &str) -> Result<Label, String> {
         let own = Label::parse(key.trim()).or_else(|_| Label::of_key(key));
         let label = own.map_err(|error| format!("{key:?} is {error}"))?;

@@ -6,7 +6,7 @@
 //!
 //! - which token may follow which: behind each token the next one is found by an addition whose carry runs through the space
 //!   between them;
-//! - in an object `:` and `,` take turns, and in a list there is no `:`: told for all of them up to the next bracket at once;
+//! - in an object `:` and `,` take turns, and in a list there is no `:`: this is checked for all of them up to the next bracket at once;
 //! - numbers, `true`, `false`, `null`, escapes and brackets are looked at one by one.
 
 use crate::lanes::{self, Lanes, Work};

@@ -43,7 +43,7 @@ enum State {
     Comma,
     Text(bool),
     Escape(bool),
-    /// So many digits of `\u`.
+    /// How many digits follow `\u`.
     Digits(bool, u8),
     /// The rest of `true`, `false` or `null`.
     Literal(&'static [u8]),
@@ -297,7 +297,7 @@ mod tests {
 
         #[test]
         fn what_passes_is_what_is_json(text in "[\\[\\]{},:\"a1-tn0.e\\\\ u]{0,14}", cut in 0..14_usize) {
-            // Its end is told by something that no value goes on with.
+            // A byte that no value goes on with marks its end.
             let framed = format!("[{text}] ");
             let cut = cut.min(framed.len());
             let mut scan = Scan::new();

@@ -28,7 +28,7 @@ pub(super) fn name_of(key: &str) -> String {
     name
 }
 
-/// The key that is no name, if `name` stands for one.
+/// The key that `name` was made from, if it was made from a key that is not a name.
 pub(super) fn key_of(name: &str) -> Option<String> {
     if !name.contains("_x") {
         return None;

@@ -1,4 +1,4 @@
-//! The memory of records: blocks of a few sizes, and who keeps the free ones.
+//! The memory of records: blocks of a few sizes, and the lists of free ones.
 //!
 //! A block is one, two or four cache lines (3, 7 or 15 slots); a larger one is allocated exactly. A thread keeps the blocks that
 //! it freed, the latest on top, and takes the next from there; what it has too many of goes to other threads in batches, through a
@@ -24,7 +24,7 @@ pub(super) struct Header {
     pub(super) shape: ShapeId,
     pub(super) length: u16,
     pub(super) capacity: u16,
-    /// What ends behind the record: see [`Ends`](super::Ends).
+    /// Which groups of records end with this one: see [`Ends`](super::Ends).
     pub(super) ends: usize,
 }
 
@@ -50,7 +50,7 @@ const LIST_MAX: usize = 256;
 const BATCH: usize = 64;
 /// How many batches of a size wait in the depot at most.
 const DEPOT_BATCHES_MAX: usize = 128;
-/// So many blocks before one is taken, its first line is fetched.
+/// How many blocks ahead the first cache line of a free block is fetched.
 const AHEAD: usize = 8;
 
 /// A thread's free blocks of one size, the latest on top.
@@ -162,7 +162,7 @@ struct Depot {
     count: AtomicUsize,
 }
 
-/// So many free blocks.
+/// A batch of free blocks, as threads hand them to one another.
 struct Batch([*mut Header; BATCH]);
 // SAFETY: a batch owns its blocks, which hold no values.
 unsafe impl Send for Batch {}
@@ -175,7 +175,7 @@ impl Depot {
         self.batches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a batch; gives it back if there are enough.
+    /// Keeps a batch in the depot. Returns the batch if the depot is full.
     fn put(&self, batch: Batch) -> Option<Batch> {
         let mut batches = self.lock();
         if batches.len() >= DEPOT_BATCHES_MAX {
@@ -222,7 +222,7 @@ pub(super) fn allocate(length: usize) -> NonNull<Header> {
     POOL.with(|pool| pool.lists[class].pop().unwrap_or_else(|| refill(pool, class, capacity)))
 }
 
-/// A block where the list has none: from a batch of the depot, else new.
+/// A block for a thread whose list is empty: from a batch of the depot, or else newly allocated.
 #[cold]
 fn refill(pool: &Pool, class: usize, capacity: usize) -> NonNull<Header> {
     if open(pool)
@@ -248,7 +248,7 @@ fn allocate_new(capacity: usize) -> NonNull<Header> {
 /// Gives a block back.
 ///
 /// # Safety
-/// The block holds no values any more and belongs to the caller, who does not use it again.
+/// The block holds no values any more and belongs to the caller, which does not use it again.
 #[inline]
 pub(super) unsafe fn release(block: *mut Header) {
     // SAFETY: the caller's block.
@@ -265,7 +265,7 @@ pub(super) unsafe fn release(block: *mut Header) {
     });
 }
 
-/// Likewise, where the list is full or was never used. The block is the caller's, who does not use it again.
+/// Releases a block where the thread's list is full or was never used. The block is the caller's, which does not use it again.
 #[cold]
 fn release_otherwise(pool: &Pool, class: usize, block: *mut Header) {
     let list = &pool.lists[class];
@@ -293,7 +293,7 @@ fn open(pool: &Pool) -> bool {
 }
 
 /// # Safety
-/// The block belongs to the caller, who does not use it again, and holds no values.
+/// The block belongs to the caller, which does not use it again, and holds no values.
 unsafe fn deallocate(block: *mut Header) {
     // SAFETY: the caller's; allocated with the layout of its capacity, which never changes.
     unsafe { dealloc(block.cast(), layout_of((*block).capacity as usize)) }

@@ -31,7 +31,7 @@ pub(crate) struct Collector {
 
 /// An input that was announced.
 struct Open {
-    /// By which it was announced.
+    /// The input that announced this one.
     by: u64,
     /// Itself, until it has ended, and those announced by it that are not over.
     alive: usize,
@@ -97,7 +97,7 @@ impl Collector {
         }
     }
 
-    /// Lets go of an input that has ended, and lets those come that waited for it.
+    /// Removes an input that has ended, and adds the inputs that were waiting for its end.
     #[cold]
     fn remove(&mut self, cx: &mut Context<'_>, index: usize) {
         let Some(input) = self.inputs.remove(cx, index) else { return };

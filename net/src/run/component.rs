@@ -9,18 +9,16 @@ use std::sync::{Arc, Mutex};
 use thalweg_exec::Placement;
 use thalweg_space::{Site, SiteRef, Space};
 
-use super::cell::Joins;
-use super::command::CommandPart;
-use super::dispatcher::SplitChoice;
-use super::plan::BoxPlan;
-use super::seat::Seats;
+use super::boxed::plan::{Before, BoxPart};
+use super::cell::joins::Joins;
+use super::command::part::CommandPart;
 use crate::check::{BoxId, Net, Node, NodeKind};
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::label::{Label, labels_of};
 use crate::network::Network;
 use crate::pattern::Pattern;
-use crate::plan::{CommonPlans, RecordFault};
+use crate::plan::CommonPlans;
 use crate::router::Router;
 use crate::shield::Shield;
 use crate::syntax::ast::{self, CommandMode};
@@ -43,6 +41,16 @@ impl ComponentId {
     pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
+}
+
+/// Which replicas of a split a record goes to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SplitChoice {
+    pub(crate) from: Label,
+    /// The high end of a range of values, each of which gets a copy.
+    pub(crate) to: Option<Label>,
+    /// Whether the value is also the place.
+    pub(crate) placed: bool,
 }
 
 /// All components of a network.
@@ -129,38 +137,6 @@ impl Kind {
             | Kind::Placed { body, .. } => std::slice::from_ref(body),
             Kind::Box(_) | Kind::Command(_) | Kind::Filter(_) | Kind::Synchrocell(..) => &[],
         }
-    }
-}
-
-/// What stands before an initialiser, which decides when it is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Before {
-    /// Nothing: the network begins with it.
-    Network,
-    /// Nothing: a branch of `|` begins with it, and gets no records.
-    Branch,
-    /// Something that gives records.
-    Component,
-}
-
-/// A box: its implementation and its declared labels.
-#[derive(Debug)]
-pub(crate) struct BoxPart {
-    pub(crate) implementation: Arc<Seats>,
-    pub(crate) is_blocking: bool,
-    /// What stands before it, which decides when an initialiser is called.
-    pub(crate) before: Before,
-    /// What it takes, in the order of its arguments; `None` for an initialiser.
-    pub(crate) input: Option<Vec<Label>>,
-    /// What it gives, by variant.
-    pub(crate) outputs: Arc<[Vec<Label>]>,
-    pub(crate) plans: CommonPlans<Result<Arc<BoxPlan>, RecordFault>>,
-}
-
-impl BoxPart {
-    /// The length of its longest variant.
-    pub(crate) fn output_length_max(&self) -> usize {
-        self.outputs.iter().map(Vec::len).max().unwrap_or(0)
     }
 }
 

@@ -1,10 +1,14 @@
 //! What a network says about itself in the space.
 
-use thalweg_exec::{Context, SiteRef};
-use thalweg_space::{ElementOptions, Kind, Policy, Space};
+use thalweg_box::Value;
+use thalweg_exec::{Context, Progress, SiteRef};
+use thalweg_space::{ElementOptions, Kind, KindId, Policy, Space};
 
-use super::failure::Message;
+use super::message::Message;
 use crate::error::Error;
+use crate::label::LabelKind;
+use crate::record::Record;
+use crate::shape::ShapeId;
 
 /// The stream by which records enter a network.
 #[derive(Kind)]
@@ -52,6 +56,39 @@ struct RecordHeld {
     index: u64,
 }
 
+/// A type of records that the task reads: recorded before the first record of it that is described.
+#[derive(Kind)]
+#[kind(name = "net.record_type")]
+struct RecordType<'a> {
+    /// The task.
+    task: u64,
+    /// The type's number in this run.
+    record_type: u32,
+    /// Its labels, tags first, and each group as files show it; of more than 200 bytes the first 200.
+    labels: &'a str,
+}
+
+/// What the record is on which a box begins to work. Recorded where records take long against recording it: see `exec.clock_budget`.
+#[derive(Kind)]
+#[kind(name = "net.record_described")]
+struct RecordDescribed {
+    /// The task.
+    task: u64,
+    /// The record's index in the stream that the task reads.
+    index: u64,
+    /// The number of its type.
+    record_type: u32,
+    /// The bytes of its values, without those that only a library understands.
+    #[field(unit = "bytes")]
+    size_bytes: u64,
+    /// The value of the first of its tags, in the order of the type's labels; 0 without a tag.
+    tag_0: i64,
+    /// That of the second.
+    tag_1: i64,
+    /// That of the third.
+    tag_2: i64,
+}
+
 /// Room for the two events of the network itself.
 const ELEMENT: ElementOptions =
     ElementOptions { block_bytes: 4096, block_count: 2, policy: Policy::Overwrite };
@@ -71,7 +108,7 @@ pub(crate) fn announce_ends(space: &Space, entry: u64, exit: u64) -> Result<(), 
 pub(crate) fn record_failed(cx: &mut Context<'_>, component: SiteRef, message: Message, reason: &str) {
     let task = cx.task_id().0;
     let Some(writer) = cx.writer() else { return };
-    // A catalog that cannot be written any more was reported by the space; the record's error is told anyway.
+    // A catalog that cannot be written any more was reported by the space; the record's error is reported anyway.
     if let Ok(kind) = writer.declare::<RecordFailed<'_>>() {
         let Message { stream, index } = message;
         writer.emit(kind, &RecordFailed { task, component, stream, index, reason: cut(reason) });
@@ -87,6 +124,74 @@ pub(crate) fn records_held(cx: &mut Context<'_>, messages: impl Iterator<Item = 
     for (stream, index) in messages {
         writer.emit(kind, &RecordHeld { task, stream, index });
     }
+}
+
+/// The types of records that a task has described.
+#[derive(Debug, Default)]
+pub(crate) struct Described {
+    shapes: Vec<ShapeId>,
+    /// The kind as the writer declared it that wrote last: to declare it again takes longer than to write.
+    kind: Option<KindId<RecordDescribed>>,
+}
+
+impl Described {
+    /// Records what the record is on which the task begins to work, where its time is recorded.
+    #[inline]
+    pub(crate) fn record(&mut self, progress: Progress<'_>, record: &Record) {
+        if progress.times_each() {
+            self.write(progress, record);
+        }
+    }
+
+    #[cold]
+    fn write(&mut self, progress: Progress<'_>, record: &Record) {
+        progress.describe(|writer, since, task, index| {
+            let (shape, task) = (record.shape(), task.0);
+            if !self.shapes.contains(&shape) {
+                let labels = labels(shape);
+                let named = RecordType { task, record_type: shape.number(), labels: cut(&labels) };
+                // As above.
+                let Ok(kind) = writer.declare::<RecordType<'_>>() else { return };
+                writer.emit_at(since, kind, &named);
+                self.shapes.push(shape);
+            }
+            let known = self.kind.filter(|&kind| writer.knows(kind));
+            self.kind = known.or_else(|| writer.declare().ok());
+            if let Some(kind) = self.kind {
+                writer.emit_at(since, kind, &described(task, index, record));
+            }
+        });
+    }
+}
+
+/// Slots of tags, in the order files show them.
+fn tags(shape: ShapeId) -> impl Iterator<Item = usize> {
+    let shown = shape.shown().iter().map(|&slot| usize::from(slot));
+    shown.filter(move |&slot| shape.labels()[slot].kind() != LabelKind::Field)
+}
+
+/// The labels of a shape, tags first: where there is no room for all, these count.
+fn labels(shape: ShapeId) -> String {
+    let fields = shape.shown().iter().map(|&slot| shape.labels()[usize::from(slot)]);
+    let fields = fields.filter(|label| label.kind() == LabelKind::Field);
+    let all = tags(shape).map(|slot| shape.labels()[slot]).chain(fields);
+    all.map(|label| label.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+fn described(task: u64, index: u64, record: &Record) -> RecordDescribed {
+    let (shape, slots) = (record.shape(), record.slots());
+    let mut values = [0; 3];
+    for (tag, slot) in values.iter_mut().zip(tags(shape)) {
+        *tag = match slots.get(slot) {
+            Some(&Value::Int(value)) => value,
+            _ => 0,
+        };
+    }
+    let known = |value: &&Value| !matches!(value, Value::Opaque(_));
+    let heap: u64 = slots.iter().filter(known).map(Value::heap_bytes).sum();
+    let size_bytes = heap + size_of_val(slots) as u64;
+    let [tag_0, tag_1, tag_2] = values;
+    RecordDescribed { task, index, record_type: shape.number(), size_bytes, tag_0, tag_1, tag_2 }
 }
 
 /// At most 200 bytes of a text.

@@ -1,17 +1,8 @@
 //! Records that failed: which, where, why.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
 
-use thalweg_exec::Context;
-
-use super::component::{ComponentId, Instance, Program};
-use super::elsewhere::Nodes;
-use super::limits::Limits;
-use super::pipe::Pipe;
-use crate::record::{Ends, Record};
-use crate::shield;
+use crate::record::Record;
 use crate::wire::{Decoder, Encoder, Rest, WireError, Words};
 use thalweg_box::Value;
 
@@ -90,87 +81,5 @@ impl fmt::Display for StrayLine {
 
 impl std::error::Error for StrayLine {}
 
-/// How many failed records wait to be read before those who fail more wait too.
+/// How many failed records wait to be read before tasks that fail more wait too.
 pub(crate) const FAILURES_WAITING_MAX: usize = 1024;
-
-/// What all tasks of a running network share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) program: Program,
-    pub(crate) failures: SyncSender<RecordError>,
-    pub(crate) strays: SyncSender<StrayLine>,
-    pub(crate) limits: Limits,
-    /// Where the parts of the network are, if there are several nodes.
-    pub(crate) nodes: Option<Nodes>,
-}
-
-/// Where a task stands in its network.
-#[derive(Clone, Debug)]
-pub(crate) struct Position {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) component: ComponentId,
-    pub(crate) instance: Option<Arc<Instance>>,
-}
-
-/// The message that a component works on.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Message {
-    pub(crate) stream: u64,
-    pub(crate) index: u64,
-}
-
-impl Position {
-    /// The record that was read last from a pipe leaves the network as an error; what ended with it ends without it.
-    #[cold]
-    pub(crate) fn fail_in(&self, cx: &mut Context<'_>, pipe: &mut Pipe, record: Record, reason: String) {
-        let ends = record.ends();
-        self.fail(cx, pipe.message(), record, reason);
-        pipe.output.end(cx, ends);
-    }
-
-    /// The component, as the names on the way to it, with replicas.
-    pub(crate) fn path(&self) -> String {
-        self.shared.program.path(self.component, self.instance.as_deref())
-    }
-
-    /// The same, without memory of its own: for handlers of signals.
-    pub(crate) fn write_path(&self, out: &mut impl fmt::Write) -> fmt::Result {
-        self.shared.program.write_path(self.component, self.instance.as_deref(), out)
-    }
-
-    /// Reports a line that answers no record.
-    #[cold]
-    pub(crate) fn complain(&self, reason: String) {
-        let _ = self.shared.strays.send(StrayLine { component: self.path(), reason });
-    }
-
-    /// The record leaves the network as an error.
-    #[cold]
-    pub(crate) fn fail(&self, cx: &mut Context<'_>, message: Message, record: Record, reason: String) {
-        self.give_up(cx, message, record, reason, false);
-    }
-
-    /// The record, which a synchrocell holds, leaves the network because that ends.
-    #[cold]
-    pub(crate) fn release(&self, cx: &mut Context<'_>, message: Message, record: Record, reason: String) {
-        self.give_up(cx, message, record, reason, true);
-    }
-
-    fn give_up(
-        &self,
-        cx: &mut Context<'_>,
-        message: Message,
-        mut record: Record,
-        reason: String,
-        held: bool,
-    ) {
-        record.set_ends(Ends::NOTHING);
-        shield::reveal(&mut record);
-        let component = self.path();
-        super::events::record_failed(cx, self.shared.program.get(self.component).site, message, &reason);
-        let Message { stream, index } = message;
-        let error = RecordError { component, reason, stream, index, record, held };
-        // Nobody reads errors any more only when the run was aborted.
-        let _ = self.shared.failures.send(error);
-    }
-}

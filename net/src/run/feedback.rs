@@ -8,11 +8,11 @@ use std::collections::VecDeque;
 
 use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
 
+use super::dispatch::matches_one;
 use super::events::records_held;
-use super::failure::Position;
 use super::input::Input;
 use super::output::Output;
-use super::star::matches_one;
+use super::position::Position;
 use crate::pattern::Pattern;
 use crate::record::{Ends, Record};
 use crate::shape::ShapeId;
@@ -29,9 +29,9 @@ pub(crate) struct FeedbackTask {
     /// Groups in the body.
     inside: usize,
     /// The back channel: records that wait to enter the body.
-    /// Each with the message that it was, where everything is told.
+    /// Each with the message that it was, where every message is recorded.
     spill: VecDeque<(Record, Option<(u64, u64)>)>,
-    /// How many of them were put there in this dispatch: the last ones, as far as they are still there.
+    /// How many records at the end of `spill` were put there in this dispatch.
     spilled: usize,
     /// What ends from outside when the loop is empty.
     outer: Ends,

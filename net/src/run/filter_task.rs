@@ -1,9 +1,9 @@
 //! A filter as a task.
 
-use thalweg_exec::{Context, In, Out, Ports, Progress, Stop, Task};
+use thalweg_exec::{Context, HandedOn, In, Out, PassesTo, Ports, Progress, Stop, Task};
 
-use super::failure::Position;
 use super::pipe::{Pipe, Work};
+use super::position::Position;
 use crate::filter::Filter;
 use crate::record::Record;
 use crate::shape::ShapeId;
@@ -44,6 +44,11 @@ impl Work for Filtering {
         }
         true
     }
+
+    #[inline]
+    fn fuses(&self) -> bool {
+        self.position.shared.limits.fuses()
+    }
 }
 
 impl Task for FilterTask {
@@ -53,5 +58,13 @@ impl Task for FilterTask {
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
         self.pipe.run(cx, &mut self.work)
+    }
+
+    fn passes_to(&mut self) -> Option<PassesTo<'_>> {
+        self.pipe.passes_to(&self.work)
+    }
+
+    fn work_on(&mut self, messages: HandedOn<'_>, progress: Progress<'_>) -> usize {
+        self.pipe.work_on(&mut self.work, messages, progress)
     }
 }

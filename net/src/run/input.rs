@@ -3,14 +3,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_box::{Opaque, Value};
-use thalweg_exec::{Blocking, Context, In, Out, Ports};
+use thalweg_exec::{Blocking, Context, In, Out, Ports, Stop};
 
-use super::failure::Message;
+use super::message::Message;
 use crate::record::Record;
 use crate::shape::ShapeId;
 
-/// The reading end of a stream, and how far it is read. A spent synchrocell before it takes itself out: then this reads
-/// what the cell would have read.
+/// The reading end of a stream, and how many of its records were read. A spent synchrocell in front of it
+/// takes itself out; from then on this reads what the cell would have read.
 #[derive(Debug)]
 pub(crate) struct Input {
     stream: In<Record>,
@@ -82,6 +82,35 @@ impl Input {
             }
             self.follow(record);
         }
+    }
+
+    /// How many of those records may be handed on: see [`Context::hands_on`].
+    #[inline]
+    pub(crate) fn hands_on(&self, cx: &mut Context<'_>, out: &Out<Record>) -> usize {
+        cx.hands_on(&self.stream, out)
+    }
+
+    /// Hands the next `count` of those records on to the task that waits for them: see [`In::hand_on`].
+    #[inline]
+    pub(crate) fn hand_on(
+        &mut self,
+        cx: &mut Context<'_>,
+        count: usize,
+        out: &mut Out<Record>,
+    ) -> Option<Stop> {
+        let stop = self.stream.hand_on(cx, count, out)?;
+        self.read += count as u64;
+        Some(stop)
+    }
+
+    /// How many records (and marks) were read.
+    pub(crate) fn count(&self) -> u64 {
+        self.read
+    }
+
+    /// Counts further messages as read that were passed on without going through the stream.
+    pub(crate) fn passed_by(&mut self, count: usize) {
+        self.read += count as u64;
     }
 
     #[cold]

@@ -55,6 +55,8 @@ thalweg_space::settings! {
             default: INITIALISERS_START,
             affects: Affects::Network,
         },
+        /// Whether a box or filter hands records on to the one behind it that waits for them on the same worker, which works on them at once where they stand
+        fuse: SWITCH { name: "net.fuse", affects: Affects::Network },
     }
 }
 
@@ -63,7 +65,7 @@ const FEEDBACK_ALL: u64 = 0;
 const INITIALISERS_START: u64 = 0;
 
 /// What a network keeps at most and how it chooses, at its start. With a space these are the settings
-/// `net.feedback_records`, `net.replicas`, `net.fold_after` and `net.ties`, and a later network of the same space takes
+/// `net.feedback_records`, `net.replicas`, `net.fold_after`, `net.ties` and `net.fuse`, and a later network of the same space takes
 /// their values of then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StartOptions {
@@ -78,6 +80,8 @@ pub struct StartOptions {
     pub exact_failures: bool,
     /// Which of several branches gets a record that fits them equally well.
     pub ties: Ties,
+    /// Whether components that wait on the same worker are handed records on.
+    pub fuse: bool,
 }
 
 /// Which of several branches that fit a record equally well gets it.
@@ -98,6 +102,7 @@ impl Default for StartOptions {
             fold_after: declared.fold_after.default,
             exact_failures: false,
             ties: Ties::Leftmost,
+            fuse: declared.fuse.default != 0,
         }
     }
 }
@@ -111,12 +116,13 @@ pub(crate) struct Limits {
 
 impl Limits {
     pub(crate) fn new(space: Option<&Space>, options: StartOptions) -> Result<Limits, Error> {
-        let StartOptions { feedback_records, replicas, fold_after, exact_failures, ties } = options;
+        let StartOptions { feedback_records, replicas, fold_after, exact_failures, ties, fuse } = options;
         let mut specs = Settings::DECLARED;
         specs.feedback_records.default = feedback_records;
         specs.replicas.default = replicas;
         specs.fold_after.default = fold_after;
         specs.ties.default = ties as u64;
+        specs.fuse.default = fuse.into();
         let settings = specs.make(space)?;
         Ok(Limits { settings, exact_failures })
     }
@@ -145,6 +151,12 @@ impl Limits {
 
     pub(crate) fn exact_failures(&self) -> bool {
         self.exact_failures
+    }
+
+    /// Whether a component hands records on to the one behind it.
+    #[inline]
+    pub(crate) fn fuses(&self) -> bool {
+        self.settings.fuse.load() != 0
     }
 
     /// Whether the room of the branches decides a tie, and not their order.

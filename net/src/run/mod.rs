@@ -7,28 +7,29 @@
 //!
 //! What a component makes beyond the room in its output waits in its task, which reads on when it has gone.
 
-mod away;
-mod box_task;
+mod around;
+pub(crate) mod boxed;
 mod cell;
 mod collector;
 mod command;
 mod component;
-mod dispatcher;
-mod elsewhere;
+mod dispatch;
 mod events;
 mod failure;
 mod feedback;
 mod filter_task;
 mod input;
 mod limits;
+mod message;
+mod nodes;
 mod ordered;
-mod ordered_star;
 mod output;
+mod parallel;
 mod pipe;
-mod plan;
+pub(crate) mod position;
 mod replicas;
-pub(crate) mod seat;
 mod shield_task;
+mod split;
 mod star;
 mod unfold;
 
@@ -41,19 +42,20 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use thalweg_exec::{In, Out, Runtime, TaskSpec};
 use thalweg_space::Space;
 
+use self::around::Around;
 use self::component::Program;
-use self::elsewhere::{Nodes, Opening};
-use self::failure::{FAILURES_WAITING_MAX, Shared};
+use self::failure::FAILURES_WAITING_MAX;
 use self::limits::Limits;
-use self::unfold::{Around, Unfolding};
+use self::nodes::{Nodes, Opening};
+use self::position::Shared;
+use self::unfold::{Unfolding, unfold_replica};
 use crate::error::Error;
 use crate::network::Network;
 use crate::record::Record;
 
-pub use self::elsewhere::{Elsewhere, FromNode, Got, Opened, Session, ToNode, Ways};
-pub(crate) use self::failure::Position;
 pub use self::failure::{RecordError, StrayLine};
 pub use self::limits::{Settings, StartOptions, Ties};
+pub use self::nodes::{Elsewhere, FromNode, Got, Opened, Session, ToNode, Ways};
 
 /// The ends of a running network. It ends when `input` is dropped and all records have left.
 #[derive(Debug)]
@@ -65,7 +67,7 @@ pub struct Running {
     /// Records that failed come out here; it ends with the network. Somebody has to read it, or drop it: when many wait,
     /// the network waits.
     pub errors: Receiver<RecordError>,
-    /// Likewise, lines that the programs of boxes printed and that answer no record.
+    /// Lines that the programs of boxes printed and that answer no record come out here. Somebody has to read it, or drop it, too.
     pub strays: Receiver<StrayLine>,
 }
 
@@ -87,7 +89,7 @@ impl Network {
         self.start_with(runtime, StartOptions::default())
     }
 
-    /// Likewise, with limits of what it keeps.
+    /// Unfolds the network, with limits of what it keeps.
     ///
     /// # Errors
     /// As [`Network::start`].
@@ -95,7 +97,7 @@ impl Network {
         self.start_on(runtime, options, None)
     }
 
-    /// Likewise, with parts on other nodes, if there are any.
+    /// Unfolds the network, with parts on other nodes, if there are any.
     ///
     /// # Errors
     /// As [`Network::start`], and when another node cannot take part.
@@ -151,10 +153,12 @@ impl Network {
         let (strays_out, strays) = sync_channel(FAILURES_WAITING_MAX);
         let limits = Limits::new(space, options)?;
         let nodes = elsewhere.clone().map(|elsewhere| Nodes::new(&program, elsewhere));
-        let shared = Arc::new(Shared { program, failures, strays: strays_out, limits, nodes });
+        let shared =
+            Arc::new(Shared { program, failures, strays: strays_out, limits, nodes, unfold_replica });
         if let Some(elsewhere) = elsewhere {
             let sources = self.resolved.sources.clone().into();
-            elsewhere.begin(Session { shared: shared.clone(), sources }).map_err(Error::new)?;
+            let session = Session { shared: shared.clone(), sources, space: space.cloned() };
+            elsewhere.begin(session).map_err(Error::new)?;
         }
         Ok((shared, Serving { errors, strays }))
     }
@@ -166,7 +170,7 @@ fn spawn_gate(runtime: &Runtime, shared: Arc<Shared>, elsewhere: Arc<dyn Elsewhe
     let spec = TaskSpec { component, ..TaskSpec::default() };
     runtime.spawn_blocking(spec, move |blocking| {
         while let Some(Opened { opening, from, to }) = blocking.aside(|| elsewhere.opened()) {
-            // Whoever asks for what there is not gets its way closed.
+            // A node that opens a part which is not there gets its way closed.
             let Ok(opening) = Opening::decode(&opening, &shared.program) else { continue };
             let around = Around { ordered: opening.ordered, ..Around::default() };
             let task = blocking.task_id();

@@ -1,6 +1,6 @@
 //! Deterministic `||` and `!!`: outputs leave in the order of the inputs that caused them.
 //!
-//! The dispatcher tells its collector whose turn it is ([`Turn`]), and for how many inputs, and marks each record it sends as
+//! The dispatcher sends its collector which input's turn it is ([`Turn`]), and for how many records, and marks each record it sends as
 //! the last of its group. What a component makes of a record stays in its group, and the last of it, or a mark in its place,
 //! carries the end on ([`Ends`]). So the collector reads from whose turn it is until the group ends.
 //!
@@ -12,21 +12,15 @@ use std::collections::VecDeque;
 
 use thalweg_exec::{Context, In, Out, Ports, Spread, Stop, Task};
 
-use super::component::ComponentId;
-use super::dispatcher::{NO_BRANCH, SplitChoice, alike, dispatch_all, emptiest};
-use super::failure::Position;
 use super::input::Input;
 use super::output::{Output, push, push_because};
-use super::replicas::{Replicas, Room};
-use super::unfold::Around;
 use crate::record::{Ends, Record};
-use crate::router::{Choice, Router};
 use crate::shape::ShapeId;
 
-/// What a dispatcher tells its collector.
+/// What a dispatcher sends its collector.
 #[derive(Debug)]
 pub(crate) enum Turn {
-    /// So many groups come from this input, one after the other; what ends behind each.
+    /// The next groups come from this input, one after the other; with what ends after each group.
     Groups(Groups),
     /// Only that a group from outside ends.
     Ends(Ends),
@@ -45,16 +39,16 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Of an input below [`REPLICAS_MAX`](super::unfold::REPLICAS_MAX); no more than a stream holds.
+    /// Of an input below `REPLICAS_MAX`; no more than a stream holds.
     fn new(input: usize, outer: Ends, count: usize) -> Groups {
         Groups { input: input as u32, left: count as u32, outer }
     }
 }
 
 /// What the two dispatchers have in common: turns, branches, and what had no room.
-struct Turns {
+pub(crate) struct Turns {
     turns: Out<Turn>,
-    branches: Vec<Out<Record>>,
+    pub(crate) branches: Vec<Out<Record>>,
     waiting: VecDeque<Waiting>,
 }
 
@@ -64,17 +58,17 @@ enum Waiting {
 }
 
 impl Turns {
-    fn new(turns: Out<Turn>, branches: Vec<Out<Record>>) -> Turns {
+    pub(crate) fn new(turns: Out<Turn>, branches: Vec<Out<Record>>) -> Turns {
         Turns { turns, branches, waiting: VecDeque::new() }
     }
 
-    fn attach(&mut self, ports: &mut Ports<'_>) {
+    pub(crate) fn attach(&mut self, ports: &mut Ports<'_>) {
         ports.output(&mut self.turns);
         self.branches.iter_mut().for_each(|branch| ports.output(branch));
     }
 
     /// Sends a record to a branch, as a group of its own.
-    fn send(&mut self, cx: &mut Context<'_>, branch: usize, mut record: Record, outer: Ends) {
+    pub(crate) fn send(&mut self, cx: &mut Context<'_>, branch: usize, mut record: Record, outer: Ends) {
         record.set_ends(Ends::GROUP);
         self.turn(cx, Turn::Groups(Groups::new(branch, outer, 1)), None);
         if self.waiting.is_empty() {
@@ -88,7 +82,7 @@ impl Turns {
 
     /// Sends the next records of an input to a branch, each as a group of its own: of the next `count` those that end the
     /// same and have room (a single one may wait). How many. `Err`: there is no room.
-    fn send_run(
+    pub(crate) fn send_run(
         &mut self,
         cx: &mut Context<'_>,
         from: &mut Input,
@@ -113,9 +107,9 @@ impl Turns {
         Ok(moved)
     }
 
-    /// Tells the collector; `cause`: for which message, if not for the one read last.
+    /// Sends the collector a turn; `cause`: for which message, if not for the one read last.
     #[inline]
-    fn turn(&mut self, cx: &mut Context<'_>, turn: Turn, cause: Option<(u64, u64)>) {
+    pub(crate) fn turn(&mut self, cx: &mut Context<'_>, turn: Turn, cause: Option<(u64, u64)>) {
         let refused = match cause {
             _ if !self.waiting.is_empty() => Some(turn),
             None => push(&mut self.turns, cx, turn).err(),
@@ -125,15 +119,20 @@ impl Turns {
     }
 
     /// A group from outside ends here, if one does.
-    fn end(&mut self, cx: &mut Context<'_>, outer: Ends) {
+    pub(crate) fn end(&mut self, cx: &mut Context<'_>, outer: Ends) {
         if outer != Ends::NOTHING {
             self.turn(cx, Turn::Ends(outer), None);
         }
     }
 
+    /// Whether something waits for room.
+    pub(crate) fn waits(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Writes what waits; whether nothing waits any more.
     #[inline]
-    fn flush(&mut self, cx: &mut Context<'_>) -> bool {
+    pub(crate) fn flush(&mut self, cx: &mut Context<'_>) -> bool {
         self.waiting.is_empty() || self.flush_waiting(cx)
     }
 
@@ -156,176 +155,6 @@ impl Turns {
     }
 }
 
-/// `A || B`.
-pub(crate) struct OrderedParallel {
-    position: Position,
-    router: Router,
-    input: Input,
-    turns: Turns,
-}
-
-impl OrderedParallel {
-    pub(crate) fn new(
-        position: Position,
-        router: Router,
-        input: In<Record>,
-        branches: Vec<Out<Record>>,
-        turns: Out<Turn>,
-    ) -> OrderedParallel {
-        OrderedParallel { position, router, input: Input::new(input), turns: Turns::new(turns, branches) }
-    }
-
-    /// Sends some of the next records, at most `left`, on their way; how many. `Err`: why none.
-    #[inline]
-    fn dispatch(&mut self, cx: &mut Context<'_>, left: usize) -> Result<usize, Stop> {
-        if !self.turns.flush(cx) {
-            return Err(Stop::OutputFull);
-        }
-        let (records, _) = self.input.upcoming(cx, left);
-        let Some(first) = records.first() else {
-            return Err(if self.input.ended() { Stop::Ended } else { Stop::InputEmpty });
-        };
-        if first.shape() != ShapeId::MARK {
-            let branch = match self.router.choose(first) {
-                Choice::One(branch) => Some(branch),
-                Choice::Tie(tied) if !self.position.shared.limits.ties_by_demand() => Some(tied[0]),
-                Choice::Tie(_) | Choice::None => None,
-            };
-            if let Some(branch) = branch {
-                let count = alike(records);
-                return self.turns.send_run(cx, &mut self.input, branch, count);
-            }
-        }
-        if let Some(record) = self.input.next(cx) {
-            self.dispatch_one(cx, record);
-        }
-        Ok(1)
-    }
-
-    fn dispatch_one(&mut self, cx: &mut Context<'_>, record: Record) {
-        let outer = record.ends();
-        if record.shape() == ShapeId::MARK {
-            return self.turns.end(cx, outer);
-        }
-        let branch = match self.router.choose(&record) {
-            Choice::One(branch) => branch,
-            Choice::Tie(tied) => emptiest(&mut self.turns.branches, cx, tied),
-            Choice::None => {
-                self.position.fail(cx, self.input.message(), record, NO_BRANCH.to_owned());
-                return self.turns.end(cx, outer);
-            }
-        };
-        self.turns.send(cx, branch, record, outer);
-    }
-}
-
-impl Task for OrderedParallel {
-    fn attach(&mut self, ports: &mut Ports<'_>) {
-        self.input.attach(ports);
-        self.turns.attach(ports);
-    }
-
-    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        dispatch_all(self, cx, Self::dispatch)
-    }
-}
-
-/// `A !! <t>`.
-pub(crate) struct OrderedSplit {
-    position: Position,
-    body: (ComponentId, Around, Spread),
-    choice: SplitChoice,
-    input: Input,
-    replicas: Replicas,
-    turns: Turns,
-}
-
-impl OrderedSplit {
-    pub(crate) fn new(
-        position: Position,
-        body: (ComponentId, Around, Spread),
-        choice: SplitChoice,
-        folds: bool,
-        input: In<Record>,
-        turns: Out<Turn>,
-    ) -> OrderedSplit {
-        let (input, turns) = (Input::new(input), Turns::new(turns, Vec::new()));
-        OrderedSplit { position, body, choice, input, replicas: Replicas::new(folds), turns }
-    }
-
-    /// Sends the next record on its way: which replica is next changes too often to look for more that go there.
-    fn dispatch(&mut self, cx: &mut Context<'_>, _: usize) -> Result<usize, Stop> {
-        if !self.turns.flush(cx) {
-            return Err(Stop::OutputFull);
-        }
-        match self.input.next(cx) {
-            Some(record) => self.dispatch_one(cx, record),
-            None => return Err(if self.input.ended() { Stop::Ended } else { Stop::InputEmpty }),
-        }
-        Ok(1)
-    }
-
-    fn dispatch_one(&mut self, cx: &mut Context<'_>, record: Record) {
-        let outer = record.ends();
-        if record.shape() == ShapeId::MARK {
-            return self.turns.end(cx, outer);
-        }
-        match self.choice.values(&record, &self.replicas) {
-            Ok((from, to)) => {
-                for value in from..to {
-                    let copy = record.clone();
-                    self.send(cx, value, copy, Ends::NOTHING);
-                }
-                self.send(cx, to, record, outer);
-            }
-            Err(reason) => {
-                self.position.fail(cx, self.input.message(), record, reason);
-                self.turns.end(cx, outer);
-            }
-        }
-    }
-
-    fn send(&mut self, cx: &mut Context<'_>, value: i64, record: Record, outer: Ends) {
-        let replica = match self.replicas.place(value) {
-            Some(replica) => replica,
-            None => self.make_replica(cx, value),
-        };
-        self.turns.send(cx, replica, record, outer);
-    }
-
-    #[cold]
-    fn make_replica(&mut self, cx: &mut Context<'_>, value: i64) -> usize {
-        let (out, output) = self.choice.replica(&self.position, cx, &self.body, value);
-        // A record for a replica must not wait while its place is given away.
-        let kept =
-            if self.turns.waiting.is_empty() { self.position.shared.limits.replicas() } else { usize::MAX };
-        let replica = match self.replicas.insert(value, kept) {
-            Room::Next => {
-                self.turns.branches.push(out);
-                self.turns.branches.len() - 1
-            }
-            // Behind the turns so far: the collector has then read all that the one before gave.
-            Room::Instead(place, _) => {
-                self.turns.branches[place] = out;
-                place
-            }
-        };
-        self.turns.turn(cx, Turn::Input(replica, output), None);
-        replica
-    }
-}
-
-impl Task for OrderedSplit {
-    fn attach(&mut self, ports: &mut Ports<'_>) {
-        self.input.attach(ports);
-        self.turns.attach(ports);
-    }
-
-    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        dispatch_all(self, cx, Self::dispatch)
-    }
-}
-
 /// Joins branches or replicas in the order of turns.
 pub(crate) struct OrderedCollector {
     turns: In<Turn>,
@@ -333,9 +162,10 @@ pub(crate) struct OrderedCollector {
     output: Output,
     /// What spreads the replicas that it reads.
     spread: Spread,
-    /// Whose turn it is; none is left of them: nobody's.
+    /// The inputs whose turn it is; empty if none has a turn.
     current: Groups,
-    /// When there are no more turns: up to which input nothing is left. Only boxes without input give records then.
+    /// After the last turn: inputs below this index are empty. Records that still come are from boxes without
+    /// input.
     emptied: usize,
 }
 

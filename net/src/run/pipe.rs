@@ -1,12 +1,13 @@
 //! What components with one input and one output have in common: boxes, filters, shields, synchrocells.
 //!
 //! Records are worked on where they stand, in the memory of the stream, as long as each gives one record; then they go to
-//! the output all at once. So what a component costs a record is its own work.
+//! the output all at once. So what a component costs a record is its own work. If the component behind waits for them on the same
+//! worker, not even that: they are handed on, and it works on them where they stand (`net.fuse`).
 
-use thalweg_exec::{Context, In, Out, Ports, Progress, Stop};
+use thalweg_exec::{Context, HandedOn, In, Out, PassesTo, Ports, Progress, Stop};
 
-use super::failure::Message;
 use super::input::Input;
+use super::message::Message;
 use super::output::Output;
 use crate::record::Record;
 
@@ -15,16 +16,24 @@ use crate::record::Record;
 pub(crate) struct Pipe {
     pub(crate) input: Input,
     pub(crate) output: Output,
+    /// The record that comes next is that at which [`Work::pass`] stopped.
+    stopped: bool,
+    /// Each of the last records gave one.
+    is_straight: bool,
 }
 
 /// The work between the ends of a pipe.
 pub(crate) trait Work {
     /// Works on the next records where they stand, as far as each gives exactly one record. How many those are. What runs
-    /// users' code tells its `progress`.
+    /// users' code reports its `progress`.
     fn pass(&mut self, records: &mut [Record], progress: Progress<'_>) -> usize;
 
-    /// Takes the record (or mark) at which [`pass`](Work::pass) stopped. False: nothing more is to be read.
+    /// Takes the record (or mark) at which [`pass`](Work::pass) stopped. Returns `false` if no more records
+    /// are to be read.
     fn take(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, record: Record) -> bool;
+
+    /// Whether records may be handed on to the component behind.
+    fn fuses(&self) -> bool;
 
     /// The input has ended.
     fn end(&mut self, cx: &mut Context<'_>) {
@@ -34,7 +43,7 @@ pub(crate) trait Work {
 
 impl Pipe {
     pub(crate) fn new(input: In<Record>, out: Out<Record>) -> Pipe {
-        Pipe { input: Input::new(input), output: Output::new(out) }
+        Pipe { input: Input::new(input), output: Output::new(out), stopped: false, is_straight: true }
     }
 
     pub(crate) fn attach(&mut self, ports: &mut Ports<'_>) {
@@ -64,7 +73,8 @@ impl Pipe {
         work: &mut impl Work,
         left: &mut usize,
     ) -> Option<Stop> {
-        let room = self.output.out.room(cx);
+        let taken = if work.fuses() { self.input.hands_on(cx, &self.output.out) } else { 0 };
+        let room = if taken > 0 { taken } else { self.output.out.room(cx) };
         if room == 0 {
             return Some(Stop::OutputFull);
         }
@@ -77,9 +87,17 @@ impl Pipe {
             work.end(cx);
             return Some(Stop::Ended);
         }
-        let passed = work.pass(records, cx.progress(first));
-        self.input.transfer(cx, passed, &mut self.output.out);
+        let stopped = std::mem::take(&mut self.stopped);
+        let passed = if stopped { 0 } else { work.pass(records, cx.progress(first)) };
+        self.is_straight = passed == count;
         *left -= passed;
+        if taken > 0
+            && passed == count
+            && let Some(stop) = self.input.hand_on(cx, passed, &mut self.output.out)
+        {
+            return Some(stop);
+        }
+        self.input.transfer(cx, passed, &mut self.output.out);
         if passed < count {
             *left -= 1;
             let record = self.input.next(cx)?;
@@ -91,6 +109,29 @@ impl Pipe {
             }
         }
         None
+    }
+
+    /// Where it passes records on, if it can do so with the next ones where they stand: see [`thalweg_exec::Task::passes_to`].
+    #[inline]
+    pub(crate) fn passes_to(&mut self, work: &impl Work) -> Option<PassesTo<'_>> {
+        let is_simple = self.is_straight && !self.stopped && !self.output.is_full();
+        (is_simple && work.fuses()).then(|| self.output.out.passes_to())
+    }
+
+    /// Works on records that were handed on: see [`thalweg_exec::Task::work_on`].
+    #[inline]
+    pub(crate) fn work_on(
+        &mut self,
+        work: &mut impl Work,
+        messages: HandedOn<'_>,
+        progress: Progress<'_>,
+    ) -> usize {
+        let Some(records) = messages.of::<Record>() else { return 0 };
+        let passed = work.pass(records, progress.after(self.input.count() as usize));
+        self.input.passed_by(passed);
+        self.is_straight = passed == records.len();
+        self.stopped = !self.is_straight;
+        passed
     }
 
     /// The message read last.

@@ -5,6 +5,9 @@
 
 use std::collections::HashMap;
 
+/// How many replicas a star or a split makes at most.
+pub(crate) const REPLICAS_MAX: usize = 1 << 20;
+
 /// Replicas by tag value. Each has a place, a number from 0 that another may get when it was folded back.
 #[derive(Debug)]
 pub(crate) struct Replicas {
@@ -20,7 +23,7 @@ pub(crate) struct Replicas {
 /// would take longer than the record's way through the dispatcher.
 #[derive(Debug, Default)]
 struct Places {
-    /// By value, from 0; [`NOWHERE`]: it has none.
+    /// The place of each small value, indexed by the value; [`NOWHERE`] if it has no place.
     small: Vec<u32>,
     others: HashMap<i64, usize>,
 }

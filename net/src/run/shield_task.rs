@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use thalweg_box::Value;
-use thalweg_exec::{Context, In, Out, Ports, Progress, Stop, Task};
+use thalweg_exec::{Context, HandedOn, In, Out, PassesTo, Ports, Progress, Stop, Task};
 
-use super::failure::Position;
 use super::pipe::{Pipe, Work};
+use super::position::Position;
 use crate::plan::{PlanCache, Rearrangement, RecordFault};
 use crate::record::Record;
 use crate::shape::ShapeId;
@@ -87,6 +87,11 @@ impl Work for Shielding {
         }
         true
     }
+
+    #[inline]
+    fn fuses(&self) -> bool {
+        self.position.shared.limits.fuses()
+    }
 }
 
 impl Task for ShieldTask {
@@ -96,5 +101,13 @@ impl Task for ShieldTask {
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
         self.pipe.run(cx, &mut self.work)
+    }
+
+    fn passes_to(&mut self) -> Option<PassesTo<'_>> {
+        self.pipe.passes_to(&self.work)
+    }
+
+    fn work_on(&mut self, messages: HandedOn<'_>, progress: Progress<'_>) -> usize {
+        self.pipe.work_on(&mut self.work, messages, progress)
     }
 }

@@ -4,25 +4,29 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use thalweg_exec::{
-    Blocking, Context, In, Out, Placement, Replica, Runtime, Spread, StreamSpec, Task, TaskId, TaskSpec,
+    Blocking, Context, In, Out, Placement, Runtime, Spread, StreamSpec, Task, TaskId, TaskSpec,
 };
 
-use super::away::{self, Away, Last};
-use super::box_task::{BoxTask, InitialiserTask};
+use super::around::Around;
+use super::boxed::plan::BoxPart;
+use super::boxed::{BoxTask, InitialiserTask};
 use super::cell::{CellStar, CellTask};
 use super::collector::Collector;
 use super::command;
-use super::component::{ComponentId, Instance, Kind, placed_at};
-use super::dispatcher::{ParallelDispatcher, SplitDispatcher};
-use super::elsewhere::{Elsewhere, FromNode, Opening, ToNode};
-use super::failure::{Position, Shared};
+use super::command::part::{CommandPart, OUTSTANDING_MAX};
+use super::component::{ComponentId, Instance, Kind, SplitChoice, placed_at};
 use super::feedback::FeedbackTask;
 use super::filter_task::FilterTask;
-use super::ordered::{OrderedCollector, OrderedParallel, OrderedSplit, Turn};
-use super::ordered_star::{ExitCollector, OrderedExit};
+use super::nodes::{self, Away, Elsewhere, FromNode, Last, Opening, ToNode};
+use super::ordered::{OrderedCollector, Turn};
+use super::parallel::{OrderedParallel, ParallelDispatcher};
+use super::position::{NewReplica, Position, Shared};
 use super::shield_task::{End, ShieldTask};
-use super::star::{Exit, StarExit};
+use super::split::{OrderedSplit, SplitDispatcher};
+use super::star::{Exit, ExitCollector, OrderedExit, StarExit};
+use crate::pattern::Pattern;
 use crate::record::Record;
+use crate::router::Router;
 use crate::syntax::ast::CommandMode;
 
 /// What the mapper should expect of a task when it cuts a network into contiguous pieces: a box works, all else hands
@@ -33,24 +37,19 @@ const GLUE_WEIGHT: u32 = 1;
 /// to them falls into the piece before, and what follows them into the piece after.
 const REPLICAS_WEIGHT: u32 = 2 * BOX_WEIGHT;
 
-/// How many replicas a star or a split makes at most.
-pub(crate) const REPLICAS_MAX: usize = 1 << 20;
-
-/// How the components around one bear on how it is unfolded.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Around {
-    /// Whether records come in groups that must stay together: see [`super::ordered`].
-    pub(crate) ordered: bool,
-    /// The place that the text gives it.
-    pub(crate) place: Placement,
-    /// The replica that it is unfolded with.
-    pub(crate) together: Option<Replica>,
-}
-
-impl Around {
-    /// The same, for what is unfolded later.
-    fn later(self) -> Around {
-        Around { together: None, ..self }
+/// Makes the tasks of a replica: see [`super::position::UnfoldReplica`].
+pub(crate) fn unfold_replica(
+    shared: &Arc<Shared>,
+    cx: &mut Context<'_>,
+    replica: &NewReplica,
+    input: In<Record>,
+) -> In<Record> {
+    let NewReplica { body, instance, number, around, node } = replica;
+    let parent = cx.task_id();
+    let mut unfolding = Unfolding::running(shared.clone(), cx, parent, *number, *around);
+    match node {
+        Some(node) => unfolding.unfold_away(*node, &[*body], instance, input),
+        None => unfolding.unfold(*body, instance, input),
     }
 }
 
@@ -60,9 +59,9 @@ pub(crate) struct Unfolding<'a, 'b> {
     place: Place<'a, 'b>,
     parent: TaskId,
     /// The replica that the tasks made belong to.
-    pub(crate) replica: u64,
+    replica: u64,
     around: Around,
-    /// The streams that may end in the input of who writes them.
+    /// The streams that may end in the input of the task that writes them.
     handed_over: HashSet<u64>,
 }
 
@@ -160,8 +159,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
 
     fn spec(&self, component: ComponentId) -> TaskSpec {
         let component = self.shared.program.get(component).site;
-        let (parent, replica, Around { place, together, .. }) = (self.parent, self.replica, self.around);
-        TaskSpec { component, parent, replica, place, together, ..TaskSpec::default() }
+        self.around.task(component, self.parent, self.replica)
     }
 
     /// Unfolds a component that reads `input`, here or on the node that it is placed on; returns its output.
@@ -223,7 +221,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         let path = position.path();
         let away = Away { position, elsewhere: nodes.elsewhere.clone(), node, opening, tracked };
         let (out, output) = self.stream();
-        let (sender, receiver, under_way) = away::tasks(away, input, out);
+        let (sender, receiver, under_way) = nodes::tasks(away, input, out);
         nodes.note_open(node, path, &under_way);
         self.spawn_blocking(id, |blocking| receiver.run(blocking));
         self.spawn_blocking(id, |blocking| sender.run(blocking));
@@ -237,8 +235,8 @@ impl<'a, 'b> Unfolding<'a, 'b> {
             Position { shared: self.shared.clone(), component: id, instance: opening.instance.clone() };
         let (out, entered) = self.stream();
         let left = self.unfold_series(&opening.parts, &opening.instance, entered);
-        self.spawn_blocking(id, move |blocking| away::leave(blocking, &position, left, to));
-        self.spawn_blocking(id, move |blocking| away::enter(blocking, from, out));
+        self.spawn_blocking(id, move |blocking| nodes::leave(blocking, &position, left, to));
+        self.spawn_blocking(id, move |blocking| nodes::enter(blocking, from, out));
     }
 
     fn unfold_here(
@@ -259,33 +257,8 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                 self.spawn(id, ShieldTask::new(position, shield.clone(), End::Exit, left, out));
                 output
             }
-            Kind::Box(part) => {
-                let (out, output) = self.stream();
-                let blocking = part.is_blocking;
-                let starts = part.input.is_none();
-                let task = BoxTask::new(position, part.clone(), input, out);
-                match () {
-                    () if starts => self.spawn(id, InitialiserTask::new(task)),
-                    () if blocking => self.spawn_blocking(id, |blocking| task.run_blocking(blocking)),
-                    () => self.spawn_weighing(BOX_WEIGHT, id, task),
-                }
-                output
-            }
-            Kind::Command(part) if part.mode == CommandMode::Each => {
-                let (out, output) = self.stream();
-                let each = command::task(position, part.clone(), input, out);
-                self.spawn_blocking(id, |blocking| each.run(blocking));
-                output
-            }
-            Kind::Command(part) => {
-                let (out, output) = self.stream();
-                let (sent, outstanding) = self.side_stream(Some(command::OUTSTANDING_MAX));
-                let (feeder, answerer) =
-                    command::tasks(position, part.clone(), (input, sent), (outstanding, out));
-                self.spawn_blocking(id, |blocking| answerer.run(blocking));
-                self.spawn_blocking(id, |blocking| feeder.run(blocking));
-                output
-            }
+            Kind::Box(part) => self.unfold_box(position, part, input),
+            Kind::Command(part) => self.unfold_command(position, part, input),
             Kind::Filter(filter) => {
                 let (out, output) = self.stream();
                 self.spawn(id, FilterTask::new(position, filter.clone(), input, out));
@@ -299,41 +272,10 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                 output
             }
             Kind::Parallel { branches, router, deterministic } => {
-                let (outs, ins): (Vec<_>, Vec<_>) = branches.iter().map(|_| self.stream()).unzip();
-                let ordered = *deterministic || self.around.ordered;
-                let pairs = branches.iter().zip(ins);
-                if ordered {
-                    let (turns, turns_in) = self.side_stream(None);
-                    self.spawn(id, OrderedParallel::new(position, router.clone(), input, outs, turns));
-                    let outputs = self.in_order(|unfolding| {
-                        pairs.map(|(branch, input)| unfolding.unfold(*branch, instance, input)).collect()
-                    });
-                    return self.collect_in_order(GLUE_WEIGHT, id, turns_in, outputs);
-                }
-                self.spawn(id, ParallelDispatcher::new(position, router.clone(), input, outs));
-                let outputs: Vec<_> =
-                    pairs.map(|(branch, input)| self.unfold(*branch, instance, input)).collect();
-                self.collect(GLUE_WEIGHT, id, outputs)
+                self.unfold_parallel(position, (branches, router), *deterministic, input)
             }
             Kind::Star { body, exits, deterministic, folds } => {
-                if let Kind::Synchrocell(patterns, _) = &shared.program.get(*body).kind {
-                    let (out, output) = self.stream();
-                    self.spawn(id, CellStar::new(position, patterns.clone(), exits.clone(), input, out));
-                    return output;
-                }
-                let (exit, exit_input) = self.stream();
-                if *deterministic || self.around.ordered {
-                    let body = (*body, Around { ordered: true, ..self.around.later() }, *folds);
-                    let first = Exit::new(position, body, exits.clone(), input, exit);
-                    self.spawn(id, OrderedExit::new(first));
-                    let (out, output) = self.stream();
-                    self.spawn_collector(REPLICAS_WEIGHT, id, ExitCollector::new(exit_input, out));
-                    return output;
-                }
-                let body = (*body, self.around.later(), *folds);
-                let first = Exit::new(position, body, exits.clone(), input, exit);
-                self.spawn(id, StarExit::new(first));
-                self.collect(REPLICAS_WEIGHT, id, vec![exit_input])
+                self.unfold_star(position, (*body, exits), (*deterministic, *folds), input)
             }
             Kind::Feedback { body, backs } => {
                 let (body_in, entered) = self.stream();
@@ -344,23 +286,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                 output
             }
             Kind::Split { body, choice, deterministic, folds } => {
-                let spread = self.spread(choice.placed);
-                if *deterministic || self.around.ordered {
-                    let around = Around { ordered: true, ..self.around.later() };
-                    let body = (*body, around, spread.clone());
-                    let (turns, turns_in) = self.side_stream(None);
-                    self.spawn(id, OrderedSplit::new(position, body, *choice, *folds, input, turns));
-                    let (out, output) = self.stream();
-                    let collector = OrderedCollector::new(turns_in, Vec::new(), out);
-                    self.spawn_collector(REPLICAS_WEIGHT, id, collector.of(spread));
-                    return output;
-                }
-                let (announcements, announced) = self.stream();
-                let body = (*body, self.around.later(), spread.clone());
-                self.spawn(id, SplitDispatcher::new(position, body, *choice, *folds, input, announcements));
-                let (out, output) = self.stream();
-                self.spawn_collector(REPLICAS_WEIGHT, id, Collector::new([announced], out).of(spread));
-                output
+                self.unfold_split(position, (*body, *choice), (*deterministic, *folds), input)
             }
             // Of a node in a session it was decided before on which one this is.
             Kind::Placed { body, .. } if shared.nodes.is_some() => self.unfold(*body, instance, input),
@@ -371,6 +297,114 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                 output
             }
         }
+    }
+
+    fn unfold_box(&mut self, position: Position, part: &Arc<BoxPart>, input: In<Record>) -> In<Record> {
+        let (id, blocking, starts) = (position.component, part.is_blocking, part.input.is_none());
+        let (out, output) = self.stream();
+        let task = BoxTask::new(position, part.clone(), input, out);
+        match () {
+            () if starts => self.spawn(id, InitialiserTask::new(task)),
+            () if blocking => self.spawn_blocking(id, |blocking| task.run_blocking(blocking)),
+            () => self.spawn_weighing(BOX_WEIGHT, id, task),
+        }
+        output
+    }
+
+    fn unfold_command(
+        &mut self,
+        position: Position,
+        part: &Arc<CommandPart>,
+        input: In<Record>,
+    ) -> In<Record> {
+        let id = position.component;
+        let (out, output) = self.stream();
+        if part.mode == CommandMode::Each {
+            let each = command::task(position, part.clone(), input, out);
+            self.spawn_blocking(id, |blocking| each.run(blocking));
+            return output;
+        }
+        let (sent, outstanding) = self.side_stream(Some(OUTSTANDING_MAX));
+        let (feeder, answerer) = command::tasks(position, part.clone(), (input, sent), (outstanding, out));
+        self.spawn_blocking(id, |blocking| answerer.run(blocking));
+        self.spawn_blocking(id, |blocking| feeder.run(blocking));
+        output
+    }
+
+    fn unfold_parallel(
+        &mut self,
+        position: Position,
+        (branches, router): (&[ComponentId], &Router),
+        deterministic: bool,
+        input: In<Record>,
+    ) -> In<Record> {
+        let (id, instance) = (position.component, position.instance.clone());
+        let (outs, ins): (Vec<_>, Vec<_>) = branches.iter().map(|_| self.stream()).unzip();
+        let pairs = branches.iter().zip(ins);
+        if deterministic || self.around.ordered {
+            let (turns, turns_in) = self.side_stream(None);
+            self.spawn(id, OrderedParallel::new(position, router.clone(), input, outs, turns));
+            let outputs = self.in_order(|unfolding| {
+                pairs.map(|(branch, input)| unfolding.unfold(*branch, &instance, input)).collect()
+            });
+            return self.collect_in_order(GLUE_WEIGHT, id, turns_in, outputs);
+        }
+        self.spawn(id, ParallelDispatcher::new(position, router.clone(), input, outs));
+        let outputs: Vec<_> = pairs.map(|(branch, input)| self.unfold(*branch, &instance, input)).collect();
+        self.collect(GLUE_WEIGHT, id, outputs)
+    }
+
+    fn unfold_star(
+        &mut self,
+        position: Position,
+        (body, exits): (ComponentId, &[Pattern]),
+        (deterministic, folds): (bool, bool),
+        input: In<Record>,
+    ) -> In<Record> {
+        let (id, exits) = (position.component, exits.to_vec());
+        if let Kind::Synchrocell(patterns, _) = &self.shared.clone().program.get(body).kind {
+            let (out, output) = self.stream();
+            self.spawn(id, CellStar::new(position, patterns.clone(), exits, input, out));
+            return output;
+        }
+        let (exit, exit_input) = self.stream();
+        if deterministic || self.around.ordered {
+            let body = (body, Around { ordered: true, ..self.around.later() }, folds);
+            self.spawn(id, OrderedExit::new(Exit::new(position, body, exits, input, exit)));
+            let (out, output) = self.stream();
+            self.spawn_collector(REPLICAS_WEIGHT, id, ExitCollector::new(exit_input, out));
+            return output;
+        }
+        let body = (body, self.around.later(), folds);
+        self.spawn(id, StarExit::new(Exit::new(position, body, exits, input, exit)));
+        self.collect(REPLICAS_WEIGHT, id, vec![exit_input])
+    }
+
+    fn unfold_split(
+        &mut self,
+        position: Position,
+        (body, choice): (ComponentId, SplitChoice),
+        (deterministic, folds): (bool, bool),
+        input: In<Record>,
+    ) -> In<Record> {
+        let id = position.component;
+        let spread = self.spread(choice.placed);
+        if deterministic || self.around.ordered {
+            let around = Around { ordered: true, ..self.around.later() };
+            let body = (body, around, spread.clone());
+            let (turns, turns_in) = self.side_stream(None);
+            self.spawn(id, OrderedSplit::new(position, body, choice, folds, input, turns));
+            let (out, output) = self.stream();
+            let collector = OrderedCollector::new(turns_in, Vec::new(), out);
+            self.spawn_collector(REPLICAS_WEIGHT, id, collector.of(spread));
+            return output;
+        }
+        let (announcements, announced) = self.stream();
+        let body = (body, self.around.later(), spread.clone());
+        self.spawn(id, SplitDispatcher::new(position, body, choice, folds, input, announcements));
+        let (out, output) = self.stream();
+        self.spawn_collector(REPLICAS_WEIGHT, id, Collector::new([announced], out).of(spread));
+        output
     }
 
     /// What spreads the replicas of a split, unless the text says where they are.

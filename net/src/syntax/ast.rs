@@ -67,7 +67,7 @@ pub struct Meta {
 pub struct NetDef {
     /// Its name.
     pub name: Ident,
-    /// The declared signature, if any. A net with one shields what is outside its input type.
+    /// The declared signature, if any. Labels outside a declared input type pass by the net, untouched.
     pub signature: Option<Signature>,
     /// What it is made of.
     pub body: NetBody,

@@ -34,7 +34,7 @@ pub struct Note {
     pub source: Arc<Source>,
     /// Where.
     pub span: Span,
-    /// What to know about this place; may be empty.
+    /// A remark about this place; may be empty.
     pub text: String,
 }
 

@@ -60,9 +60,9 @@ enum Piece {
         ends_line: bool,
     },
     Space,
-    /// A space if its group is on one line, else a line break.
+    /// A space if the group fits on one line, else a line break.
     Line,
-    /// Nothing if its group is on one line, else a line break.
+    /// Nothing if the group fits on one line, else a line break.
     Soft,
     /// A space if what follows, up to the next place to break, fits on the line.
     Fill,
@@ -70,7 +70,7 @@ enum Piece {
     Hard,
     /// A line break and an empty line.
     Blank,
-    /// What belongs on one line if it fits; `broken`: not even then.
+    /// A group of pieces that stands on one line if it fits; `broken`: it is broken even if it fits.
     Open {
         broken: bool,
     },
@@ -88,7 +88,7 @@ struct Layout<'a> {
     next_comment: usize,
     /// End of the last token or comment.
     behind: usize,
-    /// Whether an empty line is kept here.
+    /// Whether the formatter keeps an empty line of the source at this place.
     at_definition: bool,
     semicolon_missing: bool,
     pieces: Vec<Piece>,
@@ -118,7 +118,7 @@ impl Layout<'_> {
         self.behind = span.end as usize;
         self.next += 1;
         if self.semicolon_missing && self.kind() == T::End {
-            // What stands behind it is told with the end.
+            // What stands behind it is printed with the end.
             self.push(Piece::Semicolon);
             return;
         }
@@ -126,7 +126,7 @@ impl Layout<'_> {
         self.comments_before(next, true);
     }
 
-    /// What stands before the next token.
+    /// Prints the comments and breaks before the next token.
     fn lead(&mut self) {
         let Token { kind, span } = self.tokens[self.next];
         self.comments_before(span.start as usize, false);
@@ -157,7 +157,7 @@ impl Layout<'_> {
             self.behind = span.end as usize;
             let after = self.comments.get(self.next_comment).map_or(byte, |c| (c.start as usize).min(byte));
             let starts_line = lines > 0 || self.pieces.is_empty();
-            // Behind a token the layout decides whether a line ends; it would not be the same the next time.
+            // Behind a token the layout decides whether a line ends; otherwise a second run would change the text again.
             let ends_line = self.text[span.start as usize..].starts_with("//")
                 || (starts_line && self.lines_to(after) > 0);
             self.push(Piece::Comment { span, starts_line, ends_line });
@@ -182,7 +182,7 @@ impl Layout<'_> {
         self.push(Piece::Space);
     }
 
-    /// What is between separators of one token, which stand behind.
+    /// The parts of a list between separators; each separator is one token and stands at the end of its part.
     fn listed<I>(&mut self, items: &[I], mut each: impl FnMut(&mut Self, &I)) {
         for (i, item) in items.iter().enumerate() {
             if i > 0 {
@@ -585,7 +585,7 @@ struct Printer<'a> {
     /// Characters in the line that is being written.
     column: usize,
     indent: usize,
-    /// Line breaks and a space that come before what is written next.
+    /// Line breaks that are due before the next token (`space`: whether a space is).
     lines: usize,
     line_indent: usize,
     space: bool,

@@ -130,7 +130,7 @@ impl TokenKind {
 /// A text as tokens.
 pub(super) struct Lexed {
     pub(super) tokens: Vec<Token>,
-    /// What is between the tokens and not blank.
+    /// A comment between tokens.
     pub(super) comments: Vec<Span>,
     pub(super) errors: Vec<Diagnostic>,
 }

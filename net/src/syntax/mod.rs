@@ -1,8 +1,8 @@
 //! The S-Net language: text → syntax tree, with all errors of the text.
 //!
-//! Noun: the *file*. Job: read a text into an [`ast::File`] and tell everything that is wrong with it, each
-//! [`Diagnostic`] with its place. Invariant: any text is read to its end, in linear time and bounded stack;
-//! a text without error diagnostics gives a tree without holes.
+//! Noun: the *file*. Job: read a text into an [`ast::File`] and report everything that is wrong with it,
+//! each [`Diagnostic`] with its place. Invariant: any text is read to its end, in linear time and bounded
+//! stack; a text without error diagnostics gives a tree without holes.
 
 #![forbid(unsafe_code)]
 

@@ -256,7 +256,7 @@ impl<'a> Play<'a> {
         takes
     }
 
-    /// Whether these decisions with some for all other places are good ones.
+    /// Whether these decisions can be completed, by decisions for all other places, to valid ones.
     fn try_decisions(&mut self, from: usize, decided: &mut BTreeMap<usize, usize>) -> bool {
         self.tries += 1;
         assert!(self.tries < TRIES_MAX, "too much to try: {decided:?}");

@@ -30,7 +30,7 @@ fn kept_cases() {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let case = Case::read(&std::fs::read_to_string(&path).unwrap());
-        for options in 0..8 {
+        for options in 0..16 {
             let verdict = try_case(&case, options);
             assert!(matches!(verdict, Verdict::Right), "{}: {verdict:?}\n{case}", path.display());
         }
@@ -51,7 +51,7 @@ fn random_cases_by(try_case: impl Fn(&Case, u64) -> Verdict, from: u64, wanted: 
         let case = Case::random(seed);
         let verdict = try_case(&case, seed);
         if let Verdict::Wrong(why) = &verdict {
-            let least = case.reduced(|case| (0..8).any(|i| try_case(case, seed + i).is_wrong()));
+            let least = case.reduced(|case| (0..16).any(|i| try_case(case, seed + i).is_wrong()));
             panic!("seed {seed}: {why}\nKeep this in tests/meaning/corpus:\n{least}");
         }
         right += u64::from(matches!(verdict, Verdict::Right));

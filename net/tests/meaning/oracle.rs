@@ -98,7 +98,7 @@ pub(crate) struct TooMuch;
 
 type Runs = Result<BTreeSet<Run>, TooMuch>;
 
-/// All outcomes of a network; `ordered`: each with the order of its records; `ties`: who gets a record that fits several
+/// All outcomes of a network; `ordered`: each with the order of its records; `ties`: which branch gets a record that fits several
 /// branches equally well.
 pub(crate) fn outcomes(
     resolved: &Resolved,

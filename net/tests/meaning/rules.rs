@@ -5,7 +5,7 @@
 //! the records that leave, to what component and rest together ask of those that enter. What the language says of the
 //! combinators are then these rules, each of which looks only at the types of the parts:
 //!
-//! - *Subtyping*: who asks for `{a}` takes every record with `a`.
+//! - *Subtyping*: a component that asks for `{a}` takes every record with `a`.
 //! - *Box, filter* with `v -> w | …`: asks for `v`; each `w` has to be taken by the rest. *Flow inheritance*: what the rest asks for and `w` does not
 //!   make is asked of the record itself, if it is not in `v` (that is consumed) and no binding tag (those are not inherited).
 //! - `A .. B`: `A`, with `B` and the rest behind it as its rest.
@@ -21,9 +21,10 @@
 //! What goes round for ever gets through: what is taken is the largest answer that agrees with itself, what is asked the
 //! least. Nothing here comes from the crate or from the other ways to find types.
 //!
-//! **Guards.** The language does not say what a type makes of a guard, which is known only when the network runs. Here a record gets
-//! through if the guards can decide so that all that is made of it does; no guard is trusted to keep a record inside for ever, and
-//! what lies where none of them can lead on is not asked.
+//! **Guards.** The language does not say what a type makes of a guard, which is known only when the network
+//! runs. Here a record is accepted if some outcome of the guards lets everything that is made of it through.
+//! No guard is trusted to keep a record inside for ever, and components that no outcome of the guards can
+//! reach ask for nothing.
 
 use std::collections::BTreeSet;
 
@@ -102,9 +103,11 @@ fn settled(mut at: Rest, next: impl Fn(&Rest) -> Rest) -> Rest {
     }
 }
 
-/// What is asked where records go round: `next` tells it by what is asked of those that go round for sure, and of those that do
-/// if a guard says so. First what is taken, for sure from everything down and by guards from nothing up, because no guard is trusted to
-/// keep a record inside for ever; then what is asked of that, from nothing up.
+/// The labels that a loop (a star or a feedback) asks for, as a fixed point. `next` computes them from what
+/// is asked of records that certainly go round, and of those that do so if a guard holds. The first fixed
+/// point is whether a record is taken at all: the certain part begins with every record and shrinks, the
+/// guarded part begins with none and grows, because no guard is trusted to keep a record inside for ever. The
+/// second is what is asked of the records taken, and grows from nothing.
 fn round(world: World, next: impl Fn(&Rest, &Rest) -> Rest) -> Rest {
     let only_taken = |rest: Rest| rest.into_iter().map(|asked| asked.map(|_| 0)).collect::<Rest>();
     let taken = settled(each(world, |_| None), |open| {
@@ -172,7 +175,7 @@ impl<'a> Typed<'a> {
         matched.iter().position(|matched| matched.as_ref() == Some(most))
     }
 
-    /// What this and the rest ask, told by what the rest asks.
+    /// The labels that this part and the rest behind it ask for, from those that the rest asks for.
     fn before(&self, rest: &Rest) -> Rest {
         let world = self.world;
         match self.term {

@@ -231,7 +231,7 @@ pub(crate) fn normal(record: &str) -> String {
     format!("{:?}", labels_of(&json::read_record(record.as_bytes()).unwrap()))
 }
 
-/// With two workers replicas are folded back as soon as they can be. From 4 on, room decides ties.
+/// With two workers replicas are folded back as soon as they can be. From 4 on, room decides ties; from 8 on nothing is handed on.
 fn options_of(options: u64) -> (Options, StartOptions) {
     let (workers, capacity) = [(1, 64), (2, 1), (1, 1), (2, 3)][(options % 4) as usize];
     let mut limits = StartOptions::default();
@@ -241,6 +241,7 @@ fn options_of(options: u64) -> (Options, StartOptions) {
     if options % 8 >= 4 {
         limits.ties = Ties::Demand;
     }
+    limits.fuse = options % 16 < 8;
     (Options { workers, capacity, ..Options::default() }, limits)
 }
 

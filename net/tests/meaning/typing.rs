@@ -1,8 +1,9 @@
 //! Types by brute force: what becomes of every set of labels in a network, worked out for all sets there are.
 //!
-//! The networks have few labels: with five a record is one of 32 sets, a component is a table with a line for each, and
-//! what is inferred elsewhere by looking for it is here the sum of all lines. Where guards decide, the lines are found by trying all
-//! decisions ([`crate::decisions`]). Nothing comes from the crate but the verdict and the variants that are compared.
+//! The networks have few labels. With five labels a record is one of 32 sets, and a component is a table with
+//! a line for each set. The type checker searches for the types of a network; this module adds up the lines
+//! of all tables. Where guards decide, the lines are found by trying all decisions ([`crate::decisions`]).
+//! Nothing comes from the crate but the verdict and the variants that are compared.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
@@ -34,7 +35,7 @@ pub(crate) enum Part {
     Net(Vec<Set>, Box<Part>, usize),
 }
 
-/// Whether a record comes for sure, if a guard says so, or past a synchrocell.
+/// Whether a record certainly comes, comes if a guard holds, or comes past a synchrocell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Coming {
     Sure,
@@ -337,7 +338,7 @@ pub(crate) fn surely(part: &Part, table: &Table, set: Set) -> (BTreeSet<(Set, bo
             let Some(variant) = declared(table.world, variants, set) else {
                 return (BTreeSet::new(), true);
             };
-            // What fails inside is told of the net itself.
+            // What fails inside is reported of the net itself.
             let (outs, _) = surely(inner, &table.parts[0], variant);
             (outs.into_iter().map(|(out, sure)| (out | set & !variant, sure)).collect(), false)
         }
@@ -470,7 +471,8 @@ impl Part {
         }
     }
 
-    /// Its boxes: declaration, and how many labels each takes and its variants have.
+    /// The signatures of its boxes: the declaration, how many labels the box takes, and how many each output
+    /// variant has.
     pub(crate) fn signatures(&self, all: &mut Vec<(String, usize, Vec<usize>)>) {
         self.parts().iter().for_each(|inner| inner.signatures(all));
         if let Part::Box(takes, gives) = self {

@@ -27,7 +27,7 @@ impl Rates {
         }
     }
 
-    /// Begins a window. What a worker sampled since it told last comes into it.
+    /// Begins a window. What a worker sampled since it last added its samples to the table comes into it.
     pub(super) fn restart(&mut self, now: u64, workers: usize) {
         self.told.resize(workers, (now, now));
         self.told.iter_mut().for_each(|(since, until)| *since = *until);
@@ -77,7 +77,8 @@ impl Table {
         Some(Trial { of, back, rate: self.rate(of), until: now + clock.ns_to_ticks(LASTS_NS) })
     }
 
-    /// The moves that end a trial: none, if it was worth it. So many workers take part, which have `waited` for so long.
+    /// The moves that end a trial; none if it was worth keeping. `workers` take part, and have `waited` for
+    /// so long.
     pub(super) fn judge(
         &mut self,
         trial: Trial,

@@ -1,4 +1,4 @@
-//! The order of nets: each after those that it uses, numbered as they are used; circles are told and cut.
+//! The order of nets: each after those that it uses, numbered as they are used; circles are reported and cut.
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,7 +23,7 @@ impl Resolver<'_> {
     }
 
     /// All nets with a topology, each after those it uses: first what `main` uses, then `main` itself, then the others.
-    /// Tells circles and what is too deep.
+    /// Reports circles and nets that are nested too deep.
     pub(super) fn order(&mut self, main: Option<usize>) -> (Resolved, Option<(usize, usize)>) {
         let mut ordering = Ordering::default();
         if let Some(main) = main {
@@ -38,7 +38,7 @@ impl Resolver<'_> {
         self.draft(&ordering, main.map(|_| of_main))
     }
 
-    /// Puts a net behind those it uses. A use that closes a circle, or is too deep, is told and cut.
+    /// Puts a net behind those it uses. A use that closes a circle, or is too deep, is reported and cut.
     fn visit(&mut self, net: usize, ordering: &mut Ordering) {
         if ordering.height.contains_key(&net) {
             return;
@@ -144,7 +144,7 @@ struct Ordering {
     chain: Vec<(usize, Place)>,
     height: HashMap<usize, usize>,
     order: Vec<usize>,
-    /// Uses that are left out: who, and what is used.
+    /// Uses that are left out: the net that uses, and the one that is used.
     cut: HashSet<(usize, usize)>,
     too_deep: bool,
 }
@@ -153,9 +153,9 @@ struct Ordering {
 #[derive(Default)]
 struct Numbers {
     nets: HashMap<u32, u32>,
-    /// Nets, as numbered anew, with a declared signature that is not known: what they do is not known either.
+    /// Nets, by their new numbers, whose declared signature is not known, so that their outputs are not known either.
     unknown: HashSet<u32>,
-    /// Uses to leave out, by who uses what; and the net that is numbered.
+    /// Uses to leave out, as pairs of nets; and the net that is numbered.
     cut: HashSet<(usize, usize)>,
     user: usize,
     boxes: Vec<u32>,

@@ -1,4 +1,4 @@
-//! Types and signatures by name: found, expanded, told where they are missing or refer to themselves.
+//! Types and signatures by name: found, expanded, and reported where they are missing or refer to themselves.
 
 use std::collections::HashSet;
 
@@ -68,7 +68,7 @@ impl Resolver<'_> {
         self.report_once(error);
     }
 
-    /// A type may be looked at more than once: each error of it is told once.
+    /// A type may be looked at more than once: each error of it is reported once.
     fn report_once(&mut self, error: Diagnostic) {
         if !self.diagnostics.contains(&error) {
             self.diagnostics.push(error);
@@ -80,7 +80,7 @@ impl Resolver<'_> {
         self.report_once(error.help(format!("write a simpler {noun}")));
     }
 
-    /// Tells of a definition that needs itself: it has no meaning.
+    /// Reports a definition that needs itself: such a definition has no meaning.
     fn circle<T>(&mut self, name: Ident, scope: usize) -> Option<T> {
         let at = self.place(scope, name.span);
         let error = self
@@ -93,7 +93,7 @@ impl Resolver<'_> {
 
     fn expand_type(&mut self, of: &ast::Type, scope: usize, depth: usize) -> Option<Vec<LabelSet>> {
         if of.variants.is_empty() && depth <= TYPES_MAX {
-            // It could not be read, which was told.
+            // It could not be read, which was reported.
             return None;
         }
         let mut sets = Vec::new();
@@ -106,7 +106,7 @@ impl Resolver<'_> {
                 }
             }
         }
-        // In their order: of equally good ones the first counts.
+        // In their order, because the first of equally good ones counts.
         let mut seen = HashSet::new();
         sets.retain(|set| seen.insert(set.clone()));
         if sets.len() > TYPES_MAX || depth > TYPES_MAX {
@@ -128,7 +128,7 @@ impl Resolver<'_> {
             Begun::Circle(name, scope) => return self.circle(name, scope),
         };
         let deep = depth > TYPES_MAX;
-        // Too deep: told by `expand_type`, without going on.
+        // Too deep: reported by `expand_type`, without going on.
         let of = if deep { ast::Type { variants: Vec::new(), span: of.span } } else { of };
         let sets = self.expand_type(&of, scope, depth);
         self.types[index].finish(&sets);
@@ -142,7 +142,7 @@ impl Resolver<'_> {
         depth: usize,
     ) -> Option<Vec<Arrow>> {
         if of.maps.is_empty() {
-            // It could not be read, which was told.
+            // It could not be read, which was reported.
             return None;
         }
         let mut arrows = Vec::new();

@@ -1,4 +1,4 @@
-//! The types of nets and their components, for editors and for who asks.
+//! The types of nets and their components, for editors and for `thalweg check --types`.
 
 use super::super::resolved::*;
 use super::super::shape::{Shape, Stream};
@@ -80,7 +80,7 @@ impl Types<'_> {
         inferred
     }
 
-    /// What surely is in the records of a stream; `None` if nothing is known of some.
+    /// The labels that all records of a stream surely have; `None` if some records are not known.
     fn known(&self, out: &Stream) -> Option<Vec<LabelSet>> {
         let unknown = |shape: &Shape| shape.open && shape.has.is_empty() && shape.lacks.is_empty();
         if out.iter().any(unknown) {

@@ -11,8 +11,8 @@
 //! match, and labels which flow inheritance can bring from the input become part of the variant.
 //!
 //! A record *gets through* if each record that is made of it on the way finds a variant of the component it comes to.
-//! What other records bring to a synchrocell counts as made there. What it lets pass, because it is complete or its guard
-//! fails, need not get further. A record that goes round for ever gets through.
+//! Labels that other records bring to a synchrocell count as made there. A record that the cell lets pass, because it
+//! is complete or a guard fails, need not get further. A record that goes round for ever gets through.
 //!
 //! **Behind a guard** a record takes one of two ways, and only the run tells which. So a record is taken by what follows
 //!
@@ -21,23 +21,23 @@
 //!   ways out of a star that its guard chooses from one. A guard is not trusted to keep a record in its loop for ever;
 //! - *never*, if something of it is lost, however the guards decide.
 //!
-//! To get through is to be taken surely or perhaps, and asked for is what is on ways that lead on. Only what is never
-//! taken keeps a set of labels from being a variant, so it is never routed there. What is perhaps taken is routed, and
-//! nothing is said of it: what a guard means is the program's affair, and a warning would be there for every star that
-//! counts. The run reports each record that is then lost. An error of the check (E0501 to E0507) is only what fails on a
-//! way that a record surely takes; what comes only if a guard says so is not blamed, even if no way leads on. A warning
-//! (W0601, W0602) is what no record does on any way, with guards or without.
+//! A record gets through if it is taken surely or perhaps. A label is asked for if it is asked for on a way that leads
+//! on. A set of labels is no variant only if its records are never taken, so they are never routed there. Records that
+//! are perhaps taken are routed without a warning: the meaning of a guard is the program's affair, and every star that
+//! counts would get a warning. The run reports each record that is then lost. The check reports an error (E0501 to
+//! E0507) only for a way that a record surely takes, and none for a way that depends on a guard. It warns (W0601,
+//! W0602) of parts that no record reaches on any way, with guards or without.
 //!
 //! A record fits a component if it has all labels of one of its variants (and, to be routed, no binding tag outside it).
 //! More labels are welcome, as everywhere in the language, even if they lead it another way.
 //!
-//! **How they are found.** By trying: a set of labels is sent through, exactly, by the routes that its records will take.
-//! Wherever a record on the way could match a further variant if the input had a few labels more, that larger set is
-//! tried, too; at last also where that is deep inside a part and leads the record another way ([`FURTHER_TRIES_MAX`]).
-//! What becomes of a set is a graph with all ways that guards may decide for ([`Way`]), put together from those of the
-//! parts, so the work grows with the number of guards and not with that of their decisions. There is a limit to the tries
-//! ([`TRIES_MAX`]); where it is reached, all that fits the first part counts as fitting, so no record is sent past a
-//! component that takes it, and a record may fail further inside.
+//! **How they are found.** By trying: a set of labels is sent through, exactly, by the routes that its records will
+//! take. Wherever a record on the way could match a further variant if the input had a few labels more, that larger set
+//! is tried, too; in the end also for variants deep inside a part, which change the record's way
+//! ([`FURTHER_TRIES_MAX`]). What becomes of a set is a graph with all ways that guards may decide for ([`Way`]), put
+//! together from those of the parts, so the work grows with the number of guards and not with that of their decisions.
+//! There is a limit to the tries ([`TRIES_MAX`]); where it is reached, all that fits the first part counts as fitting,
+//! so no record is sent past a component that takes it, and a record may fail further inside.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
@@ -61,9 +61,9 @@ const VARIANTS_MAX: usize = 4096;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Flow {
     has: Rc<Set>,
-    /// Those of `has` that the input brought along.
+    /// Those labels of `has` that the record had when it entered the network.
     own: Rc<Set>,
-    /// Labels that would not have come here, if the input had had them.
+    /// Labels that would have been consumed before this place, if the input had had them.
     lost: Rc<Set>,
     /// The same for all binding tags that are not in `has`.
     unbound: bool,
@@ -72,7 +72,7 @@ pub(super) struct Flow {
 /// Steps of a way that are as much work as to look at a component.
 const STEPS_PER_WORK: usize = 64;
 
-/// What was found of ways, by component and labels of the record. `None`: it does not get through.
+/// The ways that were computed, by component and labels of the record. `None`: it does not get through.
 pub(super) type Ways = HashMap<(super::Key, Rc<Set>), Option<Rc<Way>>>;
 
 impl Flow {
@@ -80,7 +80,7 @@ impl Flow {
         Flow { has: has.clone(), own: has.clone(), lost: Rc::default(), unbound: false }
     }
 
-    /// What is made of this record where a record with its labels becomes `out`.
+    /// The record that comes out if a record with these labels becomes `out`.
     fn then(&self, out: &Flow) -> Flow {
         let own = out.own.iter().copied().filter(|l| holds(&self.own, *l)).collect();
         let mut lost = Rc::clone(&self.lost);
@@ -90,7 +90,7 @@ impl Flow {
         Flow { has: out.has.clone(), own: Rc::new(own), lost, unbound: self.unbound || out.unbound }
     }
 
-    /// What is inherited where `taken` is taken and `made` is made.
+    /// The labels that are inherited past a component that takes `taken` and makes `made`.
     fn past(&self, taken: &[Id], made: &[Id]) -> Flow {
         let rest: Set = self.has.iter().copied().filter(|&l| !is_binding(l) && !holds(taken, l)).collect();
         let own = rest.iter().copied().filter(|&l| holds(&self.own, l) && !holds(made, l)).collect();
@@ -100,13 +100,13 @@ impl Flow {
         Flow { has: Rc::new(has), own: Rc::new(own), lost: Rc::new(lost), unbound: true }
     }
 
-    /// What the input would have to bring along besides for this record to match a variant.
+    /// The further labels that the input would need for this record to match a variant.
     fn missing(&self, variant: &[Id]) -> Option<Set> {
         let missing: Set = variant.iter().copied().filter(|&l| !holds(&self.has, l)).collect();
         (!missing.is_empty() && !missing.iter().any(|&l| self.loses(l))).then_some(missing)
     }
 
-    /// Whether a label would not have come here, if the input had had it.
+    /// Whether a label would have been consumed before this place, if the input had had it.
     fn loses(&self, label: Id) -> bool {
         holds(&self.lost, label) || self.unbound && is_binding(label)
     }
@@ -137,7 +137,7 @@ fn matches(variant: &[Id], has: &[Id]) -> bool {
     is_part(variant, has) && has.iter().all(|&l| !is_binding(l) || holds(variant, l))
 }
 
-/// So many that a component may have: the least ones, or what all have in common.
+/// The variants, limited to the number that a component may have: the smallest ones, or the labels common to all.
 fn bounded(mut variants: Vec<Set>) -> Vec<Set> {
     variants.sort();
     variants.dedup();
@@ -259,7 +259,7 @@ impl Types<'_> {
         }
     }
 
-    /// What a record lacks to match something else at any place on its way, however deep inside.
+    /// The labels that a record lacks to match another variant at any place on its way, however deep inside.
     fn forks(&mut self, node: &Node, flow: &Flow, work_max: usize, found: &mut BTreeSet<Set>) {
         if found.len() > FURTHER_TRIES_MAX || self.work >= work_max {
             return;
@@ -361,8 +361,8 @@ impl Types<'_> {
             let accepts = self.accepts_of(branch);
             let rivals = accepts.iter().filter(|variant| match chosen {
                 Some((chosen, best)) if at != chosen => {
-                    // Without a binding tag of the record a variant never matches. With a further one it is the variants
-                    // without it, the best so far among them, that no longer do.
+                    // Without a binding tag of the record a variant never matches. With a further binding tag, the
+                    // variants without it no longer match, the best so far among them.
                     let bound = |&&l: &&Id| is_binding(l);
                     let brings = variant.iter().filter(bound).any(|&l| !holds(&flow.has, l));
                     let fits = flow.has.iter().filter(bound).all(|&l| holds(variant, l));
@@ -385,7 +385,7 @@ impl Types<'_> {
         scores.rev().max_by_key(|&(_, score)| score)
     }
 
-    /// What becomes of a record with these labels.
+    /// Where a record with these labels goes.
     fn way(&mut self, node: &Node, has: &Rc<Set>) -> Option<Rc<Way>> {
         self.work += 1;
         if self.work > self.work_max {
@@ -435,7 +435,7 @@ impl Types<'_> {
         if self.resolved.box_use(index).signature.is_hole() {
             return Some(Way::end(Set::new()));
         }
-        // What an initialiser gets it runs for: behind something, where it takes no labels.
+        // Behind another component an initialiser runs once for each record, and takes no labels.
         let (sets, _) = self.box_sets(index);
         way_of_taker(&sets, has)
     }
@@ -446,7 +446,7 @@ impl Types<'_> {
 
     fn way_of_cell(&mut self, node: &Node, patterns: &[Pattern], has: &Rc<Set>) -> Option<Way> {
         let sets = self.pattern_sets(node, patterns);
-        // What goes on is the record that the first pattern matches.
+        // The record that goes on is the one that the first pattern matches.
         let first = is_part(&sets[0], has);
         let rank = |set: &&Set| (is_part(&sets[0], set), set.len());
         let asked = sets.iter().filter(|set| is_part(set, has)).rev().max_by_key(rank)?.clone();
@@ -468,7 +468,7 @@ impl Types<'_> {
         let variants = border.accepts.iter().map(|variants| &variants[0]);
         let matching = variants.filter(|variant| matches(variant, has));
         let variant = Rc::new(matching.rev().max_by_key(|variant| variant.len())?.clone());
-        // What is wrong inside is told there.
+        // What is wrong inside is reported there.
         let Some(inside) = self.way_of_body(net, &variant) else {
             return Some(Rc::new(Way::end((*variant).clone())));
         };
@@ -520,7 +520,7 @@ impl Types<'_> {
         let sets = self.pattern_sets(node, patterns);
         let guarded = |at: usize| patterns[at].guard.is_some();
         let mut rounds = vec![Round::new(Flow::entering(has))];
-        // What enters a feedback for the first time is not tested.
+        // A record that enters a feedback for the first time is not tested.
         rounds[0].stays = !star;
         let mut known: HashMap<Flow, usize> = HashMap::new();
         let mut at = 0;
@@ -557,7 +557,7 @@ struct Round {
     /// If it may also stay, a guard decides.
     leaves: bool,
     stays: bool,
-    /// Through the body, if it stays.
+    /// The way through the body, if the record stays in the loop.
     way: Option<Rc<Way>>,
     /// The round that follows for each record that leaves the body, unless there are too many.
     next: Vec<Option<usize>>,
@@ -582,7 +582,7 @@ impl Round {
     }
 }
 
-/// What becomes of the record of the first round.
+/// Where the record of the first round goes.
 fn way_of_rounds(rounds: &[Round]) -> Option<Way> {
     let mut graph = Graph::default();
     rounds.iter().for_each(|_| _ = graph.stuck());

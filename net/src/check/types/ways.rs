@@ -1,5 +1,5 @@
-//! What becomes of a record in a component: a graph of steps, of which some lead to all that follows and some to what a
-//! guard decides.
+//! The ways of a record through a component: a graph of steps. Some steps lead to all their successors, others to one
+//! that a guard chooses.
 //!
 //! A box leads to each record that it gives, and all of them have to get through; a star with a guard leads out or round,
 //! and one of the two is enough. So a [`Way`] is an and/or graph with the records that leave as its ends. That of a
@@ -15,15 +15,14 @@
 //! so it is the first guard that has to hold.
 //!
 //! **Which steps lead on** is a game of two: guards choose where a step leads to one of several, the other player where
-//! all that follows comes. Who comes to a step that leads nowhere loses if it was his to choose. What goes round for ever
-//! is won by the guards, except where a guard would have to keep a record in its loop for ever: of the outermost loop
-//! that goes round for ever it counts whether its own guard decides so time and again. These are the rules of a parity
-//! game, with a rank for each round ([`Graph::round`]); it is solved as Zielonka did (*Infinite games on finitely
-//! coloured graphs*, 1998).
+//! all that follows comes. A player loses whose turn it is at a step that leads nowhere. An endless play is won by the
+//! guards, unless a guard would have to keep a record in its loop for ever: the outermost loop of the play decides, by
+//! whether its own guard chooses that again and again. These are the rules of a parity game, with a rank for each round
+//! ([`Graph::round`]); it is solved as Zielonka did (*Infinite games on finitely coloured graphs*, 1998).
 //!
-//! What no guard decides about is one step, whatever it was made of, so only guards cost anything. Of a graph of more than
-//! [`STEPS_MAX`] steps one of the records that leave has to get through; where a game takes more than [`GAMES_MAX`]
-//! smaller ones, what is not decided by then counts as won.
+//! A part without guards becomes one step, so only guards cost work. Of a graph of more than [`STEPS_MAX`] steps one of
+//! the records that leave has to get through; if a game needs more than [`GAMES_MAX`] smaller ones, undecided steps
+//! count as won.
 
 use std::collections::BTreeSet;
 
@@ -35,10 +34,10 @@ const STEPS_MAX: usize = 4096;
 /// Most smaller games that are played to solve one.
 const GAMES_MAX: usize = 1024;
 
-/// What becomes of a record that enters a component and gets through, if all that leaves does.
+/// The way of a record through a component, provided that all records that leave get through what follows.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
-    /// The first is where the record enters. Each leads on, and is come to.
+    /// The first is where the record enters. Each step leads on and is reached.
     steps: Vec<Step>,
     /// Labels of the record that are asked for on all ways that lead on.
     asked: Set,
@@ -50,7 +49,7 @@ struct Step {
     /// Labels of the record that entered which are asked for here.
     asked: Set,
     next: Vec<usize>,
-    /// Even: to come here for ever is to get through, odd: it is not. The largest counts.
+    /// Even: an endless play through this step gets through; odd: it does not. The largest counts.
     rank: u32,
 }
 
@@ -79,12 +78,12 @@ impl Step {
 }
 
 impl Way {
-    /// Of a component of which nothing is known, or that gives nothing.
+    /// The way through a component that is not known, or that gives nothing.
     pub(super) fn end(asked: Set) -> Way {
         Way::of(asked, [])
     }
 
-    /// That of a record of which these are made, all of them.
+    /// The way of a record from which all these records are made.
     pub(super) fn of(asked: Set, outs: impl IntoIterator<Item = Flow>) -> Way {
         let mut steps = vec![Step::all(asked.clone(), Vec::new())];
         steps.extend(outs.into_iter().collect::<BTreeSet<Flow>>().into_iter().map(Step::out));
@@ -100,7 +99,7 @@ impl Way {
         self.steps.len()
     }
 
-    /// What leaves, on one way or another.
+    /// The records that leave, on any of the ways.
     pub(super) fn outs(&self) -> impl Iterator<Item = &Flow> {
         self.steps.iter().filter_map(|step| match &step.kind {
             Kind::Out(flow) => Some(flow),
@@ -211,7 +210,7 @@ impl Graph {
         asked
     }
 
-    /// The way, if there is one: what leads on and is come to.
+    /// The way, if there is one: the steps that lead on and are reached.
     pub(super) fn way(mut self) -> Option<Way> {
         let leads_on = Game::new(&self.steps).solve();
         if !leads_on[0] {

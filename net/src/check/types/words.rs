@@ -1,4 +1,4 @@
-//! What is told of types that do not fit, in words.
+//! The messages about types that do not fit.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl Types<'_> {
         Diagnostic::warning(code, message, &self.source(at), at.span)
     }
 
-    /// Once for each code and place.
+    /// Reports a diagnostic, once for each code and place.
     pub(super) fn tell(&mut self, at: Place, diagnostic: Diagnostic) {
         if !self.muted && self.told.insert((diagnostic.code, at)) {
             self.diagnostics.push(diagnostic);

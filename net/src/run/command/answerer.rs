@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use thalweg_exec::Blocking;
 
-use super::OUTSTANDING_MAX;
 use super::emitter::Emitter;
 use super::link::{Link, Writing, locked};
+use super::part::OUTSTANDING_MAX;
 use super::process::{ANSWER_BYTES_MAX, Asker, Ended};
 use super::respondent::{Content, Heard, Listening, Respondent, Rest};
 use crate::record::Record;
@@ -33,7 +33,7 @@ pub(crate) struct Answerer {
     again_end: u64,
     /// … so many of them at once at most.
     batch: usize,
-    /// The one whose answers come next, and last the one that the feeder writes to.
+    /// The first gives the next answers; the feeder writes to the last.
     respondents: VecDeque<Respondent>,
     /// Why no process will be started any more.
     hopeless: Option<String>,
@@ -316,7 +316,7 @@ impl Answerer {
         Some(Rest::Fails(reason))
     }
 
-    /// What a process left is asked again.
+    /// The questions that an ended process left unanswered are asked again.
     fn leave(&mut self, mut respondent: Respondent, ended: &Ended) {
         self.complain(respondent.strays.take());
         self.again_end = self.again_end.max(respondent.asked.end);
@@ -392,7 +392,7 @@ impl Gathered {
         self.content.as_ref().is_ok_and(Vec::is_empty)
     }
 
-    /// One that is wrong makes all wrong.
+    /// Adds an answer's content. One invalid part makes the whole content invalid.
     fn add(&mut self, content: Content) {
         match (&mut self.content, content) {
             (Ok(records), Ok(more)) => records.extend(more),

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use thalweg_box::{Emitted, Value};
 use thalweg_exec::Blocking;
 
-use super::CommandPart;
+use super::part::CommandPart;
 use crate::label::Label;
 use crate::plan::{PlanCache, RecordFault};
 use crate::record::{Ends, Record};
-use crate::run::failure::{Message, Position};
+use crate::run::boxed::plan::BoxPlan;
+use crate::run::message::Message;
 use crate::run::pipe::Pipe;
-use crate::run::plan::BoxPlan;
+use crate::run::position::Position;
 use crate::shape::ShapeId;
 
 pub(super) struct Emitter {

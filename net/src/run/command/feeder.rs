@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use thalweg_exec::{Blocking, In, Out};
 
-use super::CommandPart;
 use super::link::Link;
+use super::part::CommandPart;
 use crate::record::Record;
 use crate::run::input::Input;
 

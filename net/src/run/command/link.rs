@@ -16,7 +16,7 @@ pub(super) struct Link {
     started: Condvar,
     unanswered: Mutex<Unanswered>,
     answered: Condvar,
-    /// How many records went past the feeder. The feeder writes it, under the lock of `writing`; whoever reads it without the
+    /// How many records went past the feeder. The feeder writes it, under the lock of `writing`; a task that reads it without the
     /// lock may see fewer.
     sent: AtomicU64,
     /// The feeder sends nothing more until there are answers. The feeder writes it; it is a hint only.

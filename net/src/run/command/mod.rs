@@ -4,11 +4,12 @@
 //!           ┌── records without an answer yet ──┐
 //! records ─► feeder ── lines ─► program ── lines ─► answerer ─► records
 //! ```
-//! What says which record a line answers, is the box's mode, a word in the network's text ([`CommandMode`]). By default, and
-//! with `filter`, each question has a number under a key that is no label, and its answers repeat it. So a program that
-//! drops, doubles, swaps or invents lines, or prints a banner, shifts nobody's answer: a record without an answer fails by
-//! name, and a line that answers no record is an error of its own. With `lines` only the order says what answers what; with
-//! `each` every record has a process of its own ([`each`]).
+//! What says which record a line answers, is the box's mode, a word in the network's text
+//! ([`CommandMode`](crate::syntax::ast::CommandMode)). By default, and with `filter`, each question has a number under a
+//! key that is no label, and its answers repeat it. So a program that drops, doubles, swaps or invents lines, or prints a
+//! banner, shifts nobody's answer: a record without an answer fails by name, and a line that answers no record is an
+//! error of its own. With `lines` only the order says what answers what; with `each` every record has a process of its
+//! own ([`each`]).
 //!
 //! The program reads the labels that the box takes; what it does not take is inherited past it, as past any box. Answers come
 //! in the order of the questions.
@@ -27,46 +28,21 @@ use self::each::Each;
 use self::emitter::Emitter;
 use self::feeder::Feeder;
 use self::link::Link;
+use self::part::CommandPart;
 use self::process::Asker;
-use super::failure::Position;
 use super::pipe::Pipe;
-use crate::json;
-use crate::label::Label;
+use super::position::Position;
 use crate::record::Record;
-use crate::shape::ShapeId;
-use crate::syntax::ast::CommandMode;
 
 mod answerer;
 mod each;
 mod emitter;
 mod feeder;
 mod link;
+pub(crate) mod part;
 mod process;
 mod respondent;
 mod stray;
-
-/// Records without an answer at most.
-pub(crate) const OUTSTANDING_MAX: usize = 4096;
-
-/// A box's command and its labels.
-#[derive(Debug)]
-pub(crate) struct CommandPart {
-    pub(crate) command: Arc<str>,
-    pub(crate) mode: CommandMode,
-    pub(crate) input: Vec<Label>,
-    pub(crate) outputs: Arc<[Vec<Label>]>,
-}
-
-impl CommandPart {
-    /// The line that asks about the record of this number; false: it is a mark, or lacks a label that the box takes.
-    fn write_line(&self, record: &Record, number: u64, line: &mut Vec<u8>) -> bool {
-        let question = self.mode.names_questions().then_some(number);
-        let is_asked =
-            record.shape() != ShapeId::MARK && json::write_question(record, question, &self.input, line);
-        line.push(b'\n');
-        is_asked
-    }
-}
 
 /// The two tasks of such a box.
 pub(crate) fn tasks(

@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use super::CommandPart;
 use super::link::locked;
+use super::part::CommandPart;
 
 /// Bytes of an answer at most; with `filter` and `each`, of all answers to one record.
 pub(super) const ANSWER_BYTES_MAX: u64 = 1 << 26;
 /// How long a program that has closed its output may take to end by itself.
 const END_PATIENCE: Duration = Duration::from_millis(200);
-/// What a failure tells of the program's standard error: its last lines.
+/// A failure shows so many last lines of the program's standard error.
 const LAST_WORDS: usize = 3;
 /// Bytes of such a line at most.
 const WORD_BYTES: usize = 200;
@@ -105,7 +105,7 @@ pub(super) struct Process {
     is_waited_for: bool,
     /// Writes it the rest of its input; gives whether all of it was taken.
     feeding: Option<JoinHandle<bool>>,
-    /// Why its answers are not read on.
+    /// The reason why no more of its answers are read.
     fault: Option<String>,
     /// Its last line, if that did not end.
     partial: Option<String>,

@@ -41,7 +41,7 @@ impl Strays {
         })
     }
 
-    /// The same, if it was not told yet; forgets the lines.
+    /// The same, if it was not reported yet; forgets the lines.
     pub(super) fn take(&mut self) -> Option<String> {
         let strays = std::mem::take(self);
         if strays.are_told { None } else { strays.describe() }

@@ -2,14 +2,17 @@
 //!
 //! Every node has the whole program, so a component is its number. A node that comes to a part which belongs to another one
 //! *opens* it there: it sends the part's numbers and the replica that it belongs to, then records, and gets records back
-//! (`away`). How bytes travel is not known here: whoever runs the nodes implements [`Elsewhere`].
+//! (`away`). How bytes travel is not known here: the crate that runs the nodes implements [`Elsewhere`].
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::away::UnderWay;
-use super::component::{ComponentId, Instance, Kind, Program};
-use super::failure::{RecordError, Shared};
+use thalweg_space::Space;
+
+use super::under_way::UnderWay;
+use crate::run::component::{ComponentId, Instance, Kind, Program};
+use crate::run::failure::RecordError;
+use crate::run::position::Shared;
 use crate::syntax::Source;
 use crate::wire::{Rest, WireError, Words};
 
@@ -57,7 +60,7 @@ pub trait Elsewhere: Send + Sync + fmt::Debug {
     /// All records have left the network, so no more parts will be opened here: [`Elsewhere::opened`] ends.
     fn close(&self);
 
-    /// All tasks here have ended. Waits for the other nodes; what failed there was told when it returns.
+    /// All tasks here have ended. Waits for the other nodes; what failed there was reported when it returns.
     fn end(&self);
 }
 
@@ -118,14 +121,20 @@ pub struct Opened {
     pub to: Box<dyn ToNode>,
 }
 
-/// A started network, as whoever runs the nodes sees it. While one of these lives, its stream of failed records stays open.
+/// A started network, as the crate that runs the nodes sees it. While one of these lives, its stream of failed records stays open.
 #[derive(Clone, Debug)]
 pub struct Session {
-    pub(super) shared: Arc<Shared>,
-    pub(super) sources: Arc<[Arc<Source>]>,
+    pub(in crate::run) shared: Arc<Shared>,
+    pub(in crate::run) sources: Arc<[Arc<Source>]>,
+    pub(in crate::run) space: Option<Space>,
 }
 
 impl Session {
+    /// The space of the network's runtime, if it has one.
+    pub fn space(&self) -> Option<&Space> {
+        self.space.as_ref()
+    }
+
     /// A number that is the same on all nodes if they read the same network.
     pub fn fingerprint(&self) -> u64 {
         self.shared.program.fingerprint()

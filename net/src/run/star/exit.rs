@@ -1,33 +1,34 @@
-//! A star `A * P` as it unfolds: before each replica stands an exit.
+//! An exit of a star, which stands before each replica.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
+use thalweg_exec::{Context, In, Out, Ports, StreamSpec, Task};
 
-use super::component::{ComponentId, Instance};
-use super::dispatcher::dispatch_all;
-use super::failure::Position;
-use super::input::{Announced, Input, announce};
-use super::output::{push, push_because};
-use super::unfold::{Around, REPLICAS_MAX, Unfolding};
 use crate::pattern::Pattern;
 use crate::record::Record;
-use crate::shape::ShapeId;
+use crate::run::around::Around;
+use crate::run::component::{ComponentId, Instance};
+use crate::run::dispatch::matches_one;
+use crate::run::input::{Announced, Input, announce};
+use crate::run::output::{push, push_because};
+use crate::run::position::{NewReplica, Position};
+use crate::run::replicas::REPLICAS_MAX;
 
 /// An exit of a star, with what it needs to make the replica behind it.
 pub(crate) struct Exit {
     position: Position,
     body: ComponentId,
     around: Around,
-    exits: Vec<Pattern>,
-    /// The replica that follows, counted from 0. What enters the first is from outside.
+    pub(super) exits: Vec<Pattern>,
+    /// The replica that follows, counted from 0. Records that enter the exit before replica 0 come from
+    /// outside the star.
     pub(crate) replica: i64,
     pub(crate) input: Input,
     /// To the collector.
-    out: Out<Record>,
+    pub(super) out: Out<Record>,
     /// To the replica, once there is one.
-    inside: Option<Out<Record>>,
+    pub(super) inside: Option<Out<Record>>,
     /// Whether what follows may be folded back, because nothing in the body has state.
     folds: bool,
     /// Records that left here since one went inside.
@@ -105,7 +106,7 @@ impl Exit {
         }
     }
 
-    /// Tells the collector of the exit behind a replica.
+    /// Announces the exit behind a replica to the collector.
     fn announce(&mut self, cx: &mut Context<'_>, announcement: Record, cause: Option<(u64, u64)>) {
         let refused = match cause.filter(|_| self.waiting.is_empty()) {
             Some(cause) => push_because(&mut self.out, cx, announcement, cause).err(),
@@ -119,15 +120,14 @@ impl Exit {
     fn make_inside<T: Task>(&mut self, cx: &mut Context<'_>, task: impl FnOnce(Exit) -> T) -> Record {
         let Position { shared, component, instance } = self.position.clone();
         let instance = Some(Arc::new(Instance { of: component, replica: self.replica, parent: instance }));
-        let parent = cx.task_id();
-        let mut unfolding = Unfolding::running(shared, cx, parent, self.replica as u64, self.around);
-        let (inside, entered) = unfolding.stream();
-        let left = unfolding.unfold(self.body, &instance, entered);
-        let (out, announced) = unfolding.stream();
-        unfolding.replica += 1;
+        let (body, around, number) = (self.body, self.around, self.replica as u64);
+        let replica = NewReplica { body, instance, number, around, node: None };
+        let (inside, left) = self.position.unfold(cx, &replica);
+        let (out, announced) = cx.sized_stream(StreamSpec::default());
+        let spec = around.task(shared.program.get(component).site, cx.task_id(), number + 1);
         let body = (self.body, self.around, self.folds);
         let next = Exit::new(self.position.clone(), body, self.exits.clone(), left, out);
-        unfolding.spawn(self.position.component, task(Exit { replica: self.replica + 1, ..next }));
+        cx.spawn(spec, task(Exit { replica: self.replica + 1, ..next }));
         self.inside = Some(inside);
         let after = self.announced.replace(announced.id());
         announce(Announced { input: announced, after, token: None })
@@ -154,7 +154,7 @@ impl Exit {
     }
 }
 
-fn way(exits: &mut [Pattern], replica: i64, record: &Record) -> Result<Way, String> {
+pub(super) fn way(exits: &mut [Pattern], replica: i64, record: &Record) -> Result<Way, String> {
     match matches_one(exits, record) {
         Ok(true) => Ok(Way::Out),
         Ok(false) if replica as usize >= REPLICAS_MAX => {
@@ -162,82 +162,5 @@ fn way(exits: &mut [Pattern], replica: i64, record: &Record) -> Result<Way, Stri
         }
         Ok(false) => Ok(Way::In),
         Err(reason) => Err(reason),
-    }
-}
-
-/// Whether a record matches one of some patterns, looked at in their order.
-#[inline]
-pub(crate) fn matches_one(patterns: &mut [Pattern], record: &Record) -> Result<bool, String> {
-    for pattern in patterns {
-        if pattern.matches(record).map_err(|fault| fault.to_string())? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Lets records out of a star, or into its next replica, which it makes when the first record needs it.
-pub(crate) struct StarExit(Exit);
-
-impl StarExit {
-    pub(crate) fn new(exit: Exit) -> StarExit {
-        StarExit(exit)
-    }
-
-    /// Sends some of the next records, at most `left`, on their way; how many. `Err`: why none.
-    fn dispatch(&mut self, cx: &mut Context<'_>, left: usize) -> Result<usize, Stop> {
-        if !self.0.flush(cx) {
-            return Err(Stop::OutputFull);
-        }
-        let Exit { exits, replica, input, .. } = &mut self.0;
-        let (records, _) = input.upcoming(cx, left);
-        let Some((first, others)) = records.split_first() else {
-            return Err(if input.ended() { Stop::Ended } else { Stop::InputEmpty });
-        };
-        let first_way = way(exits, *replica, first);
-        let goes_along = |record: &&Record| {
-            record.shape() != ShapeId::MESSAGE
-                && first_way.is_ok()
-                && way(exits, *replica, record) == first_way
-        };
-        let count = 1 + others.iter().take_while(goes_along).count();
-        match first_way {
-            Ok(way) => self.send(cx, way, count),
-            Err(reason) => {
-                if let Some(record) = self.0.input.next(cx) {
-                    self.0.fail(cx, record, reason);
-                }
-                Ok(1)
-            }
-        }
-    }
-
-    fn send(&mut self, cx: &mut Context<'_>, way: Way, count: usize) -> Result<usize, Stop> {
-        if way == Way::In {
-            let cause = Some(self.0.input.next_message());
-            self.0.need_inside(cx, cause, StarExit);
-        }
-        let Exit { input, out, inside, .. } = &mut self.0;
-        let out = match (way, inside) {
-            (Way::In, Some(inside)) => inside,
-            _ => out,
-        };
-        match input.transfer(cx, count, out) {
-            0 => Err(Stop::OutputFull),
-            moved => {
-                self.0.note(way, moved);
-                Ok(moved)
-            }
-        }
-    }
-}
-
-impl Task for StarExit {
-    fn attach(&mut self, ports: &mut Ports<'_>) {
-        self.0.attach(ports);
-    }
-
-    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        dispatch_all(self, cx, Self::dispatch)
     }
 }

@@ -5,11 +5,43 @@ use std::sync::Arc;
 
 use thalweg_box::{Desk, Emitted, Place, Value};
 
-use super::component::BoxPart;
+use super::seat::Seats;
 use crate::label::Label;
-use crate::plan::{OutPlan, Rearrangement, RecordFault, TakePlan};
+use crate::plan::{CommonPlans, OutPlan, Rearrangement, RecordFault, TakePlan};
 use crate::record::{Record, take_just_written};
 use crate::shape::ShapeId;
+
+/// What stands before an initialiser, which decides when it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// Nothing: the network begins with it.
+    Network,
+    /// Nothing: a branch of `|` begins with it, and gets no records.
+    Branch,
+    /// Something that gives records.
+    Component,
+}
+
+/// A box: its implementation and its declared labels.
+#[derive(Debug)]
+pub(crate) struct BoxPart {
+    pub(crate) implementation: Arc<Seats>,
+    pub(crate) is_blocking: bool,
+    /// What stands before it, which decides when an initialiser is called.
+    pub(crate) before: Before,
+    /// What it takes, in the order of its arguments; `None` for an initialiser.
+    pub(crate) input: Option<Vec<Label>>,
+    /// What it gives, by variant.
+    pub(crate) outputs: Arc<[Vec<Label>]>,
+    pub(crate) plans: CommonPlans<Result<Arc<BoxPlan>, RecordFault>>,
+}
+
+impl BoxPart {
+    /// The length of its longest variant.
+    pub(crate) fn output_length_max(&self) -> usize {
+        self.outputs.iter().map(Vec::len).max().unwrap_or(0)
+    }
+}
 
 /// What a box does to one shape.
 #[derive(Debug)]

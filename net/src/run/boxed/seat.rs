@@ -12,8 +12,8 @@ use crate::boxes::EntryOf;
 #[derive(Debug)]
 pub(crate) struct Seats {
     inner: Mutex<Inner>,
-    /// How often it was replaced. Written under the lock of `inner`, relaxed: a task that reads it late is replaced by who
-    /// replaces.
+    /// How often it was replaced. Written under the lock of `inner`, relaxed: where a task reads it late, the thread that replaces the
+    /// box replaces the task's seat, too.
     version: AtomicU64,
 }
 
@@ -90,7 +90,7 @@ impl Seat {
     #[inline]
     pub(crate) fn hold(&self) -> MutexGuard<'_, Held> {
         let mut held = locked(&self.held);
-        // Else a task that takes its seat again and again would keep out who replaces.
+        // Else a task that takes its seat again and again would keep out the thread that replaces the box.
         if held.version != self.of.version.load(Ordering::Relaxed) {
             self.renew(&mut held);
         }

@@ -8,10 +8,10 @@
 
 use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
 
-use super::input::announced;
-use super::output::Output;
-use super::star::{Exit, Way};
+use super::exit::{Exit, Way};
 use crate::record::{Ends, Record};
+use crate::run::input::announced;
+use crate::run::output::Output;
 use crate::shape::ShapeId;
 
 /// Lets records out of a deterministic star, or into its next replica.

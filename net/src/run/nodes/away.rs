@@ -10,112 +10,23 @@
 //! record until the receiver sees its group end. Elsewhere both only count.
 //!
 //! A node that is lost fails every record that is sent to it from then on, and all that are kept; what ends behind them ends,
-//! so whoever waits for a group goes on.
+//! so a task that waits for a group goes on.
 
-use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use thalweg_exec::{Blocking, Context, In, Out, Ports, Stop, Task};
 
 use super::elsewhere::{Elsewhere, FromNode, Got, Opening, ToNode};
-use super::failure::{Message, Position};
-use super::input::Input;
+use super::under_way::{Held, UnderWay};
 use crate::record::{Ends, Record};
+use crate::run::input::Input;
+use crate::run::message::Message;
+use crate::run::position::Position;
 use crate::shape::ShapeId;
 use crate::wire::{Decoder, Encoder};
 
-/// Records that a lost part was sent and that nobody has told of yet, at most.
-const LOST_MAX: usize = 4096;
-
-/// What was sent to a part and did not come back.
-#[derive(Debug, Default)]
-pub(crate) struct UnderWay {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// In the order in which they were sent; empty where they are only counted.
-    held: VecDeque<Held>,
-    sent: u64,
-    back: u64,
-    /// Why nothing comes back any more.
-    lost: Option<Arc<str>>,
-    /// Nothing more will be sent.
-    is_over: bool,
-}
-
-/// A record, or mark, that was sent.
-#[derive(Debug)]
-struct Held {
-    record: Option<Record>,
-    message: Message,
-    /// What ends behind it here; there it is a group of its own.
-    ends: Ends,
-}
-
-impl UnderWay {
-    /// A panic under the lock leaves every step either done or not begun.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Records sent, and records that came back.
-    pub(crate) fn counts(&self) -> (u64, u64) {
-        let state = self.state();
-        (state.sent, state.back)
-    }
-
-    fn lost(&self) -> Option<Arc<str>> {
-        self.state().lost.clone()
-    }
-
-    /// The first reason stays.
-    fn lose(&self, why: String) {
-        self.state().lost.get_or_insert_with(|| why.into());
-        self.changed.notify_all();
-    }
-
-    fn hold(&self, held: Held) {
-        let mut state = self.state();
-        while state.lost.is_some() && state.held.len() >= LOST_MAX {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        state.held.push_back(held);
-        if state.lost.is_some() {
-            self.changed.notify_all();
-        }
-    }
-
-    /// The group of the first that is held has come back whole: what ends behind it.
-    fn settle(&self) -> Option<Ends> {
-        Some(self.state().held.pop_front()?.ends)
-    }
-
-    fn over(&self) {
-        self.state().is_over = true;
-        self.changed.notify_all();
-    }
-
-    /// The next of what is lost; waits for it. None: no more will be.
-    fn next_lost(&self) -> Option<Held> {
-        let mut state = self.state();
-        loop {
-            if let Some(held) = state.held.pop_front() {
-                self.changed.notify_all();
-                return Some(held);
-            }
-            if state.is_over {
-                return None;
-            }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
-
-/// Where a part is, and what it is.
+/// A part of the network that runs on another node: its position, the node, and how it is opened there.
 pub(crate) struct Away {
     pub(crate) position: Position,
     pub(crate) elsewhere: Arc<dyn Elsewhere>,
@@ -244,7 +155,7 @@ impl PartSender {
             return self.push(blocking, way, Held { record: None, message, ends }, None);
         }
         if !is_mark {
-            self.under_way.state().sent += 1;
+            self.under_way.sent_one();
         }
         let (kept, spare) = match (self.tracked, is_mark) {
             (_, true) => (None, None),
@@ -305,7 +216,7 @@ impl PartReceiver {
         let handed = &self.handed;
         if let Ok(mut from) = blocking.aside(|| handed.recv()) {
             match self.receive(blocking, &mut *from) {
-                End::Well if self.under_way.state().is_over => {}
+                End::Well if self.under_way.is_over() => {}
                 End::Well => self.under_way.lose("the part ended there before its input did".to_owned()),
                 End::Lost(why) => self.under_way.lose(why),
                 End::Unwanted => return,
@@ -351,7 +262,7 @@ impl PartReceiver {
             _ => self.under_way.settle().ok_or("it answers more than it was sent")?,
         };
         if !is_mark {
-            self.under_way.state().back += 1;
+            self.under_way.back_one();
         }
         record.set_ends(ends);
         Ok((!is_mark || ends != Ends::NOTHING).then_some(record))
@@ -383,7 +294,7 @@ pub(crate) fn enter(blocking: &mut Blocking, mut from: Box<dyn FromNode>, mut ou
                 Ok(()) => continue,
                 Err(_) => return,
             },
-            // Whoever has opened the part is lost, and with it all that wants what it gives.
+            // The node that has opened the part is lost, and with it all that wants what the part gives.
             Ok(Got::End) | Err(_) => return,
         };
         let Ok(record) = record else { return };
@@ -420,7 +331,7 @@ pub(crate) fn leave(
             return;
         }
     }
-    // Whoever does not take it is lost.
+    // A node that does not take it is lost.
     let _ = blocking.aside(|| to.finish());
 }
 

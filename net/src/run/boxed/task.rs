@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use thalweg_box::{Desk, Emitted, Generator, Host, Status, Value};
-use thalweg_exec::{Blocking, Context, In, Out, Ports, Progress, Stop, Task};
+use thalweg_exec::{Blocking, Context, HandedOn, In, Out, PassesTo, Ports, Progress, Stop, Task};
 
-use super::component::{Before, BoxPart};
-use super::dispatcher::alike;
-use super::failure::Position;
-use super::pipe::{Pipe, Work};
-use super::plan::BoxPlan;
+use super::plan::{Before, BoxPart, BoxPlan};
 use super::seat::Seat;
 use crate::boxes::EntryOf;
 use crate::crash::Calling;
 use crate::plan::{PlanCache, RecordFault};
 use crate::record::Record;
+use crate::run::dispatch::alike;
+use crate::run::events::Described;
+use crate::run::pipe::{Pipe, Work};
+use crate::run::position::Position;
 use crate::shape::{self, ShapeId};
 
 /// A box with its input and output.
@@ -45,6 +45,8 @@ struct Caller {
     early: Vec<Record>,
     /// Whose generator lies on the desk.
     origin: Option<EntryOf>,
+    /// The types of records that were described.
+    described: Described,
     /// What is left of the last record's output.
     generating: Option<Box<Generating>>,
 }
@@ -76,6 +78,7 @@ impl BoxTask {
             called: None,
             early: Vec::new(),
             origin: None,
+            described: Described::default(),
             generating: None,
             seat: part.implementation.take(),
             part,
@@ -126,6 +129,15 @@ impl Task for BoxTask {
         }
         Stop::QuantumSpent
     }
+
+    fn passes_to(&mut self) -> Option<PassesTo<'_>> {
+        let BoxTask { pipe, caller } = self;
+        if caller.generating.is_some() { None } else { pipe.passes_to(caller) }
+    }
+
+    fn work_on(&mut self, messages: HandedOn<'_>, progress: Progress<'_>) -> usize {
+        self.pipe.work_on(&mut self.caller, messages, progress)
+    }
 }
 
 impl Work for Caller {
@@ -151,6 +163,11 @@ impl Work for Caller {
         }
         true
     }
+
+    #[inline]
+    fn fuses(&self) -> bool {
+        self.position.shared.limits.fuses()
+    }
 }
 
 impl Caller {
@@ -174,6 +191,7 @@ impl Caller {
         let entry = self.seat.hold();
         if progress.times_each() {
             progress.on(0);
+            self.described.record(progress, &records[0]);
         }
         let on = progress.cell();
         let calling = Calling::new(&self.position, on);
@@ -242,6 +260,7 @@ impl Caller {
         let Ok(plan) = self.plans.get(shape, || BoxPlan::new(&self.part, shape)) else { return };
         let progress = cx.progress(pipe.message().index);
         progress.on(0);
+        self.described.record(progress, &record);
         plan.take_arguments(&mut record, self.desk.arguments());
         let mut host = Early { plan, source: Some(record.slots()), emitted: &mut self.early, fault: None };
         let entry = self.seat.hold();
@@ -459,5 +478,9 @@ impl Work for Refusing<'_> {
             self.0.fail_in(cx, pipe, record, reason);
         }
         true
+    }
+
+    fn fuses(&self) -> bool {
+        false
     }
 }

@@ -1,0 +1,313 @@
+//! Messages that are handed on.
+//!
+//! A task has worked on messages where they stand, and its reader waits for the next one on the same thread.
+//! The task need not write the messages to the stream between the two: it *hands them on*, and the reader works
+//! on them where they stand, and hands them on in turn. The streams between them are not used: their positions
+//! are counted up, and nothing is copied, queued or woken. The last one writes them to its output.
+//!
+//! Each of these tasks has a dispatch of its own, which begins where that before it ended, with its own counts, times, events and
+//! lineage; so an observer sees what there would be without this. In other cases (a task passes on fewer messages than it was
+//! given, or there is room for fewer) the messages are written to the stream before that task, which then is dispatched as usual.
+//!
+//! What this needs holds as long as no other thread has an end of these streams, which the writer knows of the reader by its token, and of
+//! the reader's output because that task sleeps.
+
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::thread;
+
+use super::budget::Budget;
+use super::core::Core;
+use crate::dispatch::used::{Handed, Passer, popped_last_of};
+use crate::fault::Fault;
+use crate::ring::{AWAKE, NOBODY, NOTED, TOUCHED};
+use crate::stop::Stop;
+use crate::sync::Ordering;
+use crate::task::cell::{Current, Ring, State, TaskCell};
+use crate::task::context::{HandedOn, Progress};
+use crate::telemetry::{Cause, Share};
+
+/// How many tasks may pass the same messages on, one after the other, before the worker looks for other work.
+const TASKS_MAX: usize = 64;
+
+impl Core {
+    /// The task that reads a stream of the current task's, if it waits there on this thread and can work on messages where they stand.
+    #[inline]
+    pub(crate) fn passer(core: NonNull<Core>, ring: &Ring) -> Option<Passer> {
+        let (task, replica) = {
+            // SAFETY: the thread's own core; the reference ends before a user's code runs.
+            let core = unsafe { core.as_ref() };
+            if core.adopted.by_demand {
+                return None;
+            }
+            let waiting = |task: &TaskCell| {
+                let waits = task.state.get() == State::Idle
+                    && task.waits_for.get() == Share::InputWait
+                    && task.wanted.get() == NOBODY;
+                waits.then(|| NonNull::from(task))
+            };
+            (ring.look_at_reader_here(core.me, waiting)?, core.task.get().member_of())
+        };
+        // SAFETY: it sleeps on this thread, so it lives on, and keeps the end of the stream that it waits for.
+        let cell = unsafe { task.as_ref() };
+        if !ring.waits_empty_here() || cell.member_of() != replica {
+            return None;
+        }
+        // SAFETY: the task's own thread, and it is not dispatched.
+        let body = unsafe { cell.body() }.as_mut()?;
+        let out = catch_unwind(AssertUnwindSafe(|| body.passes_to().map(|to| to.ring))).ok()??;
+        // SAFETY: the task has the end.
+        let next = unsafe { out.as_ref() };
+        let is_fit = next.messages.of == ring.messages.of
+            && next.writing.task.load(Ordering::Relaxed) == task.as_ptr()
+            && next.reading.reader_gone.load(Ordering::Acquire) == 0;
+        is_fit.then_some(Passer { task, out })
+    }
+
+    /// Ends the dispatch of a task that has handed messages on: records it, lets the next tasks work on the
+    /// messages, and only then publishes the task's positions, because the messages lie in the memory of its
+    /// input.
+    #[inline(never)]
+    pub(super) fn publish_handing_on(core: NonNull<Core>, task: &TaskCell, stop: Stop, budget: &Budget) {
+        let (handed, touched) = {
+            // SAFETY: the thread's own core; no user's code runs inside this block.
+            let core = unsafe { &mut *core.as_ptr() };
+            let Some(handed) = core.handed.take() else { return };
+            let unread = core.unread(budget);
+            core.record_dispatch(stop);
+            core.finish_budget(task, budget, unread);
+            core.used.popped_last.set(std::ptr::null());
+            (handed, std::mem::take(&mut core.used.touched))
+        };
+        Core::pass_on(core, handed);
+        // SAFETY: the thread's own core; no user's code runs in what is called while it is borrowed, and the task is being dispatched.
+        unsafe {
+            let core = &mut *core.as_ptr();
+            core.task = Current::of(NonNull::from(task));
+            core.used.touched = touched;
+            core.settle_used();
+        }
+    }
+
+    /// Lets tasks work on messages one after the other, as far as each passes some on to one that waits for them.
+    fn pass_on(core: NonNull<Core>, handed: Handed) {
+        let mut handed = handed;
+        for left in (0..TASKS_MAX).rev() {
+            match Core::let_pass(core, &handed, left > 0) {
+                Some(next) => handed = next,
+                None => return,
+            }
+        }
+    }
+
+    /// Dispatches the task that messages were handed on to; what it hands on in turn, if it `may`.
+    fn let_pass(core: NonNull<Core>, handed: &Handed, may: bool) -> Option<Handed> {
+        let Passer { task, out } = handed.to;
+        // SAFETY: it sleeps on this thread, with both streams.
+        let (cell, from, to) = unsafe { (task.as_ref(), handed.stream.as_ref(), out.as_ref()) };
+        let budget = {
+            // SAFETY: the thread's own core; the reference ends before a user's code runs.
+            let core = unsafe { &mut *core.as_ptr() };
+            // SAFETY: as above.
+            core.task = unsafe { Current::of(task) };
+            core.telemetry.task_woken(cell, Cause::Input, from.id);
+            core.telemetry.dispatch_begins(cell);
+            cell.state.set(State::Running);
+            core.begin_budget(cell)
+        };
+        let next = if may { Core::passer(core, to) } else { None };
+        let room = if next.is_some() { to.capacity() as usize } else { (to.messages.room)(to) };
+        let most = handed.count.min(room).min(budget.messages);
+        let worked = if most == 0 { Ok(0) } else { Core::work_on(core, cell, handed, most) };
+        let passed = worked.as_ref().map_or(0, |&passed| passed.min(most));
+        let left = handed.count - passed;
+
+        from.begin_reading();
+        to.begin_writing();
+        from.read_in_name(passed);
+        // SAFETY: the thread's own core; the reference ends with the line.
+        let measures = unsafe { core.as_ref() }.telemetry.measures();
+        let next = next.filter(|_| {
+            let end = to.writing.pushed.get() + passed;
+            passed > 0 && !(measures && to.telemetry.sizes_are_due(end))
+        });
+        // SAFETY: the messages stand there, each is written once, and there is room: the task before found it for those that are left.
+        unsafe {
+            match next {
+                Some(_) => to.write_in_name(passed),
+                None => write(to, handed.first, passed),
+            }
+            write_after_all(from, handed, passed);
+        }
+        if passed > 0 {
+            let stop = if left == 0 { Stop::InputEmpty } else { Stop::QuantumSpent };
+            Core::passed_on(core, cell, stop, (from, to, out), passed);
+        }
+        // SAFETY: the thread's own core; no user's code runs while it is borrowed.
+        unsafe { &mut *core.as_ptr() }.finish_budget(cell, &budget, left as u64);
+        match worked {
+            Err(panic) => {
+                from.writing.reader_waiting.store(AWAKE, Ordering::Relaxed);
+                Core::end(core, task, Err(Fault::panicked(&*panic)));
+                return None;
+            }
+            // SAFETY: as above.
+            Ok(_) => unsafe { &mut *core.as_ptr() }.rests(cell, from, (passed, left)),
+        }
+        let first = handed.first;
+        next.map(|next| Handed { first, count: passed, stream: out, to: next })
+    }
+
+    /// Calls a task for the next messages; how many it passes on.
+    #[inline]
+    fn work_on(core: NonNull<Core>, task: &TaskCell, handed: &Handed, most: usize) -> thread::Result<usize> {
+        // SAFETY: the stream between is kept by the two tasks.
+        let of = unsafe { handed.stream.as_ref() }.messages.of;
+        let messages = HandedOn { of, first: handed.first, count: most, _messages: PhantomData };
+        catch_unwind(AssertUnwindSafe(|| {
+            // SAFETY: the thread's own core, whose row stays as it is; the other reference ends with the block.
+            let (cell, times) = unsafe {
+                let own = &mut *core.as_ptr();
+                let times =
+                    own.telemetry.is_full() && own.telemetry.may_time_messages(task) && own.times_messages();
+                ((&*core.as_ptr()).telemetry.message_cell(), times)
+            };
+            let progress = Progress { cell, first: 0, times: times.then_some(core.cast()) };
+            // SAFETY: the task's own thread, and its body is not borrowed elsewhere.
+            unsafe { task.body() }.as_mut().map_or(0, |body| body.work_on(messages, progress))
+        }))
+    }
+
+    /// Counts and records what the current task passed on, and publishes it, unless it passed its output in name.
+    #[inline]
+    fn passed_on(
+        core: NonNull<Core>,
+        task: &TaskCell,
+        stop: Stop,
+        (from, to, out): (&Ring, &Ring, NonNull<Ring>),
+        passed: usize,
+    ) {
+        // SAFETY: the thread's own core; the reference ends before a user's code runs.
+        let sizes_are_due = unsafe {
+            let own = &mut *core.as_ptr();
+            task.counts.dispatches.set(task.counts.dispatches.get() + 1);
+            own.count(passed, passed);
+            own.telemetry.measures() && own.measure_passing(task, stop, (from, to), passed)
+        };
+        if to.writing.pushed.get() == to.writing.tail.load(Ordering::Relaxed) {
+            return;
+        }
+        if sizes_are_due {
+            Core::take_sizes_of(core, out);
+        }
+        // SAFETY: as above; no user's code runs while it is borrowed.
+        unsafe { &mut *core.as_ptr() }.publish_end(to, true);
+    }
+
+    /// Records the current task's dispatch, which read so many messages of a stream and wrote as many to another one. Whether sizes of
+    /// those are to be taken.
+    fn measure_passing(
+        &mut self,
+        task: &TaskCell,
+        stop: Stop,
+        (from, to): (&Ring, &Ring),
+        passed: usize,
+    ) -> bool {
+        self.telemetry.publishing_begins();
+        #[cfg(not(loom))]
+        if self.telemetry.is_full() {
+            self.telemetry.derived_run(to, passed, popped_last_of(from));
+        }
+        from.reading
+            .state
+            .store(TOUCHED | if stop == Stop::InputEmpty { NOTED } else { 0 }, Ordering::Relaxed);
+        to.writing.state.store(TOUCHED, Ordering::Relaxed);
+        if !self.telemetry.relay_ends(task, (stop, false), (from, to)) {
+            self.delay(task.id, passed as u64);
+            let blocked_on = || if stop == Stop::InputEmpty { from.id } else { 0 };
+            let ends = [(from, false), (to, true)].into_iter();
+            self.telemetry.dispatch_ends(task, (stop, blocked_on), ends, || Some(popped_last_of(from)));
+            self.look_up_if_it_lags();
+            if self.telemetry.is_full() {
+                self.times_messages();
+            }
+        }
+        from.reading.state.store(0, Ordering::Release);
+        to.writing.state.store(0, Ordering::Release);
+        let sizes_are_due = self.telemetry.sizes_are_due();
+        self.telemetry.sizes_are_seen_to();
+        sizes_are_due
+    }
+
+    /// The current task sleeps on, or is ready because messages are left.
+    #[inline]
+    fn rests(&mut self, task: &TaskCell, from: &Ring, (passed, left): (usize, usize)) {
+        if left == 0 && !task.notified.get() {
+            task.state.set(State::Idle);
+            return;
+        }
+        task.notified.set(false);
+        if passed > 0 {
+            self.stops(task, Stop::QuantumSpent, false);
+        }
+        if left > 0 {
+            from.writing.reader_waiting.store(AWAKE, Ordering::Relaxed);
+        }
+        task.state.set(State::Ready);
+        // What it did without passing anything on belongs to the dispatch that comes next, which is its own.
+        self.tasks.ready.push_front(task);
+    }
+
+    /// Writes what the current task has handed on to its stream after all: it goes on, or ends.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn take_back_handed(&mut self) {
+        if let Some(handed) = self.handed.take() {
+            // SAFETY: the messages stand there until the dispatch ends, and the stream was found empty.
+            unsafe { write_after_all(handed.stream.as_ref(), &handed, 0) }
+        }
+    }
+}
+
+/// Writes those of the messages that passed a stream in name into its slots that are behind the first `passed`, which were read.
+///
+/// # Safety
+/// The messages stand there, and this is the thread of the stream's ends.
+unsafe fn write_after_all(stream: &Ring, handed: &Handed, passed: usize) {
+    let left = handed.count - passed;
+    if left > 0 {
+        let end = stream.writing.pushed.get() - left;
+        stream.writing.pushed.set(end);
+        stream.writing.limit.set(end);
+        // SAFETY: as demanded of the caller.
+        unsafe { write(stream, handed.first.add(passed * stream.messages.bytes), left) }
+    }
+}
+
+/// Writes messages to a stream that has room for them. They are given away.
+///
+/// # Safety
+/// `count` messages of the stream's type lie side by side from `first` on, outside the stream's free slots.
+/// The caller is the thread of the stream's writer.
+unsafe fn write(stream: &Ring, first: *const u8, count: usize) {
+    let (writing, bytes) = (&stream.writing, stream.messages.bytes);
+    let mut written = 0;
+    while written < count {
+        let at = writing.pushed.get();
+        if at == writing.limit.get() {
+            let room = (stream.messages.room)(stream);
+            assert!(room > 0, "messages that were handed on have room");
+        }
+        let mask = writing.mask.get() as usize;
+        let run = (count - written).min(writing.limit.get() - at).min(mask + 1 - (at & mask));
+        // SAFETY: as demanded of the caller; up to `limit` and to the block's end slots are free.
+        unsafe {
+            let (from, to) = (first.add(written * bytes), writing.slots.get().add((at & mask) * bytes));
+            std::ptr::copy_nonoverlapping(from, to, run * bytes);
+        }
+        writing.pushed.set(at + run);
+        written += run;
+    }
+    writing.limit.set(writing.pushed.get());
+}

@@ -1,0 +1,217 @@
+//! Messages that tasks hand on to those that wait for them on the same worker: what comes out is what comes out of tasks one after the
+//! other, whatever a task passes on.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use thalweg_chance::Chance;
+use thalweg_exec::{
+    Context, HandedOn, In, Mode, Options, Out, PassesTo, Placement, Ports, Progress, Runtime, Stop,
+    StreamSpec, Task, TaskId, TaskSpec,
+};
+use thalweg_space::{Space, SpaceOptions};
+
+/// More than any move takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Adds one to each message, but for those that it drops.
+struct Stage {
+    input: In<u64>,
+    output: Out<u64>,
+    drops: u64,
+    /// It panics at this one.
+    bad: u64,
+    /// How many messages were handed on to such tasks.
+    handed: Arc<AtomicU64>,
+}
+
+/// Works on messages where they stand, up to the first that is dropped.
+fn pass((drops, bad): (u64, u64), messages: &mut [u64]) -> usize {
+    let kept = messages.iter_mut().take_while(|message| !message.is_multiple_of(drops));
+    kept.map(|message| {
+        assert!(*message != bad, "message {message} is bad");
+        *message += 1;
+    })
+    .count()
+}
+
+impl Task for Stage {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.input(&mut self.input);
+        ports.output(&mut self.output);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        let mut left = cx.quantum();
+        while left > 0 {
+            let taken = cx.hands_on(&self.input, &self.output);
+            let room = if taken > 0 { taken } else { self.output.room(cx) };
+            if room == 0 {
+                return Stop::OutputFull;
+            }
+            let messages = self.input.upcoming(cx, room.min(left));
+            let count = messages.len();
+            if count == 0 {
+                return if self.input.ended() { Stop::Ended } else { Stop::InputEmpty };
+            }
+            let passed = pass((self.drops, self.bad), messages);
+            left -= count.min(left);
+            if taken > 0
+                && passed == count
+                && let Some(stop) = self.input.hand_on(cx, passed, &mut self.output)
+            {
+                assert!(self.input.pop(cx).is_none(), "there is nothing to read before the dispatch is over");
+                assert_eq!(self.output.room(cx), 0);
+                return stop;
+            }
+            assert_eq!(self.input.transfer(cx, passed, &mut self.output), passed);
+            if passed < count {
+                assert!(self.input.pop(cx).unwrap().is_multiple_of(self.drops));
+            }
+        }
+        Stop::QuantumSpent
+    }
+
+    fn passes_to(&mut self) -> Option<PassesTo<'_>> {
+        Some(self.output.passes_to())
+    }
+
+    fn work_on(&mut self, messages: HandedOn<'_>, _: Progress<'_>) -> usize {
+        let messages = messages.of::<u64>().unwrap();
+        self.handed.fetch_add(messages.len() as u64, Ordering::Relaxed);
+        pass((self.drops, self.bad), messages)
+    }
+}
+
+/// Writes 0, 1, … `count` − 1, a few at a time.
+struct Source {
+    output: Out<u64>,
+    next: u64,
+    count: u64,
+    at_once: u64,
+}
+
+impl Task for Source {
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        for _ in 0..self.at_once {
+            if self.next == self.count {
+                return Stop::Ended;
+            }
+            if self.output.push(cx, self.next).is_err() {
+                return Stop::OutputFull;
+            }
+            self.next += 1;
+        }
+        Stop::QuantumSpent
+    }
+}
+
+struct Sink {
+    input: In<u64>,
+    told: mpsc::Sender<u64>,
+}
+
+impl Task for Sink {
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        while let Some(message) = self.input.pop(cx) {
+            self.told.send(message).unwrap();
+        }
+        if self.input.ended() { Stop::Ended } else { Stop::InputEmpty }
+    }
+}
+
+/// A row of stages that drop multiples of these, with a source and a sink.
+struct Row {
+    handed: Arc<AtomicU64>,
+    out: mpsc::Receiver<u64>,
+    tasks: Vec<TaskId>,
+}
+
+fn row(runtime: &Runtime, capacity: usize, (count, at_once): (u64, u64), drops: &[u64], bad: u64) -> Row {
+    let room = || StreamSpec { capacity: Some(capacity), ..StreamSpec::default() };
+    let (output, mut input) = runtime.stream(room());
+    runtime.spawn(TaskSpec::default(), Source { output, next: 0, count, at_once });
+    let handed = Arc::new(AtomicU64::new(0));
+    let mut tasks = Vec::new();
+    for (at, &drops) in drops.iter().enumerate() {
+        let (output, next) = runtime.stream(room());
+        let input = std::mem::replace(&mut input, next);
+        let bad = if at == 2 { bad } else { u64::MAX };
+        let stage = Stage { input, output, drops, bad, handed: handed.clone() };
+        tasks.push(runtime.spawn(TaskSpec::default(), stage));
+    }
+    let (told, out) = mpsc::channel();
+    runtime.spawn(TaskSpec::default(), Sink { input, told });
+    Row { handed, out, tasks }
+}
+
+/// What comes out of such a row.
+fn expected(count: u64, drops: &[u64]) -> Vec<u64> {
+    let through = |message: u64| {
+        drops
+            .iter()
+            .try_fold(message, |message, &drops| (!message.is_multiple_of(drops)).then_some(message + 1))
+    };
+    (0..count).filter_map(through).collect()
+}
+
+fn options(workers: usize, mode: Mode, name: &str) -> (Options, Space) {
+    let space = Space::create(SpaceOptions {
+        name: format!("thalweg-handing-{name}"),
+        parent: Some(std::env::temp_dir()),
+        ..SpaceOptions::default()
+    });
+    let space = space.unwrap();
+    (Options { workers, mode, space: Some(space.clone()), ..Options::default() }, space)
+}
+
+#[test]
+fn what_is_handed_on_comes_out_as_if_it_had_been_written() {
+    let mut chance = Chance::new(28);
+    let mut handed = 0;
+    for round in 0..60_u64 {
+        let stages = 2 + chance.below(12) as usize;
+        let rare = [1_000_003, 13, 3][(round % 3) as usize];
+        let drops: Vec<u64> = (0..stages).map(|_| rare + 2 * chance.below(5)).collect();
+        let mode = [Mode::Off, Mode::Metrics, Mode::Full][(round / 3 % 3) as usize];
+        let workers = 1 + (round % 2) as usize;
+        let (options, space) = options(workers, mode, &format!("row-{round}"));
+        let runtime = Runtime::new(options).unwrap();
+        let (count, at_once) = (2_000, 1 + chance.below(40));
+        let row = row(&runtime, 1 + chance.below(70) as usize, (count, at_once), &drops, u64::MAX);
+        let mover = runtime.mover();
+        let done = std::thread::spawn(move || runtime.join().unwrap());
+        for at in 0..stages.min(4) {
+            // The run may be over by then.
+            let moved =
+                mover.move_task(row.tasks[at], Placement::on_worker(chance.below(workers as u64) as usize));
+            _ = moved.map(|moved| moved.wait(PATIENCE));
+        }
+        assert_eq!(done.join().unwrap().failures, []);
+        assert_eq!(
+            row.out.iter().collect::<Vec<_>>(),
+            expected(count, &drops),
+            "round {round}, drops {drops:?}"
+        );
+        handed += row.handed.load(Ordering::Relaxed);
+        std::fs::remove_dir_all(space.path()).ok();
+    }
+    assert!(handed > 100_000, "{handed}");
+}
+
+#[test]
+fn a_panic_at_what_was_handed_on_ends_that_task_alone() {
+    let (options, space) = options(1, Mode::Full, "panic");
+    let runtime = Runtime::new(options).unwrap();
+    let row = row(&runtime, 16, (1_000, 1), &[1_000_003, 1_000_003, 1_000_003, 1_000_003], 502);
+    let summary = runtime.join().unwrap();
+    assert_eq!((summary.tasks, summary.failed), (6, 1));
+    assert_eq!((summary.failures[0].task, summary.failures[0].panicked), (row.tasks[2], true));
+    assert_eq!(summary.failures[0].message, "message 502 is bad");
+    assert!(row.handed.load(Ordering::Relaxed) > 500);
+    // What came with it may be lost.
+    let out: Vec<u64> = row.out.iter().collect();
+    assert!(out.len() > 400 && out.iter().copied().eq((5..).take(out.len().min(499))), "{out:?}");
+    std::fs::remove_dir_all(space.path()).ok();
+}

@@ -1,0 +1,89 @@
+//! Records through sixteen boxes in a row on one worker, one in flight or many. To count what a box costs a record, run it on two
+//! numbers of records under `valgrind --tool=callgrind` and divide the difference by sixteen and by theirs.
+//!
+//! usage: boxes RECORDS IN_FLIGHT off|metrics|full fused|apart
+
+use std::time::Instant;
+
+use thalweg_box::Value;
+use thalweg_exec::{Context, In, Mode, Options, Out, Ports, Runtime, Stop, Task, TaskSpec};
+use thalweg_net::label::Label;
+use thalweg_net::record::Record;
+use thalweg_net::run::StartOptions;
+use thalweg_net::{Boxes, Network, shape};
+use thalweg_space::{Space, SpaceOptions};
+
+const BOXES: usize = 16;
+
+/// Sends records as long as fewer than so many are under way.
+struct Ends {
+    left: u64,
+    under_way: usize,
+    most: usize,
+    output: Option<Out<Record>>,
+    input: In<Record>,
+}
+
+impl Task for Ends {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        self.output.iter_mut().for_each(|output| ports.output(output));
+        ports.input(&mut self.input);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        while self.input.pop(cx).is_some() {
+            self.under_way -= 1;
+        }
+        while self.under_way < self.most
+            && self.left > 0
+            && let Some(output) = &mut self.output
+        {
+            let mut record = Record::with_shape(shape::of(&[Label::field("x")]));
+            record.slots_mut()[0] = Value::Int(self.left as i64);
+            if output.push(cx, record).is_err() {
+                break;
+            }
+            (self.left, self.under_way) = (self.left - 1, self.under_way + 1);
+        }
+        if self.left == 0 && self.under_way == 0 {
+            self.output = None;
+        }
+        if self.input.ended() { Stop::Ended } else { Stop::InputEmpty }
+    }
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [records, most, mode, fuse] = &arguments[..] else {
+        panic!("usage: boxes RECORDS IN_FLIGHT off|metrics|full fused|apart")
+    };
+    let number = |text: &str| text.parse().expect("a number of records");
+    let mode = match mode.as_str() {
+        "off" => Mode::Off,
+        "metrics" => Mode::Metrics,
+        "full" => Mode::Full,
+        other => panic!("no mode is called {other}"),
+    };
+    let folder = std::env::temp_dir().join(format!("thalweg-boxes-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let space =
+        Space::create(SpaceOptions { parent: Some(folder.clone()), ..SpaceOptions::default() }).unwrap();
+    let options = Options { workers: 1, mode, space: Some(space), ..Options::default() };
+    let runtime = Runtime::new(options).unwrap();
+    let boxes = Boxes::new()
+        .with("box inc ((x) -> (x))", |x: i64, out: &mut thalweg_box::Out| out.emit((x.wrapping_add(1),)));
+    let row = ["inc"; BOXES].join(" .. ");
+    let text = format!("net row {{ box inc ((x) -> (x)); }} connect {row};");
+    let network = Network::parse("row", &text, &boxes).expect("it is right");
+    let limits = StartOptions { fuse: fuse == "fused", ..StartOptions::default() };
+    let running = network.start_with(&runtime, limits).unwrap();
+    let (left, most): (u64, usize) = (number(records), number(most) as usize);
+    let ends = Ends { left, under_way: 0, most, output: Some(running.input), input: running.output };
+    runtime.spawn(TaskSpec::default(), ends);
+    let begin = Instant::now();
+    runtime.start();
+    runtime.join().unwrap();
+    let each = begin.elapsed().as_nanos() as f64 / left.max(1) as f64 / BOXES as f64;
+    eprintln!("{each:.2} ns a record and box");
+    let _ = std::fs::remove_dir_all(folder);
+}

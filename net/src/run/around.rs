@@ -1,0 +1,27 @@
+//! How the components around one bear on its tasks.
+
+use thalweg_exec::{Placement, Replica, SiteRef, TaskId, TaskSpec};
+
+/// The context that a component inherits from the combinators around it when it is unfolded.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Around {
+    /// Whether records come in groups that must stay together: see `ordered.rs`.
+    pub(crate) ordered: bool,
+    /// The placement (`@`) that the network's text gives it.
+    pub(crate) place: Placement,
+    /// The replica of a split that it belongs to.
+    pub(crate) together: Option<Replica>,
+}
+
+impl Around {
+    /// The same, for what is unfolded later.
+    pub(crate) fn later(self) -> Around {
+        Around { together: None, ..self }
+    }
+
+    /// A task that `parent` makes, as part of this replica.
+    pub(crate) fn task(self, component: SiteRef, parent: TaskId, replica: u64) -> TaskSpec {
+        let Around { place, together, .. } = self;
+        TaskSpec { component, parent, replica, place, together, ..TaskSpec::default() }
+    }
+}

@@ -1,0 +1,61 @@
+//! The records that a synchrocell waits with.
+
+use thalweg_exec::Context;
+
+use super::joins::Joins;
+use crate::label::Label;
+use crate::pattern::Pattern;
+use crate::record::Record;
+use crate::run::message::Message;
+use crate::run::position::Position;
+
+/// What a cell holds: the records that fill its patterns.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    records: Vec<(Record, Message)>,
+    /// Which of the records fills each pattern.
+    filled: Vec<Option<usize>>,
+}
+
+impl Cell {
+    pub(crate) fn new(patterns: usize) -> Cell {
+        Cell { records: Vec::new(), filled: vec![None; patterns] }
+    }
+
+    pub(crate) fn is_filled(&self, pattern: usize) -> bool {
+        self.filled[pattern].is_some()
+    }
+
+    /// Lets a record fill some of the empty patterns.
+    pub(crate) fn fill(&mut self, patterns: impl Iterator<Item = usize>, record: Record, message: Message) {
+        patterns.for_each(|pattern| self.filled[pattern] = Some(self.records.len()));
+        self.records.push((record, message));
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.filled.iter().all(Option::is_some)
+    }
+
+    /// The first record as a whole, with the pattern labels of the others that it has not. The cell is empty then.
+    pub(crate) fn join(&mut self, patterns: &[Pattern], joins: &mut Joins) -> Record {
+        let whole = joins.join(&self.filled, patterns, &mut self.records);
+        self.records.clear();
+        self.filled.fill(None);
+        whole
+    }
+
+    /// Reports the records that wait for others that never came.
+    pub(crate) fn report(self, cx: &mut Context<'_>, patterns: &[Pattern], position: &Position) {
+        let empty = self.filled.iter().zip(patterns).filter(|(filled, _)| filled.is_none());
+        let missing: Vec<String> = empty.map(|(_, pattern)| shown(pattern.labels())).collect();
+        for (record, message) in self.records {
+            let reason = format!("the synchrocell still waits for {} at the end", missing.join(" and "));
+            position.release(cx, message, record, reason);
+        }
+    }
+}
+
+fn shown(labels: &[Label]) -> String {
+    let names: Vec<String> = labels.iter().map(Label::to_string).collect();
+    format!("{{{}}}", names.join(", "))
+}

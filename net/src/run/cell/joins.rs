@@ -1,0 +1,73 @@
+//! How the records of a synchrocell become one.
+
+use crate::label::Label;
+use crate::pattern::Pattern;
+use crate::plan::{Rearrangement, Source};
+use crate::record::Record;
+use crate::run::message::Message;
+use crate::shape::ShapeId;
+
+/// How the records of a full cell become one: worked out once for the shapes that came last.
+#[derive(Debug, Default)]
+pub(crate) struct Joins {
+    /// The shapes of the records, and which of them fills each pattern.
+    shapes: Vec<ShapeId>,
+    filled: Vec<Option<usize>>,
+    plan: Option<Join>,
+}
+
+#[derive(Debug)]
+struct Join {
+    rearrangement: Rearrangement,
+    /// Which record is the whole one; the last takes its place when it is taken out.
+    whole: usize,
+    /// Where each given value then comes from: record, slot.
+    given: Vec<(usize, usize)>,
+}
+
+impl Joins {
+    pub(super) fn join(
+        &mut self,
+        filled: &[Option<usize>],
+        patterns: &[Pattern],
+        records: &mut Vec<(Record, Message)>,
+    ) -> Record {
+        let shapes = records.iter().map(|(record, _)| record.shape());
+        let plan = match &self.plan {
+            Some(plan) if self.filled == filled && self.shapes.iter().copied().eq(shapes.clone()) => plan,
+            _ => {
+                let shapes: Vec<ShapeId> = shapes.collect();
+                let plan = Join::new(&shapes, filled, patterns);
+                (self.shapes, self.filled) = (shapes, filled.to_vec());
+                self.plan.insert(plan)
+            }
+        };
+        let (whole, _) = records.swap_remove(plan.whole);
+        plan.rearrangement.reuse(whole, |n| {
+            let (record, slot) = plan.given[n];
+            records[record].0.take(slot)
+        })
+    }
+}
+
+impl Join {
+    fn new(shapes: &[ShapeId], filled: &[Option<usize>], patterns: &[Pattern]) -> Join {
+        let filled: Vec<usize> = filled.iter().flatten().copied().collect();
+        let whole = filled[0];
+        let mut given = Vec::new();
+        let labels = shapes[whole].labels().iter().enumerate();
+        let mut explicit: Vec<(Label, Source)> =
+            labels.map(|(slot, &label)| (label, Source::Input(slot))).collect();
+        for (&record, pattern) in filled.iter().zip(patterns).filter(|(record, _)| **record != whole) {
+            for &label in pattern.labels() {
+                if explicit.iter().all(|(known, _)| *known != label)
+                    && let Some(slot) = shapes[record].slot(label)
+                {
+                    explicit.push((label, Source::Given(given.len())));
+                    given.push((if record == shapes.len() - 1 { whole } else { record }, slot));
+                }
+            }
+        }
+        Join { rearrangement: Rearrangement::new(shapes[whole], &[], explicit), whole, given }
+    }
+}

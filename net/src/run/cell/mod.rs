@@ -1,0 +1,9 @@
+//! Synchrocells `[|P₁, …, Pₙ|]`: each waits for a record for every pattern, and joins them to one.
+
+mod held;
+pub(crate) mod joins;
+mod star;
+mod task;
+
+pub(crate) use self::star::CellStar;
+pub(crate) use self::task::CellTask;

@@ -1,0 +1,197 @@
+//! Synchrocells one behind the other, as a star makes them.
+
+use std::collections::VecDeque;
+
+use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
+
+use super::held::Cell;
+use super::joins::Joins;
+use crate::pattern::Pattern;
+use crate::plan::{PlanCache, RecordFault};
+use crate::record::{Ends, Record};
+use crate::run::dispatch::matches_one;
+use crate::run::input::Input;
+use crate::run::output::Output;
+use crate::run::position::Position;
+use crate::run::replicas::REPLICAS_MAX;
+use crate::shape::ShapeId;
+
+/// A star of a synchrocell, `[|P₁, …|] * E`, as one task: what the chain of its replicas does, without the chain.
+///
+/// A record that does not leave fills the first cell, in the order of replicas, in which a pattern that it matches is
+/// empty. So each pattern is filled in a prefix of the cells, and complete cells are a prefix, which is forgotten.
+pub(crate) struct CellStar {
+    position: Position,
+    patterns: Vec<Pattern>,
+    exits: Vec<Pattern>,
+    /// The cells that are not complete.
+    cells: VecDeque<Cell>,
+    /// One that was, to be used again.
+    spare: Option<Cell>,
+    /// By pattern, in how many of the cells it is filled.
+    filled: Vec<usize>,
+    /// The ways of records whose shape says theirs; `None` where guards do.
+    ways: PlanCache<Option<Way>>,
+    /// Which patterns the record before matched, if that was asked; and which it fills.
+    found: Vec<Result<bool, RecordFault>>,
+    fills: Vec<usize>,
+    joins: Joins,
+    input: Input,
+    output: Output,
+}
+
+impl CellStar {
+    pub(crate) fn new(
+        position: Position,
+        patterns: Vec<Pattern>,
+        exits: Vec<Pattern>,
+        input: In<Record>,
+        out: Out<Record>,
+    ) -> CellStar {
+        CellStar {
+            position,
+            filled: vec![0; patterns.len()],
+            found: Vec::new(),
+            fills: Vec::new(),
+            ways: PlanCache::new(),
+            patterns,
+            exits,
+            cells: VecDeque::new(),
+            spare: None,
+            joins: Joins::default(),
+            input: Input::new(input),
+            output: Output::new(out),
+        }
+    }
+
+    fn take(&mut self, cx: &mut Context<'_>, mut record: Record) {
+        let ends = record.ends();
+        if record.shape() == ShapeId::MARK {
+            self.output.send(cx, record);
+            return;
+        }
+        loop {
+            match self.step(record) {
+                Ok(Step::Leaves(record)) => {
+                    self.output.send(cx, record);
+                    return;
+                }
+                Ok(Step::Waits) => return self.output.end(cx, ends),
+                Ok(Step::Joined(whole)) => {
+                    record = whole;
+                    record.set_ends(ends);
+                }
+                Err((record, reason)) => {
+                    self.position.fail(cx, self.input.message(), record, reason);
+                    return self.output.end(cx, ends);
+                }
+            }
+        }
+    }
+
+    /// At an exit, and in the replicas behind it until a cell takes the record.
+    fn step(&mut self, mut record: Record) -> Result<Step, (Record, String)> {
+        let shape = record.shape();
+        self.found.clear();
+        self.fills.clear();
+        match self.ways.get(shape, || Way::new(&self.exits, &self.patterns, shape)) {
+            Some(Way::Leaves) => return Ok(Step::Leaves(record)),
+            Some(Way::Fills(patterns)) => self.fills.extend_from_slice(patterns),
+            None => match matches_one(&mut self.exits, &record) {
+                Ok(true) => return Ok(Step::Leaves(record)),
+                Ok(false) => self.ask(&record),
+                Err(reason) => return Err((record, reason)),
+            },
+        }
+        let at = self.fills.iter().map(|&pattern| self.filled[pattern]).min();
+        let Some(at) = at.filter(|&at| at < REPLICAS_MAX) else {
+            return Err((record, format!("a star has at most {REPLICAS_MAX} replicas")));
+        };
+        self.fills.retain(|&pattern| self.filled[pattern] == at);
+        let found = self.fills.iter().filter_map(|&pattern| self.found.get(pattern));
+        if let Some(fault) = found.filter_map(|found| found.as_ref().err()).next() {
+            return Err((record, fault.to_string()));
+        }
+        if at == self.cells.len() {
+            let cell = self.spare.take().unwrap_or_else(|| Cell::new(self.patterns.len()));
+            self.cells.push_back(cell);
+        }
+        record.set_ends(Ends::NOTHING);
+        self.cells[at].fill(self.fills.iter().copied(), record, self.input.message());
+        self.fills.iter().for_each(|&pattern| self.filled[pattern] += 1);
+        if !self.cells[at].is_complete() {
+            return Ok(Step::Waits);
+        }
+        // The first: before it are complete cells only.
+        self.filled.iter_mut().for_each(|filled| *filled -= 1);
+        let mut cell = self.cells.pop_front().expect("it is complete");
+        let whole = cell.join(&self.patterns, &mut self.joins);
+        self.spare = Some(cell);
+        Ok(Step::Joined(whole))
+    }
+
+    /// Asks each pattern whether a record matches. A guard without a value counts in the first cell that still asks it.
+    fn ask(&mut self, record: &Record) {
+        self.found.extend(self.patterns.iter_mut().map(|pattern| pattern.matches(record)));
+        let matched = self.found.iter().enumerate().filter(|(_, found)| **found != Ok(false));
+        self.fills.extend(matched.map(|(pattern, _)| pattern));
+    }
+}
+
+/// Where records of a shape go.
+#[derive(Debug)]
+enum Way {
+    Leaves,
+    /// To a cell, of which they may fill these patterns.
+    Fills(Box<[usize]>),
+}
+
+impl Way {
+    /// The way of all records of a shape; `None`: a guard says which.
+    fn new(exits: &[Pattern], patterns: &[Pattern], shape: ShapeId) -> Option<Way> {
+        for exit in exits {
+            if exit.matches_shape(shape)? {
+                return Some(Way::Leaves);
+            }
+        }
+        let matched: Option<Vec<bool>> =
+            patterns.iter().map(|pattern| pattern.matches_shape(shape)).collect();
+        let matched = matched?.into_iter().enumerate().filter(|(_, matches)| *matches);
+        Some(Way::Fills(matched.map(|(pattern, _)| pattern).collect()))
+    }
+}
+
+enum Step {
+    Leaves(Record),
+    Waits,
+    Joined(Record),
+}
+
+impl Task for CellStar {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        self.input.attach(ports);
+        self.output.attach(ports);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        if !self.output.flush(cx) {
+            return Stop::OutputFull;
+        }
+        for _ in 0..cx.quantum() {
+            let Some(record) = self.input.next(cx) else {
+                if !self.input.ended() {
+                    return Stop::InputEmpty;
+                }
+                for cell in std::mem::take(&mut self.cells) {
+                    cell.report(cx, &self.patterns, &self.position);
+                }
+                return Stop::Ended;
+            };
+            self.take(cx, record);
+            if self.output.is_full() {
+                return Stop::OutputFull;
+            }
+        }
+        Stop::QuantumSpent
+    }
+}

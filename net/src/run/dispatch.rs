@@ -1,0 +1,42 @@
+//! What tasks that send records on by their shape or labels have in common.
+
+use thalweg_exec::{Context, Stop};
+
+use crate::pattern::Pattern;
+use crate::record::Record;
+
+/// A dispatch of a task that sends on records that stand side by side, as many at once as go the same way. `dispatch` sends
+/// some, at most as many as its last argument, and returns how many; `Err`: why none.
+#[inline]
+pub(crate) fn dispatch_all<D>(
+    dispatcher: &mut D,
+    cx: &mut Context<'_>,
+    dispatch: impl Fn(&mut D, &mut Context<'_>, usize) -> Result<usize, Stop>,
+) -> Stop {
+    let mut left = cx.quantum();
+    while left > 0 {
+        match dispatch(dispatcher, cx, left) {
+            Ok(dispatched) => left -= dispatched,
+            Err(stop) => return stop,
+        }
+    }
+    Stop::QuantumSpent
+}
+
+/// How many records have the shape of the first.
+#[inline]
+pub(crate) fn alike(records: &[Record]) -> usize {
+    let Some(shape) = records.first().map(Record::shape) else { return 0 };
+    records.iter().position(|record| record.shape() != shape).unwrap_or(records.len())
+}
+
+/// Whether a record matches one of some patterns, looked at in their order.
+#[inline]
+pub(crate) fn matches_one(patterns: &mut [Pattern], record: &Record) -> Result<bool, String> {
+    for pattern in patterns {
+        if pattern.matches(record).map_err(|fault| fault.to_string())? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

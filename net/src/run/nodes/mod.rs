@@ -1,0 +1,9 @@
+//! Parts of a network on other nodes.
+
+mod away;
+mod elsewhere;
+mod under_way;
+
+pub(crate) use self::away::{Away, Last, enter, leave, tasks};
+pub use self::elsewhere::{Elsewhere, FromNode, Got, Opened, Session, ToNode, Ways};
+pub(crate) use self::elsewhere::{Nodes, Opening};

@@ -1,0 +1,68 @@
+//! `A | B`.
+
+use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
+
+use super::{NO_BRANCH, emptiest};
+use crate::record::Record;
+use crate::router::{Choice, Router};
+use crate::run::dispatch::{alike, dispatch_all};
+use crate::run::input::Input;
+use crate::run::position::Position;
+
+/// `A | B`: each record goes to the branch that matches it best.
+pub(crate) struct ParallelDispatcher {
+    position: Position,
+    router: Router,
+    input: Input,
+    branches: Vec<Out<Record>>,
+}
+
+impl ParallelDispatcher {
+    pub(crate) fn new(
+        position: Position,
+        router: Router,
+        input: In<Record>,
+        branches: Vec<Out<Record>>,
+    ) -> ParallelDispatcher {
+        ParallelDispatcher { position, router, input: Input::new(input), branches }
+    }
+
+    /// Sends some of the next records, at most `left`, on their way; how many. `Err`: why none.
+    #[inline]
+    fn dispatch(&mut self, cx: &mut Context<'_>, left: usize) -> Result<usize, Stop> {
+        let (records, _) = self.input.upcoming(cx, left);
+        let Some(first) = records.first() else {
+            return Err(if self.input.ended() { Stop::Ended } else { Stop::InputEmpty });
+        };
+        let (branch, count) = match self.router.choose(first) {
+            Choice::One(branch) => (branch, alike(records)),
+            Choice::Tie(tied) if self.position.shared.limits.ties_by_demand() => {
+                (emptiest(&mut self.branches, cx, tied), 1)
+            }
+            Choice::Tie(tied) => (tied[0], alike(records)),
+            Choice::None => {
+                if let Some(record) = self.input.next(cx) {
+                    self.position.fail(cx, self.input.message(), record, NO_BRANCH.to_owned());
+                }
+                return Ok(1);
+            }
+        };
+        match self.input.transfer(cx, count, &mut self.branches[branch]) {
+            0 => Err(Stop::OutputFull),
+            moved => Ok(moved),
+        }
+    }
+}
+
+impl Task for ParallelDispatcher {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        self.input.attach(ports);
+        for branch in &mut self.branches {
+            ports.output(branch);
+        }
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        dispatch_all(self, cx, Self::dispatch)
+    }
+}

@@ -1,0 +1,209 @@
+//! `A ! <t>`.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use thalweg_box::Value;
+use thalweg_exec::{Context, In, Out, Ports, Spread, Stop, Task};
+
+use crate::label::Label;
+use crate::record::Record;
+use crate::run::around::Around;
+use crate::run::component::{ComponentId, SplitChoice};
+use crate::run::dispatch::dispatch_all;
+use crate::run::input::{Announced, Input, announce};
+use crate::run::output::{push, push_because};
+use crate::run::position::Position;
+use crate::run::replicas::{Replicas, Room};
+
+/// `A ! <t>`: a replica of `A` for each value of the tag, made when the value first comes.
+pub(crate) struct SplitDispatcher {
+    position: Position,
+    body: (ComponentId, Around, Spread),
+    choice: SplitChoice,
+    input: Input,
+    replicas: Replicas,
+    /// By place.
+    outs: Vec<SplitOut>,
+    /// Replicas that were folded back and whose output is perhaps not all read, oldest first.
+    folded: VecDeque<Folded>,
+    /// To the collector: announces the replicas' outputs.
+    announcements: Out<Record>,
+    /// What did not fit yet, each with its replica; `None`: an announcement.
+    waiting: VecDeque<(Option<usize>, Record)>,
+}
+
+/// A replica's input, and what shows that its output was read.
+struct SplitOut {
+    out: Out<Record>,
+    output: u64,
+    token: Arc<()>,
+}
+
+struct Folded {
+    value: i64,
+    output: u64,
+    token: Arc<()>,
+}
+
+impl Folded {
+    fn is_over(&self) -> bool {
+        Arc::strong_count(&self.token) == 1
+    }
+}
+
+impl SplitDispatcher {
+    pub(crate) fn new(
+        position: Position,
+        body: (ComponentId, Around, Spread),
+        choice: SplitChoice,
+        folds: bool,
+        input: In<Record>,
+        announcements: Out<Record>,
+    ) -> SplitDispatcher {
+        SplitDispatcher {
+            position,
+            body,
+            choice,
+            input: Input::new(input),
+            replicas: Replicas::new(folds),
+            outs: Vec::new(),
+            folded: VecDeque::new(),
+            announcements,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Sends some of the next records, at most `left`, on their way; how many. `Err`: why none.
+    fn dispatch(&mut self, cx: &mut Context<'_>, left: usize) -> Result<usize, Stop> {
+        if !self.flush(cx) {
+            return Err(Stop::OutputFull);
+        }
+        let (records, _) = self.input.upcoming(cx, left);
+        let Some(first) = records.first() else {
+            return Err(if self.input.ended() { Stop::Ended } else { Stop::InputEmpty });
+        };
+        match self.choice.values(first, &self.replicas) {
+            Ok((from, to)) if from == to => {
+                // Of a range, the next record may have another end.
+                let count =
+                    if self.choice.to.is_some() { 1 } else { alike_in(records, self.choice.from, from) };
+                self.send_run(cx, from, count)
+            }
+            Ok((from, to)) => {
+                let Some(record) = self.input.next(cx) else { return Ok(0) };
+                for value in from..to {
+                    self.send(cx, value, record.clone());
+                }
+                self.send(cx, to, record);
+                Ok(1)
+            }
+            Err(reason) => {
+                if let Some(record) = self.input.next(cx) {
+                    self.position.fail(cx, self.input.message(), record, reason);
+                }
+                Ok(1)
+            }
+        }
+    }
+
+    /// Sends the next `count` records to the replica of a value.
+    fn send_run(&mut self, cx: &mut Context<'_>, value: i64, count: usize) -> Result<usize, Stop> {
+        let cause = Some(self.input.next_message());
+        let replica = self.replica(cx, value, cause);
+        match self.input.transfer(cx, count, &mut self.outs[replica].out) {
+            0 => Err(Stop::OutputFull),
+            moved => Ok(moved),
+        }
+    }
+
+    fn send(&mut self, cx: &mut Context<'_>, value: i64, record: Record) {
+        let replica = self.replica(cx, value, None);
+        self.waiting.push_back((Some(replica), record));
+        self.flush(cx);
+    }
+
+    /// The place of a value's replica, which is made if need be; `cause`: for which message, if not for the one read last.
+    #[inline]
+    fn replica(&mut self, cx: &mut Context<'_>, value: i64, cause: Option<(u64, u64)>) -> usize {
+        match self.replicas.place(value) {
+            Some(replica) => replica,
+            None => self.make_replica(cx, value, cause),
+        }
+    }
+
+    #[cold]
+    fn make_replica(&mut self, cx: &mut Context<'_>, value: i64, cause: Option<(u64, u64)>) -> usize {
+        let (out, input) = self.choice.replica(&self.position, cx, &self.body, value);
+        let made = SplitOut { out, output: input.id(), token: Arc::new(()) };
+        let folded = self.folded.iter().rev().find(|folded| folded.value == value && !folded.is_over());
+        let announced =
+            Announced { input, after: folded.map(|folded| folded.output), token: Some(made.token.clone()) };
+        // A record for a replica must not wait while its place is given away.
+        let kept = if self.waiting.is_empty() { self.position.shared.limits.replicas() } else { usize::MAX };
+        self.announce(cx, announce(announced), cause);
+        let place = match self.replicas.insert(value, kept) {
+            Room::Next => {
+                self.outs.push(made);
+                self.outs.len() - 1
+            }
+            Room::Instead(place, before) => {
+                let SplitOut { output, token, .. } = std::mem::replace(&mut self.outs[place], made);
+                while self.folded.front().is_some_and(Folded::is_over) {
+                    self.folded.pop_front();
+                }
+                self.folded.push_back(Folded { value: before, output, token });
+                place
+            }
+        };
+        self.flush(cx);
+        place
+    }
+
+    /// Announces a replica to the collector.
+    fn announce(&mut self, cx: &mut Context<'_>, announcement: Record, cause: Option<(u64, u64)>) {
+        let refused = match cause.filter(|_| self.waiting.is_empty()) {
+            Some(cause) => push_because(&mut self.announcements, cx, announcement, cause).err(),
+            None => Some(announcement),
+        };
+        // When there is room, the message that it descends from will be the one read last.
+        self.waiting.extend(refused.map(|announcement| (None, announcement)));
+    }
+
+    /// Writes what waits; whether nothing waits any more.
+    fn flush(&mut self, cx: &mut Context<'_>) -> bool {
+        while let Some((replica, record)) = self.waiting.pop_front() {
+            let pushed = match replica {
+                Some(replica) => push(&mut self.outs[replica].out, cx, record),
+                None => push(&mut self.announcements, cx, record),
+            };
+            if let Err(record) = pushed {
+                self.waiting.push_front((replica, record));
+                return false;
+            }
+        }
+        true
+    }
+}
+
+impl Task for SplitDispatcher {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        self.input.attach(ports);
+        ports.output(&mut self.announcements);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        dispatch_all(self, cx, Self::dispatch)
+    }
+}
+
+/// How many records have the shape of the first, and this value of a tag.
+#[inline]
+fn alike_in(records: &[Record], tag: Label, value: i64) -> usize {
+    let Some(shape) = records.first().map(Record::shape) else { return 0 };
+    let Some(slot) = shape.slot(tag) else { return 0 };
+    let is_alike = |record: &Record| {
+        record.shape() == shape && matches!(record.slots()[slot], Value::Int(other) if other == value)
+    };
+    records.iter().position(|record| !is_alike(record)).unwrap_or(records.len())
+}

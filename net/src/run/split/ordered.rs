@@ -1,0 +1,108 @@
+//! `A !! <t>`.
+
+use thalweg_exec::{Context, In, Out, Ports, Spread, Stop, Task};
+
+use crate::record::{Ends, Record};
+use crate::run::around::Around;
+use crate::run::component::{ComponentId, SplitChoice};
+use crate::run::dispatch::dispatch_all;
+use crate::run::input::Input;
+use crate::run::ordered::{Turn, Turns};
+use crate::run::position::Position;
+use crate::run::replicas::{Replicas, Room};
+use crate::shape::ShapeId;
+
+/// `A !! <t>`.
+pub(crate) struct OrderedSplit {
+    position: Position,
+    body: (ComponentId, Around, Spread),
+    choice: SplitChoice,
+    input: Input,
+    replicas: Replicas,
+    turns: Turns,
+}
+
+impl OrderedSplit {
+    pub(crate) fn new(
+        position: Position,
+        body: (ComponentId, Around, Spread),
+        choice: SplitChoice,
+        folds: bool,
+        input: In<Record>,
+        turns: Out<Turn>,
+    ) -> OrderedSplit {
+        let (input, turns) = (Input::new(input), Turns::new(turns, Vec::new()));
+        OrderedSplit { position, body, choice, input, replicas: Replicas::new(folds), turns }
+    }
+
+    /// Sends the next record on its way: which replica is next changes too often to look for more that go there.
+    fn dispatch(&mut self, cx: &mut Context<'_>, _: usize) -> Result<usize, Stop> {
+        if !self.turns.flush(cx) {
+            return Err(Stop::OutputFull);
+        }
+        match self.input.next(cx) {
+            Some(record) => self.dispatch_one(cx, record),
+            None => return Err(if self.input.ended() { Stop::Ended } else { Stop::InputEmpty }),
+        }
+        Ok(1)
+    }
+
+    fn dispatch_one(&mut self, cx: &mut Context<'_>, record: Record) {
+        let outer = record.ends();
+        if record.shape() == ShapeId::MARK {
+            return self.turns.end(cx, outer);
+        }
+        match self.choice.values(&record, &self.replicas) {
+            Ok((from, to)) => {
+                for value in from..to {
+                    let copy = record.clone();
+                    self.send(cx, value, copy, Ends::NOTHING);
+                }
+                self.send(cx, to, record, outer);
+            }
+            Err(reason) => {
+                self.position.fail(cx, self.input.message(), record, reason);
+                self.turns.end(cx, outer);
+            }
+        }
+    }
+
+    fn send(&mut self, cx: &mut Context<'_>, value: i64, record: Record, outer: Ends) {
+        let replica = match self.replicas.place(value) {
+            Some(replica) => replica,
+            None => self.make_replica(cx, value),
+        };
+        self.turns.send(cx, replica, record, outer);
+    }
+
+    #[cold]
+    fn make_replica(&mut self, cx: &mut Context<'_>, value: i64) -> usize {
+        let (out, output) = self.choice.replica(&self.position, cx, &self.body, value);
+        // A record for a replica must not wait while its place is given away.
+        let kept = if !self.turns.waits() { self.position.shared.limits.replicas() } else { usize::MAX };
+        let replica = match self.replicas.insert(value, kept) {
+            Room::Next => {
+                self.turns.branches.push(out);
+                self.turns.branches.len() - 1
+            }
+            // Behind the turns so far: the collector has then read all that the one before gave.
+            Room::Instead(place, _) => {
+                self.turns.branches[place] = out;
+                place
+            }
+        };
+        self.turns.turn(cx, Turn::Input(replica, output), None);
+        replica
+    }
+}
+
+impl Task for OrderedSplit {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        self.input.attach(ports);
+        self.turns.attach(ports);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        dispatch_all(self, cx, Self::dispatch)
+    }
+}

@@ -1,0 +1,9 @@
+//! Stars, which unfold: before each replica stands an exit, which makes the replica when a record needs it.
+
+mod exit;
+mod free;
+mod ordered;
+
+pub(crate) use self::exit::Exit;
+pub(crate) use self::free::StarExit;
+pub(crate) use self::ordered::{ExitCollector, OrderedExit};
