@@ -91,7 +91,7 @@
 #define THALWEG_KIND_SPACE_PROBES_SWITCHED_NAME "space.probes_switched"
 #define THALWEG_KIND_SPACE_PROBES_SWITCHED_HASH UINT64_C(0x3ccff26f6c646cda)
 #define THALWEG_KIND_SPACE_PROBES_SWITCHED_WORDS UINT32_C(3)
-/* Which: a pattern of their names. */
+/* A pattern of their names. */
 #define THALWEG_KIND_SPACE_PROBES_SWITCHED_AT_PATTERN UINT32_C(0)
 #define THALWEG_KIND_SPACE_PROBES_SWITCHED_TYPE_PATTERN THALWEG_FIELD_STR
 /* On or off. */
@@ -123,10 +123,10 @@
 /* What it is for. */
 #define THALWEG_KIND_SPACE_COMMAND_ADOPTED_AT_TARGET UINT32_C(16)
 #define THALWEG_KIND_SPACE_COMMAND_ADOPTED_TYPE_TARGET THALWEG_FIELD_STR
-/* What is to be done. */
+/* The name of the command. */
 #define THALWEG_KIND_SPACE_COMMAND_ADOPTED_AT_NAME UINT32_C(20)
 #define THALWEG_KIND_SPACE_COMMAND_ADOPTED_TYPE_NAME THALWEG_FIELD_STR
-/* With what, separated by spaces. */
+/* The command's arguments, separated by spaces. */
 #define THALWEG_KIND_SPACE_COMMAND_ADOPTED_AT_ARGUMENTS UINT32_C(24)
 #define THALWEG_KIND_SPACE_COMMAND_ADOPTED_TYPE_ARGUMENTS THALWEG_FIELD_STR
 /* The tool that sent it, if it said so. */
@@ -146,13 +146,13 @@
 /* Whether it ends with the process that holds it. */
 #define THALWEG_KIND_SPACE_COMMAND_LEASED_AT_WHILE_ALIVE UINT32_C(16)
 #define THALWEG_KIND_SPACE_COMMAND_LEASED_TYPE_WHILE_ALIVE THALWEG_FIELD_BOOL
-/* What the inverse is for. */
+/* The target of the inverse. */
 #define THALWEG_KIND_SPACE_COMMAND_LEASED_AT_TARGET UINT32_C(20)
 #define THALWEG_KIND_SPACE_COMMAND_LEASED_TYPE_TARGET THALWEG_FIELD_STR
 /* The inverse. */
 #define THALWEG_KIND_SPACE_COMMAND_LEASED_AT_INVERSE UINT32_C(24)
 #define THALWEG_KIND_SPACE_COMMAND_LEASED_TYPE_INVERSE THALWEG_FIELD_STR
-/* With what, separated by spaces. */
+/* The inverse's arguments, separated by spaces. */
 #define THALWEG_KIND_SPACE_COMMAND_LEASED_AT_ARGUMENTS UINT32_C(28)
 #define THALWEG_KIND_SPACE_COMMAND_LEASED_TYPE_ARGUMENTS THALWEG_FIELD_STR
 
@@ -160,7 +160,7 @@
 #define THALWEG_KIND_SPACE_COMMAND_LEASE_ENDED_NAME "space.command_lease_ended"
 #define THALWEG_KIND_SPACE_COMMAND_LEASE_ENDED_HASH UINT64_C(0xf453166d62a63681)
 #define THALWEG_KIND_SPACE_COMMAND_LEASE_ENDED_WORDS UINT32_C(3)
-/* The command's number. What takes it back, if it is not confirmed or taken over, is a command of this number, too. */
+/* The command's number. The inverse, which runs unless the command was confirmed or taken over, has the same number. */
 #define THALWEG_KIND_SPACE_COMMAND_LEASE_ENDED_AT_COMMAND UINT32_C(0)
 #define THALWEG_KIND_SPACE_COMMAND_LEASE_ENDED_TYPE_COMMAND THALWEG_FIELD_U64
 /* Why. */
@@ -191,7 +191,7 @@
 /* Whether it was done. */
 #define THALWEG_KIND_SPACE_COMMAND_ANSWERED_AT_DONE UINT32_C(8)
 #define THALWEG_KIND_SPACE_COMMAND_ANSWERED_TYPE_DONE THALWEG_FIELD_BOOL
-/* What came of it, or why it failed. */
+/* The command's result, or why it failed. */
 #define THALWEG_KIND_SPACE_COMMAND_ANSWERED_AT_ANSWER UINT32_C(12)
 #define THALWEG_KIND_SPACE_COMMAND_ANSWERED_TYPE_ANSWER THALWEG_FIELD_STR
 
@@ -286,7 +286,7 @@
 #define THALWEG_KIND_PROBE_ENTERED_AT_DEPTH UINT32_C(4)
 #define THALWEG_KIND_PROBE_ENTERED_TYPE_DEPTH THALWEG_FIELD_U16
 
-/* A call ended whose beginning `probe.entered` told. */
+/* A call ended whose beginning `probe.entered` recorded. */
 #define THALWEG_KIND_PROBE_LEFT_NAME "probe.left"
 #define THALWEG_KIND_PROBE_LEFT_HASH UINT64_C(0xd70ca5f9cbbeef1e)
 #define THALWEG_KIND_PROBE_LEFT_WORDS UINT32_C(1)
@@ -513,14 +513,14 @@
 /* Of a worker: for how long it was kept from its processor so far, see `exec.worker_ended`. */
 #define THALWEG_KIND_EXEC_THREAD_USED_AT_KEPT_TICKS UINT32_C(48)
 #define THALWEG_KIND_EXEC_THREAD_USED_TYPE_KEPT_TICKS THALWEG_FIELD_U64
-/* Time it had a processor and was in the kernel; 18446744073709551615: not told. */
+/* Time it had a processor and was in the kernel; 18446744073709551615: not measured. */
 #define THALWEG_KIND_EXEC_THREAD_USED_AT_KERNEL_NS UINT32_C(56)
 #define THALWEG_KIND_EXEC_THREAD_USED_TYPE_KERNEL_NS THALWEG_FIELD_U64
 /* Pages of memory that it touched and that were not there yet. */
 #define THALWEG_KIND_EXEC_THREAD_USED_AT_FAULTS UINT32_C(64)
 #define THALWEG_KIND_EXEC_THREAD_USED_TYPE_FAULTS THALWEG_FIELD_U64
 
-/* What a thread did in a task, as it was seen from outside, at intervals, since that was last told (modes metrics and full). */
+/* What a thread did in a task, as it was seen from outside, at intervals, since the last such event (modes metrics and full). */
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_NAME "exec.thread_sampled"
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_HASH UINT64_C(0x968d7f3ded50f605)
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_WORDS UINT32_C(9)
@@ -599,7 +599,7 @@
 /* Time that threads of the run had one. */
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_AT_RUN_NS UINT32_C(8)
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_TYPE_RUN_NS THALWEG_FIELD_U64
-/* Time that anybody had one; 18446744073709551615 where the kernel does not tell. */
+/* Time that any process had one; 18446744073709551615 where the kernel does not report it. */
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_AT_MACHINE_NS UINT32_C(16)
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_TYPE_MACHINE_NS THALWEG_FIELD_U64
 /* Time for which the run's group had spent the processor time that it is allowed. */
@@ -643,10 +643,10 @@
 /* A stream that it reads, or 0. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_AT_INPUT UINT32_C(40)
 #define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_INPUT THALWEG_FIELD_U64
-/* A stream that it writes and nobody reads yet, or 0. */
+/* A stream that it writes and no task reads yet, or 0. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_AT_OUTPUT UINT32_C(48)
 #define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_OUTPUT THALWEG_FIELD_U64
-/* The task that writes the input has a number that is less by this; 0: nobody writes it yet. */
+/* The task that writes the input has a number that is less by this; 0: no task writes it yet. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_AT_WRITER_BEFORE UINT32_C(56)
 #define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_WRITER_BEFORE THALWEG_FIELD_U32
 /* The number by which dispatches name it as their base; 4294967295: it is none. */
@@ -833,7 +833,7 @@
 #define THALWEG_KIND_EXEC_DISPATCH_STREAMS_AT_READY_BY UINT32_C(8)
 #define THALWEG_KIND_EXEC_DISPATCH_STREAMS_TYPE_READY_BY THALWEG_FIELD_U64
 
-/* A message was worked on, until now. Told where messages take long against telling it: see `exec.clock_budget`. */
+/* A message was worked on, until now. Recorded where messages take long against recording it: see `exec.clock_budget`. */
 #define THALWEG_KIND_EXEC_MESSAGE_WORKED_NAME "exec.message_worked"
 #define THALWEG_KIND_EXEC_MESSAGE_WORKED_HASH UINT64_C(0x6d00d648573519b7)
 #define THALWEG_KIND_EXEC_MESSAGE_WORKED_WORDS UINT32_C(3)
@@ -907,7 +907,7 @@
 #define THALWEG_KIND_EXEC_DERIVED_AT_STEP UINT32_C(36)
 #define THALWEG_KIND_EXEC_DERIVED_TYPE_STEP THALWEG_FIELD_U32
 
-/* A deadlock was found: this is one of the waits that none can go on from. Told once for each, up to 1,000, before the run ends. */
+/* A deadlock was found: this is one of the waits that never end. Recorded once for each, up to 1,000, before the run ends. */
 #define THALWEG_KIND_EXEC_DEADLOCKED_NAME "exec.deadlocked"
 #define THALWEG_KIND_EXEC_DEADLOCKED_HASH UINT64_C(0xd031267a7a987dde)
 #define THALWEG_KIND_EXEC_DEADLOCKED_WORDS UINT32_C(4)
@@ -917,7 +917,7 @@
 /* The stream that it waits for, maybe one of several. */
 #define THALWEG_KIND_EXEC_DEADLOCKED_AT_STREAM UINT32_C(8)
 #define THALWEG_KIND_EXEC_DEADLOCKED_TYPE_STREAM THALWEG_FIELD_U64
-/* Who is at the stream's other end. */
+/* The task at the stream's other end. */
 #define THALWEG_KIND_EXEC_DEADLOCKED_AT_PEER UINT32_C(16)
 #define THALWEG_KIND_EXEC_DEADLOCKED_TYPE_PEER THALWEG_FIELD_U64
 /* 1: it waits for room; 0: for a message. */
@@ -1033,7 +1033,7 @@
 /* Messages read from it. */
 #define THALWEG_KIND_EXEC_STREAM_CLOSED_AT_READ UINT32_C(16)
 #define THALWEG_KIND_EXEC_STREAM_CLOSED_TYPE_READ THALWEG_FIELD_U64
-/* Messages nobody read, because the reader had left. */
+/* Messages that no task read, because the reader had left. */
 #define THALWEG_KIND_EXEC_STREAM_CLOSED_AT_DROPPED UINT32_C(24)
 #define THALWEG_KIND_EXEC_STREAM_CLOSED_TYPE_DROPPED THALWEG_FIELD_U64
 
@@ -1330,6 +1330,46 @@
 #define THALWEG_KIND_NET_RECORD_HELD_AT_INDEX UINT32_C(16)
 #define THALWEG_KIND_NET_RECORD_HELD_TYPE_INDEX THALWEG_FIELD_U64
 
+/* A type of records that the task reads: recorded before the first record of it that is described. */
+#define THALWEG_KIND_NET_RECORD_TYPE_NAME "net.record_type"
+#define THALWEG_KIND_NET_RECORD_TYPE_HASH UINT64_C(0xd6b1a60f00df7115)
+#define THALWEG_KIND_NET_RECORD_TYPE_WORDS UINT32_C(2)
+/* The task. */
+#define THALWEG_KIND_NET_RECORD_TYPE_AT_TASK UINT32_C(0)
+#define THALWEG_KIND_NET_RECORD_TYPE_TYPE_TASK THALWEG_FIELD_U64
+/* The type's number in this run. */
+#define THALWEG_KIND_NET_RECORD_TYPE_AT_RECORD_TYPE UINT32_C(8)
+#define THALWEG_KIND_NET_RECORD_TYPE_TYPE_RECORD_TYPE THALWEG_FIELD_U32
+/* Its labels, tags first, and each group as files show it; of more than 200 bytes the first 200. */
+#define THALWEG_KIND_NET_RECORD_TYPE_AT_LABELS UINT32_C(12)
+#define THALWEG_KIND_NET_RECORD_TYPE_TYPE_LABELS THALWEG_FIELD_STR
+
+/* What the record is on which a box begins to work. Recorded where records take long against recording it: see `exec.clock_budget`. */
+#define THALWEG_KIND_NET_RECORD_DESCRIBED_NAME "net.record_described"
+#define THALWEG_KIND_NET_RECORD_DESCRIBED_HASH UINT64_C(0x8f1f87694edc8132)
+#define THALWEG_KIND_NET_RECORD_DESCRIBED_WORDS UINT32_C(7)
+/* The task. */
+#define THALWEG_KIND_NET_RECORD_DESCRIBED_AT_TASK UINT32_C(0)
+#define THALWEG_KIND_NET_RECORD_DESCRIBED_TYPE_TASK THALWEG_FIELD_U64
+/* The record's index in the stream that the task reads. */
+#define THALWEG_KIND_NET_RECORD_DESCRIBED_AT_INDEX UINT32_C(8)
+#define THALWEG_KIND_NET_RECORD_DESCRIBED_TYPE_INDEX THALWEG_FIELD_U64
+/* The number of its type. */
+#define THALWEG_KIND_NET_RECORD_DESCRIBED_AT_RECORD_TYPE UINT32_C(16)
+#define THALWEG_KIND_NET_RECORD_DESCRIBED_TYPE_RECORD_TYPE THALWEG_FIELD_U32
+/* The bytes of its values, without those that only a library understands. */
+#define THALWEG_KIND_NET_RECORD_DESCRIBED_AT_SIZE_BYTES UINT32_C(24)
+#define THALWEG_KIND_NET_RECORD_DESCRIBED_TYPE_SIZE_BYTES THALWEG_FIELD_U64
+/* The value of the first of its tags, in the order of the type's labels; 0 without a tag. */
+#define THALWEG_KIND_NET_RECORD_DESCRIBED_AT_TAG_0 UINT32_C(32)
+#define THALWEG_KIND_NET_RECORD_DESCRIBED_TYPE_TAG_0 THALWEG_FIELD_I64
+/* That of the second. */
+#define THALWEG_KIND_NET_RECORD_DESCRIBED_AT_TAG_1 UINT32_C(40)
+#define THALWEG_KIND_NET_RECORD_DESCRIBED_TYPE_TAG_1 THALWEG_FIELD_I64
+/* That of the third. */
+#define THALWEG_KIND_NET_RECORD_DESCRIBED_AT_TAG_2 UINT32_C(48)
+#define THALWEG_KIND_NET_RECORD_DESCRIBED_TYPE_TAG_2 THALWEG_FIELD_I64
+
 /* A tuner decided something about this run. */
 #define THALWEG_KIND_TUNER_DECIDED_NAME "tuner.decided"
 #define THALWEG_KIND_TUNER_DECIDED_HASH UINT64_C(0x784aa21bedcddf8b)
@@ -1349,10 +1389,10 @@
 #define THALWEG_KIND_TUNER_DECIDED_CHOICE_WHAT_PINNED UINT32_C(6)
 #define THALWEG_KIND_TUNER_DECIDED_CHOICE_WHAT_ADVISED UINT32_C(7)
 #define THALWEG_KIND_TUNER_DECIDED_CHOICE_WHAT_ENDED UINT32_C(8)
-/* By which part the goal was expected to become better; not a number: nobody said. */
+/* By which part the goal was expected to become better; not a number: not known. */
 #define THALWEG_KIND_TUNER_DECIDED_AT_PREDICTED UINT32_C(16)
 #define THALWEG_KIND_TUNER_DECIDED_TYPE_PREDICTED THALWEG_FIELD_F64
-/* By which part it did, as far as it was tried. */
+/* By which part it became better in the trial. */
 #define THALWEG_KIND_TUNER_DECIDED_AT_GAIN UINT32_C(24)
 #define THALWEG_KIND_TUNER_DECIDED_TYPE_GAIN THALWEG_FIELD_F64
 /* It is at least this, in 99 of 100 cases. */
@@ -1376,7 +1416,7 @@
 /* The model or rule that proposed it. */
 #define THALWEG_KIND_TUNER_DECIDED_AT_MODEL UINT32_C(64)
 #define THALWEG_KIND_TUNER_DECIDED_TYPE_MODEL THALWEG_FIELD_STR
-/* Why it was decided so. */
+/* The reason for the decision. */
 #define THALWEG_KIND_TUNER_DECIDED_AT_WHY UINT32_C(68)
 #define THALWEG_KIND_TUNER_DECIDED_TYPE_WHY THALWEG_FIELD_STR
 
@@ -1387,5 +1427,68 @@
 /* They rest. */
 #define THALWEG_KIND_CONTROL_PAUSED_AT_PAUSED UINT32_C(0)
 #define THALWEG_KIND_CONTROL_PAUSED_TYPE_PAUSED THALWEG_FIELD_BOOL
+
+/* What an end of a link has counted since it was made: when it is made, five times a second, and when it ends. */
+#define THALWEG_KIND_LINK_COUNTED_NAME "link.counted"
+#define THALWEG_KIND_LINK_COUNTED_HASH UINT64_C(0x24eae34a699668ee)
+#define THALWEG_KIND_LINK_COUNTED_WORDS UINT32_C(14)
+/* The link's number in its session. */
+#define THALWEG_KIND_LINK_COUNTED_AT_LINK UINT32_C(0)
+#define THALWEG_KIND_LINK_COUNTED_TYPE_LINK THALWEG_FIELD_U64
+/* The node at the other end. */
+#define THALWEG_KIND_LINK_COUNTED_AT_NODE UINT32_C(8)
+#define THALWEG_KIND_LINK_COUNTED_TYPE_NODE THALWEG_FIELD_NAME
+/* Which way records go. */
+#define THALWEG_KIND_LINK_COUNTED_AT_DIRECTION UINT32_C(16)
+#define THALWEG_KIND_LINK_COUNTED_TYPE_DIRECTION THALWEG_FIELD_ENUM
+#define THALWEG_KIND_LINK_COUNTED_CHOICE_DIRECTION_OUT UINT32_C(0)
+#define THALWEG_KIND_LINK_COUNTED_CHOICE_DIRECTION_IN UINT32_C(1)
+/* Messages (records, and the marks between them) that were sent or received. */
+#define THALWEG_KIND_LINK_COUNTED_AT_MESSAGES UINT32_C(24)
+#define THALWEG_KIND_LINK_COUNTED_TYPE_MESSAGES THALWEG_FIELD_U64
+/* Bytes of these messages. */
+#define THALWEG_KIND_LINK_COUNTED_AT_PAYLOAD UINT32_C(32)
+#define THALWEG_KIND_LINK_COUNTED_TYPE_PAYLOAD THALWEG_FIELD_U64
+/* Bytes that went over connections, with headers and after compression. */
+#define THALWEG_KIND_LINK_COUNTED_AT_WIRE UINT32_C(40)
+#define THALWEG_KIND_LINK_COUNTED_TYPE_WIRE THALWEG_FIELD_U64
+/* Frames. */
+#define THALWEG_KIND_LINK_COUNTED_AT_FRAMES UINT32_C(48)
+#define THALWEG_KIND_LINK_COUNTED_TYPE_FRAMES THALWEG_FIELD_U64
+/* Connections that were made; more than 1 if one broke. */
+#define THALWEG_KIND_LINK_COUNTED_AT_CONNECTIONS UINT32_C(56)
+#define THALWEG_KIND_LINK_COUNTED_TYPE_CONNECTIONS THALWEG_FIELD_U64
+/* Bytes that were sent again after a connection broke. */
+#define THALWEG_KIND_LINK_COUNTED_AT_RESENT UINT32_C(64)
+#define THALWEG_KIND_LINK_COUNTED_TYPE_RESENT THALWEG_FIELD_U64
+/* Bytes that are not acknowledged yet (out), or not taken by the task yet (in). */
+#define THALWEG_KIND_LINK_COUNTED_AT_QUEUED UINT32_C(72)
+#define THALWEG_KIND_LINK_COUNTED_TYPE_QUEUED THALWEG_FIELD_U64
+/* For how long the receiver had no room. */
+#define THALWEG_KIND_LINK_COUNTED_AT_CREDIT_WAIT UINT32_C(80)
+#define THALWEG_KIND_LINK_COUNTED_TYPE_CREDIT_WAIT THALWEG_FIELD_U64
+/* For how long all ports were in use. */
+#define THALWEG_KIND_LINK_COUNTED_AT_PORT_WAIT UINT32_C(88)
+#define THALWEG_KIND_LINK_COUNTED_TYPE_PORT_WAIT THALWEG_FIELD_U64
+/* For how long the bandwidth was used up. */
+#define THALWEG_KIND_LINK_COUNTED_AT_PACE_WAIT UINT32_C(96)
+#define THALWEG_KIND_LINK_COUNTED_TYPE_PACE_WAIT THALWEG_FIELD_U64
+/* For how long the connection took nothing (out) or brought nothing (in), or there was none. */
+#define THALWEG_KIND_LINK_COUNTED_AT_CONNECTION_WAIT UINT32_C(104)
+#define THALWEG_KIND_LINK_COUNTED_TYPE_CONNECTION_WAIT THALWEG_FIELD_U64
+
+/* The links of a process have adopted a new value of a setting. */
+#define THALWEG_KIND_LINK_SETTING_ADOPTED_NAME "link.setting_adopted"
+#define THALWEG_KIND_LINK_SETTING_ADOPTED_HASH UINT64_C(0x42145ef6de5b9b74)
+#define THALWEG_KIND_LINK_SETTING_ADOPTED_WORDS UINT32_C(3)
+/* The setting. */
+#define THALWEG_KIND_LINK_SETTING_ADOPTED_AT_NAME UINT32_C(0)
+#define THALWEG_KIND_LINK_SETTING_ADOPTED_TYPE_NAME THALWEG_FIELD_NAME
+/* Its value before. */
+#define THALWEG_KIND_LINK_SETTING_ADOPTED_AT_OLD UINT32_C(8)
+#define THALWEG_KIND_LINK_SETTING_ADOPTED_TYPE_OLD THALWEG_FIELD_U64
+/* Its value from here on. */
+#define THALWEG_KIND_LINK_SETTING_ADOPTED_AT_NEW UINT32_C(16)
+#define THALWEG_KIND_LINK_SETTING_ADOPTED_TYPE_NEW THALWEG_FIELD_U64
 
 #endif

@@ -40,7 +40,7 @@
 #define THALWEG_IDENTITY_SETTINGS UINT32_C(208)
 /* How many live chunks there are. */
 #define THALWEG_IDENTITY_LIVE_CHUNKS UINT32_C(216)
-/* Bit 0: keep, `clean` leaves this space alone unless told. */
+/* Bit 0: keep, `clean` leaves this space alone unless it is asked to. */
 #define THALWEG_IDENTITY_FLAGS UINT32_C(224)
 /* The name that it has now, as a reference to the catalog; 0: still `NAME`. */
 #define THALWEG_IDENTITY_NAME_NOW UINT32_C(232)
@@ -82,9 +82,9 @@
 #define THALWEG_ELEMENT_STATE UINT32_C(136)
 /* Sequence of the next event, published when a block rolls and on closing. Writer only. */
 #define THALWEG_ELEMENT_SEQUENCE UINT32_C(144)
-/* Who writes now: the writer's number (low half), its thread (high half). Writer only. */
+/* The writer that writes now: its number (low half), its thread (high half). Writer only. */
 #define THALWEG_ELEMENT_OWNER UINT32_C(152)
-/* The name of who writes now: its id in the process's catalog. Writer only. */
+/* The name of the writer that writes now: its id in the process's catalog. Writer only. */
 #define THALWEG_ELEMENT_OWNER_NAME UINT32_C(160)
 /* How many writers had this element, the one of now included. Writer only. */
 #define THALWEG_ELEMENT_GENERATION UINT32_C(168)
@@ -160,7 +160,7 @@
 #define THALWEG_EVENT_KIND_PADDING UINT32_C(0)
 /* Two words: the second is a full time, whose high half is that of what follows in this block. */
 #define THALWEG_EVENT_KIND_FULL_TIME UINT32_C(1)
-/* Who writes from here on: four words, this one, the number and thread of the writer (as in the element's header), the id of its name, and the sequence of its first event. Has no sequence. Stands where a writer took over the element, and at the start of each of its blocks; a block without it is the first writer's. */
+/* The writer of what follows: four words, this one, the number and thread of the writer (as in the element's header), the id of its name, and the sequence of its first event. Has no sequence. Stands where a writer took over the element, and at the start of each of its blocks; a block without it is the first writer's. */
 #define THALWEG_EVENT_KIND_OWNER UINT32_C(2)
 /* Words of such an event. */
 #define THALWEG_EVENT_OWNER_WORDS UINT32_C(4)
@@ -198,7 +198,7 @@
 #define THALWEG_CATALOG_SETTING UINT32_C(4)
 /* The name of a probe. */
 #define THALWEG_CATALOG_PROBE UINT32_C(5)
-/* In the file `probes`: a pattern of names and whether to switch those probes on, and who asks. */
+/* In the file `probes`: a pattern of names and whether to switch those probes on, and the process that asks. */
 #define THALWEG_CATALOG_SWITCH UINT32_C(6)
 /* In the file `session`: a process joined. */
 #define THALWEG_CATALOG_JOINED UINT32_C(7)
@@ -208,7 +208,7 @@
 #define THALWEG_CATALOG_ROW UINT32_C(9)
 /* Magic. */
 #define THALWEG_SETTINGS_MAGIC_VALUE UINT64_C(0x566765776c616874)
-/* How many changes were made, of settings and of probes. Whoever makes one, under the file's lock; release. Starts a line. */
+/* How many changes were made, of settings and of probes. The process that makes one stores it, under the file's lock; release. Starts a line. */
 #define THALWEG_SETTINGS_CHANGES UINT32_C(64)
 /* Not 0: the process puts back what a lease ran out of. Written by the process. */
 #define THALWEG_SETTINGS_KEEPS_LEASES UINT32_C(72)
@@ -218,11 +218,11 @@
 #define THALWEG_SETTINGS_CELL_BYTES UINT32_C(64)
 /* In a cell, the value. */
 #define THALWEG_SETTINGS_VALUE UINT32_C(0)
-/* In a cell, how often it was set: odd while it is being set. Whoever sets it, under the file's lock; release. */
+/* In a cell, how often it was set: odd while it is being set. The setter stores it, under the file's lock; release. */
 #define THALWEG_SETTINGS_CELL_VERSION UINT32_C(8)
-/* In a cell, who set it: process id (low half) and user (high half). */
+/* In a cell, the setter: process id (low half) and user (high half). */
 #define THALWEG_SETTINGS_SETTER UINT32_C(16)
-/* In a cell, the version that the following words are of, and `DESCRIBED`; any other: a former build set the cell, which has no lease. Whoever sets it, as the following. */
+/* In a cell, the version that the following words are of, and `DESCRIBED`; any other: a former build set the cell, which has no lease. The setter stores it and the following words. */
 #define THALWEG_SETTINGS_LEASE_VERSION UINT32_C(24)
 /* In a cell, the value that was confirmed last: what the end of a lease goes back to. */
 #define THALWEG_SETTINGS_CONFIRMED UINT32_C(32)
@@ -256,7 +256,7 @@
 #define THALWEG_SETTINGS_LEASE_GIVEN_BACK UINT32_C(5)
 /* Magic. */
 #define THALWEG_MAILBOX_MAGIC_VALUE UINT64_C(0x4d6765776c616874)
-/* Twice the commands that were sent; one less while one is being sent, or if its sender was killed. Senders, or the process once it has the file's lock; release. Starts a line. */
+/* Twice the commands that were sent; one less while one is being sent, or if its sender was killed. Written by senders, or by the process while it holds the file's lock, with release ordering. Begins a cache line. */
 #define THALWEG_MAILBOX_SENT_COUNT UINT32_C(64)
 /* How many numbers commands were given. Senders only, under the file's lock. */
 #define THALWEG_MAILBOX_NUMBERS UINT32_C(72)

@@ -106,7 +106,7 @@ THALWEG_HOT void thalweg_emit_probe_entered(uint32_t operation, uint16_t depth)
     if (thread) thalweg_emit_probe_entered_at(thread, thalweg_now(), operation, depth);
 }
 
-/* A call ended whose beginning `probe.entered` told. */
+/* A call ended whose beginning `probe.entered` recorded. */
 static const struct thalweg_choice thalweg_choices_probe_left_outcome[] = {
     {UINT64_C(0), "returned"},
     {UINT64_C(1), "failed"},
@@ -118,7 +118,7 @@ static const struct thalweg_field thalweg_fields_probe_left[] = {
     {14, 3, "outcome", "", "How it ended.", thalweg_choices_probe_left_outcome},
 };
 THALWEG_SHARED struct thalweg_kind thalweg_kind_probe_left = {
-    "probe.left", "A call ended whose beginning `probe.entered` told.",
+    "probe.left", "A call ended whose beginning `probe.entered` recorded.",
     UINT64_C(0xd70ca5f9cbbeef1e), thalweg_fields_probe_left, 3, 1, 2, 0,
 };
 THALWEG_HOT void thalweg_emit_probe_left_at(struct thalweg_thread *thread, uint64_t ticks, uint32_t operation, uint16_t depth, uint8_t outcome)

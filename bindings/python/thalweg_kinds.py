@@ -41,7 +41,7 @@ KINDS = {
         "tool": Field("tool", layout.FIELD_STR, 36, "", {}, "The tool that held it, if it said so."),
     }),
     "space.probes_switched": Kind("space.probes_switched", 0x3ccff26f6c646cda, 3, "Probes were switched on or off.", {
-        "pattern": Field("pattern", layout.FIELD_STR, 0, "", {}, "Which: a pattern of their names."),
+        "pattern": Field("pattern", layout.FIELD_STR, 0, "", {}, "A pattern of their names."),
         "on": Field("on", layout.FIELD_BOOL, 4, "", {}, "On or off."),
         "probes": Field("probes", layout.FIELD_U32, 8, "", {}, "How many there are of that name now."),
         "pid": Field("pid", layout.FIELD_U32, 12, "", {}, "The process that switched them."),
@@ -52,20 +52,20 @@ KINDS = {
         "pid": Field("pid", layout.FIELD_U32, 8, "", {}, "The process that sent it."),
         "user": Field("user", layout.FIELD_U32, 12, "", {}, "The user that sent it."),
         "target": Field("target", layout.FIELD_STR, 16, "", {}, "What it is for."),
-        "name": Field("name", layout.FIELD_STR, 20, "", {}, "What is to be done."),
-        "arguments": Field("arguments", layout.FIELD_STR, 24, "", {}, "With what, separated by spaces."),
+        "name": Field("name", layout.FIELD_STR, 20, "", {}, "The name of the command."),
+        "arguments": Field("arguments", layout.FIELD_STR, 24, "", {}, "The command's arguments, separated by spaces."),
         "tool": Field("tool", layout.FIELD_STR, 28, "", {}, "The tool that sent it, if it said so."),
     }),
     "space.command_leased": Kind("space.command_leased", 0x7231766c8881b307, 4, "A command was done under a lease: its inverse will be done unless the lease is renewed or confirmed.", {
         "command": Field("command", layout.FIELD_U64, 0, "", {}, "The command's number."),
         "lasts": Field("lasts", layout.FIELD_U64, 8, "ns", {}, "For how long from now on, without renewal; all bits set: no time ends it."),
         "while_alive": Field("while_alive", layout.FIELD_BOOL, 16, "", {}, "Whether it ends with the process that holds it."),
-        "target": Field("target", layout.FIELD_STR, 20, "", {}, "What the inverse is for."),
+        "target": Field("target", layout.FIELD_STR, 20, "", {}, "The target of the inverse."),
         "inverse": Field("inverse", layout.FIELD_STR, 24, "", {}, "The inverse."),
-        "arguments": Field("arguments", layout.FIELD_STR, 28, "", {}, "With what, separated by spaces."),
+        "arguments": Field("arguments", layout.FIELD_STR, 28, "", {}, "The inverse's arguments, separated by spaces."),
     }),
     "space.command_lease_ended": Kind("space.command_lease_ended", 0xf453166d62a63681, 3, "The lease of a command is over.", {
-        "command": Field("command", layout.FIELD_U64, 0, "", {}, "The command's number. What takes it back, if it is not confirmed or taken over, is a command of this number, too."),
+        "command": Field("command", layout.FIELD_U64, 0, "", {}, "The command's number. The inverse, which runs unless the command was confirmed or taken over, has the same number."),
         "why": Field("why", layout.FIELD_ENUM, 8, "", {"expired": 0, "holder_died": 1, "confirmed": 2, "given_back": 3, "taken_over": 4}, "Why."),
         "pid": Field("pid", layout.FIELD_U32, 12, "", {}, "The process that held it."),
         "user": Field("user", layout.FIELD_U32, 16, "", {}, "The user that held it."),
@@ -74,7 +74,7 @@ KINDS = {
     "space.command_answered": Kind("space.command_answered", 0xcf1390ff02b21c66, 2, "A command was answered.", {
         "command": Field("command", layout.FIELD_U64, 0, "", {}, "The command's number."),
         "done": Field("done", layout.FIELD_BOOL, 8, "", {}, "Whether it was done."),
-        "answer": Field("answer", layout.FIELD_STR, 12, "", {}, "What came of it, or why it failed."),
+        "answer": Field("answer", layout.FIELD_STR, 12, "", {}, "The command's result, or why it failed."),
     }),
     "path.operation_completed": Kind("path.operation_completed", 0x9c87d8b9f326b67a, 4, "An operation went through a path.", {
         "operation": Field("operation", layout.FIELD_NAME, 0, "", {}, "Which operation."),
@@ -105,7 +105,7 @@ KINDS = {
         "operation": Field("operation", layout.FIELD_U32, 0, "", {}, "The operation: a site of the catalog."),
         "depth": Field("depth", layout.FIELD_U16, 4, "", {}, "How many recorded calls of this thread enclose it."),
     }),
-    "probe.left": Kind("probe.left", 0xd70ca5f9cbbeef1e, 1, "A call ended whose beginning `probe.entered` told.", {
+    "probe.left": Kind("probe.left", 0xd70ca5f9cbbeef1e, 1, "A call ended whose beginning `probe.entered` recorded.", {
         "operation": Field("operation", layout.FIELD_U32, 0, "", {}, "The operation: a site of the catalog."),
         "depth": Field("depth", layout.FIELD_U16, 4, "", {}, "How many recorded calls of this thread enclosed it."),
         "outcome": Field("outcome", layout.FIELD_ENUM, 6, "", {"returned": 0, "failed": 1, "unwound": 2}, "How it ended."),
@@ -183,10 +183,10 @@ KINDS = {
         "delayed_ns": Field("delayed_ns", layout.FIELD_U64, 32, "ns", {}, "Time it could have run and had no processor; 18446744073709551615 where the kernel does not report it."),
         "own_ticks": Field("own_ticks", layout.FIELD_U64, 40, "ticks", {}, "Of a worker: its own work so far, see `exec.worker_ended`."),
         "kept_ticks": Field("kept_ticks", layout.FIELD_U64, 48, "ticks", {}, "Of a worker: for how long it was kept from its processor so far, see `exec.worker_ended`."),
-        "kernel_ns": Field("kernel_ns", layout.FIELD_U64, 56, "ns", {}, "Time it had a processor and was in the kernel; 18446744073709551615: not told."),
+        "kernel_ns": Field("kernel_ns", layout.FIELD_U64, 56, "ns", {}, "Time it had a processor and was in the kernel; 18446744073709551615: not measured."),
         "faults": Field("faults", layout.FIELD_U64, 64, "pages", {}, "Pages of memory that it touched and that were not there yet."),
     }),
-    "exec.thread_sampled": Kind("exec.thread_sampled", 0x968d7f3ded50f605, 9, "What a thread did in a task, as it was seen from outside, at intervals, since that was last told (modes metrics and full).", {
+    "exec.thread_sampled": Kind("exec.thread_sampled", 0x968d7f3ded50f605, 9, "What a thread did in a task, as it was seen from outside, at intervals, since the last such event (modes metrics and full).", {
         "worker": Field("worker", layout.FIELD_U32, 0, "", {}, "The worker; 4294967295: a thread of a task's own."),
         "task": Field("task", layout.FIELD_U64, 8, "", {}, "The task."),
         "doing": Field("doing", layout.FIELD_ENUM, 16, "", {"runs": 0, "lock": 1, "read": 2, "write": 3, "sleep": 4, "page_fault": 5, "other": 6}, "What the thread did."),
@@ -209,7 +209,7 @@ KINDS = {
     "exec.processors_used": Kind("exec.processors_used", 0x6fad77b501d2e851, 6, "What the run and the machine used of the processors that the run may use, so far.", {
         "processors": Field("processors", layout.FIELD_U32, 0, "", {}, "How many processors it may use."),
         "run_ns": Field("run_ns", layout.FIELD_U64, 8, "ns", {}, "Time that threads of the run had one."),
-        "machine_ns": Field("machine_ns", layout.FIELD_U64, 16, "ns", {}, "Time that anybody had one; 18446744073709551615 where the kernel does not tell."),
+        "machine_ns": Field("machine_ns", layout.FIELD_U64, 16, "ns", {}, "Time that any process had one; 18446744073709551615 where the kernel does not report it."),
         "throttled_ns": Field("throttled_ns", layout.FIELD_U64, 24, "ns", {}, "Time for which the run's group had spent the processor time that it is allowed."),
         "sampling_ns": Field("sampling_ns", layout.FIELD_U64, 32, "ns", {}, "Time that looking at threads took."),
         "looks": Field("looks", layout.FIELD_U64, 40, "times", {}, "How often threads were looked at."),
@@ -224,8 +224,8 @@ KINDS = {
         "capacity": Field("capacity", layout.FIELD_U16, 34, "messages", {}, "How many messages each of these streams holds."),
         "worker": Field("worker", layout.FIELD_U32, 36, "", {}, "Its worker; 4294967295: a thread of its own; 4294967294: given by `exec.task_mapped`."),
         "input": Field("input", layout.FIELD_U64, 40, "", {}, "A stream that it reads, or 0."),
-        "output": Field("output", layout.FIELD_U64, 48, "", {}, "A stream that it writes and nobody reads yet, or 0."),
-        "writer_before": Field("writer_before", layout.FIELD_U32, 56, "", {}, "The task that writes the input has a number that is less by this; 0: nobody writes it yet."),
+        "output": Field("output", layout.FIELD_U64, 48, "", {}, "A stream that it writes and no task reads yet, or 0."),
+        "writer_before": Field("writer_before", layout.FIELD_U32, 56, "", {}, "The task that writes the input has a number that is less by this; 0: no task writes it yet."),
         "base_number": Field("base_number", layout.FIELD_U32, 60, "", {}, "The number by which dispatches name it as their base; 4294967295: it is none."),
     }),
     "exec.task_mapped": Kind("exec.task_mapped", 0x6dcf3d8bc2ba50ec, 2, "The mapper placed a task.", {
@@ -276,7 +276,7 @@ KINDS = {
         "waits_for": Field("waits_for", layout.FIELD_U64, 0, "", {}, "The stream that the task waits for since, or 0."),
         "ready_by": Field("ready_by", layout.FIELD_U64, 8, "", {}, "The stream that had made it ready, or 0."),
     }),
-    "exec.message_worked": Kind("exec.message_worked", 0x6d00d648573519b7, 3, "A message was worked on, until now. Told where messages take long against telling it: see `exec.clock_budget`.", {
+    "exec.message_worked": Kind("exec.message_worked", 0x6d00d648573519b7, 3, "A message was worked on, until now. Recorded where messages take long against recording it: see `exec.clock_budget`.", {
         "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task."),
         "index": Field("index", layout.FIELD_U64, 8, "", {}, "The message's index in the stream that the task reads."),
         "duration_ticks": Field("duration_ticks", layout.FIELD_U64, 16, "ticks", {}, "For how long."),
@@ -301,10 +301,10 @@ KINDS = {
         "count": Field("count", layout.FIELD_U32, 32, "messages", {}, "How many messages of `stream`."),
         "step": Field("step", layout.FIELD_U32, 36, "", {}, "0: all from the same message; 1: each from the next."),
     }),
-    "exec.deadlocked": Kind("exec.deadlocked", 0xd031267a7a987dde, 4, "A deadlock was found: this is one of the waits that none can go on from. Told once for each, up to 1,000, before the run ends.", {
+    "exec.deadlocked": Kind("exec.deadlocked", 0xd031267a7a987dde, 4, "A deadlock was found: this is one of the waits that never end. Recorded once for each, up to 1,000, before the run ends.", {
         "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task that waits."),
         "stream": Field("stream", layout.FIELD_U64, 8, "", {}, "The stream that it waits for, maybe one of several."),
-        "peer": Field("peer", layout.FIELD_U64, 16, "", {}, "Who is at the stream's other end."),
+        "peer": Field("peer", layout.FIELD_U64, 16, "", {}, "The task at the stream's other end."),
         "for_room": Field("for_room", layout.FIELD_U8, 24, "", {}, "1: it waits for room; 0: for a message."),
     }),
     "exec.task_ended": Kind("exec.task_ended", 0x4b9211049c36bde0, 9, "A task ended. The four times add up to its life, as far as it was measured (modes metrics and full).", {
@@ -344,7 +344,7 @@ KINDS = {
         "stream": Field("stream", layout.FIELD_U64, 0, "", {}, "The stream."),
         "written": Field("written", layout.FIELD_U64, 8, "messages", {}, "Messages written to it."),
         "read": Field("read", layout.FIELD_U64, 16, "messages", {}, "Messages read from it."),
-        "dropped": Field("dropped", layout.FIELD_U64, 24, "messages", {}, "Messages nobody read, because the reader had left."),
+        "dropped": Field("dropped", layout.FIELD_U64, 24, "messages", {}, "Messages that no task read, because the reader had left."),
     }),
     "exec.stream_sizes": Kind("exec.stream_sizes", 0xda32fec8c30d30c1, 6, "The sizes of a stream's messages, as far as they were taken; recorded when both its ends are gone, before `exec.stream_closed`.", {
         "stream": Field("stream", layout.FIELD_U64, 0, "", {}, "The stream."),
@@ -394,11 +394,25 @@ KINDS = {
         "stream": Field("stream", layout.FIELD_U64, 8, "", {}, "The message: its stream …"),
         "index": Field("index", layout.FIELD_U64, 16, "", {}, "… and its number in that stream, from 0."),
     }),
+    "net.record_type": Kind("net.record_type", 0xd6b1a60f00df7115, 2, "A type of records that the task reads: recorded before the first record of it that is described.", {
+        "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task."),
+        "record_type": Field("record_type", layout.FIELD_U32, 8, "", {}, "The type's number in this run."),
+        "labels": Field("labels", layout.FIELD_STR, 12, "", {}, "Its labels, tags first, and each group as files show it; of more than 200 bytes the first 200."),
+    }),
+    "net.record_described": Kind("net.record_described", 0x8f1f87694edc8132, 7, "What the record is on which a box begins to work. Recorded where records take long against recording it: see `exec.clock_budget`.", {
+        "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task."),
+        "index": Field("index", layout.FIELD_U64, 8, "", {}, "The record's index in the stream that the task reads."),
+        "record_type": Field("record_type", layout.FIELD_U32, 16, "", {}, "The number of its type."),
+        "size_bytes": Field("size_bytes", layout.FIELD_U64, 24, "bytes", {}, "The bytes of its values, without those that only a library understands."),
+        "tag_0": Field("tag_0", layout.FIELD_I64, 32, "", {}, "The value of the first of its tags, in the order of the type's labels; 0 without a tag."),
+        "tag_1": Field("tag_1", layout.FIELD_I64, 40, "", {}, "That of the second."),
+        "tag_2": Field("tag_2", layout.FIELD_I64, 48, "", {}, "That of the third."),
+    }),
     "tuner.decided": Kind("tuner.decided", 0x784aa21bedcddf8b, 9, "A tuner decided something about this run.", {
         "number": Field("number", layout.FIELD_U64, 0, "", {}, "The decision's number."),
         "what": Field("what", layout.FIELD_ENUM, 8, "", {"began": 0, "changed": 1, "tried": 2, "kept": 3, "taken_back": 4, "undone": 5, "pinned": 6, "advised": 7, "ended": 8}, "What was decided."),
-        "predicted": Field("predicted", layout.FIELD_F64, 16, "", {}, "By which part the goal was expected to become better; not a number: nobody said."),
-        "gain": Field("gain", layout.FIELD_F64, 24, "", {}, "By which part it did, as far as it was tried."),
+        "predicted": Field("predicted", layout.FIELD_F64, 16, "", {}, "By which part the goal was expected to become better; not a number: not known."),
+        "gain": Field("gain", layout.FIELD_F64, 24, "", {}, "By which part it became better in the trial."),
         "least": Field("least", layout.FIELD_F64, 32, "", {}, "It is at least this, in 99 of 100 cases."),
         "most": Field("most", layout.FIELD_F64, 40, "", {}, "It is at most this."),
         "pairs": Field("pairs", layout.FIELD_U32, 48, "", {}, "Pairs of windows that were compared."),
@@ -406,10 +420,31 @@ KINDS = {
         "values": Field("values", layout.FIELD_STR, 56, "", {}, "The values that it sets, as `NAME=VALUE`."),
         "back": Field("back", layout.FIELD_STR, 60, "", {}, "The values that take it back."),
         "model": Field("model", layout.FIELD_STR, 64, "", {}, "The model or rule that proposed it."),
-        "why": Field("why", layout.FIELD_STR, 68, "", {}, "Why it was decided so."),
+        "why": Field("why", layout.FIELD_STR, 68, "", {}, "The reason for the decision."),
     }),
     "control.paused": Kind("control.paused", 0xc49a31c9592edb2c, 1, "The sources rest from now on, or go on, as a command asked for.", {
         "paused": Field("paused", layout.FIELD_BOOL, 0, "", {}, "They rest."),
+    }),
+    "link.counted": Kind("link.counted", 0x24eae34a699668ee, 14, "What an end of a link has counted since it was made: when it is made, five times a second, and when it ends.", {
+        "link": Field("link", layout.FIELD_U64, 0, "", {}, "The link's number in its session."),
+        "node": Field("node", layout.FIELD_NAME, 8, "", {}, "The node at the other end."),
+        "direction": Field("direction", layout.FIELD_ENUM, 16, "", {"out": 0, "in": 1}, "Which way records go."),
+        "messages": Field("messages", layout.FIELD_U64, 24, "", {}, "Messages (records, and the marks between them) that were sent or received."),
+        "payload": Field("payload", layout.FIELD_U64, 32, "bytes", {}, "Bytes of these messages."),
+        "wire": Field("wire", layout.FIELD_U64, 40, "bytes", {}, "Bytes that went over connections, with headers and after compression."),
+        "frames": Field("frames", layout.FIELD_U64, 48, "", {}, "Frames."),
+        "connections": Field("connections", layout.FIELD_U64, 56, "", {}, "Connections that were made; more than 1 if one broke."),
+        "resent": Field("resent", layout.FIELD_U64, 64, "bytes", {}, "Bytes that were sent again after a connection broke."),
+        "queued": Field("queued", layout.FIELD_U64, 72, "bytes", {}, "Bytes that are not acknowledged yet (out), or not taken by the task yet (in)."),
+        "credit_wait": Field("credit_wait", layout.FIELD_U64, 80, "ns", {}, "For how long the receiver had no room."),
+        "port_wait": Field("port_wait", layout.FIELD_U64, 88, "ns", {}, "For how long all ports were in use."),
+        "pace_wait": Field("pace_wait", layout.FIELD_U64, 96, "ns", {}, "For how long the bandwidth was used up."),
+        "connection_wait": Field("connection_wait", layout.FIELD_U64, 104, "ns", {}, "For how long the connection took nothing (out) or brought nothing (in), or there was none."),
+    }),
+    "link.setting_adopted": Kind("link.setting_adopted", 0x42145ef6de5b9b74, 3, "The links of a process have adopted a new value of a setting.", {
+        "name": Field("name", layout.FIELD_NAME, 0, "", {}, "The setting."),
+        "old": Field("old", layout.FIELD_U64, 8, "", {}, "Its value before."),
+        "new": Field("new", layout.FIELD_U64, 16, "", {}, "Its value from here on."),
     }),
 }
 

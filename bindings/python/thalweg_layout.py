@@ -36,7 +36,7 @@ IDENTITY_WRITERS = 200
 IDENTITY_SETTINGS = 208
 # How many live chunks there are.
 IDENTITY_LIVE_CHUNKS = 216
-# Bit 0: keep, `clean` leaves this space alone unless told.
+# Bit 0: keep, `clean` leaves this space alone unless it is asked to.
 IDENTITY_FLAGS = 224
 # The name that it has now, as a reference to the catalog; 0: still `NAME`.
 IDENTITY_NAME_NOW = 232
@@ -78,9 +78,9 @@ ELEMENT_DROPS = 128
 ELEMENT_STATE = 136
 # Sequence of the next event, published when a block rolls and on closing. Writer only.
 ELEMENT_SEQUENCE = 144
-# Who writes now: the writer's number (low half), its thread (high half). Writer only.
+# The writer that writes now: its number (low half), its thread (high half). Writer only.
 ELEMENT_OWNER = 152
-# The name of who writes now: its id in the process's catalog. Writer only.
+# The name of the writer that writes now: its id in the process's catalog. Writer only.
 ELEMENT_OWNER_NAME = 160
 # How many writers had this element, the one of now included. Writer only.
 ELEMENT_GENERATION = 168
@@ -156,7 +156,7 @@ BLOCK_BYTES_MAX = 67108864
 EVENT_KIND_PADDING = 0
 # Two words: the second is a full time, whose high half is that of what follows in this block.
 EVENT_KIND_FULL_TIME = 1
-# Who writes from here on: four words, this one, the number and thread of the writer (as in the element's header), the id of its name, and the sequence of its first event. Has no sequence. Stands where a writer took over the element, and at the start of each of its blocks; a block without it is the first writer's.
+# The writer of what follows: four words, this one, the number and thread of the writer (as in the element's header), the id of its name, and the sequence of its first event. Has no sequence. Stands where a writer took over the element, and at the start of each of its blocks; a block without it is the first writer's.
 EVENT_KIND_OWNER = 2
 # Words of such an event.
 EVENT_OWNER_WORDS = 4
@@ -194,7 +194,7 @@ CATALOG_SITE = 3
 CATALOG_SETTING = 4
 # The name of a probe.
 CATALOG_PROBE = 5
-# In the file `probes`: a pattern of names and whether to switch those probes on, and who asks.
+# In the file `probes`: a pattern of names and whether to switch those probes on, and the process that asks.
 CATALOG_SWITCH = 6
 # In the file `session`: a process joined.
 CATALOG_JOINED = 7
@@ -204,7 +204,7 @@ CATALOG_LEFT = 8
 CATALOG_ROW = 9
 # Magic.
 SETTINGS_MAGIC_VALUE = 0x566765776c616874
-# How many changes were made, of settings and of probes. Whoever makes one, under the file's lock; release. Starts a line.
+# How many changes were made, of settings and of probes. The process that makes one stores it, under the file's lock; release. Starts a line.
 SETTINGS_CHANGES = 64
 # Not 0: the process puts back what a lease ran out of. Written by the process.
 SETTINGS_KEEPS_LEASES = 72
@@ -214,11 +214,11 @@ SETTINGS_CELLS = 4096
 SETTINGS_CELL_BYTES = 64
 # In a cell, the value.
 SETTINGS_VALUE = 0
-# In a cell, how often it was set: odd while it is being set. Whoever sets it, under the file's lock; release.
+# In a cell, how often it was set: odd while it is being set. The setter stores it, under the file's lock; release.
 SETTINGS_CELL_VERSION = 8
-# In a cell, who set it: process id (low half) and user (high half).
+# In a cell, the setter: process id (low half) and user (high half).
 SETTINGS_SETTER = 16
-# In a cell, the version that the following words are of, and `DESCRIBED`; any other: a former build set the cell, which has no lease. Whoever sets it, as the following.
+# In a cell, the version that the following words are of, and `DESCRIBED`; any other: a former build set the cell, which has no lease. The setter stores it and the following words.
 SETTINGS_LEASE_VERSION = 24
 # In a cell, the value that was confirmed last: what the end of a lease goes back to.
 SETTINGS_CONFIRMED = 32
@@ -252,7 +252,7 @@ SETTINGS_LEASE_HOLDER_DIED = 4
 SETTINGS_LEASE_GIVEN_BACK = 5
 # Magic.
 MAILBOX_MAGIC_VALUE = 0x4d6765776c616874
-# Twice the commands that were sent; one less while one is being sent, or if its sender was killed. Senders, or the process once it has the file's lock; release. Starts a line.
+# Twice the commands that were sent; one less while one is being sent, or if its sender was killed. Written by senders, or by the process while it holds the file's lock, with release ordering. Begins a cache line.
 MAILBOX_SENT_COUNT = 64
 # How many numbers commands were given. Senders only, under the file's lock.
 MAILBOX_NUMBERS = 72

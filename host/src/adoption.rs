@@ -10,7 +10,7 @@ const ADOPTION_MAX: Duration = Duration::from_secs(1);
 /// How often to look.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// A look at what a run says from now on.
+/// The events of a run from now on.
 pub(crate) struct Adoption<'r> {
     reader: &'r SpaceReader,
     events: EventStream,
@@ -18,7 +18,7 @@ pub(crate) struct Adoption<'r> {
 }
 
 impl<'r> Adoption<'r> {
-    /// Passes over the events so far.
+    /// Skips the events so far.
     pub(crate) fn begin(reader: &'r SpaceReader) -> Adoption<'r> {
         const ITEMS: usize = 1 << 16;
         let mut events = reader.events();
@@ -64,7 +64,7 @@ fn says_adopted(event: &Event<'_>, reader: &SpaceReader, name: &str, value: u64)
         };
         return name == format!("probe/{}.on", event.str(pattern)) && event.u64(on) == value;
     }
-    if !matches!(event.kind.name.as_str(), "exec.setting_adopted" | "space.setting_adopted") {
+    if !event.kind.name.ends_with(".setting_adopted") {
         return false;
     }
     let (Some(of), Some(new)) = (event.kind.field("name"), event.kind.field("new")) else { return false };

@@ -17,12 +17,12 @@ pub fn count(value: u64) -> String {
     out
 }
 
-/// A count of things, in singular or plural: `1 record`, `63,640 records`.
+/// A number of things, in singular or plural: `1 record`, `63,640 records`.
 pub fn counted(value: u64, what: &str) -> String {
     format!("{} {what}{}", count(value), if value == 1 { "" } else { "s" })
 }
 
-/// What is written behind a number for a time and for a size.
+/// The units of times and sizes, as they are written behind a number.
 const TIMES: &str = "ns, us, ms, s, min, h";
 const SIZES: &str = "B, kB, MB, GB, KiB, MiB, GiB";
 
@@ -44,17 +44,18 @@ pub fn time(text: &str) -> Result<Duration, String> {
     if time.is_zero() { Err("it has to last some time".to_owned()) } else { Ok(time) }
 }
 
-/// A part of a run: its last so long (`10s`), or from one time to another, both counted from its start (`1.5s..2min`, `1min..`).
+/// A part of a run: its last part (`10s`), or from one time to another, both counted from its start (`1.5s..2min`,
+/// `1min..`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// So long.
+    /// A length of time, counted back from the end.
     Last(Duration),
     /// From, to.
     Between(Duration, Duration),
 }
 
 impl Span {
-    /// How long it is, unless it has two ends.
+    /// The length, if only a length was given.
     pub fn last(self) -> Option<Duration> {
         match self {
             Span::Last(time) => Some(time),
@@ -66,7 +67,7 @@ impl Span {
 /// A part of a run: `10s`, or `1.5s..2min`; `..2s` begins at the start and `2s..` ends at the end.
 ///
 /// # Errors
-/// What is written is no time, or the second comes before the first.
+/// The text is no time, or the second time comes before the first.
 pub fn span(text: &str) -> Result<Span, String> {
     let Some((from, to)) = text.split_once("..") else { return time(text).map(Span::Last) };
     let bound = |text: &str, none: Duration| match text.trim() {
@@ -74,7 +75,7 @@ pub fn span(text: &str) -> Result<Span, String> {
         "0" => Ok(Duration::ZERO),
         text => time(text),
     };
-    // What is further away than all clocks count is the end.
+    // A time beyond the range of clocks means the end.
     let (from, to) = (bound(from, Duration::ZERO)?, bound(to, Duration::from_nanos(i64::MAX as u64))?);
     if from < to {
         return Ok(Span::Between(from, to));
@@ -93,7 +94,7 @@ pub fn microseconds(text: &str) -> Result<u64, String> {
 /// How often in a second: `1000`, `1000/s`, `60/min`.
 ///
 /// # Errors
-/// What is written is no such number, or not more than 0.
+/// The text is no such number, or not more than 0.
 pub fn per_second(text: &str) -> Result<f64, String> {
     let (number, unit) = parted(text);
     let wrong = || format!("{text:?} is no rate: expected records a second, more than 0");
@@ -117,7 +118,7 @@ pub(crate) fn whole(text: &str, unit: Unit) -> Result<u64, String> {
         return Ok(number);
     }
     let number = amount(&plain, unit)?;
-    // What is written with a unit of another size, 0.1 ms, is no binary fraction.
+    // A value in another unit, such as 0.1 ms, is no exact binary fraction.
     let rounded = number.round();
     if rounded < 0.0 || rounded > (1u64 << 53) as f64 || (number - rounded).abs() > 1e-6 * rounded.max(1.0) {
         return Err(format!("{text} is no whole number here, or too large"));
@@ -127,7 +128,13 @@ pub(crate) fn whole(text: &str, unit: Unit) -> Result<u64, String> {
 
 /// A number of `unit`: alone, or with any unit of the same dimension.
 fn amount(text: &str, unit: Unit) -> Result<f64, String> {
-    let units = if unit.dimension == known("B").dimension { SIZES } else { TIMES };
+    let units = if unit.dimension == known("B").dimension {
+        SIZES.to_owned()
+    } else if unit.dimension == known("B/s").dimension {
+        SIZES.replace(", ", "/s, ") + "/s"
+    } else {
+        TIMES.to_owned()
+    };
     let (number, name) = parted(text);
     let written = if name.is_empty() { Some(unit) } else { named(name) };
     let written = written
@@ -147,10 +154,11 @@ fn parted(text: &str) -> (&str, &str) {
     (text[..split].trim(), text[split..].trim())
 }
 
-/// A unit, which for sizes may be written in small or capital letters: nobody writes of bits here.
+/// A unit, which for sizes may be written in small or capital letters: bits are not used here.
 fn named(name: &str) -> Option<Unit> {
-    let sizes = SIZES.split(", ").find(|size| size.eq_ignore_ascii_case(name));
-    Unit::named(sizes.unwrap_or(name))
+    let (name, per) = name.split_once('/').map_or((name, ""), |(name, per)| (name, per));
+    let size = SIZES.split(", ").find(|size| size.eq_ignore_ascii_case(name)).unwrap_or(name);
+    if per.is_empty() { Unit::named(size) } else { Unit::parse(&format!("{size}/{per}")) }
 }
 
 /// The unit a setting's value is in, if a person may write another one of its dimension.
@@ -159,7 +167,7 @@ pub(crate) fn convertible(name: &str) -> Option<Unit> {
 }
 
 fn known(name: &str) -> Unit {
-    Unit::named(name).expect("a unit of the table")
+    Unit::parse(name).expect("a unit of the table")
 }
 
 #[cfg(test)]
@@ -173,6 +181,14 @@ mod tests {
         {
             assert_eq!(size(text), Ok(bytes), "{text}");
         }
+        let rate = convertible("B/s").expect("a unit");
+        assert_eq!(whole("8MB/s", rate), Ok(8_000_000));
+        assert_eq!(whole("8 mib/s", rate), Ok(8 << 20));
+        assert_eq!(whole("60kB/min", rate), Ok(1000));
+        assert!(
+            whole("8MB", rate)
+                .is_err_and(|why| why.contains("`MB` is no unit here") && why.contains("KiB/s"))
+        );
         let times = [("500ms", 500_000), ("10s", 10_000_000), ("1.5", 1_500_000), ("2min", 120_000_000)];
         for (text, us) in times.into_iter().chain([("5us", 5), ("5µs", 5), ("1h", 3_600_000_000)]) {
             assert_eq!(time(text), Ok(Duration::from_micros(us)), "{text}");

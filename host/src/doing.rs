@@ -33,8 +33,9 @@ pub struct Undo {
 }
 
 impl LiveRun {
-    /// Sets a setting, or with the name `task/N.worker` moves a task, which is a command since there would be too many settings; for
-    /// good or under a lease of these terms. What the arguments of `thalweg set` are, and those of a verdict's action.
+    /// Sets a setting, or moves a task if the name is `task/N.worker`. Moving is a command, because a setting for each
+    /// task would be too many. for good or under a lease of these terms. The arguments are those of `thalweg set` and
+    /// of a verdict's action.
     ///
     /// # Errors
     /// As [`LiveRun::set_for`] and [`LiveRun::command_for`].

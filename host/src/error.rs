@@ -29,7 +29,7 @@ pub struct Error(Box<Content>);
 struct Content {
     kind: ErrorKind,
     code: Option<&'static str>,
-    /// None: its source speaks for it.
+    /// None: the message of its source is enough.
     message: Option<String>,
     diagnostics: Vec<Diagnostic>,
     source: Option<Source>,
@@ -104,7 +104,7 @@ impl Error {
         self.0.code
     }
 
-    /// The errors of a network's text, if it is these that were met.
+    /// The errors of a network's text, if this error consists of them.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.0.diagnostics
     }

@@ -1,4 +1,4 @@
-//! The events of a run, or of all runs of a session, as they come, with what is needed to tell them: times, names, who is who.
+//! The events of a run, or of all runs of a session, as they come, with what is needed to print them: times, names, processes.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -12,7 +12,7 @@ use thalweg_space::reader::{Event, Feed, Item, KindInfo, SpaceReader};
 use crate::error::Error;
 use crate::spaces;
 
-/// Where the items of a feed come from, as whoever tells them needs to know it.
+/// Where the items of a feed come from, for code that prints them.
 pub struct Origin {
     /// In a session, the name of its space's directory there.
     pub directory: Option<String>,
@@ -22,12 +22,12 @@ pub struct Origin {
     pub names: Names,
     /// Its tasks and streams.
     called: Called,
-    /// What its dispatches leave out, and the one that the event at hand records.
+    /// The bases of its dispatches, and the dispatch that the current event records.
     bases: Bases,
     dispatch: Option<WholeDispatch>,
     /// Something was asked for that is not among them.
     missed: Cell<bool>,
-    /// The clock of its events. Processes that share a machine share one, or their events of the same moment would be told as of two.
+    /// The clock of its events. Processes that share a machine share one, or their events of the same moment would have two times.
     pub clock: Clock,
     /// From when times are counted: the start of the first process, in nanoseconds since 1970.
     begin_ns: u64,
@@ -43,7 +43,7 @@ impl Origin {
         let info = space.info()?;
         let names = thalweg_monitor::names(space)?;
         let mut called = Called::default();
-        // A table that cannot be read is damage that does not keep events from being read.
+        // A damaged live table does not keep events from being read.
         let _ = called.look(space);
         let (pid, mut clock, boot_id) = (info.pid, info.clock, info.boot_id);
         let mut begin_ns = clock.anchor().real_ns;
@@ -57,12 +57,13 @@ impl Origin {
         Ok(Origin { directory, pid, names, called, bases, dispatch, missed, clock, begin_ns, boot_id })
     }
 
-    /// When that was, in seconds from the beginning.
+    /// The event's time, in seconds from the beginning.
     pub fn seconds(&self, ticks: u64) -> f64 {
         self.clock.real_ns(ticks).wrapping_sub(self.begin_ns).cast_signed() as f64 / 1e9
     }
 
-    /// What the task, stream or operation is called that a field of an event stands for; none if it is none of them, or not known.
+    /// The name of the task, stream or operation that a field of an event refers to; none if the field refers to none
+    /// of these, or the name is not known.
     pub fn called(&self, event: &Event<'_>, field: &str) -> Option<String> {
         if is_operation(event.kind, field) {
             let site = event.u64(event.kind.field(field)?);
@@ -161,11 +162,12 @@ impl LiveEvents {
         LiveEvents { feed, origins: Vec::new(), is_damaged: false }
     }
 
-    /// Looks for processes that joined, and reads anew what names there are. To be called before the first poll, and again when there is
-    /// nothing more.
+    /// Looks for processes that joined, and reads the names again. To be called before the first poll, and again when
+    /// there is nothing more.
     ///
     /// # Errors
-    /// A process of a session cannot be read: that is told once, and the others are read nevertheless. Or a catalog is damaged.
+    /// A process of a session cannot be read: that is reported once, and the others are read nevertheless. Another
+    /// error is a damaged catalog.
     pub fn look(&mut self) -> Result<(), Error> {
         let found = self.feed.look().map_err(Error::usage_of);
         self.is_damaged |= found.is_err();
@@ -220,7 +222,7 @@ impl LiveEvents {
                     origin.called.note(event);
                     origin.dispatch = origin.bases.take(event);
                 }
-                // An event that cannot be read is none of those that dispatches are read from.
+                // An event that cannot be decoded belongs to no dispatch.
                 Item::Gap { kind_unknown: true, .. } => {}
                 Item::Gap { writer, .. } => origin.bases.forget((*writer).into()),
             }

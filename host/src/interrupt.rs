@@ -58,7 +58,8 @@ impl Interrupt {
         self.leftover.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the run to end from within: the output is closed, or a record failed and the user wants no more.
+    /// Asks the run to end from within: the output is closed, or a record failed and the run should end with the
+    /// first failure.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
@@ -68,12 +69,12 @@ impl Interrupt {
         self.stopped.load(Ordering::Relaxed) || self.is_signalled()
     }
 
-    /// Asks the source to rest between two records, or to rest no more.
+    /// Asks the source to pause between two records, or to go on.
     pub(crate) fn rest(&self, rests: bool) {
         self.resting.store(rests, Ordering::Relaxed);
     }
 
-    /// Whether the source should rest.
+    /// Whether the source should pause.
     pub(crate) fn is_rest_wanted(&self) -> bool {
         self.resting.load(Ordering::Relaxed)
     }
@@ -83,7 +84,7 @@ impl Interrupt {
         self.signal.load(Ordering::Relaxed) != 0
     }
 
-    /// How what the user interrupted ends.
+    /// The error of an operation that the user interrupted.
     pub fn error(&self) -> Error {
         Error::interrupted(self.signal.load(Ordering::Relaxed))
     }

@@ -1,7 +1,7 @@
 //! Between the libraries and what a person uses: runs of networks with their sources, sinks and control, and live runs as commands,
 //! screens and a tuner see them.
 //!
-//! A run is started from a [`Plan`], has [`Notices`] to give while it goes on, and ends with [`Ended`]. Who looks at a run from
+//! A run is started from a [`Plan`], has [`Notices`] to give while it goes on, and ends with [`Ended`]. Code that looks at a run from
 //! outside opens it as a [`LiveRun`]. Arguments, printing and exit codes are the program's: nothing here writes to the terminal.
 //!
 //! ```no_run
@@ -45,5 +45,5 @@ pub use interrupt::{Interrupt, exit_code};
 pub use live::{Change, LiveRun, Measuring, Obeyed, Window};
 pub use notice::{Notice, Notices};
 pub use record::{Recorded, Recording, RecordingPlan};
-pub use run::{Ended, FailedTask, OnFull, Plan, Run, Tally};
+pub use run::{Ended, FailedTask, Notes, OnFull, Plan, Run, Tally};
 pub use tuned::SettingsFile;

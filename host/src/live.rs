@@ -1,5 +1,5 @@
-//! A run as somebody outside of it sees it: found by its path, name or process, measured, set and commanded. It may live, or be
-//! over and kept.
+//! A run as seen from outside: found by its path, name or process, measured, set and commanded. It may live, or be over
+//! and kept.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use thalweg_monitor::{Follower, Report};
 use thalweg_space::lease::Terms;
 use thalweg_space::reader::{SettingView, SpaceReader};
-use thalweg_space::{Answer, Command};
+use thalweg_space::{Answer, Command, discover};
 
 use crate::adoption::Adoption;
 use crate::command::RunCommand;
@@ -31,19 +31,19 @@ use crate::run::is_paused;
 use crate::settings::{known, value_of};
 use crate::spaces;
 
-/// How often a run that lives is looked at while it is measured. More often would make its writers pay; its rings hold more
-/// than that.
+/// How often a run that lives is looked at while it is measured. Reading more often would cost its writers time, and
+/// their elements hold the events of a longer time.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// A run that lives, or one that is over and of which the space is left.
+/// A run that lives, or one that is over, whose space was kept.
 pub struct LiveRun {
     reader: SpaceReader,
 }
 
-/// What came of a change of a setting.
+/// The result of a change of a setting.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// The setting before; its name is that of the change. None for a pattern of probes.
+    /// The setting before the change. None for a pattern of probes.
     pub before: Option<SettingView>,
     /// The value that was written.
     pub value: u64,
@@ -77,7 +77,25 @@ impl LiveRun {
         Ok(LiveRun { reader: SpaceReader::open(path).map_err(Error::usage_of)? })
     }
 
-    /// The same run, to which it is said that this tool changes it. Else that is the program's name.
+    /// The runs of a session whose processes live, each with the name of its space, in the order of these names.
+    ///
+    /// # Errors
+    /// The directory around the session cannot be read.
+    pub fn of_session(session: &Path) -> Result<Vec<(String, LiveRun)>, Error> {
+        let around = session.parent().map_or_else(spaces::parent, |parent| Ok(parent.to_owned()))?;
+        let listed = discover::list(&around).map_err(Error::usage_of)?;
+        let members = listed.iter().filter(|space| space.alive && space.session.as_deref() == Some(session));
+        let mut live: Vec<(String, LiveRun)> = members
+            // A process that ends meanwhile takes its space with it.
+            .filter_map(|space| {
+                Some((space.info.as_ref().ok()?.name.clone(), LiveRun::open(&space.path).ok()?))
+            })
+            .collect();
+        live.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(live)
+    }
+
+    /// The same run, with this name of a tool for its changes; without it the name is the program's.
     #[must_use]
     pub fn called(self, tool: &str) -> LiveRun {
         LiveRun { reader: self.reader.called(tool) }
@@ -98,12 +116,12 @@ impl LiveRun {
         self.reader.is_alive()
     }
 
-    /// Whether its sources rest, because a command told them to.
+    /// Whether its sources rest, because a command asked for it.
     pub fn is_paused(&self) -> bool {
         is_paused(self.path())
     }
 
-    /// Begins to measure it. Reports have so many (`top`) components, tasks, streams and waits at most.
+    /// Begins to measure it. Reports have at most `top` components, tasks, streams and waits.
     ///
     /// # Errors
     /// Its space cannot be read.
@@ -128,7 +146,7 @@ impl LiveRun {
         self.set_for(name, value, None)
     }
 
-    /// Likewise, for good or under a lease of these terms: then the run puts the former value back.
+    /// As `set`, for good or under a lease of these terms: then the run puts the former value back.
     ///
     /// # Errors
     /// As [`LiveRun::set`], and when the setting takes no lease.
@@ -147,7 +165,7 @@ impl LiveRun {
         let adoption = Adoption::begin(&self.reader);
         match terms {
             None => self.reader.set(name, value).map_err(Error::usage_of)?,
-            // It ends by its terms.
+            // The lease ends by its terms.
             Some(terms) => drop(self.reader.lease(name, value, terms).map_err(Error::usage_of)?),
         }
         let adopted = adoption.wait(name, value);
@@ -155,7 +173,7 @@ impl LiveRun {
         Ok(Change { before, value, adopted })
     }
 
-    /// Commands it, and waits so long for the answer.
+    /// Sends a command to the run, and waits for the answer, at most for `patience`.
     ///
     /// # Errors
     /// It takes no commands, refuses this one, or does not answer in time.
@@ -163,7 +181,7 @@ impl LiveRun {
         self.command_for(command, patience, None)
     }
 
-    /// Likewise, for good or under a lease of these terms: then the run takes it back.
+    /// As `command`, for good or under a lease of these terms: then the run takes it back.
     ///
     /// # Errors
     /// As [`LiveRun::command`], and when nothing takes the command back.
@@ -206,14 +224,14 @@ fn probes(name: &str) -> Option<SettingView> {
 /// Follows a run, and reports on it.
 pub struct Measuring {
     follower: Follower<'static>,
-    /// What was there at first was taken.
+    /// Whether the events from before the first window were read.
     has_begun: bool,
 }
 
 /// A window of a run that was measured.
 #[derive(Debug)]
 pub struct Window {
-    /// What was seen in it.
+    /// The report on the window.
     pub report: Report,
     /// Whether the run ended in it.
     pub ended: bool,
@@ -243,18 +261,19 @@ impl Measuring {
         self.follower.finish().map_err(Error::usage_of)
     }
 
-    /// The report of the last `window` of a run that is over. To be asked for first.
+    /// The report of the last `window` of a run that is over. It has to be called before other reports.
     ///
     /// # Errors
     /// The space cannot be read, or its events do not tell what the end of the run did.
     pub fn last(mut self, window: Duration) -> Result<Report, Error> {
         self.follower.last(window.as_nanos() as f64).map_err(Error::usage_of)?;
         let report = self.whole()?;
-        // Totals speak of the whole.
+        // Totals are those of the whole run.
         if report.window.partial && !report.window.complete { Err(Error::usage(UNTOLD)) } else { Ok(report) }
     }
 
-    /// The report of what happened between two times, counted from the start of the first process. To be asked for first.
+    /// The report of what happened between two times, counted from the start of the first process. It has to be
+    /// called before other reports.
     ///
     /// # Errors
     /// The space cannot be read.
@@ -264,7 +283,7 @@ impl Measuring {
         self.whole()
     }
 
-    /// Measures for so long from now on, or until the run ends, or until `goes_on` says no.
+    /// Measures for this time from now on, or until the run ends, or until `goes_on` says no.
     ///
     /// # Errors
     /// The space cannot be read any more.

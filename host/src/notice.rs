@@ -1,4 +1,4 @@
-//! What a run has to say while it goes on: failed records, a full disk, a socket that listens. Whoever starts the run decides
+//! What a run has to say while it goes on: failed records, a full disk, a socket that listens. The code that starts the run decides
 //! where that is shown.
 
 use std::fmt;
@@ -18,14 +18,14 @@ pub enum Notice {
         /// What, where, what to do.
         message: String,
     },
-    /// Nothing is wrong for sure, but something may be.
+    /// A warning: something may be wrong.
     Warning {
         /// The code that `thalweg explain` knows.
         code: &'static str,
         /// What, where.
         message: String,
     },
-    /// Nothing is wrong, but somebody should know.
+    /// Nothing is wrong, but a user should know it.
     Note(String),
     /// Something about the text of the network.
     Diagnostic(Diagnostic),
@@ -55,7 +55,7 @@ impl fmt::Display for Notice {
 pub struct Notices(Arc<dyn Fn(Notice) + Send + Sync>);
 
 impl Notices {
-    /// Hands each notice to `take`, on the thread that has it to say: it should return soon.
+    /// Passes each notice to `take`, on the thread that gives it, so `take` should return soon.
     pub fn to(take: impl Fn(Notice) + Send + Sync + 'static) -> Notices {
         Notices(Arc::new(take))
     }

@@ -15,7 +15,7 @@ use crate::run::OnFull;
 
 /// How long to sleep when nothing was new.
 const IDLE: Duration = Duration::from_millis(2);
-/// How long to sleep until the disk is tried again that was full.
+/// How long to sleep before a full disk is tried again.
 const FULL: Duration = Duration::from_millis(50);
 /// How often to look for processes that joined the session.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -58,7 +58,7 @@ pub struct Recording {
     plan: RecordingPlan,
     session: Option<Members>,
     parts: Vec<Part>,
-    /// Of those that ended, and whether their writers dropped events.
+    /// The counts of processes that ended, and whether their writers dropped events.
     done: Progress,
     has_drops: bool,
     full: Option<Full>,
@@ -78,7 +78,7 @@ struct Members {
 struct Part {
     archiver: Archiver,
     space: SpaceReader,
-    /// It was seen dead, so what is there now is all.
+    /// The process was seen dead, so no events will be added.
     over: bool,
 }
 
@@ -90,7 +90,7 @@ struct Full {
     why: String,
 }
 
-/// What a recording has become.
+/// The counts of a recording so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recorded {
     /// Events that it has.
@@ -104,7 +104,7 @@ pub struct Recorded {
 }
 
 impl RecordingPlan {
-    /// As it is by default.
+    /// The default of this field.
     pub fn of(from: impl Into<PathBuf>, to: impl Into<PathBuf>) -> RecordingPlan {
         RecordingPlan {
             from: from.into(),
@@ -183,11 +183,11 @@ impl Recording {
             let to = self.plan.to.join(&member.directory);
             match found.and_then(|from| Recording::part_of(&self.plan, &from, to)) {
                 Ok(part) => self.parts.push(part),
-                // One that cannot be read is no reason to record no other.
+                // A process that cannot be read does not keep the others from being recorded.
                 Err(error) => self.problems.push(format!("{}: {error:#}", member.directory)),
             }
         }
-        // Who joined is listed when its archive is there.
+        // A process that joined is listed when its archive is there.
         copy_manifest(&self.plan)
     }
 
@@ -209,7 +209,8 @@ impl Recording {
         let mut taken = 0;
         let mut ended = Vec::new();
         for (place, part) in self.parts.iter_mut().enumerate() {
-            // Asked before the step: what a process said before it ended is then still taken.
+            // This is asked before the step, so that the step still takes the last events of a process that
+            // ends meanwhile.
             let was_over = part.over;
             part.over = !part.space.is_alive();
             match part.archiver.step() {
@@ -217,7 +218,7 @@ impl Recording {
                 Err(error) if error.is_full() => {
                     self.full.get_or_insert_with(|| Full::new(&error));
                     if self.plan.on_full != OnFull::Wait {
-                        // What finds no room in the elements meanwhile is lost and counted.
+                        // Events that find no room in the elements meanwhile are lost and counted.
                         let _ = part.archiver.let_go();
                     }
                     if self.plan.on_full == OnFull::Stop {
@@ -226,7 +227,8 @@ impl Recording {
                     std::thread::sleep(FULL);
                     return Ok(true);
                 }
-                // The run takes its directory along while it ends. What it has recorded is still at hand, and taken at the end.
+                // A run that ends removes its directory. Its events are still mapped here, and are read when
+                // the recording ends.
                 Err(_) if part.space.is_gone() => {}
                 Err(error) => return Err(unwritable(error)),
             }
@@ -268,7 +270,7 @@ impl Recording {
         })
     }
 
-    /// That the disk is full, once for each time it is: why.
+    /// The reason why nothing is written, once for each time that the disk is full.
     pub fn full(&mut self) -> Option<String> {
         let full = self.full.as_mut()?;
         (!std::mem::replace(&mut full.told, true)).then(|| full.why.clone())
@@ -279,7 +281,7 @@ impl Recording {
         self.full.as_ref().map(|full| full.since.elapsed())
     }
 
-    /// What could not be recorded, each told of once.
+    /// Returns the problems since the last call: what could not be recorded, and why.
     pub fn problems(&mut self) -> Vec<String> {
         std::mem::take(&mut self.problems)
     }
@@ -287,7 +289,7 @@ impl Recording {
     /// Ends the recording: what is committed now is still kept. Writers that wait for it go on without it.
     ///
     /// # Errors
-    /// The rest cannot be kept.
+    /// The remaining events cannot be kept.
     pub fn finish(mut self) -> Result<Recorded, Error> {
         for part in std::mem::take(&mut self.parts) {
             self.end(part)?;
@@ -307,7 +309,7 @@ impl Recording {
         } else {
             thalweg_space::archive::info(&self.plan.to).map_err(unwritable)?.map(&mut take);
         }
-        // All of a large archive is read only where something is missing in it.
+        // A large archive is read completely only if it has gaps.
         if self.has_drops || self.done.lost_bytes > 0 {
             recorded.lost = lost_in(&self.plan.to)?;
         }
@@ -358,7 +360,7 @@ fn check_session(plan: &RecordingPlan) -> Result<(), Error> {
     }
 }
 
-/// Copies who joined and left, so that the archive is opened as the session is.
+/// Copies the list of processes that joined and left, so that the archive is opened as the session is.
 fn copy_manifest(plan: &RecordingPlan) -> Result<(), Error> {
     let Ok(bytes) = std::fs::read(plan.from.join("session")) else { return Ok(()) };
     let (new, path) = (plan.to.join("session.new"), plan.to.join("session"));

@@ -65,7 +65,7 @@ pub fn written(setting: &SettingView, value: u64) -> String {
     choice.cloned().unwrap_or_else(|| value.to_string())
 }
 
-/// What a setting may be, for a person.
+/// The values that a setting takes, in words.
 pub fn range(setting: &SettingView) -> String {
     if setting.choices.is_empty() {
         let max = if setting.max == u64::MAX { "…".to_owned() } else { setting.max.to_string() };

@@ -11,9 +11,9 @@ use crate::error::Error;
 /// The file that makes a directory a session.
 const MANIFEST: &str = "session";
 
-/// What those call their spaces that look at runs and are none: scope servers, and recorders of views.
+/// The names of spaces of observers (scope servers, recorders of views), which are no runs.
 const LOOKING_ON: [&str; 2] = ["scope server", VIEW_RECORDER];
-/// What a recorder of a view calls its space.
+/// The name of the space of a recorder of a view.
 pub const VIEW_RECORDER: &str = "view recorder";
 
 /// The directory of the space the user named, or the newest.
@@ -138,12 +138,12 @@ fn newest(listed: &[Listed]) -> Result<PathBuf, Error> {
     })
 }
 
-/// When its process made it, in nanoseconds since 1970.
+/// When the process made the space, in nanoseconds since 1970.
 pub fn started(space: &Listed) -> u64 {
     space.info.as_ref().map_or(0, |info| info.clock.anchor().real_ns)
 }
 
-/// The candidate that is a likely slip of the pen away, or else one that holds the name.
+/// The candidate that differs by a likely typing error, or else one that contains the name.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
     thalweg_pack::nearest(name, candidates.clone())
         .or_else(|| candidates.filter(|candidate| name.len() > 2 && candidate.contains(name)).min())

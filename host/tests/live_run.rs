@@ -1,4 +1,4 @@
-//! A run from its plan to its end, and what somebody sees and does who looks at it from outside: all in one process.
+//! A run from its plan to its end, and what an observer sees and does from outside: all in one process.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -83,7 +83,7 @@ fn a_run_is_found_measured_set_and_commanded() {
     let loaded = command(RunCommand::Load { network: second, libraries: Vec::new() }).unwrap();
     let first = RunCommand::Load { network: folder.path().join("first.snet"), libraries: Vec::new() };
     assert_eq!(loaded.undo, Some(first.to_command()));
-    // The run is known by the network that runs, and its directory is where it was.
+    // The run now has the name of the new network, and its directory is unchanged.
     let name_now = |live: &LiveRun| live.measure(10).unwrap().whole().unwrap().space.name;
     assert_eq!((name_now(&live).as_str(), live.path()), ("second", &*space));
     assert_eq!(name_now(&LiveRun::open(&space).unwrap()), "second");

@@ -1,4 +1,5 @@
-//! From the tree to a program: every name is looked up, and numbers meet only those that measure the same.
+//! Compiles a syntax tree to a program. Every name is looked up, and an operator's numbers must have the same
+//! unit.
 
 use std::ops::Range;
 use thalweg_glob::Glob;
@@ -33,7 +34,7 @@ struct Checker<'s> {
     problems: Vec<Problem>,
 }
 
-/// `None` where something is wrong, which was noted: nothing that follows from it is noted again.
+/// `None` if something is wrong and was reported; no error is reported that only follows from it.
 impl Checker<'_> {
     fn wrong<T>(&mut self, problem: Problem) -> Option<T> {
         self.problems.push(problem);
@@ -159,7 +160,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Both sides are checked, so that mistakes of both are told.
+    /// Both sides are checked, so that mistakes of both are reported.
     fn both_numbers(&mut self, [left, right]: &[Node; 2]) -> Option<[Dimension; 2]> {
         let left = self.number(left);
         let right = self.number(right);

@@ -18,7 +18,7 @@ pub trait Values {
     }
 }
 
-/// One step. Steps only lead forward, so that a program ends after at most as many as it has.
+/// One step. Jumps only lead forward, so a program ends after at most as many steps as it has.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Op {
     Constant(f64),
@@ -107,7 +107,7 @@ impl Expression {
         self.of
     }
 
-    /// Whether the condition holds. What is not known fulfils no comparison.
+    /// Whether the condition holds. An unknown value fulfils no comparison.
     #[inline]
     pub fn holds(&self, values: &impl Values) -> bool {
         is_true(self.number(values))
@@ -116,7 +116,7 @@ impl Expression {
     /// Its value: a number in nanoseconds and bytes, or 1 or 0; `NaN` if something that it needs is not known, or where there is
     /// none (0 / 0).
     pub fn number(&self, values: &impl Values) -> f64 {
-        // A name and a constant are what most conditions are.
+        // Most conditions compare a name with a constant, so this case has a short path.
         if let [first, Op::Constant(bound), Op::Compare(how)] = &self.program.ops[..]
             && let Some(value) = load(first, values)
         {
@@ -196,7 +196,7 @@ fn of_one(op: &Op, value: f64) -> f64 {
     }
 }
 
-/// `NaN` if one of them is.
+/// `NaN` if one of the operands is `NaN`.
 fn of_two(op: &Op, left: f64, right: f64) -> f64 {
     match op {
         Op::Add => left + right,
@@ -210,7 +210,7 @@ fn of_two(op: &Op, left: f64, right: f64) -> f64 {
     }
 }
 
-/// False where one of them is not known.
+/// False if one of the operands is not known.
 #[inline]
 fn compare(how: Compare, left: f64, right: f64) -> bool {
     match how {

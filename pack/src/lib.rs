@@ -33,6 +33,7 @@
 mod check;
 mod expression;
 mod lexer;
+mod library;
 mod pack;
 mod problem;
 mod schema;
@@ -42,6 +43,7 @@ mod table;
 mod unit;
 
 pub use expression::{Expression, Values};
+pub use library::{By, Call, FIGURES, Get, Given, Keep, Kept, Lever, Reading};
 pub use pack::{Action, Change, Condition, Identity, Measure, Measured, Model, Pack, Point, Probe, When};
 pub use problem::Problem;
 pub use schema::{Refused, Schema, Type};

@@ -4,6 +4,7 @@ use std::ops::Range;
 use thalweg_glob::Glob;
 
 use crate::expression::{Expression, Values};
+use crate::library::{By, Call, FIGURES, Get, Given, Keep, Kept, Lever, Reading};
 use crate::problem::Problem;
 use crate::schema::{Field, Schema, Type};
 use crate::suggest::nearest;
@@ -20,24 +21,30 @@ pub struct Pack {
     pub name: String,
     /// What it is about, in one sentence.
     pub about: String,
-    /// What it speaks of, such as `network`, `link` or a library's name.
+    /// The area that it is about, such as `network`, `link` or a library's name.
     pub area: String,
     /// What a foreign library is recognised by.
     pub identity: Option<Identity>,
+    /// What counts as progress of a program that uses the library.
+    pub progress: Option<Expression>,
     /// What is measured there.
     pub probes: Vec<Probe>,
+    /// What the library itself is asked.
+    pub readings: Vec<Reading>,
     /// What is computed from fields, in the order in which they may use one another.
     pub measures: Vec<Measure>,
     /// What to look for.
     pub conditions: Vec<Condition>,
-    /// What predicts the effect of a change.
+    /// The models that predict the effects of changes.
     pub models: Vec<Model>,
     /// What may be changed.
     pub points: Vec<Point>,
     /// What to do about a condition.
     pub actions: Vec<Action>,
-    /// How many fields were given; those that follow are the probes' and the measures.
-    given: usize,
+    /// The names of all fields before the measures, by their numbers.
+    pub names: Vec<String>,
+    /// The number of the first measure; those before are fields that were given, and those of probes, readings and points.
+    first: usize,
 }
 
 /// What a foreign library is recognised by.
@@ -45,6 +52,8 @@ pub struct Pack {
 pub struct Identity {
     /// The name of its file.
     pub library: Glob,
+    /// The versions that the pack is about, as the file's name has them behind `.so.`; none: all.
+    pub version: Option<Glob>,
     /// Functions that it must have.
     pub symbols: Vec<String>,
 }
@@ -60,6 +69,10 @@ pub struct Probe {
     pub at: When,
     /// Its fields, with the numbers that [`Values`] has them under.
     pub fields: Vec<(String, usize)>,
+    /// What is kept of each call.
+    pub keeps: Vec<Keep>,
+    /// The number of the field with the calls of a window; that with their rate follows.
+    pub calls: usize,
 }
 
 /// When a probe measures.
@@ -69,7 +82,7 @@ pub enum When {
     Entry,
     /// When it is left.
     Exit,
-    /// At both; one event for the whole call.
+    /// At entry and exit; one event for the whole call.
     Call,
 }
 
@@ -89,7 +102,7 @@ pub struct Condition {
     pub name: String,
     /// When it holds.
     pub when: Expression,
-    /// What that means, in one sentence.
+    /// The meaning of the condition, in one sentence.
     pub says: String,
 }
 
@@ -111,6 +124,8 @@ pub struct Point {
     pub min: f64,
     /// The largest value.
     pub max: f64,
+    /// How a library is given the value.
+    pub lever: Option<Lever>,
 }
 
 /// What to do about a condition.
@@ -120,10 +135,16 @@ pub struct Action {
     pub on: usize,
     /// What is changed.
     pub change: Change,
-    /// Where this holds it is not done.
+    /// If this condition holds, the action is not done.
     pub unless: Option<Expression>,
     /// The model that predicts what it gains: its place among [`Pack::models`].
     pub gain: Option<usize>,
+    /// Conditions that forbid it, and say why: their places among [`Pack::conditions`].
+    pub forbidden: Vec<usize>,
+    /// It is kept unless it is worse; else only if it is surely better.
+    pub is_trusted: bool,
+    /// After it was kept the value follows the expression without further trials.
+    pub follows: bool,
 }
 
 /// What an action changes.
@@ -152,7 +173,7 @@ impl Pack {
     /// Everything that is wrong with it, in the order of the text.
     pub fn read(text: &str, fields: &Schema) -> Result<Pack, Vec<Problem>> {
         let (file, table) = File::parse(text);
-        let reader = Reader { file: &file, schema: fields.clone(), given: fields.fields.len() };
+        let reader = Reader { file: &file, schema: fields.clone() };
         let pack = reader.pack(Table::new(&file, table.get_ref(), 0..0, "a pack"));
         match pack {
             Some(pack) if file.is_right() => Ok(pack),
@@ -162,8 +183,7 @@ impl Pack {
 
     /// The values with the measures of this pack, each computed once.
     pub fn measured<'v, V: Values>(&self, values: &'v V) -> Measured<'v, V> {
-        let probes: usize = self.probes.iter().map(|probe| probe.fields.len()).sum();
-        let first = self.given + probes;
+        let first = self.first;
         let mut measured = Measured { values, first, measures: Vec::with_capacity(self.measures.len()) };
         for measure in &self.measures {
             let value = measure.is.number(&measured);
@@ -182,7 +202,7 @@ impl Pack {
         self.actions.iter().filter(is_due).filter_map(with_value).collect()
     }
 
-    /// What a setting gets; `None`: that cannot be known, so nothing is done.
+    /// The value that a setting gets; `None`: it cannot be computed, so nothing is done.
     fn value<V: Values>(&self, action: &Action, values: &Measured<'_, V>) -> Option<Option<f64>> {
         let Change::Setting { point, to } = &action.change else { return Some(None) };
         let Point { min, max, .. } = self.points[*point];
@@ -217,7 +237,6 @@ impl<V: Values> Values for Measured<'_, V> {
 struct Reader<'f, 't> {
     file: &'f File<'t>,
     schema: Schema,
-    given: usize,
 }
 
 impl Reader<'_, '_> {
@@ -231,6 +250,15 @@ impl Reader<'_, '_> {
         let identity = table.table("identity", "an identity").and_then(|table| self.identity(table));
         let probes: Vec<Probe> =
             table.tables("probe", "a probe").into_iter().filter_map(|table| self.probe(table)).collect();
+        let readings: Vec<Reading> = table
+            .tables("reading", "a reading")
+            .into_iter()
+            .filter_map(|table| self.reading(table))
+            .collect();
+        let points: Vec<Point> =
+            table.tables("point", "a point").into_iter().filter_map(|table| self.point(table)).collect();
+        let first = self.schema.fields.len();
+        let names = self.schema.names().map(str::to_owned).collect();
         let measures: Vec<Measure> = table
             .tables("measure", "a measure")
             .into_iter()
@@ -243,8 +271,9 @@ impl Reader<'_, '_> {
             .collect();
         let models: Vec<Model> =
             table.tables("model", "a model").into_iter().filter_map(|table| self.model(table)).collect();
-        let points: Vec<Point> =
-            table.tables("point", "a point").into_iter().filter_map(|table| self.point(table)).collect();
+        let progress = table.text("progress");
+        let progress =
+            progress.and_then(|text| self.checked(Expression::read(&text.text, &self.schema), &text));
         self.unique("condition", conditions.iter().map(|condition| &condition.name));
         self.unique("model", models.iter().map(|model| &model.name));
         self.unique("point", points.iter().map(|point| &point.setting));
@@ -260,13 +289,16 @@ impl Reader<'_, '_> {
             about: about?.text,
             area: area?.text,
             identity,
+            progress,
             probes,
+            readings,
             measures,
             conditions,
             models,
             points,
             actions,
-            given: self.given,
+            names,
+            first,
         })
     }
 
@@ -286,9 +318,10 @@ impl Reader<'_, '_> {
 
     fn identity(&self, table: Table<'_, '_>) -> Option<Identity> {
         let library = table.required("library").map(|text| Glob::new(&text.text));
+        let version = table.text("version").map(|text| Glob::new(&text.text));
         let symbols = table.texts("symbols").into_iter().map(|text| text.text).collect();
         table.finish();
-        Some(Identity { library: library?, symbols })
+        Some(Identity { library: library?, version, symbols })
     }
 
     fn probe(&mut self, table: Table<'_, '_>) -> Option<Probe> {
@@ -318,8 +351,132 @@ impl Reader<'_, '_> {
                 Err(why) => self.wrong(unit.span, why.to_string()),
             }
         }
+        let name_text = name.as_ref().map_or("?", |name| name.text.as_str()).to_owned();
+        let keeps = self.keeps(&table, &name_text);
+        let span = name.as_ref().map_or(0..0, |name| name.span.clone());
+        let calls = self.declared(&format!("{name_text}.calls"), "", &span);
+        self.declared(&format!("{name_text}.rate"), "/s", &span);
         table.finish();
-        Some(Probe { name: name?.text, function: function?.text, at: at?, fields })
+        Some(Probe { name: name?.text, function: function?.text, at: at?, fields, keeps, calls })
+    }
+
+    /// Declares a number; its place among the fields.
+    fn declared(&mut self, name: &str, unit: &str, span: &Range<usize>) -> usize {
+        match self.schema.number(name, unit) {
+            Ok(number) => number,
+            Err(why) => {
+                self.wrong(span.clone(), why.to_string());
+                0
+            }
+        }
+    }
+
+    fn keeps(&mut self, table: &Table<'_, '_>, probe: &str) -> Vec<Keep> {
+        let mut keeps = Vec::new();
+        for (name, text) in table.named("keeps") {
+            match Kept::read(&text.text) {
+                Ok((what, unit)) => {
+                    let mut first = None;
+                    for figure in FIGURES {
+                        let unit = if figure == "sum" && what == Kept::Time { "ns" } else { unit };
+                        let field =
+                            self.declared(&format!("{probe}.{}.{figure}", name.text), unit, &text.span);
+                        first.get_or_insert(field);
+                    }
+                    keeps.push(Keep { name: name.text, what, field: first.unwrap_or(0) });
+                }
+                Err(why) => self.wrong(text.span, why),
+            }
+        }
+        keeps
+    }
+
+    /// The calls under a key; those that are wrong are reported.
+    fn calls(&self, table: &Table<'_, '_>, key: &'static str) -> Vec<Call> {
+        let call = |text: Text| match Call::read(&text.text) {
+            Ok(call) => Some(call),
+            Err(problem) => {
+                self.file.wrong(text.place(problem));
+                None
+            }
+        };
+        table.texts(key).into_iter().filter_map(call).collect()
+    }
+
+    /// How a value is read, if the table says so.
+    fn get(&self, table: &Table<'_, '_>) -> Get {
+        let at = table.texts("at").into_iter().map(|text| text.text).collect();
+        let (calls, word) = (self.calls(table, "get"), table.text("value"));
+        let words = || calls.iter().flat_map(|call| &call.arguments).filter_map(word_of);
+        if let Some(word) = word.as_ref().filter(|word| !words().any(|known| *known == word.text)) {
+            let problem = Problem::new(word.span.clone(), format!("no call has the word `&{}`", word.text));
+            self.file.wrong(match nearest(&word.text, words().map(String::as_str)) {
+                Some(near) => problem.help(format!("did you mean `{near}`?")),
+                None => problem.help("the value is in a word that a call is given, as in `f(&word)`"),
+            });
+        }
+        Get { word: word.map(|word| word.text), at, calls }
+    }
+
+    fn reading(&mut self, table: Table<'_, '_>) -> Option<Reading> {
+        let (name, unit) = (table.required("name"), table.text("unit"));
+        let get = self.get(&table);
+        if get.calls.is_empty() {
+            self.wrong(table.span(), "a reading needs `get`, the calls that read it".to_owned());
+        }
+        self.needs_places(&table, &get);
+        let unit = unit.map_or(String::new(), |unit| unit.text);
+        table.finish();
+        let name = name?;
+        let field = self.declared(&name.text, &unit, &name.span);
+        Some(Reading { name: name.text, get, field })
+    }
+
+    fn needs_places(&self, table: &Table<'_, '_>, get: &Get) {
+        if get.at.is_empty() {
+            let message = "calls need `at`, the functions at whose entry they may be made";
+            self.wrong(table.span(), message.to_owned());
+        }
+    }
+
+    /// How a library is given the value of a point.
+    fn lever(&mut self, table: &Table<'_, '_>, setting: &Text, unit: &str) -> Option<Lever> {
+        let (set, back, get) = (self.calls(table, "set"), self.calls(table, "back"), self.get(table));
+        let (argument, variable) = (table.text("argument"), table.text("variable"));
+        let (default, is_lasting) = (table.number("default"), table.truth("lasting"));
+        let by = match (set.is_empty(), argument, variable) {
+            (true, None, None) => return None,
+            (false, None, None) => {
+                if !set.iter().any(Call::takes_value) {
+                    self.wrong(table.span(), "no call of `set` has `$`, the value".to_owned());
+                }
+                if get.calls.is_empty() && default.is_none() {
+                    let message =
+                        "a point that calls set needs `get`, or `default`: the former value undoes a change";
+                    self.wrong(table.span(), message.to_owned());
+                }
+                self.needs_places(table, &get);
+                By::Calls { set, back, get }
+            }
+            (true, Some(argument), None) => {
+                let parts = argument.text.rsplit_once(':');
+                let number = parts.and_then(|(_, number)| number.trim().parse().ok());
+                let Some((number, (function, _))) = number.filter(|number| *number < 6).zip(parts) else {
+                    let message = "an argument is written FUNCTION:NUMBER, with a number from 0 to 5";
+                    self.wrong(argument.span, message.to_owned());
+                    return None;
+                };
+                By::Argument { function: function.trim().to_owned(), number }
+            }
+            (true, None, Some(variable)) => By::Variable(variable.text),
+            _ => {
+                let message = "a point is set by `set`, by `argument` or by `variable`, not by several";
+                self.wrong(table.span(), message.to_owned());
+                return None;
+            }
+        };
+        let field = self.declared(&setting.text, unit, &setting.span);
+        Some(Lever { by, field, default, is_lasting })
     }
 
     /// An expression under a key that has to be there.
@@ -390,12 +547,14 @@ impl Reader<'_, '_> {
 
     fn point(&mut self, table: Table<'_, '_>) -> Option<Point> {
         let setting = table.required("setting");
+        let unit = table.text("unit").map_or(String::new(), |unit| unit.text);
+        let lever = setting.as_ref().and_then(|setting| self.lever(&table, setting, &unit));
         let (min, max) = (table.number("min").unwrap_or(f64::MIN), table.number("max").unwrap_or(f64::MAX));
         if min > max {
             self.wrong(table.span(), format!("no value lies between {min} and {max}"));
         }
         table.finish();
-        Some(Point { setting: setting?.text, min: min.min(max), max })
+        Some(Point { setting: setting?.text, min: min.min(max), max, lever })
     }
 
     fn action(&self, table: Table<'_, '_>, known: &Known<'_>) -> Option<Action> {
@@ -409,8 +568,21 @@ impl Reader<'_, '_> {
         let gain = table.text("gain");
         let gain =
             gain.and_then(|gain| self.named("model", &gain, known.models.iter().map(|of| of.name.as_str())));
+        let conditions = || known.conditions.iter().map(|of| of.name.as_str());
+        let forbidden = table.texts("forbidden_by").into_iter();
+        let forbidden = forbidden.filter_map(|name| self.named("condition", &name, conditions())).collect();
+        let is_trusted = match table.text("keep") {
+            None => false,
+            Some(text) if text.text == "surely better" => false,
+            Some(text) if text.text == "unless worse" => true,
+            Some(text) => {
+                self.wrong(text.span, "`keep` is `surely better` or `unless worse`".to_owned());
+                false
+            }
+        };
+        let follows = table.truth("follows");
         table.finish();
-        Some(Action { on: on?, change: change?, unless, gain })
+        Some(Action { on: on?, change: change?, unless, gain, forbidden, is_trusted, follows })
     }
 
     fn change(&self, table: &Table<'_, '_>, known: &Known<'_>) -> Option<Change> {
@@ -454,7 +626,15 @@ impl Reader<'_, '_> {
     }
 }
 
-/// What an action may speak of.
+/// The word that an argument names.
+fn word_of(given: &Given) -> Option<&String> {
+    match given {
+        Given::Address(word) | Given::Word(word) => Some(word),
+        _ => None,
+    }
+}
+
+/// The settings and commands that an action may name.
 struct Known<'k> {
     conditions: &'k [Condition],
     models: &'k [Model],

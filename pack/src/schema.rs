@@ -31,7 +31,7 @@ impl Schema {
     /// Declares a number with its unit (`ns`, `B/s`, `messages`, `share`, `%`, …); returns the field's number.
     ///
     /// # Errors
-    /// When the name is declared already, or nobody knows the unit.
+    /// When the name is declared already, or the unit is unknown.
     pub fn number(&mut self, name: &str, unit: &str) -> Result<usize, Refused> {
         let found = Unit::parse(unit).ok_or_else(|| Refused::Unit(unit.to_owned()))?;
         self.declare(Field { name: name.to_owned(), of: Type::Number(found.dimension), factor: found.factor })

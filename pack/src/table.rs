@@ -14,7 +14,7 @@ use crate::suggest::nearest;
 pub struct Text {
     /// What it says.
     pub text: String,
-    /// Of the value with its quotes.
+    /// The place of the value, with its quotes.
     pub span: Range<usize>,
     /// Where its first byte stands, if it stands in the file as it is, without escapes.
     inside: Option<usize>,
@@ -67,7 +67,7 @@ impl<'t> File<'t> {
     }
 }
 
-/// A table of the file. What is asked for is known; what else it holds is a problem.
+/// A table of the file. Keys that were asked for are known; every other key is a problem.
 #[derive(Debug)]
 pub struct Table<'f, 't> {
     file: &'f File<'t>,
@@ -144,6 +144,15 @@ impl<'f, 't> Table<'f, 't> {
         parsed.or_else(|| self.not_a(value, key, "a number"))
     }
 
+    /// A truth value; false if there is none.
+    pub fn truth(&self, key: &'static str) -> bool {
+        let Some(value) = self.find(key) else { return false };
+        match value.get_ref() {
+            DeValue::Boolean(truth) => *truth,
+            _ => self.not_a(value, key, "true or false").unwrap_or_default(),
+        }
+    }
+
     /// A list of texts; empty if there is none.
     pub fn texts(&self, key: &'static str) -> Vec<Text> {
         let Some(value) = self.find(key) else { return Vec::new() };
@@ -194,7 +203,7 @@ impl<'f, 't> Table<'f, 't> {
         list.iter().filter_map(table).collect()
     }
 
-    /// What it holds that nobody asked for is a problem.
+    /// Keys in the table that were not asked for are problems.
     pub fn finish(self) {
         let known = self.known.into_inner();
         for (name, _) in

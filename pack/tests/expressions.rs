@@ -1,9 +1,9 @@
-//! Expressions: what they are worth, what is wrong with them, and that neither depends on who computes it.
+//! Expressions: what they are worth, what is wrong with them, and that neither depends on the evaluator.
 
 use proptest::prelude::*;
 use thalweg_pack::{Expression, Schema, Type, Values};
 
-/// What is not known is NaN.
+/// An unknown value is NaN.
 struct Row {
     numbers: [f64; 6],
     component: Option<&'static str>,
@@ -86,7 +86,7 @@ fn conditions() {
         ("component != \"des\"", true),
         ("component like \"des/*\"", false),
         ("component like \"des/**\" and live == live", true),
-        // What is not known fulfils no comparison, and can be asked for.
+        // An unknown value fulfils no comparison, and `known` tests for it.
         ("gone > 0", false),
         ("gone <= 0", false),
         ("gone != 0", false),
@@ -133,7 +133,7 @@ fn mistakes_are_named_with_their_place() {
     check("component == \"x", "this text has no end", "\"x");
     check("1 § 2", "means nothing here", "§");
     assert!(Expression::condition("a + 1", &schema()).unwrap_err()[0].to_string().contains("true or false"));
-    // Both sides are looked at.
+    // Both sides are checked.
     assert_eq!(Expression::read("x1 + y1", &schema()).unwrap_err().len(), 2);
 }
 

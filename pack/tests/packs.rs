@@ -1,7 +1,7 @@
 //! Packs: a whole one, what is wrong with others, and damaged ones.
 
 use proptest::prelude::*;
-use thalweg_pack::{Change, Pack, Schema, Values, When};
+use thalweg_pack::{By, Call, Change, Pack, Schema, Values, When};
 
 const NARROW: &str = r#"
 format = 1
@@ -179,6 +179,132 @@ fn mistakes_are_named_with_their_line() {
         "{}",
         problem.render("narrow.toml", &text)
     );
+}
+
+/// Every field has the same value.
+struct Always(f64);
+
+impl Values for Always {
+    fn number(&self, _field: usize) -> f64 {
+        self.0
+    }
+}
+
+const LIBRARY: &str = r#"format = 1
+name = "pvm"
+about = "Fragments."
+area = "library"
+progress = "send.rate"
+
+[identity]
+library = "libpvm3.so*"
+version = "3.4*"
+symbols = ["pvm_send"]
+
+[[probe]]
+name = "send"
+function = "pvm_psend"
+at = "entry"
+keeps = { length = "argument 3 in B", took = "time" }
+
+[[reading]]
+name = "hosts"
+get = ["pvm_config(&hosts, 0, 0)"]
+value = "hosts"
+at = ["pvm_send"]
+
+[[point]]
+setting = "fragment"
+unit = "B"
+set = ["pvm_setopt(10, $)"]
+get = ["pvm_getopt(10)"]
+at = ["pvm_send"]
+default = 4080
+
+[[point]]
+setting = "encoding"
+argument = "pvm_initsend:0"
+
+[[condition]]
+name = "large"
+when = "send.length.p99 > fragment and send.took.mean > 1 us and hosts < 2"
+says = "Messages are large."
+
+[[action]]
+on = "large"
+set = "fragment"
+to = "send.length.p99 / 1 B"
+forbidden_by = ["large"]
+keep = "unless worse"
+follows = true
+"#;
+
+#[test]
+fn a_pack_says_how_a_library_is_set() {
+    let pack = Pack::read(LIBRARY, &Schema::default()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert_eq!(pack.names[..3], ["send.length.mean", "send.length.deviation", "send.length.least"]);
+    assert_eq!(pack.names[pack.probes[0].calls], "send.calls");
+    let [fragment, encoding] = &pack.points[..] else { panic!("two points") };
+    let By::Calls { set, get, .. } = &fragment.lever.as_ref().expect("a lever").by else { panic!("calls") };
+    assert_eq!((set[0].to_string(), get.at[0].as_str()), ("pvm_setopt(10, $)".to_owned(), "pvm_send"));
+    let by = &encoding.lever.as_ref().expect("a lever").by;
+    assert_eq!(*by, By::Argument { function: "pvm_initsend".to_owned(), number: 0 });
+    let action = &pack.actions[0];
+    assert!(action.is_trusted && action.follows && action.forbidden == [0]);
+}
+
+#[test]
+fn mistakes_about_libraries_are_named_with_their_line() {
+    let wrong = |from: &str, to: &str, reason: &str, line: usize| {
+        assert!(LIBRARY.contains(from), "{from}");
+        let text = LIBRARY.replacen(from, to, 1);
+        let problems = Pack::read(&text, &Schema::default()).expect_err(to);
+        let found: Vec<String> = problems.iter().map(|p| format!("{} {}", p.place(&text).0, p)).collect();
+        let is_named = |found: &String| found.contains(reason) && found.starts_with(&format!("{line} "));
+        assert!(found.iter().any(is_named), "{to}: {found:#?}");
+    };
+    wrong("send.rate", "send.rat", "did you mean `send.rate`?", 5);
+    wrong("version", "versio", "did you mean `version`?", 9);
+    wrong("argument 3 in B", "argument 7", "only 0 to 5 can be kept", 16);
+    wrong("argument 3 in B", "argument 3 in bits", "there is no unit `bits`", 16);
+    wrong("value = \"hosts\"", "value = \"host\"", "did you mean `hosts`?", 21);
+    wrong("pvm_setopt(10, $)", "pvm_setopt(10)", "no call of `set` has `$`", 24);
+    wrong("pvm_setopt(10, $)", "pvm_setopt(10; $)", "`10; $` is no argument", 27);
+    wrong("pvm_initsend:0", "pvm_initsend", "written FUNCTION:NUMBER", 34);
+    wrong("[\"large\"]", "[\"larg\"]", "did you mean `large`?", 45);
+    wrong("unless worse", "always", "`keep` is `surely better` or `unless worse`", 46);
+    wrong("follows = true", "follows = 1", "`follows` has to be true or false", 47);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn damaged_packs_about_libraries_are_refused_or_understood(
+        at in 0..LIBRARY.len(), gone in 0usize..30, new in "[a-z\\[\\]\"=\n $&*(),'ö0-9.]{0,12}"
+    ) {
+        let end = (at + gone).min(LIBRARY.len());
+        let text = format!("{}{new}{}", &LIBRARY[..at], &LIBRARY[end..]);
+        match Pack::read(&text, &Schema::default()) {
+            Ok(pack) => {
+                pack.due(&pack.measured(&Always(3.0)));
+            }
+            Err(problems) => {
+                prop_assert!(!problems.is_empty());
+                for problem in problems {
+                    prop_assert!(!problem.render("pack.toml", &text).is_empty());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn any_call_is_refused_or_written_again(text in "[a-z]{0,3}[($&*')]{0,2}[a-z0-9$&*', ()-]{0,12}[)]{0,1}") {
+        match Call::read(&text) {
+            Ok(call) => prop_assert_eq!(Call::read(&call.to_string()), Ok(call)),
+            Err(problem) => prop_assert!(problem.span.end <= text.len()),
+        }
+    }
 }
 
 proptest! {

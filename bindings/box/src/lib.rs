@@ -37,8 +37,8 @@
 //! # fn main() {}
 //! ```
 //!
-//! A library may share [parameters](Parameter) with whoever observes the network, write [events](EventKind) of its own,
-//! and run something before its first and after its last box:
+//! A library may share [parameters](Parameter) with the programs that observe the network, write [events](EventKind)
+//! of its own, and run something before its first and after its last box:
 //!
 //! ```
 //! use thalweg_box::{EventField, EventKind, Out, Parameter};
@@ -89,9 +89,9 @@ pub use value::{Argument, Mismatch, Tuple, Value};
 
 /// Exports the boxes of a library: signature => function, for each. Once per crate.
 ///
-/// A function that waits (files, sockets, time) is marked `blocking`:
-/// `"box load ((name) -> (data))" => blocking load,`. Before the boxes stand, in this order and each if there is one:
-/// `init FUNCTION;` (may fail by an `Err`), `finish FUNCTION;`, `parameters STATIC, …;`, `events STATIC, …;`.
+/// A function that waits (files, sockets, time) is marked `blocking`: `"box load ((name) -> (data))" =>
+/// blocking load,`. The boxes may be preceded by these lines, each at most once and in this order: `init
+/// FUNCTION;` (may fail by an `Err`), `finish FUNCTION;`, `parameters STATIC, …;`, `events STATIC, …;`.
 #[macro_export]
 macro_rules! library {
     (

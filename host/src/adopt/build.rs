@@ -40,7 +40,7 @@ pub(super) struct Build<'a> {
     pub(super) flags: Vec<String>,
     /// Where objects and the library go.
     pub(super) folder: &'a Path,
-    /// What places are told relative to.
+    /// The folder that paths in messages are relative to.
     pub(super) root: &'a Path,
 }
 
@@ -50,18 +50,18 @@ pub(super) struct Built {
     pub(super) library: Option<PathBuf>,
     pub(super) compiled: usize,
     pub(super) unchanged: usize,
-    /// What stands in the way, a sentence each.
+    /// Why boxes could not be built, one sentence for each reason.
     pub(super) obstacles: Vec<String>,
-    /// Files that could not be compiled, and are not needed.
+    /// Files that could not be compiled, and that no box needs.
     pub(super) put_aside: Vec<(PathBuf, String)>,
 }
 
 /// A file to compile.
 pub(super) struct Unit {
     pub(super) source: PathBuf,
-    /// Whether there are no boxes without it.
+    /// Whether a box is missing without this file.
     pub(super) is_needed: bool,
-    /// It has a `main`, which goes by another name then.
+    /// The file has a `main`, which is renamed when it is compiled.
     pub(super) has_main: bool,
 }
 
@@ -129,7 +129,7 @@ impl Build<'_> {
 
     fn command(&self) -> Command {
         let mut command = Command::new(self.compiler);
-        // Sentences are made of what it says.
+        // The compiler's messages are the source of the sentences about obstacles.
         command.env("LC_ALL", "C");
         command
     }
@@ -152,7 +152,7 @@ fn told(command: &mut Command) -> Result<Option<String>, Error> {
 fn read_depends(list: &Path) -> Vec<PathBuf> {
     let Ok(text) = fs::read_to_string(list) else { return Vec::new() };
     let Some((_, files)) = text.split_once(": ") else { return Vec::new() };
-    // A space in a name has a backslash before it, and so has a line's end.
+    // Make's syntax has a backslash before a space in a name, and before the end of a line that goes on.
     let files = files.replace("\\\n", " ").replace("\\ ", "\0");
     files.split_whitespace().map(|file| PathBuf::from(file.replace('\0', " "))).collect()
 }

@@ -1,7 +1,8 @@
 //! What a file in C defines and uses, as far as that can be seen without compiling it.
 //!
-//! Old C is read as it stands: functions in the style of K&R, implicit `int`, names that several files define. Of `#if … #else
-//! … #endif` the first part counts (of `#if 0` the second), so that brackets balance. What a macro makes is not seen.
+//! Old C is read as it stands: functions in the style of K&R, implicit `int`, names that several files define. Of
+//! `#if … #else … #endif` the first part counts (of `#if 0` the second), so that brackets balance. Definitions made by
+//! macros are not seen.
 //!
 //! ```text
 //! int total;                          defines total
@@ -24,7 +25,7 @@ pub(super) struct CSource {
     pub(super) included: Vec<String>,
 }
 
-/// What S-Net's compiler calls to put a network together, and what its wrappers of boxes call: no box does.
+/// Functions that only code written by S-Net's compiler calls, to build a network or to wrap boxes.
 const COMPILER_OUTPUT: &[&str] = &[
     "SNetInRun",
     "SNetBox",
@@ -145,7 +146,7 @@ fn end_of_directive(bytes: &[u8], mut at: usize) -> usize {
     bytes.len()
 }
 
-/// Behind a string or a character; one that does not end ends with its line.
+/// The place behind a string or character literal. A literal without an end stops at the end of its line.
 fn end_of_string(bytes: &[u8], begin: usize) -> usize {
     let mut at = begin + 1;
     while let Some(&byte) = bytes.get(at) {
@@ -163,14 +164,14 @@ fn end_of_string(bytes: &[u8], begin: usize) -> usize {
 #[derive(Default)]
 struct Conditions {
     open: Vec<Condition>,
-    /// How many of them are not taken: strangers' files may have any number.
+    /// How many of them are not taken. The number is not limited, because the files are not ours.
     left_out: usize,
 }
 
 #[derive(Clone, Copy)]
 struct Condition {
     is_taken: bool,
-    /// One of the parts was taken already.
+    /// One part of this `#if` was taken already.
     was_taken: bool,
 }
 
@@ -199,7 +200,7 @@ fn directive(line: &str, conditions: &mut Conditions, included: &mut Vec<String>
     let rest = rest.trim();
     match word {
         "if" | "ifdef" | "ifndef" => {
-            // Of a C++ header the part for C, which is mostly empty, too.
+            // Of a C++ header only the part for C is taken, which is mostly empty.
             let is_taken = !(word == "if" && rest == "0" || word == "ifdef" && rest == "__cplusplus");
             conditions.push(Condition { is_taken, was_taken: is_taken });
         }
@@ -218,7 +219,7 @@ fn directive(line: &str, conditions: &mut Conditions, included: &mut Vec<String>
     }
 }
 
-/// What may stand around a declaration, with brackets of its own.
+/// Words that may stand around a declaration and have brackets of their own.
 const ATTRIBUTES: &[&str] = &["__attribute__", "__attribute", "__declspec", "asm", "__asm__", "__asm"];
 
 /// What a text defines, to be seen by other files.
@@ -235,7 +236,7 @@ fn definition(tokens: &[&str], begin: usize, defined: &mut HashSet<String>) -> u
     let (mut name, mut names) = (None, Vec::new());
     // A variable's initial value, up to the next comma.
     let mut is_value = false;
-    // What may be defined: no type, and not the name of a `struct` that is only mentioned.
+    // The name that may be defined; none for a type, or for a `struct` that is only mentioned.
     let tag = matches!(tokens[begin], "struct" | "union" | "enum").then_some(begin + 1);
     let is_variable = |&(place, _): &(usize, &str)| place > begin && Some(place) != tag;
     while let Some(&token) = tokens.get(at) {
@@ -249,7 +250,7 @@ fn definition(tokens: &[&str], begin: usize, defined: &mut HashSet<String>) -> u
                 is_value = false;
             }
             "=" => is_value = true,
-            // Of a struct, a union, an enumeration or a value.
+            // The braces of a struct, a union, an enumeration or a value.
             "{" => {
                 at = skip(tokens, at);
                 name = name.filter(|_| is_value);
@@ -361,8 +362,8 @@ mod tests {
         assert!(CSource::read(text).is_compiler_output());
     }
 
-    /// Each name at a depth of a hundred thousand conditions, each sign behind as many open brackets: read in one pass, or this takes
-    /// minutes.
+    /// Names inside of a hundred thousand conditions, and signs behind as many open brackets: if the text is not read
+    /// in one pass, this takes minutes.
     #[test]
     fn however_deep_it_is_nested_it_is_read_in_one_pass() {
         let deep = 100_000;

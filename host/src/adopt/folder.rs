@@ -11,9 +11,9 @@ use crate::error::Error;
 /// How deep folders are looked into, and how many files are looked at.
 const DEPTH_MAX: usize = 24;
 const FILES_MAX: usize = 50_000;
-/// Longer sources than this are no boxes.
+/// Sources longer than this are not read for boxes.
 const SOURCE_BYTES_MAX: u64 = 16 << 20;
-/// How much of a file tells whether it holds records.
+/// How many bytes of a file are read to find out whether it holds records.
 const BEGINNING: u64 = 4096;
 
 /// The files at and below a folder, each kind in the order of paths.

@@ -34,7 +34,7 @@ use crate::error::Error;
 pub use self::table::write_table;
 pub use self::trial::{Outcome, Trial};
 
-/// Errors of a network's text that are told.
+/// Errors of a network's text that are reported, at most.
 const ERRORS_MAX: usize = 3;
 
 /// What is to be adopted, and how.
@@ -42,7 +42,7 @@ const ERRORS_MAX: usize = 3;
 pub struct Adoption {
     /// Folders with programs.
     pub folders: Vec<PathBuf>,
-    /// Where libraries, objects and results go.
+    /// The folder into which libraries, objects and results are written.
     pub into: PathBuf,
     /// The C compiler.
     pub compiler: PathBuf,
@@ -60,10 +60,10 @@ pub struct Adoption {
     pub afresh: bool,
 }
 
-/// How far a program came.
+/// What works of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It runs on all its inputs, and gives what is expected where something is.
+    /// It runs on all its inputs, and gives the expected records where there are any.
     Runs,
     /// Its boxes are compiled; it has no input.
     Builds,
@@ -80,7 +80,7 @@ pub struct Program {
     pub name: String,
     /// Its file.
     pub network: PathBuf,
-    /// The folder that places in sentences are told from.
+    /// The folder that paths in sentences are relative to.
     pub root: PathBuf,
     /// The library of its boxes, if it has boxes and they could be compiled.
     pub library: Option<PathBuf>,
@@ -88,9 +88,9 @@ pub struct Program {
     pub compiled: usize,
     /// See `compiled`.
     pub unchanged: usize,
-    /// What stands in the way of running it, a sentence each.
+    /// Why it cannot run, one sentence for each reason.
     pub obstacles: Vec<String>,
-    /// What differs from S-Net and does not stand in the way, a sentence each.
+    /// What differs from S-Net but does not keep it from running, one sentence for each difference.
     pub notes: Vec<String>,
     /// Files in C at and below its folder that are not its boxes', and why.
     pub left_out: Vec<(PathBuf, String)>,
@@ -117,8 +117,8 @@ impl Adoption {
     /// Adopts every program of the folders; each is given to `found` as soon as it has been tried. How many there were.
     ///
     /// # Errors
-    /// A folder cannot be read or has no program, the output folder cannot be written, or there is no C compiler. What stands in
-    /// the way of a single program is no error: [`Program::obstacles`].
+    /// A folder cannot be read or has no program, the output folder cannot be written, or there is no C compiler. An
+    /// obstacle of a single program is no error: [`Program::obstacles`].
     pub fn run(&self, mut found: impl FnMut(Program) -> Result<(), Error>) -> Result<usize, Error> {
         let absolute = |path: &Path| {
             std::path::absolute(path)
@@ -217,7 +217,7 @@ impl Candidates<'_> {
             if more > 0 {
                 let shown = shown(network, self.root);
                 let more = counted(more, "further error");
-                program.obstacles.push(format!("there are {more}, which `thalweg check {shown}` tells"));
+                program.obstacles.push(format!("there are {more}, which `thalweg check {shown}` lists"));
             }
             return Ok(program);
         };
@@ -246,7 +246,7 @@ impl Candidates<'_> {
         sentence.replace(&format!("{}/", self.root.display()), "")
     }
 
-    /// Says with which settings the network means what it means in S-Net.
+    /// Gives the settings with which the network behaves as in S-Net.
     fn note_meaning(&self, resolved: &Resolved, program: &mut Program) {
         let mut settings = Vec::new();
         let has_feedback =
@@ -398,7 +398,7 @@ impl Candidates<'_> {
         let below = self.folder.headers.iter().filter(|folder| folder.starts_with(home) && *folder != home);
         let folders = [output, home].into_iter().chain(below.map(PathBuf::as_path));
         let mut flags: Vec<String> = folders.map(include).collect();
-        // A box called as a function of the C library is not that function.
+        // A box that has the name of a function of the C library is not that function.
         flags.extend(resolved.boxes.iter().map(|declared| format!("-fno-builtin-{}", declared.name)));
         flags.extend(self.adoption.flags.iter().cloned());
         let Adoption { compiler, link, .. } = self.adoption;
@@ -503,7 +503,7 @@ fn is_apart(other: &Path, path: &Path, home: &Path) -> bool {
         .is_some_and(|folder| folder != home && folder.starts_with(home) && path.starts_with(folder))
 }
 
-/// Whether the name of an input is that of another program of the folder.
+/// Whether an input belongs, by its name, to another program of the folder.
 fn is_of_another(input: &Path, program: &Program, others: &[&Path]) -> bool {
     let stem = input.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let fit = |name: &str| if stem.starts_with(name) { name.len() } else { 0 };
@@ -535,7 +535,7 @@ fn begins_with_initialiser(resolved: &Resolved, node: &Node) -> bool {
     }
 }
 
-/// The file of expected records of an input.
+/// The file with the records that a run of this input is expected to give.
 fn expected(input: &Path) -> Option<PathBuf> {
     let folder = input.parent()?;
     let name = input.file_stem()?.to_string_lossy().into_owned();

@@ -1,4 +1,4 @@
-//! What stands in a program's way, in one sentence.
+//! Why a program cannot run, in one sentence.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ const RUNTIME_HEADERS: &[&str] = &[
 /// Headers of boxes in SAC.
 const SAC_HEADERS: &[&str] = &["SAC4SNet.h", "SAC2SNet.h", "sacinterface.h", "sac.h", "cwrapper.h"];
 
-/// A path as a reader knows it: from the folder that was asked for.
+/// A path relative to the folder that was asked for.
 pub(super) fn shown(path: &Path, root: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).display().to_string()
 }

@@ -21,14 +21,14 @@ const WORKERS: [&str; 2] = ["1", "2"];
 /// How much of what a run prints is kept.
 const PRINTED_MAX: u64 = 1 << 20;
 
-/// What became of an input of a program.
+/// The result of an input of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// What came out is what is expected, on one and on two workers.
+    /// The output is as expected, on one and on two workers.
     Agrees,
     /// It ran; nothing says what is expected.
     Ran,
-    /// What came out is something else: how.
+    /// The output differs; the text says how.
     Differs(String),
     /// It did not run: why.
     Fails(String),
@@ -39,15 +39,15 @@ pub enum Outcome {
 pub struct Trial {
     /// The file of records.
     pub input: PathBuf,
-    /// The file of records that should come out, if there is one.
+    /// The file with the expected records, if there is one.
     pub expected: Option<PathBuf>,
     /// What became of it.
     pub outcome: Outcome,
     /// Records that came out.
     pub records_out: u64,
-    /// What the run warned of.
+    /// The warnings of the run.
     pub warnings: Vec<String>,
-    /// Whether it ran now: nothing it depends on changed since it last did, else.
+    /// Whether it ran now. If not, nothing that it depends on has changed since its last run.
     pub is_fresh: bool,
 }
 
@@ -109,7 +109,7 @@ impl Tried<'_> {
             Some(Ok(wanted)) => Some(wanted),
             None => None,
         };
-        // Kept beside the results if a run crashes, so that `thalweg report` says what it was at.
+        // Kept beside the results if a run crashes, so that `thalweg report` shows where it crashed.
         let space = output.with_extension("space");
         for workers in WORKERS {
             let _ = fs::remove_dir_all(&space);
@@ -164,7 +164,7 @@ impl Tried<'_> {
         let cannot = |error| Error::run("cannot start thalweg run").because(error);
         let mut child = spawned.map_err(cannot)?;
         let printed = child.stderr.take();
-        // What is beyond the limit is read, so that the run goes on, and forgotten.
+        // Output beyond the limit is read and dropped, so that the run goes on.
         let reader = std::thread::spawn(move || {
             let (mut text, mut rest) = (Vec::new(), Vec::new());
             if let Some(mut printed) = printed {

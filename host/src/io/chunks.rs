@@ -15,7 +15,7 @@ pub(crate) struct Chunks {
     pub(crate) input: Input,
     labels: [Label; 3],
     chunk_bytes: usize,
-    /// The chunk after the one handed out, as far as it was read: to know which is the last.
+    /// The next chunk, as far as it was read. It is read ahead to know which chunk is the last.
     ahead: Vec<u8>,
     /// A whole chunk to be handed out.
     whole: Option<Vec<u8>>,
@@ -50,7 +50,7 @@ impl Chunks {
                 continue;
             }
             if self.is_over {
-                // What is ahead is the rest; an empty one is worth a record only if it is all there is.
+                // The next chunk is the rest of the input. An empty rest gives a record only if the input is empty.
                 let rest = std::mem::take(&mut self.ahead);
                 return Ok(match self.whole.take() {
                     Some(chunk) if rest.is_empty() => self.record(chunk, true),
@@ -71,7 +71,7 @@ impl Chunks {
             self.ahead.reserve_exact(missing);
         }
         if self.input.is_file() {
-            // Past the buffer: a file's bytes are copied once, by the system.
+            // A read past the buffer: the bytes of a file are copied once, by the kernel.
             let limited = self.input.file.get_ref().take(missing as u64);
             self.is_over = { limited }.read_to_end(&mut self.ahead)? < missing;
         } else {
@@ -95,7 +95,7 @@ impl Chunks {
 /// A whole file: `{name: text, data: bytes}`.
 pub(crate) struct Whole {
     pub(crate) input: Input,
-    /// Its name without its directory, until it was read.
+    /// The file's name without its directory; none after it was read.
     file_name: Option<String>,
     bytes_max: usize,
 }

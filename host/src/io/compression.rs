@@ -26,7 +26,7 @@ impl Compression {
     const ALL: [(&[u8], &str, Compression); 2] =
         [(&[0x1f, 0x8b], "gz", Compression::Gzip), (&[0x28, 0xb5, 0x2f, 0xfd], "zst", Compression::Zstd)];
 
-    /// What data are that begin so; `Err`: more of them are needed to tell.
+    /// The compression of data with these first bytes; `Err`: more bytes are needed to decide.
     pub(super) fn of_data(begin: &[u8]) -> Result<Option<Compression>, ()> {
         for (magic, _, compression) in Compression::ALL {
             if begin.starts_with(magic) {
@@ -39,7 +39,7 @@ impl Compression {
         Ok(None)
     }
 
-    /// What the name of a file asks for, and the name without that.
+    /// The compression that the end of a file's name asks for, and the name without that end.
     pub(super) fn of_name(path: &Path) -> (Option<Compression>, &Path) {
         let known = |(_, extension, compression): &(_, &str, Compression)| {
             let has_it = path.extension().is_some_and(|it| it.eq_ignore_ascii_case(extension));
@@ -91,7 +91,7 @@ impl Decoder {
         &self.decoded[self.begin..self.end]
     }
 
-    /// Takes so many bytes of the buffer.
+    /// Takes this many bytes off the buffer.
     pub(super) fn consume(&mut self, count: usize) {
         self.begin += count;
     }
@@ -101,7 +101,7 @@ impl Decoder {
         self.is_over
     }
 
-    /// Decodes what `from` gives at once, if nothing is in the buffer; it may have to be asked again.
+    /// Decodes what `from` gives at once, if nothing is in the buffer; it may have to be called again.
     pub(super) fn fill(&mut self, from: &mut impl BufRead) -> io::Result<()> {
         if self.begin < self.end || self.is_over {
             return Ok(());
@@ -166,7 +166,7 @@ impl Decoder {
     }
 }
 
-/// A file that is written, compressed if its name says so.
+/// An output file, compressed if its name ends so.
 pub(super) enum Encoded {
     Plain(File),
     Gzip(GzEncoder<File>),
@@ -182,7 +182,7 @@ impl Encoded {
         })
     }
 
-    /// Writes what ends compressed data; nothing may follow.
+    /// Writes the end of the compressed data; nothing may be written after it.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         match self {
             Encoded::Plain(_) => Ok(()),
@@ -201,8 +201,8 @@ impl Write for Encoded {
         }
     }
 
-    /// What is compressed stays with its encoder until there is enough of it: else a slow stream of records would hardly be
-    /// compressed.
+    /// The encoder keeps data until there is enough to compress well: otherwise a slow stream of records would hardly
+    /// be compressed.
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Encoded::Plain(file) => file.flush(),
@@ -215,7 +215,7 @@ impl Write for Encoded {
 mod tests {
     use super::*;
 
-    /// Decodes `data`, of which so many bytes come at once.
+    /// Decodes `data`, given in pieces of this size.
     fn decoded(compression: Compression, data: &[u8], at_once: usize) -> io::Result<Vec<u8>> {
         let mut from = io::BufReader::with_capacity(at_once, data);
         let mut decoder = Decoder::new(compression)?;

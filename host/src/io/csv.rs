@@ -24,11 +24,11 @@ use super::place::Input;
 use super::step::{Lost, Malformed, Next};
 use crate::interrupt::Interrupt;
 
-/// What of a row that is too long is handed on at once.
+/// How many bytes of a row that is too long are passed on at a time.
 const PIECE_BYTES: usize = 1 << 20;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// What stands between the cells of a CSV file.
+/// The separator of the cells of a CSV file.
 pub(super) fn separator(path: &Path) -> u8 {
     let (_, path) = Compression::of_name(path);
     if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tsv")) { b'\t' } else { b',' }
@@ -43,7 +43,7 @@ pub(crate) struct Csv {
     names: Arc<Names>,
     columns: Option<Columns>,
     text: RowText,
-    /// Ends of lines that were taken.
+    /// How many line ends were read.
     lines: u64,
     /// The row is too long: what comes up to the end of its line is dropped.
     skips: bool,
@@ -54,11 +54,11 @@ pub(crate) struct Csv {
 #[derive(Default)]
 struct RowText {
     bytes: Vec<u8>,
-    /// How much of it the reader of cells has had.
+    /// How many of its bytes were given to the parser of cells.
     read: usize,
     /// The line it begins on, from 1.
     first_line: u64,
-    /// All of it is there.
+    /// Whether the row is complete.
     is_whole: bool,
     is_last: bool,
     quotes: Quotes,
@@ -66,7 +66,7 @@ struct RowText {
     over_lines: Option<(u64, usize)>,
 }
 
-/// Where in a cell the text of a row stands.
+/// The state of the parser within a cell.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Quotes {
     #[default]
@@ -77,14 +77,14 @@ enum Quotes {
     Behind,
 }
 
-/// The cells of a row as far as it was read.
+/// The cells of the row so far.
 struct Row {
     bytes: Vec<u8>,
     length: usize,
     /// Where each cell ends.
     ends: Vec<usize>,
     count: usize,
-    /// It has more than is allowed: the rest of it is dropped.
+    /// The row is too long: the rest of it is dropped.
     too_long: bool,
 }
 
@@ -267,7 +267,7 @@ impl Csv {
 
     fn malformed(&mut self, what: String, line: u64, goes_on: bool) -> Next {
         let raw = self.input.raw(Some(line), goes_on).map(|mut raw| {
-            // Ends of lines before it, of which the reader takes no notice.
+            // Line ends before the row, which the parser of cells skips.
             let before = raw.bytes.iter().take_while(|byte| b"\r\n".contains(byte)).count();
             raw.bytes.drain(..before);
             raw.byte += before as u64;
@@ -280,8 +280,8 @@ impl Csv {
 }
 
 impl RowText {
-    /// Follows the quotes of what came after `begin`, on this line. False: a cell that went over an end of line was not closed,
-    /// because what follows its quote belongs to no cell.
+    /// Follows the quotes of what came after `begin`, on this line. False: a cell with a line end in it was not closed,
+    /// because the text behind its quote belongs to no cell.
     fn follow_quotes(&mut self, begin: usize, separator: u8, line: u64) -> bool {
         let piece = &self.bytes[begin..];
         if self.quotes == Quotes::CellBegins && memchr(b'"', piece).is_none() {
@@ -384,14 +384,14 @@ fn value(label: Label, cell: &[u8]) -> Result<Value, String> {
         return number.map(Value::Int).map_err(|_| format!("{text:?} for {label} is no integer of 64 bits"));
     }
     Ok(match number(text) {
-        // It keeps its spelling, if nobody is to calculate with it.
+        // A number keeps its spelling if no box takes it as a number.
         Some(Value::Float(number)) if !label.is_of_program() => json::spelled(number, text),
         Some(number) => number,
         None => Value::Text(Text::from_string(text.to_owned())),
     })
 }
 
-/// The number that a text is, if it is written as one: no signs or zeros that it would lose.
+/// The text as a number, if writing the number gives the same text: without a plus sign or needless zeros.
 fn number(text: &str) -> Option<Value> {
     let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
     let first = *digits.first().filter(|first| first.is_ascii_digit())?;
@@ -418,8 +418,8 @@ impl CsvWriter {
         CsvWriter { writer: WriterBuilder::new().delimiter(separator).build(), names, columns: Vec::new() }
     }
 
-    /// Appends the row of `record` (before the first one, the labels). `Err`: what has no form in CSV; nothing was
-    /// appended.
+    /// Appends the row of `record` (before the first one, the labels). `Err`: a value that CSV cannot express;
+    /// nothing was appended.
     pub(crate) fn write(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), String> {
         let begin = out.len();
         if self.columns.is_empty() {
@@ -588,7 +588,8 @@ mod tests {
     fn an_unclosed_quote_costs_its_row_alone() {
         let unclosed = |line: u64| format!("{line}: the quote that opens on this line is not closed");
         let fine = |a: &str, b: &str| format!("{{a={a}, b={b}}}");
-        // By what follows the next quote, by the number of cells, by the end of the input.
+        // An unclosed quote is noticed by the text behind the next quote, by the number of cells, or by the end of
+        // the input.
         assert_eq!(
             shown("a,b\n1,\"oops\n2,\"fine\"\n3,4\n"),
             [unclosed(2), fine("2", "\"fine\""), fine("3", "4")]
@@ -621,7 +622,7 @@ mod tests {
         #[test]
         fn what_is_written_is_read_again(rows in prop::collection::vec((any::<String>(), any::<i64>(), proptest::num::f64::NORMAL), 1..6)) {
             let record = |(text, number, float): &(String, i64, f64)| Record::from_pairs([
-                // Text that is no number, and something.
+                // Texts that are no numbers, and other values.
                 (Label::field("t"), Value::from(&*format!("t{text}"))),
                 (Label::tag("n"), Value::Int(*number)),
                 (Label::field("f"), Value::Float(*float)),

@@ -49,7 +49,7 @@ impl Format {
         Format::ALL.iter().find(|(known, _)| *known == word).map(|(_, format)| *format)
     }
 
-    /// The format that the name of a file tells.
+    /// The format that the name of a file implies.
     pub(crate) fn of(path: &Path) -> Option<Format> {
         let (_, path) = Compression::of_name(path);
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
@@ -71,11 +71,11 @@ pub enum Place {
     Path(PathBuf),
     /// A peer that listens there.
     Tcp(String),
-    /// Whoever connects there.
+    /// The peer that connects there.
     TcpListen(String),
     /// A peer that listens at that socket.
     Unix(PathBuf),
-    /// Whoever connects to that socket.
+    /// The peer that connects to that socket.
     UnixListen(PathBuf),
 }
 
@@ -103,7 +103,7 @@ pub struct Options {
     pub rate: Option<f64>,
     /// Labels for records that lack them, as JSON.
     pub with: Option<String>,
-    /// Listens on when a peer has gone.
+    /// Whether it waits for another peer when one has gone.
     pub keep: bool,
     /// The records that an output takes: those with all these labels.
     pub accepts: Option<Vec<Label>>,
@@ -162,7 +162,7 @@ impl Endpoint {
         Endpoint { name: None, place, options: Options::default() }
     }
 
-    /// The format: as the endpoint says, else as `asked` for all, else as the file's name tells, else JSON Lines.
+    /// The format: as the endpoint says, else as `asked` for all, else as the file's name implies, else JSON Lines.
     pub(crate) fn format(&self, asked: Option<Format>) -> Format {
         let told = match &self.place {
             Place::Path(path) => Format::of(path),
@@ -230,7 +230,7 @@ impl Scheme {
             Scheme::Unix => Place::Unix(path()?),
             Scheme::UnixListen => Place::UnixListen(path()?),
             Scheme::Tcp => Place::Tcp(with_port(address, "tcp://localhost:7000")?),
-            // Who listens to the world must say so.
+            // To listen on all interfaces, a user has to say so.
             Scheme::TcpListen if address.starts_with(':') => {
                 Place::TcpListen(with_port(&format!("localhost{address}"), "tcp-listen://:7000")?)
             }

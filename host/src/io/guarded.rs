@@ -1,11 +1,11 @@
-//! An input that ends when the run should, and gives no record more than its share of bytes.
+//! An input that ends when the run should end, and limits the bytes of each record.
 
 use std::io::{self, BufRead, Read};
 
 use super::place::Input;
 use crate::interrupt::Interrupt;
 
-/// For readers that ask for more in the middle of a record.
+/// It is for parsers that read on in the middle of a record.
 pub(crate) struct Guarded {
     pub(crate) input: Input,
     interrupt: Interrupt,

@@ -11,7 +11,7 @@ use super::place::Input;
 use super::step::{Lost, Malformed, Next};
 use crate::interrupt::Interrupt;
 
-/// What of a line that is too long is handed on at once.
+/// How many bytes of a line that is too long are passed on at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// Records of lines, each the value of a field.

@@ -1,8 +1,8 @@
 //! Records in JSON: one object a line, objects over several lines, or a list of objects.
 //!
-//! A line that is a whole object is read at once. Anything else is passed over by a [`Scan`], piece by piece as it comes, so
-//! a list needs no more memory than its largest record. An object that breaks off costs itself: what begins like another
-//! record is read as one.
+//! A line that is a whole object is read at once. Anything else is passed over by a [`Scan`], piece by piece as it
+//! comes, so a list needs no more memory than its largest record. An object that breaks off costs no other record: text
+//! that begins like a record is read as one.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::place::Input;
 use super::step::{Lost, Malformed, Next};
 use crate::interrupt::Interrupt;
 
-/// What of a record that is lost is handed on at once.
+/// How many bytes of a record that failed are passed on at a time.
 const PIECE_BYTES: usize = 1 << 20;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
@@ -28,20 +28,20 @@ pub(crate) struct Objects {
     /// The line in which it begins, from 1, and in which column, from 0.
     first_line: u64,
     first_column: usize,
-    /// Ends of lines that were taken.
+    /// How many line ends were read.
     lines: u64,
-    /// How much space stands at the beginning of the line, as far as it was taken; none: something else was taken, too.
+    /// How much white space the line begins with, as far as it was read; none: other text was read, too.
     indent: Option<usize>,
     /// How many bytes of the line were taken.
     column: usize,
     /// Where the list began: its line and column, from 1.
     list: (u64, usize),
-    /// The list had something in it that is no record: it may be none itself, and need no end.
+    /// The list has an element that is no record. So perhaps it is no list, and its end is not required.
     is_odd: bool,
     bytes_max: usize,
 }
 
-/// Where in the input the next byte stands.
+/// The state of the reader at the next byte.
 enum At {
     /// At the beginning of a line, outside of lists, or in a line of which `begun` has the beginning.
     Line,
@@ -51,11 +51,11 @@ enum At {
     List(bool),
     /// In a record of a list.
     Record(Scan),
-    /// In what is no record.
+    /// In text that is no record.
     Rest(Rest),
 }
 
-/// What is no record, up to where records can be read again.
+/// How text that is no record ends, so that records can be read again.
 struct Rest {
     what: String,
     line: u64,
@@ -67,9 +67,9 @@ struct Rest {
 enum Ends {
     /// With the line.
     Line,
-    /// Before a line that is indented no further, and closes nothing.
+    /// Before a line that is not indented further and closes no bracket.
     Object(usize),
-    /// Before a line that is indented no further and begins an object, or the one that ends the list.
+    /// Before a line that is not indented further and begins an object, or before the line that ends the list.
     Record(usize),
 }
 
@@ -236,8 +236,8 @@ impl Objects {
         }
     }
 
-    /// An object that is none in some later line, which looks as if it belonged to it or not: reading goes on with the first of its lines that does not look as if it
-    /// belonged to it.
+    /// An object turns out to be malformed in a later line. Reading goes on with the first line that does not look like
+    /// a part of the object.
     fn broken_off(&mut self, what: &str, line: usize, column: usize, is_inside: bool) -> Option<Next> {
         let begun = std::mem::take(&mut self.begun);
         let indent = indent_of(&begun);
@@ -280,7 +280,7 @@ impl Objects {
                 self.take(1);
                 self.at = At::Line;
             }
-            // What comes is read as if there were no list.
+            // The following text is read as if there were no list.
             b'[' if needs_comma => return Ok(self.list_without_end()),
             _ if needs_comma && self.indent == Some(0) => return Ok(self.list_without_end()),
             _ => {
@@ -361,7 +361,7 @@ impl Objects {
                 self.begun.clear();
                 let what = self.place(line, column, wrong.what);
                 self.is_odd = true;
-                // What was looked at lies before the line's end.
+                // The bytes that were scanned lie before the line's end.
                 self.take_within(wrong.at);
                 self.indent = None;
                 self.at = At::Rest(Rest { what, line: self.first_line, ends: Ends::Record(indent) });
@@ -370,7 +370,7 @@ impl Objects {
         }
     }
 
-    /// Takes what is no record, up to where one may begin.
+    /// Takes text that is no record, up to a place where a record may begin.
     fn rest(&mut self) -> io::Result<Option<Next>> {
         let At::Rest(Rest { what, line, ends }) = &self.at else { return Ok(None) };
         let (ends, line) = (*ends, *line);
@@ -425,13 +425,13 @@ impl Objects {
         Ok(next)
     }
 
-    /// Takes so many bytes that are no part of a record.
+    /// Takes this many bytes, which are no part of a record.
     fn take(&mut self, count: usize) {
         self.take_within(count);
         self.input.begin();
     }
 
-    /// Takes so many of the bytes that were read, counting lines and columns.
+    /// Takes this many bytes off the input, counting lines and columns.
     fn take_within(&mut self, count: usize) {
         let Ok(available) = self.input.fill_buf() else { return };
         for &byte in &available[..count] {
@@ -445,7 +445,7 @@ impl Objects {
         self.input.consume(count);
     }
 
-    /// The record that this text is, or why it is none.
+    /// Parses `text` as one record; an error if it is not a record.
     fn whole(&mut self, text: &[u8]) -> Next {
         match self.reader.read(text) {
             Ok(record) => Next::Record(record),
@@ -459,7 +459,7 @@ impl Objects {
     /// A record that the end of the input cuts off.
     fn unread(&mut self, text: &[u8]) -> Next {
         match self.reader.read(text.trim_ascii_end()) {
-            // It was whole, but for what should follow it.
+            // The record was complete, but the text that has to follow it was missing.
             Ok(record) => Next::Record(record),
             Err(error) => {
                 let what = self.place(error.line, error.column, &error.message);

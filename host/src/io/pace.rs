@@ -6,9 +6,9 @@ use thalweg_box::Value;
 use thalweg_net::label::Label;
 use thalweg_net::record::Record;
 
-/// A source that was held up does not make up for more than this.
+/// A source that was delayed catches up for at most this time.
 const LATE_MAX: Duration = Duration::from_millis(100);
-/// A source that waits for its time looks this often whether the run should end.
+/// A source that waits for a record's time checks this often whether the run should end.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The tag that says when a record entered, in nanoseconds since the run began.
@@ -16,7 +16,7 @@ pub(crate) fn recorded_at() -> Label {
     Label::tag("at_ns")
 }
 
-/// Lets a number of records through a second.
+/// Lets this many records through a second.
 pub(crate) struct Rate {
     period: Duration,
     next: Option<Instant>,
@@ -24,7 +24,7 @@ pub(crate) struct Rate {
 
 impl Rate {
     pub(crate) fn new(records_per_second: f64) -> Rate {
-        // A rate of less than one in a century is as good as none.
+        // A rate of less than one record in a century counts as no rate.
         let period = Duration::try_from_secs_f64(1.0 / records_per_second).unwrap_or(Duration::MAX);
         Rate { period, next: None }
     }
@@ -42,7 +42,7 @@ impl Rate {
     }
 }
 
-/// That much later, or at a time that does not come.
+/// The sum of both times; beyond the range of clocks a time that never comes.
 fn later(from: Instant, by: Duration) -> Instant {
     from.checked_add(by).unwrap_or(from + Duration::from_secs(u32::MAX.into()))
 }
@@ -73,7 +73,7 @@ impl Replay {
     }
 }
 
-/// Sleeps until then, but not longer than one may before looking around.
+/// Sleeps until then, but at most for the time after which a source has to check whether the run should end.
 pub(crate) fn sleep_towards(due: Instant) {
     std::thread::sleep(due.saturating_duration_since(Instant::now()).min(PATIENCE));
 }

@@ -1,7 +1,7 @@
 //! Places that bytes come from and go to: files, pipes, sockets, and directories of files.
 //!
-//! Whatever may keep its reader waiting is only read when there is something, so that a request to end is never
-//! slept over; whatever its reader leaves unread waits at the peer, who is held back by it.
+//! An input that may block is read only when it has data, so that a request to end is always noticed. Data that
+//! stay unread hold the peer back.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -37,12 +37,12 @@ pub(crate) struct Input {
     waits: bool,
     /// Whether it is decoded if it turns out to be compressed, and how that is done.
     decoding: Decoding,
-    /// Bytes that were read and are to be read again, and how many of them were.
+    /// Bytes that were read and have to be read again, and how many of them were read again.
     back: Vec<u8>,
     back_read: usize,
     /// Bytes taken so far.
     taken: u64,
-    /// What was taken since a record began, if that is wanted, to be handed on if it is no record.
+    /// The bytes since a record began, if they are wanted, to be passed on if they are no record.
     kept: Option<Kept>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Input {
 enum Decoding {
     /// It is read as it is.
     No,
-    /// It is decoded if its first bytes, which were not read yet, say so.
+    /// It will be decoded if its first bytes, which were not read yet, are those of a compressed file.
     Asks,
     /// It is compressed.
     By(Box<Decoder>),
@@ -61,17 +61,17 @@ enum Decoding {
 pub(crate) struct Raw {
     /// How messages name the input.
     pub(crate) input: String,
-    /// From 1, if lines are counted there.
+    /// The line, from 1, if the format counts lines.
     pub(crate) line: Option<u64>,
     /// How many bytes stand before them.
     pub(crate) byte: u64,
     pub(crate) bytes: Vec<u8>,
-    /// They are handed on in pieces, and this is not the last.
+    /// They are passed on in pieces, and this piece is not the last.
     pub(crate) goes_on: bool,
 }
 
 impl Raw {
-    /// Without the white space around it.
+    /// The text without the white space around it.
     pub(super) fn trimmed(mut self) -> Raw {
         let before = self.bytes.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
         self.byte += before as u64;
@@ -171,7 +171,7 @@ impl Input {
         let begin = self.file.fill_buf()?;
         let found = match Compression::of_data(begin) {
             Ok(found) => found,
-            // A few bytes only came: the rest of what tells is worth waiting for.
+            // Only a few bytes came: the rest of the bytes that identify the compression is worth waiting for.
             Err(()) => {
                 let mut begin = begin.to_vec();
                 self.file.consume(begin.len());
@@ -208,7 +208,7 @@ impl Input {
         self.kept = Some(Kept::default());
     }
 
-    /// Takes so many bytes off what was read.
+    /// Takes this many bytes off the bytes that were read.
     pub(super) fn consume(&mut self, count: usize) {
         if let Some(mut kept) = self.kept.take() {
             kept.bytes.extend_from_slice(&self.buffer()[..count]);
@@ -254,7 +254,8 @@ impl Input {
         self.kept.as_ref().map_or(0, |kept| kept.bytes.len())
     }
 
-    /// The bytes since the record began, which is none; `goes_on`: further ones will follow. None if nobody wants them.
+    /// The bytes since the beginning of text that turned out to be no record; `goes_on`: further ones will follow.
+    /// None if they are not wanted.
     pub(super) fn raw(&mut self, line: Option<u64>, goes_on: bool) -> Option<Raw> {
         let kept = self.kept.as_mut()?;
         let (byte, bytes) = (kept.begin, std::mem::take(&mut kept.bytes));
@@ -262,7 +263,7 @@ impl Input {
         Some(Raw { input: self.name.clone(), line, byte, bytes, goes_on })
     }
 
-    /// Whether there is something that was read already, or can be without asking who writes it.
+    /// Whether there is something that was read already, or can be without a read that may wait.
     pub(crate) fn is_buffered(&self) -> bool {
         !self.waits || !self.buffer().is_empty() || !self.file.buffer().is_empty()
     }
@@ -285,7 +286,7 @@ impl Input {
         polled(self.file.get_ref().as_fd(), PATIENCE).map(|_| ())
     }
 
-    /// Waits until there is something to read; false: the run should end.
+    /// Waits until there are data; false: the run should end.
     pub(crate) fn wait_for_more(&mut self, interrupt: &Interrupt) -> io::Result<bool> {
         while !interrupt.is_stopping() {
             if self.is_ready()? {
@@ -322,7 +323,7 @@ pub(crate) fn unwritable(name: &str, error: io::Error) -> Error {
 
 /// The inputs at a place, one after another.
 pub(crate) enum Inputs {
-    /// One that is open already, until it was taken.
+    /// An input that is open already; none after it was taken.
     One(Option<Box<Input>>),
     /// The files of a directory that are still to be read, in the order of their names.
     Files(VecDeque<PathBuf>),
@@ -423,7 +424,7 @@ pub(crate) struct Listener {
     socket: Socket,
     /// How messages name it.
     pub(crate) name: String,
-    /// Of a socket in the file system, which is removed in the end.
+    /// The path of a socket in the file system, which is removed in the end.
     path: Option<PathBuf>,
 }
 
@@ -492,7 +493,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
-            // Somebody else may have removed it.
+            // Another process may have removed it.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -57,7 +57,7 @@ pub struct SinkDefaults {
     pub label: Option<String>,
     /// A tag that counts from 0, and how many records wait at most for one that is missing.
     pub order: Option<(String, usize)>,
-    /// Labels for what JSON and CSV call otherwise.
+    /// Labels for keys and columns that have other names in JSON and CSV.
     pub names: Arc<Names>,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Sink {
 enum Writer {
     /// All into one file.
     File { file: Box<BufWriter<Encoded>>, form: Form, line: Vec<u8> },
-    /// Each into a file of its own.
+    /// Each record is written into a file of its own.
     Folder(PathBuf),
 }
 
@@ -84,10 +84,10 @@ enum Writer {
 struct Order {
     tag: Label,
     next: i64,
-    /// Records that came before their turn. Those of one number keep the order in which they came.
+    /// Records that came before their turn. Records with the same number keep their order of arrival.
     early: BTreeMap<(i64, u64), Record>,
     arrivals: u64,
-    /// More early records than this, and the missing ones are given up.
+    /// If there are more early records than this, the missing ones are given up.
     early_max: usize,
     missing: u64,
 }
@@ -200,7 +200,7 @@ impl Sink {
         self.writer.unwritten()
     }
 
-    /// Hands what is buffered to the file: whoever reads it should not wait for the buffer to fill.
+    /// Hands what is buffered to the file: its reader should not wait for the buffer to fill.
     pub(crate) fn flush(&mut self) -> Result<(), SinkError> {
         self.writer.flush()
     }
@@ -308,7 +308,7 @@ fn refused(what: String) -> SinkError {
     SinkError::Record(what, None)
 }
 
-/// The bytes of a field, or of its text; of what JSON nests, its text.
+/// The bytes of a field, or of its text. A nested JSON value gives its text.
 fn bytes_of(record: &Record, label: Label) -> Result<&[u8], SinkError> {
     match record.get(label) {
         Some(Value::Bytes(bytes)) => Ok(bytes.as_slice()),
@@ -335,7 +335,7 @@ fn write_file(folder: &Path, record: &Record) -> Result<(), SinkError> {
     let path = folder.join(name);
     let data = bytes_of(record, Label::field("data"))?;
     std::fs::write(&path, data).map_err(|error| {
-        // Half a file would look like a whole one.
+        // A partial file would look like a complete one, so it is removed.
         let _ = std::fs::remove_file(&path);
         SinkError::Write(io::Error::new(error.kind(), OfFile { name: name.to_owned(), error }))
     })

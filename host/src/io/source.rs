@@ -38,16 +38,16 @@ pub struct SourceDefaults {
     pub rate: Option<f64>,
     /// Labels for records that lack them, as JSON.
     pub with: Option<String>,
-    /// At the recorded times, so much faster.
+    /// Records enter at the recorded times, this many times as fast.
     pub replay: Option<f64>,
     /// Bytes of a record at most.
     pub bytes_max: usize,
-    /// Labels for what JSON and CSV call otherwise.
+    /// Labels for keys and columns that have other names in JSON and CSV.
     pub names: Arc<Names>,
 }
 
 impl Default for SourceDefaults {
-    /// What `thalweg run` has without arguments.
+    /// The defaults of `thalweg run`.
     fn default() -> SourceDefaults {
         SourceDefaults {
             format: None,
@@ -64,7 +64,7 @@ impl Default for SourceDefaults {
 
 /// How the inputs of a source are read.
 struct Reading {
-    /// Unless the name of each file tells.
+    /// Used where the name of a file implies no format.
     format: Option<Format>,
     label: Option<String>,
     chunk_bytes: usize,
@@ -89,7 +89,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Opens what `endpoint` says. `keeps_raw`: what is no record is to be handed on as it came.
+    /// Opens what `endpoint` says. `keeps_raw`: input that is no record is passed on as it came.
     pub(crate) fn open(
         endpoint: Endpoint,
         defaults: &SourceDefaults,
@@ -209,7 +209,7 @@ impl Source {
         }
     }
 
-    /// Goes to the next input; `Some`: there is none now.
+    /// Goes to the next input; `Some`: there is no next input now.
     fn follow(&mut self) -> Result<Option<Next>, Error> {
         match self.inputs.next()? {
             Following::Input(input) => {
@@ -236,7 +236,7 @@ impl Source {
         waited.map_err(|error| unreadable(self.place(), error))
     }
 
-    /// Whether the next record comes without waiting for somebody to write it, or for its time.
+    /// Whether the next record can be read without waiting for its writer or for its time.
     pub(crate) fn is_ready(&self) -> bool {
         !self.is_early() && self.reader.as_ref().is_some_and(|reader| reader.input().is_buffered())
     }
@@ -269,7 +269,7 @@ impl Reading {
         let label = |default: &'static str| self.label.as_deref().unwrap_or(default);
         let told = Format::of(Path::new(&input.name));
         let format = self.format.or(told).unwrap_or(Format::Json);
-        // Bytes are what they are.
+        // Bytes are not decoded.
         if !matches!(format, Format::Bytes | Format::Files) {
             input.decode();
         }
@@ -327,7 +327,7 @@ fn next_of_xml(records: &mut xml::Records<Guarded>, interrupt: &Interrupt) -> io
     Ok(match records.next() {
         None => Next::End,
         Some(Ok(record)) => Next::Record(record),
-        // What ended in its middle because the run ends is no fault of the input's.
+        // A record that breaks off because the run ends is no error of the input.
         Some(Err(_)) if interrupt.is_stopping() => Next::End,
         Some(Err(XmlError::Input(error))) if error.kind() != io::ErrorKind::InvalidData => return Err(error),
         Some(Err(error)) => {
@@ -340,7 +340,7 @@ fn next_of_xml(records: &mut xml::Records<Guarded>, interrupt: &Interrupt) -> io
     })
 }
 
-/// What `--with` says: the labels of one record, as JSON.
+/// Parses the argument of `--with`: the labels of one record, as JSON.
 fn extra_labels(text: &str) -> Result<Vec<(Label, Value)>, Error> {
     let record = json::read_record(text.as_bytes()).map_err(|error| {
         Error::coded("E0902", format!("--with, column {}: {}", error.column, error.message))

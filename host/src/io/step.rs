@@ -1,4 +1,4 @@
-//! One step of a source: a record, something that is none, or why there is nothing.
+//! One step of a source: a record, input that is no record, or the reason why there is nothing.
 
 use thalweg_net::record::Record;
 
@@ -23,18 +23,18 @@ pub(crate) struct Malformed {
     pub(crate) lost: Lost,
 }
 
-/// What of the input does not enter, for a dead letter.
+/// The bytes of the input that do not enter, for a dead letter.
 pub(crate) enum Lost {
     /// These bytes.
     Raw(Raw),
     /// A record.
     Record(Record),
-    /// Nothing, or nobody wants it.
+    /// Nothing, or it is not wanted.
     Nothing,
 }
 
 impl Next {
-    /// Something that is not a record and of which there is nothing to be kept.
+    /// Input that is not a record, of which no bytes are kept.
     pub(crate) fn malformed(what: String) -> Next {
         Next::Malformed(Malformed { what, lost: Lost::Nothing })
     }

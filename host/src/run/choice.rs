@@ -40,7 +40,7 @@ impl Choice {
         Ok(Choice { outs: Vec::new(), accepts, known: HashMap::new() })
     }
 
-    /// The sink that wants most of the record's labels, and none that it lacks; the first of several.
+    /// The sink whose type has most of the record's labels and none that it lacks; the first one of several.
     pub(super) fn of(&mut self, record: &Record) -> Option<usize> {
         let shape = record.shape();
         *self.known.entry(shape).or_insert_with(|| {

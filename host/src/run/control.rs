@@ -1,8 +1,8 @@
 //! Control of a run from other processes: pause, resume, drain, stop, another network in its place, and libraries anew.
 //!
 //! The source rests between two records when it is asked to. Then its end of the network can be closed, so that what is
-//! inside leaves; when all of it has, as records or as failures, another network is started, and source, sink and
-//! the thread that tells of failures get its ends. The main thread takes the commands; the three only hear of it by their
+//! inside leaves; when all of it has, as records or as failures, another network is started, and source, sink and the
+//! thread that reports failures get its ends. The main thread takes the commands; these three get orders through
 //! channels.
 
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// How long a reload waits for calls of the old library before it answers.
 const CALLS_MAX: Duration = Duration::from_secs(2);
 
-/// The commands that are taken back when their lease is over. A drained run that reads on is as it was.
+/// The commands that are taken back when their lease is over. Reading on takes back a drain.
 const REVERSIBLE: &[&[&str]] = &[&["pause", "resume", "drain"], &["load"], &["move"]];
 
 /// Takes commands for a run.
@@ -51,11 +51,11 @@ pub(super) struct Control {
     is_paused: bool,
     rest_events: RestEvents,
     notes: Notes,
-    /// The source rests; it has ended; the sink has.
+    /// The states of the source (paused, ended) and of the sink (ended).
     rests: bool,
     source_ended: bool,
     is_over: bool,
-    /// Of the network that runs: all its records were written; all its failures were told.
+    /// Of the network that runs: all its records were written; all its failures were reported.
     written: bool,
     reported: bool,
 }
@@ -145,7 +145,7 @@ impl Control {
         runtime: &Runtime,
         command: RunCommand,
     ) -> Result<(&'static str, Option<RunCommand>), Error> {
-        // What changes nothing is not taken back.
+        // A command that changed nothing needs no inverse.
         let (reads_on, rests) = match self.is_paused {
             true => (None, Some(RunCommand::Pause)),
             false => (Some(RunCommand::Resume), None),
@@ -170,9 +170,9 @@ impl Control {
         })
     }
 
-    /// Notes what the others tell, for a while at most, and sees to leases.
+    /// Notes what the other threads report, for a while at most, and sees to leases.
     fn hear(&mut self, patience: Duration) {
-        // Where that fails the space was removed, and nobody sets anything.
+        // This fails only if the space was removed; then there are no settings.
         let _ = self.space.see_to_leases();
         if let Ok(told) = self.told.recv_timeout(patience) {
             self.note(told);
@@ -185,7 +185,7 @@ impl Control {
             Told::SourceEnded => self.source_ended = true,
             Told::Over => self.is_over = true,
             Told::Written => self.written = true,
-            // One without tasks has told all its failures from the start.
+            // A network without tasks cannot have failures, so all are reported from the start.
             Told::Reported => self.reported = true,
         }
     }
@@ -227,7 +227,7 @@ impl Control {
         });
         if opened.is_ok() {
             (self.path, self.boxes) = (path.to_owned(), boxes);
-            // A name that cannot be written is no reason to go back.
+            // An error in writing the name is ignored.
             let _ = runtime.space().map(|space| space.rename(&name_of(path)));
         }
         if !self.is_paused {
@@ -246,7 +246,7 @@ impl Control {
         let (tell, finished) = channel();
         let replace = move || {
             replacement.finish();
-            // Nobody listens after a while.
+            // After the timeout the receiver is gone.
             let _ = tell.send(());
         };
         let thread = std::thread::Builder::new().name("reload".into()).spawn(replace);
@@ -255,7 +255,7 @@ impl Control {
         loop {
             match finished.recv_timeout(PATIENCE) {
                 Ok(()) => return Ok("reloaded"),
-                // As when it hears the others.
+                // The same wait as for messages of the other threads.
                 Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => _ = self.space.see_to_leases(),
                 Err(_) => return Ok("reloaded, but calls of the old library go on"),
             }
@@ -312,7 +312,7 @@ impl Control {
 const ENDING: &str =
     "the input has ended, or the run was stopped: it ends by itself when all records have left";
 
-/// What a run of the network in this file is called.
+/// The name of a run of the network in this file.
 pub(super) fn name_of(network: &Path) -> String {
     network.file_stem().map_or("run".into(), |stem| stem.to_string_lossy().into_owned())
 }

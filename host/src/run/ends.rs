@@ -22,7 +22,7 @@ use crate::notice::{Notice, Notices};
 
 /// Failed records that are shown; the others are counted.
 pub(super) const FAILURES_SHOWN: u64 = 10;
-/// What source, sinks and errors of a run have in common.
+/// The state that the source, the sinks and the thread of failures share.
 pub(super) struct Ends {
     pub(super) space: Space,
     pub(super) tally: Arc<Tally>,
@@ -34,7 +34,7 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// Writes a dead letter, if they are wanted; ones that cannot be written end the run.
+    /// Writes a dead letter, if they are wanted. If that fails the run ends.
     pub(super) fn letter(&self, write: impl FnOnce(&mut DeadLetters) -> Result<(), Error>) {
         let Some(letters) = &self.letters else { return };
         let mut letters = letters.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,7 +96,7 @@ impl Ends {
         }
     }
 
-    /// The run goes on, or ends in order, and has failed.
+    /// Notes that the run has failed; it goes on, or ends in order, as its options say.
     pub(super) fn broken(&self, error: &Error) {
         self.notices.give(Notice::of(error));
         self.tally.broken.store(true, Ordering::Relaxed);

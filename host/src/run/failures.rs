@@ -1,4 +1,4 @@
-//! The thread that tells of records that failed in the network, and of lines that answer none.
+//! The thread that reports records that failed in the network, and lines that answer no record.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use super::valve::{Failing, Told};
 use crate::error::Error;
 
 impl Ends {
-    /// Tells of failed records until the network has ended, and keeps them where dead letters go.
+    /// Reports failed records until the network has ended, and keeps them where dead letters go.
     pub(super) fn spawn_errors(
         self: &Arc<Self>,
         networks: Receiver<Failing>,
@@ -33,7 +33,7 @@ impl Ends {
                         ends.letter(|letters| letters.failed(&error));
                     }
                 });
-                // Nobody listens any more when the run ends.
+                // When the run ends, the receiver is gone.
                 told.iter().for_each(|told| _ = told.send(Told::Reported));
             }
         };

@@ -1,4 +1,5 @@
-//! Where the run's space lies. Unless somebody wants it, it goes with the run, also with one that was refused.
+//! Where the run's space lies. It is removed at the end of the run, and also if the run was refused, unless the user
+//! wants to keep it.
 
 use std::path::{Path, PathBuf};
 
@@ -41,7 +42,7 @@ impl Drop for Folder {
     fn drop(&mut self) {
         if !self.stays {
             let _withdrawn = withdraw(&self.path);
-            // The run failed, which is what its user is told.
+            // The run failed, and that is the error its user gets.
             let _ = std::fs::remove_dir_all(&self.path);
         }
     }

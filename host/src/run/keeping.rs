@@ -18,7 +18,7 @@ use crate::notice::Notices;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the thread sleeps when the elements had nothing new.
 const IDLE: Duration = Duration::from_millis(2);
-/// How long events may wait until there are enough of them to be coded well. Their elements hold them meanwhile.
+/// How long events may wait until there are enough of them to compress well. Their elements hold them meanwhile.
 const GATHER: Duration = Duration::from_millis(20);
 /// How long it sleeps until it tries again whether there is room.
 const FULL: Duration = Duration::from_millis(50);
@@ -93,11 +93,11 @@ impl Archive {
 }
 
 thalweg_space::settings! {
-    /// What a report reads of a full disk, from cells that need no room on it.
+    /// Counters about a full disk, for reports. They are cells in memory, so they need no room on the disk.
     pub(crate) struct Published {
         /// How long the disk that keeps the events was full
         full_ns: SHOWN { name: "archive.full_ns", unit: "ns" },
-        /// How long of that writers of events waited for it
+        /// For how much of that time writers of events waited
         held_ns: SHOWN { name: "archive.held_ns", unit: "ns" },
         /// Events that were dropped instead of kept
         lost: SHOWN { name: "archive.lost", unit: "events" },
@@ -113,7 +113,7 @@ impl Published {
 /// A time for which the disk is full.
 struct Full {
     since: Instant,
-    /// Up to when it is published.
+    /// The time up to which the counters were published.
     counted: Instant,
     /// How many events were lost before.
     lost: u64,
@@ -128,16 +128,16 @@ struct Keeper {
     tally: Arc<Tally>,
     notices: Notices,
     full: Option<Full>,
-    /// No writer waits for this.
+    /// Whether writers go on without waiting until their events are kept.
     lets_go: bool,
-    /// Why nothing is kept any more.
+    /// The error because of which no more events are kept.
     broken: Option<Error>,
 }
 
 impl Keeper {
     fn step(&mut self) {
         if self.broken.is_some() {
-            // Those that come now must not wait for somebody who never comes.
+            // New writers must not wait for a consumer that never comes.
             let _ = self.archiver.let_go();
             return std::thread::sleep(FULL);
         }
@@ -181,7 +181,7 @@ impl Keeper {
                 ));
             }
             self.lets_go = true;
-            // Again and again: there may be new writers.
+            // Repeated, because there may be new writers.
             let _ = self.archiver.let_go();
         }
         self.publish(was_held && !begins);
@@ -232,7 +232,7 @@ impl Keeper {
         self.archiver.dropped().unwrap_or_else(|_| self.published.lost.load())
     }
 
-    /// Keeps the rest. Where the disk has no room for it, it stays in the elements, from which it is read as well.
+    /// Keeps the rest. If the disk has no room, the events stay in the elements and are read from there.
     fn finish(mut self) -> Result<(), Error> {
         let lost = self.lost();
         self.publish(false);

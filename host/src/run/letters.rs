@@ -1,4 +1,4 @@
-//! Dead letters: what did not get through a run, as it came, in a file of JSON Lines.
+//! Dead letters: failed records and unreadable input, as they came, in a file of JSON Lines.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -22,7 +22,7 @@ pub(super) struct DeadLetters {
     names: Arc<Names>,
     /// Letters that are not safe in the file yet.
     unwritten: u64,
-    /// Why the file takes no more.
+    /// The error because of which no more letters are written.
     broken: bool,
 }
 
@@ -109,7 +109,7 @@ impl DeadLetters {
         (count > 0).then(|| format!("{count} {letters} not in {name}"))
     }
 
-    /// One that cannot be written is the last that is tried.
+    /// After the first letter that cannot be written no further one is tried.
     fn check(&mut self, written: io::Result<()>) -> Result<(), Error> {
         written.map_err(|error| {
             self.broken = true;

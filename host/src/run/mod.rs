@@ -56,10 +56,11 @@ use valve::Failing;
 
 pub use keeping::OnFull;
 pub(crate) use keeping::Published;
+pub use notes::Notes;
 pub(crate) use rest::is_paused;
 pub use tally::Tally;
 
-/// All that a run is told before it starts.
+/// All options of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The file of the network.
@@ -94,7 +95,7 @@ pub struct Plan {
     pub options: Options,
     /// Names of settings and the values they have from the start.
     pub settings: Vec<(String, String)>,
-    /// Names of tasks and the workers that they are moved to when they have come to be.
+    /// Names of tasks and the workers that they are moved to as soon as they exist.
     pub places: Vec<(String, usize)>,
     /// The other nodes that the network runs on, if there are any.
     pub elsewhere: Option<Arc<dyn Elsewhere>>,
@@ -140,14 +141,14 @@ pub struct Run {
     placing: Option<Placing>,
     crash_watch: CrashWatch,
     ends: Arc<Ends>,
-    /// The thread that tells of failures.
+    /// The thread that reports failures.
     errors: JoinHandle<()>,
     archive: Option<Archive>,
     folder: Folder,
     started: Instant,
 }
 
-/// What became of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Ended {
     /// From the start of the network to the end of its last task.
@@ -214,7 +215,7 @@ impl Run {
         });
         let (failures, failed) = channel();
         let Running { input, output, errors, strays } = running;
-        // Nobody could have dropped the receiver yet.
+        // The receiver still exists here.
         let _ = failures.send(Failing { errors, strays });
         let (control, valve, outputs, told) = if plan.control {
             let program = (network, limits, plan.network.as_path(), boxes);
@@ -224,7 +225,7 @@ impl Run {
             drop(failures);
             (None, None, None, None)
         };
-        // Sinks first: a source that is held goes on when nobody else is there who could.
+        // Sinks first: a source that is held goes on when no other task could.
         ends.spawn_sinks(&runtime, sinks, output, outputs)?;
         ends.spawn_sources(&runtime, sources, Gate::new(input, valve, recording))?;
         let errors = ends.spawn_errors(failed, told)?;
@@ -254,11 +255,11 @@ impl Run {
         self.ends.space.path()
     }
 
-    /// Takes commands, waits until all records have left, calls `left`, and closes the books.
+    /// Takes commands, waits until all records have left, calls `left`, and makes the final counts.
     ///
     /// # Errors
-    /// The run failed as a whole, its events could not be kept, or its space not be removed. Records and tasks that failed
-    /// are no errors here: [`Tally`] and [`Ended`] have them.
+    /// The run failed as a whole, its events could not be kept, or its space could not be removed. Records and tasks
+    /// that failed are no errors here: [`Tally`] and [`Ended`] have them.
     pub fn finish(self, left: impl FnOnce()) -> Result<Ended, Error> {
         let Run {
             runtime,
@@ -281,7 +282,7 @@ impl Run {
         drop(placing);
         drop(crash_watch);
         let wall = started.elapsed();
-        errors.join().map_err(|_| Error::run("the thread that tells of failed records panicked"))?;
+        errors.join().map_err(|_| Error::run("the thread that reports failed records panicked"))?;
         ends.finish_letters();
         left();
         drop(answering);
@@ -304,7 +305,7 @@ impl std::fmt::Debug for Run {
 }
 
 fn load(plan: &Plan, notices: &Notices) -> Result<(Network, Boxes), Error> {
-    // A run under control may be told to load them anew.
+    // A run under control may get a command to load them anew.
     let loading = if plan.control { Loading::Replaceable } else { Loading::Stays };
     let mut boxes = libraries::load(&plan.libraries, loading)?;
     if plan.allow_exec {
@@ -341,7 +342,7 @@ fn space(plan: &Plan) -> Result<Space, Error> {
     Space::create(options).map_err(|error| Error::coded_of("E0903", error))
 }
 
-/// Gives settings their values. Those of boxes are there once the network has started.
+/// Gives settings their values. Settings of boxes exist once the network has started.
 fn set(changes: &[(String, String)], space: &Space) -> Result<(), Error> {
     if changes.is_empty() {
         return Ok(());
@@ -354,7 +355,7 @@ fn set(changes: &[(String, String)], space: &Space) -> Result<(), Error> {
     Ok(())
 }
 
-/// The tasks that ended badly, as far as they are told; their names stand in the space at `path`.
+/// The tasks that ended badly, as far as they are listed; their names stand in the space at `path`.
 fn failed_tasks(summary: &Summary, path: &Path) -> Vec<FailedTask> {
     if summary.failures.is_empty() {
         return Vec::new();

@@ -22,7 +22,7 @@ const MOVE_MAX: Duration = Duration::from_secs(3);
 /// The commands that a run without control takes back when their lease is over.
 const REVERSIBLE: &[&[&str]] = &[&["move"]];
 
-/// Answers the commands to a run without control, while it lives, notes that it does, and sees to leases.
+/// Answers the commands to a run without control while it lives, writes its sign of life, and ends leases.
 pub(super) struct Answering {
     thread: Option<JoinHandle<()>>,
     ended: Arc<AtomicBool>,
@@ -40,7 +40,7 @@ impl Answering {
         let answer = move || {
             while !seen.load(Ordering::Relaxed) {
                 space.note_alive();
-                // Where that fails the space was removed, and nobody sets anything.
+                // This fails only if the space was removed; then there are no settings.
                 let _ = space.see_to_leases();
                 answer_all(&mut mailbox, &mover, &mut notes);
                 thread::park_timeout(LOOK_EVERY);
@@ -70,7 +70,7 @@ fn answer_all(mailbox: &mut Mailbox, mover: &TaskMover, notes: &mut Notes) {
     }
 }
 
-/// Moves a task or takes a tuner's note, and nothing else.
+/// Answers a command: moves a task, or takes a tuner's note. Other commands are refused.
 fn answer(received: Received, mover: &TaskMover, notes: &mut Notes) -> Result<(), thalweg_space::Error> {
     if is_note(received.command()) {
         return notes.answer(received);

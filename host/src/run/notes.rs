@@ -1,4 +1,4 @@
-//! What a tuner decided, as events of the run that it tunes: it asks for them by a command, so that whoever looks at the run sees them,
+//! What a tuner decided, as events of the run that it tunes: it asks for them by a command, so that every view of the run shows them,
 //! and they are kept with all else.
 
 use thalweg_space::mailbox::Received;
@@ -7,7 +7,7 @@ use thalweg_space::{Command, ElementOptions, Kind, KindEnum, KindId, Policy, Spa
 /// Room for some hundred decisions.
 const ELEMENT: ElementOptions =
     ElementOptions { block_bytes: 16 << 10, block_count: 8, policy: Policy::Overwrite };
-/// Longer texts are no note.
+/// Longer texts are refused.
 const TEXT_MAX: usize = 1200;
 
 /// A tuner decided something about this run.
@@ -18,9 +18,9 @@ struct Decided<'a> {
     number: u64,
     /// What was decided.
     what: Verb,
-    /// By which part the goal was expected to become better; not a number: nobody said.
+    /// By which part the goal was expected to become better; not a number: not known.
     predicted: f64,
-    /// By which part it did, as far as it was tried.
+    /// By which part it became better in the trial.
     gain: f64,
     /// It is at least this, in 99 of 100 cases.
     least: f64,
@@ -36,7 +36,7 @@ struct Decided<'a> {
     back: &'a str,
     /// The model or rule that proposed it.
     model: &'a str,
-    /// Why it was decided so.
+    /// The reason for the decision.
     why: &'a str,
 }
 
@@ -46,7 +46,7 @@ struct Decided<'a> {
 enum Verb {
     /// It began.
     Began = 0,
-    /// The run does something else than before.
+    /// The run's behaviour changed.
     Changed = 1,
     /// Something is tried.
     Tried = 2,
@@ -54,9 +54,9 @@ enum Verb {
     Kept = 3,
     /// It was taken back.
     TakenBack = 4,
-    /// What was kept was taken back.
+    /// A change that was kept was taken back.
     Undone = 5,
-    /// Somebody else set it: the tuner leaves it alone.
+    /// Another process or user set it, so the tuner leaves it alone.
     Pinned = 6,
     /// It would be tried.
     Advised = 7,
@@ -81,15 +81,17 @@ pub(super) fn is_note(command: &Command) -> bool {
     command.target == "tuner" && command.name == "note"
 }
 
-/// Writes these events.
-pub(super) struct Notes {
+/// Writes decisions of tuners as events.
+#[derive(Debug)]
+pub struct Notes {
     space: Space,
     /// Made for the first note: most runs are not tuned.
     writer: Option<(Writer, KindId<Decided<'static>>)>,
 }
 
 impl Notes {
-    pub(super) fn new(space: &Space) -> Notes {
+    /// Notes in this space.
+    pub fn new(space: &Space) -> Notes {
         Notes { space: space.clone(), writer: None }
     }
 
@@ -102,8 +104,16 @@ impl Notes {
     }
 
     fn write(&mut self, command: &Command) -> Result<(), String> {
+        self.note(&command.arguments)
+    }
+
+    /// Writes a decision: its number, what was decided, five figures and five texts, as the command `note` has them.
+    ///
+    /// # Errors
+    /// The arguments are not these, or the space has no room for a writer.
+    pub fn note(&mut self, arguments: &[String]) -> Result<(), String> {
         let wrong = || "a note has a number, a verb, five figures and five texts".to_owned();
-        let decided = read(&command.arguments).ok_or_else(wrong)?;
+        let decided = read(arguments).ok_or_else(wrong)?;
         if self.writer.is_none() {
             let make = || {
                 let mut writer = self.space.writer_with("tuner", ELEMENT)?;

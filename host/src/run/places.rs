@@ -1,4 +1,4 @@
-//! Tasks that a file of settings gave a worker: they are moved there as they come to be.
+//! Tasks that a file of settings gave a worker: they are moved there as soon as they exist.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,9 +13,9 @@ use thalweg_space::reader::SpaceReader;
 
 use crate::error::Error;
 
-/// How often it is looked which tasks there are.
+/// How often the list of tasks is read.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// A task that has not come after this comes to where the mapper wants it.
+/// A task that is made later than this stays where the mapper puts it.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the workers have to take note of a move.
 const MOVE_MAX: Duration = Duration::from_secs(3);
@@ -48,7 +48,7 @@ impl Placing {
                 for (task, name) in found {
                     let Some(worker) = left.remove(&name) else { continue };
                     let moving = mover.move_task(TaskId(task), Placement::on_worker(worker));
-                    // It may have ended meanwhile.
+                    // The task may have ended meanwhile.
                     let _ = moving.and_then(|moving| moving.wait(MOVE_MAX));
                 }
                 thread::park_timeout(LOOK_EVERY);

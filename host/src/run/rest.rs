@@ -1,4 +1,4 @@
-//! The event that a run's sources rest, or go on, because a command told them to: written by the run, read by `thalweg ls`, and by
+//! The event that a run's sources rest, or go on, because a command asked for it: written by the run, read by `thalweg ls`, and by
 //! reports as every other event is.
 
 use std::path::Path;
@@ -40,11 +40,11 @@ impl RestEvents {
     }
 }
 
-/// Whether the run that writes this space rests.
+/// Whether the sources of the run in this space are paused.
 pub(crate) fn is_paused(space: &Path) -> bool {
     let Ok(reader) = SpaceReader::open(space) else { return false };
     let mut paused = false;
-    // A damaged file elsewhere in the space does not change what this element says.
+    // Other damaged files in the space do not matter for this element.
     let _ = reader.latest().look(&mut |event| {
         if let Some(last) = event.read::<Paused>() {
             paused = last.paused;

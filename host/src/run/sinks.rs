@@ -61,7 +61,7 @@ impl Ends {
                 if let Err(SinkError::Write(error)) =
                     ends.write_all(blocking, &called, &mut sink, output, outputs)
                 {
-                    // Nobody reads on: not an error of ours, but the end of the run.
+                    // The reader of the output has gone, which is no error but the end of the run.
                     ends.tally.records_out.fetch_sub(sink.unwritten(), Ordering::Relaxed);
                     if error.kind() != ErrorKind::BrokenPipe {
                         ends.broken(&unwritable(&sink.name, error));
@@ -83,7 +83,7 @@ impl Ends {
         loop {
             while let Some(record) = blocking.pop(&mut output) {
                 match choice.of(&record) {
-                    // A sink that is gone has said why.
+                    // A sink that has ended has reported the reason.
                     Some(index) => _ = blocking.feed(&mut choice.outs[index], record),
                     None => {
                         self.refused(

@@ -13,10 +13,10 @@ use super::valve::{Told, Valve};
 use crate::error::Error;
 use crate::io::{Next, Source};
 
-/// How long a merge of sources waits until it looks whether it should rest.
+/// How long a merge of sources waits until it checks whether it should pause.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// The way into the network.
+/// The entrance to the network.
 pub(super) struct Gate {
     /// None while the network is being replaced.
     input: Option<Out<Record>>,
@@ -34,7 +34,7 @@ impl Gate {
 enum Way {
     /// Into the network.
     Gate(Box<Gate>),
-    /// To the merge of all sources.
+    /// Records go to the merge of all sources.
     Merge(Out<Record>),
 }
 
@@ -157,7 +157,7 @@ impl Ends {
         }
     }
 
-    /// Rests if that is asked for; false: the network's input is closed for good.
+    /// Pauses if that was asked for; false: the network's input is closed for good.
     fn may_enter(&self, blocking: &mut Blocking, gate: &mut Gate) -> bool {
         if self.interrupt.is_rest_wanted()
             && let Some(valve) = &mut gate.valve

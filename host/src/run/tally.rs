@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::amount::{count, counted};
 
-/// What sources, sinks and who tells of failures count. [`fmt::Display`] writes it as `3 records in, 2 out, 1 failed`.
+/// What sources, sinks and the reporter of failures count. [`fmt::Display`] writes it as `3 records in, 2 out, 1 failed`.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub(super) records_in: AtomicU64,
@@ -26,12 +26,12 @@ impl Tally {
         self.records_out.load(Ordering::Relaxed)
     }
 
-    /// Records that failed, and what of the input was none.
+    /// Failed records, and pieces of the input that are no records.
     pub fn failed(&self) -> u64 {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Records that synchrocells held when the network ended, and that are no failures.
+    /// Records that synchrocells held when the network ended, and that do not count as failures.
     pub fn waiting(&self) -> u64 {
         self.waiting.load(Ordering::Relaxed)
     }

@@ -1,5 +1,5 @@
-//! The way by which the thread that takes commands reaches the ends of a run: the source rests at its *valve*, the sink gets the
-//! output of one network after the other, and both, and who tells of failures, say how far they are.
+//! The way by which the thread that takes commands reaches the ends of a run: the source pauses at its *valve*, the
+//! sink gets the output of one network after the other, and both, and the reporter of failures, say how far they are.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::interrupt::Interrupt;
 /// How long a waiting source sleeps until it looks whether the run ends.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// What source, sink and the thread of failures tell the main thread.
+/// What source, sink and the thread of failures report to the main thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Told {
     /// The source rests.
@@ -22,17 +22,17 @@ pub(super) enum Told {
     SourceEnded,
     /// All records of a network were written.
     Written,
-    /// All failures of a network were told.
+    /// All failures of a network were reported.
     Reported,
     /// The sink has ended.
     Over,
 }
 
-/// What the source is told while it rests.
+/// What the main thread orders the source to do while it rests.
 pub(super) enum Order {
     /// Close the network.
     Close,
-    /// Here is another: its input, and its output for the sink.
+    /// Go on with another network: its input, and its output for the sink.
     Open(Out<Record>, In<Record>),
     /// Go on reading.
     Go,
@@ -42,12 +42,12 @@ pub(super) enum Order {
 pub(super) struct Valve {
     orders: Receiver<Order>,
     told: Sender<Told>,
-    /// To the sink: outputs of further networks.
+    /// A channel to the sink for the outputs of further networks.
     outputs: Out<In<Record>>,
 }
 
 impl Valve {
-    /// Rests until it may go on; false if the run ends. Closes and replaces `input` as it is told.
+    /// Pauses until it may go on; false if the run ends. Closes and replaces `input` as it is ordered.
     pub(super) fn rest(
         &mut self,
         blocking: &mut Blocking,
@@ -76,7 +76,7 @@ impl Valve {
     }
 
     pub(super) fn tell(&self, told: Told) {
-        // Nobody listens any more when the run ends.
+        // When the run ends, the receiver is gone.
         let _ = self.told.send(told);
     }
 }
@@ -101,7 +101,7 @@ impl Drop for Outputs {
     }
 }
 
-/// What goes wrong in a network while it runs.
+/// The failures of a network while it runs.
 pub(super) struct Failing {
     pub(super) errors: Receiver<RecordError>,
     pub(super) strays: Receiver<StrayLine>,
@@ -111,7 +111,7 @@ pub(super) struct Failing {
 pub(super) struct Reached {
     pub(super) valve: Valve,
     pub(super) outputs: Outputs,
-    /// For the thread that tells of failures.
+    /// The channel for the thread that reports failures.
     pub(super) told: Sender<Told>,
 }
 

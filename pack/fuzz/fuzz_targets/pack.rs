@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use thalweg_pack::{Expression, Pack, Problem, Schema, Values};
+use thalweg_pack::{Call, Expression, Pack, Problem, Schema, Values};
 
 struct Row;
 
@@ -25,6 +25,10 @@ fuzz_target!(|text: &str| {
     match Expression::read(text, &schema) {
         Ok(expression) => drop(expression.number(&Row)),
         Err(problems) => look(text, &problems),
+    }
+    match Call::read(text) {
+        Ok(call) => assert_eq!(Call::read(&call.to_string()), Ok(call)),
+        Err(problem) => look(text, &[problem]),
     }
     match Pack::read(text, &schema) {
         Ok(pack) => drop(pack.due(&pack.measured(&Row))),

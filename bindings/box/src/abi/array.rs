@@ -163,7 +163,7 @@ impl Array {
             return Some(&[]);
         }
         debug_assert!(bytes.as_ptr().cast::<T>().is_aligned());
-        // SAFETY: whoever made the array put elements of this type there, so the memory is aligned for them.
+        // SAFETY: the code that made the array put elements of this type there, so the memory is aligned for them.
         Some(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), self.len()) })
     }
 

@@ -61,7 +61,7 @@ unsafe impl Send for EventKind {}
 // SAFETY: as above.
 unsafe impl Sync for EventKind {}
 
-/// Who takes the events of a kind. What follows the function is the program's.
+/// Takes the events of a kind. What follows the function in memory belongs to the program.
 #[repr(C)]
 #[derive(Debug)]
 pub struct EventHost {
@@ -119,7 +119,7 @@ impl EventKind {
         assert!(N as u64 == self.field_count, "an event has as many numbers as its kind has fields");
         let host = self.host.load(Ordering::Acquire);
         if !host.is_null() {
-            // SAFETY: whoever bound the host says that it lives; there is a word for each field.
+            // SAFETY: the program that bound the host keeps it alive; there is a word for each field.
             unsafe { ((*host).write)(host, words.as_ptr().cast()) }
         }
     }
@@ -150,7 +150,7 @@ impl EventKind {
     /// Lets `host` take the events from now on.
     ///
     /// # Safety
-    /// The host lives as long as anybody uses the kind, and its function takes as many words as the kind has fields.
+    /// The host lives as long as the kind is used, and its function takes as many words as the kind has fields.
     pub unsafe fn bind(&self, host: &EventHost) {
         self.host.store(std::ptr::from_ref(host).cast_mut(), Ordering::Release);
     }

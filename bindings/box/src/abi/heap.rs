@@ -57,7 +57,7 @@ pub struct HeapTable {
 // SAFETY: tables are immutable, so are the kinds they point to, and cells are atomic.
 unsafe impl Sync for HeapTable {}
 
-/// What a library tells of its opaque values of one kind.
+/// How a library describes its opaque values of one kind.
 #[repr(C)]
 pub struct OpaqueKind {
     /// UTF-8, ended by a zero.
@@ -134,7 +134,7 @@ impl Block {
         if header.length == 0 {
             return &[]; // A library in C may have no memory for nothing.
         }
-        // SAFETY: whoever made it says that `length` bytes lie at `data`, which nobody changes while shared.
+        // SAFETY: the maker of the value puts `length` bytes at `data`, which no owner changes while the value is shared.
         unsafe { std::slice::from_raw_parts(header.data, header.length as usize) }
     }
 
@@ -149,7 +149,7 @@ impl Block {
         unsafe { std::slice::from_raw_parts_mut(header.data, header.length as usize) }
     }
 
-    /// Whether this is the only owner, who may change the value; then no other thread can become one.
+    /// Whether this is the only owner, which may change the value; then no other thread can become an owner.
     pub(super) fn may_change(&self) -> bool {
         kept::may_change(&self.header().references)
     }
@@ -318,7 +318,7 @@ impl Text {
     }
 
     /// A value as JSON writes it, which records carry as it is: `{"a": [true, null]}`, `1e400`. A box that takes it as a
-    /// text sees this text; files have the value itself. Whoever calls this vouches that `text` is one value in JSON, on
+    /// text sees this text; files have the value itself. The caller must ensure that `text` is one value in JSON, on
     /// one line.
     pub fn from_json(text: String) -> Text {
         Text(Block::from_vec(text.into_bytes(), JSON))
@@ -405,7 +405,7 @@ impl<T> OpaqueCell<T> {
     }
 }
 
-/// The size of a value that nobody has said how to measure: known if it is plain data, which leads to nothing else.
+/// The size of a value of a type that does not say how to measure it: known for plain data, which leads to nothing else.
 fn size_if_plain<T>(_: &T) -> u64 {
     if std::mem::needs_drop::<T>() { 0 } else { size_of::<T>() as u64 }
 }

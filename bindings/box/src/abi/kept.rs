@@ -37,7 +37,7 @@ pub(super) struct Kept {
 
 const _: () = assert!(size_of::<Kept>() == size_of::<Value>());
 
-/// What is known of the values of an argument's type before there is one.
+/// How values of an argument's type are kept, as far as the type alone decides it.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeping {
@@ -53,19 +53,19 @@ pub enum Keeping {
 
 /// Keeps arguments before they are taken.
 pub trait Keep: Copy {
-    /// The argument of this number is this value, a plain number.
+    /// Argument `index` is this value, a plain number.
     fn number(self, index: usize, number: &Value);
-    /// The argument of this number is this value on the heap.
+    /// Argument `index` is this value on the heap.
     fn heap<H: OnHeap>(self, index: usize, value: &H);
     /// The argument of this number is this value.
     fn value(self, index: usize, value: &Value);
-    /// The argument of this number is this value, which may be on the heap although a call seldom has one there.
+    /// Argument `index` is this value. It may be on the heap, although arguments of this type seldom are.
     fn odd(self, index: usize, value: &Value);
-    /// The argument of this number is not taken, so it stays in its slot.
+    /// Argument `index` is not taken, so it stays in its slot.
     fn leave(self, index: usize);
 }
 
-/// Keeps nothing: the caller does.
+/// Keeps nothing, because the caller keeps the arguments.
 impl Keep for () {
     #[inline(always)]
     fn number(self, _: usize, _: &Value) {}
@@ -184,7 +184,7 @@ fn keep(kind: u64, references: &AtomicU64, exact: bool) -> u64 {
     if references.load(Ordering::Acquire) != 1 {
         references.fetch_add(1, Ordering::Relaxed);
     } else if exact && kind != OPAQUE {
-        // The argument is the only owner, so nobody else counts meanwhile.
+        // The argument is the only owner, so no other thread changes the count meanwhile.
         references.store(2, Ordering::Relaxed);
     } else {
         references.store(KEPT | 1, Ordering::Relaxed);
@@ -222,15 +222,17 @@ impl Kept {
         unsafe { &(*self.header().as_ptr()).references }
     }
 
-    /// Lets the value on the heap go: the call has succeeded, `slot` is where its argument stood. Whether that is done; if not,
-    /// it takes [`Kept::let_go`]. Nobody else has seen the slot yet.
+    /// Releases the value on the heap after a call that succeeded; `slot` is where its argument stood.
+    /// Returns `false` if it could not, in which case [`Kept::let_go`] must be called. Nothing else has read
+    /// the slot yet.
     #[inline(always)]
     pub(super) fn settle(&self, slot: &Value) -> bool {
         let now = Kept::of(slot);
         if now.payload != self.payload || !now.is_heap() {
             return false;
         }
-        // Its only owner stands where the argument stood, so nobody else counts, and it is marked: who counts is an owner.
+        // If the marked count says that there is one owner, it stands in `slot`, where the argument stood. Only owners
+        // change the count, so no other thread changes it then.
         // SAFETY: the value is kept, so its head is there.
         let references = unsafe { &(*(self.payload as *const Header)).references };
         let is_alone = references.load(Ordering::Acquire) == KEPT | 1;
@@ -247,8 +249,8 @@ impl Kept {
             let now = self.references().load(Ordering::Acquire);
             let (ours, alone) = if self.is_marked() { (0, now & OWNERS) } else { (1, now.wrapping_sub(1)) };
             if alone == 0 {
-                // Nobody owns it any more, so nobody can become an owner.
-                // SAFETY: it is kept, and by nobody else.
+                // It has no owner any more, so no thread can become one.
+                // SAFETY: this is the last reference to the value.
                 unsafe { free(self.header()) };
             } else if alone == 1 && output.iter().any(|value| self.is(value)) {
                 // Its only owner stands in the output.
@@ -273,7 +275,7 @@ impl Kept {
         other.is_heap() && other.payload == self.payload
     }
 
-    /// What is counted for this.
+    /// The block of the heap whose references are counted for this value.
     fn block(&self) -> Block {
         Block::counted(self.header())
     }
@@ -306,7 +308,7 @@ impl Kept {
     }
 }
 
-/// Whether who has the value may change it, given its count: the only owner, as long as no call keeps it as it was.
+/// Whether an owner may change the value, given its count: the only owner may, as long as no call keeps it as it was.
 #[inline]
 pub(super) fn may_change(references: &AtomicU64) -> bool {
     // Acquire pairs with the release of the owners that went away.

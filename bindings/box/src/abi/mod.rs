@@ -219,7 +219,7 @@ pub unsafe fn run_init<O: entry::Outcome>(out: *mut Out, init: fn() -> O) -> Sta
     unsafe { entry::guard(&mut *out, |_| init().outcome()) }
 }
 
-/// A library's `finish` as [`crate::library!`] exports it: a panic in it is told to nobody.
+/// A library's `finish` as [`crate::library!`] exports it: a panic in it is not reported.
 #[doc(hidden)]
 pub fn run_finish(finish: fn()) {
     drop(std::panic::catch_unwind(finish));

@@ -1,8 +1,8 @@
 //! Which library's functions free a value: counted, so that a library that was replaced can be unloaded.
 //!
-//! The program makes an [`Owner`] for each library that it loads. A library counts a value when it makes one; whoever drops
-//! the last owner of a value counts it off, in code of its own, after the library's function has returned. So when none is
-//! left, nobody is inside that function.
+//! The program makes an [`Owner`] for each library that it loads. A library counts a value when it makes one. The side that
+//! drops a value for the last time counts it off, in code of its own, after the library's function has returned. So when
+//! no value is left, no thread is inside that function.
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
@@ -84,7 +84,7 @@ pub(super) fn count_made() {
 #[inline]
 pub(super) fn count_gone_from(owner: *const Owner) {
     if !owner.is_null() {
-        // SAFETY: the value was counted when it was made, and is not counted off yet: so its owner lives.
+        // SAFETY: the owner's count includes this value until `gone` is called, so the owner is still alive.
         unsafe { ((*owner).gone)(owner) }
     }
 }

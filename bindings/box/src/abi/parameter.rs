@@ -1,4 +1,4 @@
-//! Named numbers that a library shares with whoever observes its network.
+//! Named numbers that a library shares with the programs that observe its network.
 
 use super::fault::LibraryFault;
 use std::ffi::{CStr, c_char};
@@ -92,7 +92,7 @@ impl Parameter {
     fn place(&self) -> &AtomicU64 {
         // Acquire, paired with the release in `bind`.
         let cell = self.cell.load(Ordering::Acquire);
-        // SAFETY: whoever bound the cell says that it lives as long as the library is used.
+        // SAFETY: the program that bound the cell keeps it alive as long as the library is used.
         unsafe { cell.as_ref() }.unwrap_or(&self.value)
     }
 
@@ -130,7 +130,7 @@ impl Parameter {
     /// Lets the value live in `cell` from now on.
     ///
     /// # Safety
-    /// The cell lives as long as anybody uses the parameter.
+    /// The cell lives as long as the parameter is used.
     pub unsafe fn bind(&self, cell: &AtomicU64) {
         self.cell.store(std::ptr::from_ref(cell).cast_mut(), Ordering::Release);
     }

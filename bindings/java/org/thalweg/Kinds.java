@@ -102,7 +102,7 @@ public final class Kinds {
         public static final String NAME = "space.probes_switched";
         public static final long HASH = 0x3ccff26f6c646cdaL;
         public static final int WORDS = 3;
-        /** Which: a pattern of their names. */
+        /** A pattern of their names. */
         public static final int AT_PATTERN = 0;
         public static final int TYPE_PATTERN = Layout.FIELD_STR;
         /** On or off. */
@@ -137,10 +137,10 @@ public final class Kinds {
         /** What it is for. */
         public static final int AT_TARGET = 16;
         public static final int TYPE_TARGET = Layout.FIELD_STR;
-        /** What is to be done. */
+        /** The name of the command. */
         public static final int AT_NAME = 20;
         public static final int TYPE_NAME = Layout.FIELD_STR;
-        /** With what, separated by spaces. */
+        /** The command's arguments, separated by spaces. */
         public static final int AT_ARGUMENTS = 24;
         public static final int TYPE_ARGUMENTS = Layout.FIELD_STR;
         /** The tool that sent it, if it said so. */
@@ -163,13 +163,13 @@ public final class Kinds {
         /** Whether it ends with the process that holds it. */
         public static final int AT_WHILE_ALIVE = 16;
         public static final int TYPE_WHILE_ALIVE = Layout.FIELD_BOOL;
-        /** What the inverse is for. */
+        /** The target of the inverse. */
         public static final int AT_TARGET = 20;
         public static final int TYPE_TARGET = Layout.FIELD_STR;
         /** The inverse. */
         public static final int AT_INVERSE = 24;
         public static final int TYPE_INVERSE = Layout.FIELD_STR;
-        /** With what, separated by spaces. */
+        /** The inverse's arguments, separated by spaces. */
         public static final int AT_ARGUMENTS = 28;
         public static final int TYPE_ARGUMENTS = Layout.FIELD_STR;
     }
@@ -180,7 +180,7 @@ public final class Kinds {
         public static final String NAME = "space.command_lease_ended";
         public static final long HASH = 0xf453166d62a63681L;
         public static final int WORDS = 3;
-        /** The command's number. What takes it back, if it is not confirmed or taken over, is a command of this number, too. */
+        /** The command's number. The inverse, which runs unless the command was confirmed or taken over, has the same number. */
         public static final int AT_COMMAND = 0;
         public static final int TYPE_COMMAND = Layout.FIELD_U64;
         /** Why. */
@@ -214,7 +214,7 @@ public final class Kinds {
         /** Whether it was done. */
         public static final int AT_DONE = 8;
         public static final int TYPE_DONE = Layout.FIELD_BOOL;
-        /** What came of it, or why it failed. */
+        /** The command's result, or why it failed. */
         public static final int AT_ANSWER = 12;
         public static final int TYPE_ANSWER = Layout.FIELD_STR;
     }
@@ -325,7 +325,7 @@ public final class Kinds {
         public static final int TYPE_DEPTH = Layout.FIELD_U16;
     }
 
-    /** A call ended whose beginning `probe.entered` told. */
+    /** A call ended whose beginning `probe.entered` recorded. */
     public static final class ProbeLeft {
         private ProbeLeft() {}
         public static final String NAME = "probe.left";
@@ -602,7 +602,7 @@ public final class Kinds {
         /** Of a worker: for how long it was kept from its processor so far, see `exec.worker_ended`. */
         public static final int AT_KEPT_TICKS = 48;
         public static final int TYPE_KEPT_TICKS = Layout.FIELD_U64;
-        /** Time it had a processor and was in the kernel; 18446744073709551615: not told. */
+        /** Time it had a processor and was in the kernel; 18446744073709551615: not measured. */
         public static final int AT_KERNEL_NS = 56;
         public static final int TYPE_KERNEL_NS = Layout.FIELD_U64;
         /** Pages of memory that it touched and that were not there yet. */
@@ -610,7 +610,7 @@ public final class Kinds {
         public static final int TYPE_FAULTS = Layout.FIELD_U64;
     }
 
-    /** What a thread did in a task, as it was seen from outside, at intervals, since that was last told (modes metrics and full). */
+    /** What a thread did in a task, as it was seen from outside, at intervals, since the last such event (modes metrics and full). */
     public static final class ExecThreadSampled {
         private ExecThreadSampled() {}
         public static final String NAME = "exec.thread_sampled";
@@ -697,7 +697,7 @@ public final class Kinds {
         /** Time that threads of the run had one. */
         public static final int AT_RUN_NS = 8;
         public static final int TYPE_RUN_NS = Layout.FIELD_U64;
-        /** Time that anybody had one; 18446744073709551615 where the kernel does not tell. */
+        /** Time that any process had one; 18446744073709551615 where the kernel does not report it. */
         public static final int AT_MACHINE_NS = 16;
         public static final int TYPE_MACHINE_NS = Layout.FIELD_U64;
         /** Time for which the run's group had spent the processor time that it is allowed. */
@@ -744,10 +744,10 @@ public final class Kinds {
         /** A stream that it reads, or 0. */
         public static final int AT_INPUT = 40;
         public static final int TYPE_INPUT = Layout.FIELD_U64;
-        /** A stream that it writes and nobody reads yet, or 0. */
+        /** A stream that it writes and no task reads yet, or 0. */
         public static final int AT_OUTPUT = 48;
         public static final int TYPE_OUTPUT = Layout.FIELD_U64;
-        /** The task that writes the input has a number that is less by this; 0: nobody writes it yet. */
+        /** The task that writes the input has a number that is less by this; 0: no task writes it yet. */
         public static final int AT_WRITER_BEFORE = 56;
         public static final int TYPE_WRITER_BEFORE = Layout.FIELD_U32;
         /** The number by which dispatches name it as their base; 4294967295: it is none. */
@@ -953,7 +953,7 @@ public final class Kinds {
         public static final int TYPE_READY_BY = Layout.FIELD_U64;
     }
 
-    /** A message was worked on, until now. Told where messages take long against telling it: see `exec.clock_budget`. */
+    /** A message was worked on, until now. Recorded where messages take long against recording it: see `exec.clock_budget`. */
     public static final class ExecMessageWorked {
         private ExecMessageWorked() {}
         public static final String NAME = "exec.message_worked";
@@ -1039,7 +1039,7 @@ public final class Kinds {
         public static final int TYPE_STEP = Layout.FIELD_U32;
     }
 
-    /** A deadlock was found: this is one of the waits that none can go on from. Told once for each, up to 1,000, before the run ends. */
+    /** A deadlock was found: this is one of the waits that never end. Recorded once for each, up to 1,000, before the run ends. */
     public static final class ExecDeadlocked {
         private ExecDeadlocked() {}
         public static final String NAME = "exec.deadlocked";
@@ -1051,7 +1051,7 @@ public final class Kinds {
         /** The stream that it waits for, maybe one of several. */
         public static final int AT_STREAM = 8;
         public static final int TYPE_STREAM = Layout.FIELD_U64;
-        /** Who is at the stream's other end. */
+        /** The task at the stream's other end. */
         public static final int AT_PEER = 16;
         public static final int TYPE_PEER = Layout.FIELD_U64;
         /** 1: it waits for room; 0: for a message. */
@@ -1179,7 +1179,7 @@ public final class Kinds {
         /** Messages read from it. */
         public static final int AT_READ = 16;
         public static final int TYPE_READ = Layout.FIELD_U64;
-        /** Messages nobody read, because the reader had left. */
+        /** Messages that no task read, because the reader had left. */
         public static final int AT_DROPPED = 24;
         public static final int TYPE_DROPPED = Layout.FIELD_U64;
     }
@@ -1516,6 +1516,52 @@ public final class Kinds {
         public static final int TYPE_INDEX = Layout.FIELD_U64;
     }
 
+    /** A type of records that the task reads: recorded before the first record of it that is described. */
+    public static final class NetRecordType {
+        private NetRecordType() {}
+        public static final String NAME = "net.record_type";
+        public static final long HASH = 0xd6b1a60f00df7115L;
+        public static final int WORDS = 2;
+        /** The task. */
+        public static final int AT_TASK = 0;
+        public static final int TYPE_TASK = Layout.FIELD_U64;
+        /** The type's number in this run. */
+        public static final int AT_RECORD_TYPE = 8;
+        public static final int TYPE_RECORD_TYPE = Layout.FIELD_U32;
+        /** Its labels, tags first, and each group as files show it; of more than 200 bytes the first 200. */
+        public static final int AT_LABELS = 12;
+        public static final int TYPE_LABELS = Layout.FIELD_STR;
+    }
+
+    /** What the record is on which a box begins to work. Recorded where records take long against recording it: see `exec.clock_budget`. */
+    public static final class NetRecordDescribed {
+        private NetRecordDescribed() {}
+        public static final String NAME = "net.record_described";
+        public static final long HASH = 0x8f1f87694edc8132L;
+        public static final int WORDS = 7;
+        /** The task. */
+        public static final int AT_TASK = 0;
+        public static final int TYPE_TASK = Layout.FIELD_U64;
+        /** The record's index in the stream that the task reads. */
+        public static final int AT_INDEX = 8;
+        public static final int TYPE_INDEX = Layout.FIELD_U64;
+        /** The number of its type. */
+        public static final int AT_RECORD_TYPE = 16;
+        public static final int TYPE_RECORD_TYPE = Layout.FIELD_U32;
+        /** The bytes of its values, without those that only a library understands. */
+        public static final int AT_SIZE_BYTES = 24;
+        public static final int TYPE_SIZE_BYTES = Layout.FIELD_U64;
+        /** The value of the first of its tags, in the order of the type's labels; 0 without a tag. */
+        public static final int AT_TAG_0 = 32;
+        public static final int TYPE_TAG_0 = Layout.FIELD_I64;
+        /** That of the second. */
+        public static final int AT_TAG_1 = 40;
+        public static final int TYPE_TAG_1 = Layout.FIELD_I64;
+        /** That of the third. */
+        public static final int AT_TAG_2 = 48;
+        public static final int TYPE_TAG_2 = Layout.FIELD_I64;
+    }
+
     /** A tuner decided something about this run. */
     public static final class TunerDecided {
         private TunerDecided() {}
@@ -1537,10 +1583,10 @@ public final class Kinds {
         public static final int CHOICE_WHAT_PINNED = 6;
         public static final int CHOICE_WHAT_ADVISED = 7;
         public static final int CHOICE_WHAT_ENDED = 8;
-        /** By which part the goal was expected to become better; not a number: nobody said. */
+        /** By which part the goal was expected to become better; not a number: not known. */
         public static final int AT_PREDICTED = 16;
         public static final int TYPE_PREDICTED = Layout.FIELD_F64;
-        /** By which part it did, as far as it was tried. */
+        /** By which part it became better in the trial. */
         public static final int AT_GAIN = 24;
         public static final int TYPE_GAIN = Layout.FIELD_F64;
         /** It is at least this, in 99 of 100 cases. */
@@ -1564,7 +1610,7 @@ public final class Kinds {
         /** The model or rule that proposed it. */
         public static final int AT_MODEL = 64;
         public static final int TYPE_MODEL = Layout.FIELD_STR;
-        /** Why it was decided so. */
+        /** The reason for the decision. */
         public static final int AT_WHY = 68;
         public static final int TYPE_WHY = Layout.FIELD_STR;
     }
@@ -1578,5 +1624,74 @@ public final class Kinds {
         /** They rest. */
         public static final int AT_PAUSED = 0;
         public static final int TYPE_PAUSED = Layout.FIELD_BOOL;
+    }
+
+    /** What an end of a link has counted since it was made: when it is made, five times a second, and when it ends. */
+    public static final class LinkCounted {
+        private LinkCounted() {}
+        public static final String NAME = "link.counted";
+        public static final long HASH = 0x24eae34a699668eeL;
+        public static final int WORDS = 14;
+        /** The link's number in its session. */
+        public static final int AT_LINK = 0;
+        public static final int TYPE_LINK = Layout.FIELD_U64;
+        /** The node at the other end. */
+        public static final int AT_NODE = 8;
+        public static final int TYPE_NODE = Layout.FIELD_NAME;
+        /** Which way records go. */
+        public static final int AT_DIRECTION = 16;
+        public static final int TYPE_DIRECTION = Layout.FIELD_ENUM;
+        public static final int CHOICE_DIRECTION_OUT = 0;
+        public static final int CHOICE_DIRECTION_IN = 1;
+        /** Messages (records, and the marks between them) that were sent or received. */
+        public static final int AT_MESSAGES = 24;
+        public static final int TYPE_MESSAGES = Layout.FIELD_U64;
+        /** Bytes of these messages. */
+        public static final int AT_PAYLOAD = 32;
+        public static final int TYPE_PAYLOAD = Layout.FIELD_U64;
+        /** Bytes that went over connections, with headers and after compression. */
+        public static final int AT_WIRE = 40;
+        public static final int TYPE_WIRE = Layout.FIELD_U64;
+        /** Frames. */
+        public static final int AT_FRAMES = 48;
+        public static final int TYPE_FRAMES = Layout.FIELD_U64;
+        /** Connections that were made; more than 1 if one broke. */
+        public static final int AT_CONNECTIONS = 56;
+        public static final int TYPE_CONNECTIONS = Layout.FIELD_U64;
+        /** Bytes that were sent again after a connection broke. */
+        public static final int AT_RESENT = 64;
+        public static final int TYPE_RESENT = Layout.FIELD_U64;
+        /** Bytes that are not acknowledged yet (out), or not taken by the task yet (in). */
+        public static final int AT_QUEUED = 72;
+        public static final int TYPE_QUEUED = Layout.FIELD_U64;
+        /** For how long the receiver had no room. */
+        public static final int AT_CREDIT_WAIT = 80;
+        public static final int TYPE_CREDIT_WAIT = Layout.FIELD_U64;
+        /** For how long all ports were in use. */
+        public static final int AT_PORT_WAIT = 88;
+        public static final int TYPE_PORT_WAIT = Layout.FIELD_U64;
+        /** For how long the bandwidth was used up. */
+        public static final int AT_PACE_WAIT = 96;
+        public static final int TYPE_PACE_WAIT = Layout.FIELD_U64;
+        /** For how long the connection took nothing (out) or brought nothing (in), or there was none. */
+        public static final int AT_CONNECTION_WAIT = 104;
+        public static final int TYPE_CONNECTION_WAIT = Layout.FIELD_U64;
+    }
+
+    /** The links of a process have adopted a new value of a setting. */
+    public static final class LinkSettingAdopted {
+        private LinkSettingAdopted() {}
+        public static final String NAME = "link.setting_adopted";
+        public static final long HASH = 0x42145ef6de5b9b74L;
+        public static final int WORDS = 3;
+        /** The setting. */
+        public static final int AT_NAME = 0;
+        public static final int TYPE_NAME = Layout.FIELD_NAME;
+        /** Its value before. */
+        public static final int AT_OLD = 8;
+        public static final int TYPE_OLD = Layout.FIELD_U64;
+        /** Its value from here on. */
+        public static final int AT_NEW = 16;
+        public static final int TYPE_NEW = Layout.FIELD_U64;
     }
 }

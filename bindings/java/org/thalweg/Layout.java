@@ -58,7 +58,7 @@ public final class Layout {
     /** How many live chunks there are. */
     public static final int IDENTITY_LIVE_CHUNKS = 216;
 
-    /** Bit 0: keep, `clean` leaves this space alone unless told. */
+    /** Bit 0: keep, `clean` leaves this space alone unless it is asked to. */
     public static final int IDENTITY_FLAGS = 224;
 
     /** The name that it has now, as a reference to the catalog; 0: still `NAME`. */
@@ -121,10 +121,10 @@ public final class Layout {
     /** Sequence of the next event, published when a block rolls and on closing. Writer only. */
     public static final int ELEMENT_SEQUENCE = 144;
 
-    /** Who writes now: the writer's number (low half), its thread (high half). Writer only. */
+    /** The writer that writes now: its number (low half), its thread (high half). Writer only. */
     public static final int ELEMENT_OWNER = 152;
 
-    /** The name of who writes now: its id in the process's catalog. Writer only. */
+    /** The name of the writer that writes now: its id in the process's catalog. Writer only. */
     public static final int ELEMENT_OWNER_NAME = 160;
 
     /** How many writers had this element, the one of now included. Writer only. */
@@ -238,7 +238,7 @@ public final class Layout {
     /** Two words: the second is a full time, whose high half is that of what follows in this block. */
     public static final int EVENT_KIND_FULL_TIME = 1;
 
-    /** Who writes from here on: four words, this one, the number and thread of the writer (as in the element's header), the id of its name, and the sequence of its first event. Has no sequence. Stands where a writer took over the element, and at the start of each of its blocks; a block without it is the first writer's. */
+    /** The writer of what follows: four words, this one, the number and thread of the writer (as in the element's header), the id of its name, and the sequence of its first event. Has no sequence. Stands where a writer took over the element, and at the start of each of its blocks; a block without it is the first writer's. */
     public static final int EVENT_KIND_OWNER = 2;
 
     /** Words of such an event. */
@@ -295,7 +295,7 @@ public final class Layout {
     /** The name of a probe. */
     public static final int CATALOG_PROBE = 5;
 
-    /** In the file `probes`: a pattern of names and whether to switch those probes on, and who asks. */
+    /** In the file `probes`: a pattern of names and whether to switch those probes on, and the process that asks. */
     public static final int CATALOG_SWITCH = 6;
 
     /** In the file `session`: a process joined. */
@@ -310,7 +310,7 @@ public final class Layout {
     /** Magic. */
     public static final long SETTINGS_MAGIC_VALUE = 0x566765776c616874L;
 
-    /** How many changes were made, of settings and of probes. Whoever makes one, under the file's lock; release. Starts a line. */
+    /** How many changes were made, of settings and of probes. The process that makes one stores it, under the file's lock; release. Starts a line. */
     public static final int SETTINGS_CHANGES = 64;
 
     /** Not 0: the process puts back what a lease ran out of. Written by the process. */
@@ -325,13 +325,13 @@ public final class Layout {
     /** In a cell, the value. */
     public static final int SETTINGS_VALUE = 0;
 
-    /** In a cell, how often it was set: odd while it is being set. Whoever sets it, under the file's lock; release. */
+    /** In a cell, how often it was set: odd while it is being set. The setter stores it, under the file's lock; release. */
     public static final int SETTINGS_CELL_VERSION = 8;
 
-    /** In a cell, who set it: process id (low half) and user (high half). */
+    /** In a cell, the setter: process id (low half) and user (high half). */
     public static final int SETTINGS_SETTER = 16;
 
-    /** In a cell, the version that the following words are of, and `DESCRIBED`; any other: a former build set the cell, which has no lease. Whoever sets it, as the following. */
+    /** In a cell, the version that the following words are of, and `DESCRIBED`; any other: a former build set the cell, which has no lease. The setter stores it and the following words. */
     public static final int SETTINGS_LEASE_VERSION = 24;
 
     /** In a cell, the value that was confirmed last: what the end of a lease goes back to. */
@@ -382,7 +382,7 @@ public final class Layout {
     /** Magic. */
     public static final long MAILBOX_MAGIC_VALUE = 0x4d6765776c616874L;
 
-    /** Twice the commands that were sent; one less while one is being sent, or if its sender was killed. Senders, or the process once it has the file's lock; release. Starts a line. */
+    /** Twice the commands that were sent; one less while one is being sent, or if its sender was killed. Written by senders, or by the process while it holds the file's lock, with release ordering. Begins a cache line. */
     public static final int MAILBOX_SENT_COUNT = 64;
 
     /** How many numbers commands were given. Senders only, under the file's lock. */

@@ -67,9 +67,9 @@ public final class ProbeKinds {
         writer.put(PROBE_ENTERED, ticks, (operation & 0xffffffffL) | (depth & 0xffffL) << 32);
     }
 
-    /** A call ended whose beginning `probe.entered` told. */
+    /** A call ended whose beginning `probe.entered` recorded. */
     public static final Kind PROBE_LEFT = new Kind(
-        "probe.left", "A call ended whose beginning `probe.entered` told.", 0xd70ca5f9cbbeef1eL, 2
+        "probe.left", "A call ended whose beginning `probe.entered` recorded.", 0xd70ca5f9cbbeef1eL, 2
         , new Kind.Field(3, "operation", "", "The operation: a site of the catalog.", new long[] {}, new String[] {})
         , new Kind.Field(2, "depth", "", "How many recorded calls of this thread enclosed it.", new long[] {}, new String[] {})
         , new Kind.Field(14, "outcome", "", "How it ended.", new long[] {0L, 1L, 2L}, new String[] {"returned", "failed", "unwound"})
