@@ -1,4 +1,4 @@
-//! A program with a kind of event of its own, and a monitor that shows what it says.
+//! A program with a kind of event of its own, and a monitor that shows these events.
 
 use thalweg_monitor::{Batch, Follower, Measurement, Moment, Monitor, Report, Value};
 use thalweg_space::{Kind, Space, SpaceOptions};
@@ -16,7 +16,7 @@ struct Missed {
     evicted: bool,
 }
 
-/// What is shown of them.
+/// The monitor.
 #[derive(Default)]
 struct Misses {
     read_bytes: f64,

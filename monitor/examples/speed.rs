@@ -53,7 +53,7 @@ fn say(what: &str, events: u64, begun: Instant) {
 
 struct Script {
     begin: Vec<Observation>,
-    /// One dispatch of each task.
+    /// The events of one dispatch of each task.
     round: Vec<Observation>,
 }
 

@@ -5,7 +5,7 @@
 //! it adds up, and a first sentence on what limits the flow.
 //!
 //! The observed side is unknown here: kinds of events are known by the names and fields in a space's catalog only. What
-//! a run did not tell (its mode, events overwritten) is reported as missing, never as zero.
+//! a run did not record (its mode, events overwritten) is reported as missing, never as zero.
 #![forbid(unsafe_code)]
 
 mod calls;
@@ -42,17 +42,17 @@ pub use following::analysis::{Analysis, Options};
 pub use following::follower::{Follower, report, report_space, slowest, stories, story};
 pub use following::perturb::{Dependence, Perturbed, Tried, Unperturbed, perturb};
 pub use heartbeat::{Heartbeat, Standing, Still};
-pub use ids::{StreamId, TaskId, WorkerId};
+pub use ids::{IdHasher, IdMap, StreamId, TaskId, WorkerId};
 pub use lineage::message::{MessageId, NotAMessage};
 pub use lineage::story::{Hop, Story};
 pub use monitor::{Batch, Ending, Moment, Monitor, Open};
 pub use report::{
-    Action, Alternative, Asleep, Behind, BrokenStream, BusyAccount, CommandLine, Component, Deadlock,
-    Distribution, Expensive, ExpensiveBy, FailedMessage, Figure, Finding, Hanging, Latency, Limits, Measured,
-    Measurement, MessageTimes, ModeSpan, NewValue, Note, Occupancy, Phase, Processors, Replay, Report, Root,
-    RootState, SCHEMA, SleepsFor, SpaceInfo, State, Stream, StreamRef, Subject, Suggestion, Task, TaskRef,
-    TaskShares, Telling, Throughput, Utilisation, VERSION, Verdict, VerdictKind, Volume, WaitEdge, WaitNow,
-    Waiting, Window, Words, Work, Worker, WorkerShares,
+    Action, Alternative, Asleep, Behind, BehindRecord, BrokenStream, BusyAccount, CommandLine, Component,
+    Deadlock, Distribution, Expensive, ExpensiveBy, FailedMessage, Figure, Finding, Hanging, Latency, Limits,
+    Measured, Measurement, MessageTimes, ModeSpan, NewValue, Note, Occupancy, Phase, Processors, Replay,
+    Report, Root, RootState, SCHEMA, SleepsFor, SpaceInfo, State, Stream, StreamRef, Subject, Suggestion,
+    Task, TaskRef, TaskShares, Telling, Throughput, Utilisation, VERSION, Verdict, VerdictKind, Volume,
+    WaitEdge, WaitNow, Waiting, Window, Words, Work, Worker, WorkerShares,
 };
 pub use verdict::{THRESHOLDS, Threshold, account_is_sure, rule_names};
 pub use whatif::{Change, Comparison, Difference, Judging, Predicted, WhatIf, compare, judged, what_if};

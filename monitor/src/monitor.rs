@@ -49,11 +49,11 @@ use crate::report::{Limits, Report, SpaceInfo, State};
 
 /// Consumes events of a run and publishes measurements.
 pub trait Monitor {
-    /// What it is called; the names of its measurements begin with this.
+    /// The monitor's name; the names of its measurements begin with it.
     fn name(&self) -> &str;
 
-    /// The kinds it wants, by their names in the catalog (`net.record_failed`); `*` at the end stands for any rest. Three more are
-    /// composed of several events: `run.dispatch`, `run.wait`, `run.stream_told`. Gaps come always.
+    /// The kinds that the monitor wants, by their names in the catalog (`net.record_failed`); `*` at the end stands for any rest. Three
+    /// more are composed of several events: `run.dispatch`, `run.wait`, `run.stream_told`. Gaps come always.
     fn wants(&self) -> &[&str];
 
     /// Takes the next events: in order of time within the batch and from batch to batch.
@@ -93,7 +93,7 @@ impl<M: Monitor + ?Sized> Monitor for &mut M {
 /// What is known when a report is made.
 #[derive(Clone, Debug)]
 pub struct Ending {
-    /// How the process is.
+    /// Whether the process lives, has ended, or died.
     pub state: State,
     /// The clock's ticks now, for a process that lives; for one that was killed, when it is last known to have lived.
     pub now: Option<u64>,
@@ -107,14 +107,14 @@ pub struct Ending {
     pub event_bytes: Option<u64>,
     /// Nanoseconds for which the disk that keeps the events was full, and of these for which the run waited for it.
     pub disk_ns: Option<[f64; 2]>,
-    /// What limits the run as it is set, if its settings tell.
+    /// What limits the run as it is set, if its settings say so.
     pub limits: Option<Limits>,
-    /// Where all this comes from.
+    /// The process that was observed.
     pub space: SpaceInfo,
 }
 
 impl Default for Ending {
-    /// Of a run that ended orderly and of which only the events are known.
+    /// The moment of a run that ended orderly and of which only the events are known.
     fn default() -> Ending {
         Ending {
             state: State::Ended,
@@ -144,9 +144,9 @@ pub struct Moment<'a> {
     pub clock_readings: u64,
     /// Single tasks, streams and the like to publish at most.
     pub top: usize,
-    /// What exists.
+    /// The tasks, streams and components that exist.
     pub structure: &'a Structure,
-    /// What it is called.
+    /// Names of what events refer to by numbers.
     pub names: &'a Names,
     /// How the process is, and its live table.
     pub ending: &'a Ending,
@@ -198,7 +198,7 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// What the monitor wanted of them.
+    /// The events that the monitor wanted.
     pub fn items(&self) -> impl Iterator<Item = &'a Item> + use<'a> {
         let wanted = self.wanted;
         self.items.iter().filter(move |item| wanted[usize::from(item.kind)])
@@ -226,27 +226,27 @@ impl<'a> Batch<'a> {
         dispatch.reads.of(&self.buffer.runs)
     }
 
-    /// Messages that it wrote.
+    /// Messages that a dispatch wrote.
     pub fn writes(&self, dispatch: &Dispatch) -> &'a [Run] {
         dispatch.writes.of(&self.buffer.runs)
     }
 
-    /// Messages that failed in it.
+    /// Messages that failed in a dispatch.
     pub fn failed(&self, dispatch: &Dispatch) -> &'a [Run] {
         dispatch.failed.of(&self.buffer.runs)
     }
 
-    /// Messages that it read and its task keeps.
+    /// Messages that a dispatch read and its task keeps.
     pub fn held(&self, dispatch: &Dispatch) -> &'a [Run] {
         dispatch.held.of(&self.buffer.runs)
     }
 
-    /// What it said of the descent of what it wrote.
+    /// What a dispatch recorded of the descent of what it wrote.
     pub fn derived(&self, dispatch: &Dispatch) -> &'a [Derived] {
         dispatch.derived.of(&self.buffer.derived)
     }
 
-    /// What exists: tasks and streams stay known until the batch that tells their end was taken.
+    /// What exists: tasks and streams stay known until the batch with their end was taken.
     pub fn structure(&self) -> &'a Structure {
         self.structure
     }

@@ -264,7 +264,7 @@ fn pipeline_by_hand() {
     assert_eq!(report.workers[1].core, Some(1));
 }
 
-/// The reader's dispatch ends, and is told, before the writer's.
+/// The reader's dispatch ends, and is recorded, before the writer's.
 #[test]
 fn reader_told_before_its_writer() {
     let mut script = Script::default();
@@ -294,7 +294,8 @@ fn reader_told_before_its_writer() {
     assert_eq!((report.latency.unattributed, report.latency.in_flight), (0, 0));
 }
 
-/// A chain is through with its message, and a stream in it closed, before the source tells that it wrote the message.
+/// A chain has finished a message and closed one of its streams before the source records that it wrote the
+/// message.
 #[test]
 fn stream_closed_before_its_messages_are_settled() {
     const NEXT: u64 = 4;
@@ -322,7 +323,7 @@ fn stream_closed_before_its_messages_are_settled() {
     near(us(end_to_end.max_ns), 340.0 - 250.0);
 }
 
-/// A circle's streams are closed a batch of events before its tasks tell that they have ended.
+/// A circle's streams are closed a batch of events before its tasks record that they have ended.
 #[test]
 fn a_deadlock_is_seen_though_its_streams_are_gone() {
     const PING: u64 = BOX;
@@ -349,7 +350,7 @@ fn a_deadlock_is_seen_though_its_streams_are_gone() {
     let told: Vec<_> = deadlock.waits.iter().map(|wait| (wait.task, wait.stream, wait.peer)).collect();
     let wait = |task, stream, peer| (TaskId::of(task), Some(StreamId::of(stream)), Some(TaskId::of(peer)));
     assert_eq!(told, [wait(PING, THERE, PONG), wait(PONG, BACK, PING)]);
-    assert_eq!(report.streams.iter().map(|stream| stream.streams).sum::<u64>(), 2, "each is told once");
+    assert_eq!(report.streams.iter().map(|stream| stream.streams).sum::<u64>(), 2, "each is listed once");
 }
 
 /// However short the waits were: a task that waits for any of two others, and one that they fill.
@@ -500,7 +501,7 @@ fn descendants_written_in_a_later_dispatch() {
     }
 }
 
-/// What a box owed is written before it reads on, without a word on whence.
+/// What a box owed is written before it reads on, and its descent is not recorded.
 #[test]
 fn what_is_written_before_reading_descends_from_the_message_read_last() {
     let mut script = Script::default();
@@ -584,7 +585,7 @@ fn entry_and_exit_without_a_network() {
     assert_eq!(with.throughput, without.throughput);
 }
 
-/// Lost events make what they would have told unknown, and nothing else wrong.
+/// Of what was in lost events nothing is reported, and all else is right.
 #[test]
 fn losses_are_said_not_guessed() {
     let mut script = pipeline();
@@ -602,11 +603,11 @@ fn losses_are_said_not_guessed() {
     assert!(!report.window.complete);
     assert_eq!((report.window.lost, report.window.gaps), (5, 1));
     // Messages 0 and 1 are lost from sight. The box's next writes begin at 2, so 0 and 1 of the exit are unknown; and
-    // so are 2 and 3, for nothing says that the box held nothing back.
+    // so are 2 and 3, for no event says that the box held nothing back.
     assert_eq!(report.latency.end_to_end, None);
     assert_eq!((report.latency.unmeasured, report.latency.entered), (4, 4));
     assert!(report.latency.unattributed > 0);
-    // Shares by the totals the task told itself.
+    // Shares by the totals that the task itself recorded.
     let shares = component(&report, "net/work").work.shares.unwrap();
     near(shares.busy, 0.6);
     near(shares.ready, 0.3);
@@ -752,7 +753,7 @@ fn a_message_is_not_charged_for_what_its_worker_did_besides() {
 /// A figure of a report, changed.
 type Falsified = (&'static str, fn(&mut Report));
 
-/// Whichever figure that is part of a sum is wrong, it is noticed.
+/// Each figure that is part of a sum is noticed if it is wrong.
 #[test]
 fn no_figure_can_be_wrong_unnoticed() {
     fn work(report: &mut Report) -> &mut Work {
@@ -821,7 +822,7 @@ fn no_figure_can_be_wrong_unnoticed() {
     }
 }
 
-/// Events that begin in the middle of a run do not speak for all of it.
+/// Events that begin in the middle of a run are not taken for all of it.
 #[test]
 fn full_from_the_middle_on() {
     let mut script = pipeline();
@@ -857,13 +858,13 @@ fn worker_on(task: u64, message: u64) -> LiveRow {
     }
 }
 
-/// 4 input messages in 3 dispatches, wholly told: see [`pipeline`].
+/// 4 input messages in 3 dispatches, each recorded: see [`pipeline`].
 #[test]
 fn what_telling_took() {
     let mut script = pipeline();
     let report = script.report();
     let telling = &report.telling;
-    // Moments that something was told at, by writer: 0 began, 10 (created), 20 (opened), 140, 350, 580 (closed), 620, 1000 of writer
+    // Moments of events, by writer: 0 began, 10 (created), 20 (opened), 140, 350, 580 (closed), 620, 1000 of writer
     // 0; 0, 300, 580, 800 of writer 1.
     assert_eq!((telling.clock_readings, telling.clock_reading_ns), (12, None));
     assert_eq!((telling.ns, telling.share, telling.bytes, telling.bytes_per_s), (None, None, None, None));
@@ -880,7 +881,7 @@ fn what_telling_took() {
     near(telling.share.unwrap(), ns / 1_800_000.0);
     near(telling.bytes_per_s.unwrap(), 2e6);
 
-    // Of events that were lost, as many had a reading of their own as of those seen.
+    // Of events that were lost, the same share had a reading of its own as of those seen.
     script.lost.push((1, report.window.events));
     let lossy = script.report();
     assert_eq!(lossy.telling.clock_readings, 24);
@@ -906,7 +907,7 @@ fn messages_that_were_timed_one_by_one() {
         script.at(end, 1, MessageWorked { task: BOX, index: 0, duration_ticks: duration });
     }
     let report = script.report();
-    let service = component(&report, "net/work").service.expect("it was told");
+    let service = component(&report, "net/work").service.expect("it was recorded");
     assert_eq!(service.count, 4);
     near(us(service.min_ns), 30.0);
     near(us(service.mean_ns), 75.0);

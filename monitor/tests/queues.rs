@@ -1,4 +1,4 @@
-//! Simulated queues, told as a program would tell of them: what is measured agrees with queueing theory.
+//! Simulated queues with the events that a program would record: what is measured agrees with queueing theory.
 
 use thalweg_chance::Chance;
 use thalweg_monitor::events::*;
@@ -14,7 +14,7 @@ enum Service {
     Constant,
 }
 
-/// What a simulation brought.
+/// The result of a simulation.
 struct Simulated {
     report: Report,
     /// Mean time from arrival to the begin of service, by station.
@@ -166,7 +166,7 @@ fn littles_law_holds_on_every_stream() {
         for (station, waited) in waits.iter().enumerate() {
             let name = format!("component {} → component {}", 101 + station, 102 + station);
             let stream = report.streams.iter().find(|stream| stream.name == name).unwrap();
-            // Of a dispatch of one message, it is taken to be read and written in the middle.
+            // A dispatch of one message is taken to read and write it in its middle.
             let written = if station == 0 { 0.0 } else { SERVICE / 2.0 };
             let wait = waited + written + SERVICE / 2.0;
             near("wait", stream.wait_ns.unwrap(), wait, 0.02);

@@ -1,4 +1,4 @@
-//! The trees of a thread's calls, put together from events that tell each call when it ends.
+//! The trees of a thread's calls, put together from events that record each call when it ends.
 //!
 //! Calls of a thread come in the order of their ends, each with its depth, so a call's descendants are those of a greater depth that came since the
 //! last one of its depth or less. Siblings that are alike become one node at once: what is held of a call that is under way is its
@@ -11,7 +11,7 @@ use super::events::Outcome;
 pub(super) const NESTED_MAX: u32 = 200;
 /// Nodes that are held of one thread at most.
 const NODES_MAX: usize = 200_000;
-/// Calls that are held, one by one, of a thread with several writers.
+/// Single calls that are held of a thread with several writers.
 const APART_MAX: usize = 100_000;
 
 /// Calls of one operation at one path.
@@ -23,13 +23,13 @@ pub(super) struct Node {
     pub(super) unwound: u64,
     pub(super) total_ns: f64,
     pub(super) own_ns: f64,
-    /// What left them: work that was handed over, messages sent.
+    /// What left the calls: work that was handed over, messages sent.
     pub(super) went: Vec<u64>,
     pub(super) children: Vec<Node>,
 }
 
 impl Node {
-    /// Adds another's calls, and those below them.
+    /// Adds the other node's calls, and those below them.
     pub(super) fn merge(&mut self, other: Node) {
         self.count += other.count;
         self.failed += other.failed;
@@ -51,11 +51,11 @@ pub(super) fn merge_into(nodes: &mut Vec<Node>, node: Node) {
     }
 }
 
-/// A call that ended, as an event told it.
+/// A call that ended, as its event recorded it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ended {
     pub(super) operation: u32,
-    /// Which of the thread's writers told it.
+    /// Which of the thread's writers recorded the call.
     pub(super) writer: usize,
     pub(super) depth: u32,
     pub(super) outcome: Outcome,
@@ -71,7 +71,7 @@ pub(super) struct Placed {
     pub(super) own_ns: f64,
     /// Some of its descendants may be lost.
     pub(super) is_incomplete: bool,
-    /// Its callees, each once.
+    /// Its callees, each operation once.
     pub(super) callees: Vec<Callee>,
 }
 
@@ -84,14 +84,14 @@ pub(super) struct Callee {
     pub(super) total_ns: f64,
 }
 
-/// A tree that is whole: nothing encloses it.
+/// A complete tree of calls: no other call encloses its root.
 #[derive(Debug)]
 pub(super) struct Trace {
     pub(super) root: Node,
     pub(super) begin: u64,
-    /// The span that it continues; 0: none.
+    /// The span that the trace continues; 0: none.
     pub(super) continues: u64,
-    /// What called it is lost, or did not end.
+    /// The call that made the outermost one is lost, or did not end.
     pub(super) is_orphan: bool,
 }
 
@@ -121,17 +121,17 @@ pub(super) struct Thread {
     pending: Vec<Pending>,
     /// The thread has several writers.
     pub(super) is_shared: bool,
-    /// What went elsewhere from a call that has not ended: span, depth, writer.
+    /// Spans that a call which has not ended handed over or sent: span, depth of the call, writer.
     went: Vec<(u64, u32, usize)>,
-    /// When it was told that the outermost call then, or the next one, continues a span, and which.
+    /// When an event said that the outermost call then, or the next one, continues a span, and which span.
     continues: Vec<(u64, u64)>,
     /// Events are lost since the latest that came; and when the first came after the last loss.
     is_lost: bool,
     lost_until: u64,
-    /// Beginnings of calls whose ends are told by another event: writer, depth, operation, time.
+    /// Beginnings of calls whose ends are recorded by another event: writer, depth, operation, time.
     open: Vec<(usize, u32, u32, u64)>,
     nodes: usize,
-    /// Of a thread with several writers, the calls with the latest end: of equal ends the inner ones come first.
+    /// Of a thread with several writers, the calls with the latest end: of equal ends the inner calls come first.
     held: Vec<Ended>,
 }
 
@@ -148,14 +148,14 @@ impl Thread {
         }
     }
 
-    /// A call began whose end another event tells.
+    /// A call began whose end another event records.
     pub(super) fn enter(&mut self, writer: usize, depth: u32, operation: u32, time: u64) {
         self.see(time);
         self.open.retain(|(of, deep, ..)| *of != writer || *deep < depth);
         self.open.push((writer, depth, operation, time));
     }
 
-    /// When the call began that ends now; none if that was not told.
+    /// When the call began that ends now; none if its beginning was not recorded.
     pub(super) fn leave(&mut self, writer: usize, depth: u32, operation: u32) -> Option<u64> {
         let at = self
             .open
@@ -174,7 +174,7 @@ impl Thread {
         }
     }
 
-    /// The span that an outermost call which ended then continues: what was told last up to its end, and by no call before. 0: none.
+    /// The span that an outermost call which ended then continues: the last one recorded up to its end, and by no call before. 0: none.
     fn continued(&mut self, end: u64) -> u64 {
         let mut last = 0;
         self.continues.retain(|(time, span)| {
@@ -195,7 +195,7 @@ impl Thread {
         }
     }
 
-    /// Calls that are told to have begun and not to have ended.
+    /// Calls whose beginning was recorded and whose end was not.
     pub(super) fn open(&self) -> impl Iterator<Item = (u32, u64)> {
         self.open.iter().map(|(_, _, operation, time)| (*operation, *time))
     }
@@ -268,7 +268,7 @@ impl Thread {
         self.place(&call, node, is_incomplete, taker);
     }
 
-    /// What went elsewhere within this call, and within none that it made.
+    /// What was handed over or sent within this call, and within none that it made.
     fn went_from(&mut self, call: &Ended) -> Vec<u64> {
         let mut spans = Vec::new();
         self.went.retain(|(span, depth, writer)| {
@@ -320,7 +320,7 @@ impl Thread {
         }
     }
 
-    /// Their caller is lost, or did not end, or there is none.
+    /// The caller of these calls is lost, or did not end, or there is none.
     fn give_up(&mut self, pending: Pending, taker: &mut impl Takes) {
         let Pending { depth, begin, end, nodes, .. } = pending;
         let continues = if depth == 0 { self.continued(end) } else { 0 };
@@ -329,7 +329,7 @@ impl Thread {
         }
     }
 
-    /// Nothing more comes: what has no caller by now has none.
+    /// Ends the assembly, as no more events come. Calls whose caller has not been found are roots.
     pub(super) fn finish(&mut self, taker: &mut impl Takes) {
         self.end_held(taker);
         for pending in std::mem::take(&mut self.pending) {
@@ -488,8 +488,8 @@ mod tests {
         }
     }
 
-    /// What is lost makes trees smaller, never wrong: whom a call is said to have made, it made, if through calls that are lost; and own times
-    /// that are told are true.
+    /// What is lost makes trees smaller, never wrong: an operation that a call is said to have called, it called, if through calls that are
+    /// lost; and own times that are stated are true.
     #[test]
     fn lost_events_leave_no_wrong_callers() {
         for seed in 0..500 {

@@ -110,7 +110,7 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// What the event says; none if it is no probe's.
+    /// What the event says; none if no probe recorded it.
     pub(super) fn read(&mut self, event: &Event<'_>) -> Option<Said> {
         let known = self.kinds.entry(event.kind.index).or_insert_with(|| {
             let number = KINDS.iter().position(|known| known.name == event.kind.name)?;

@@ -1,7 +1,7 @@
 //! The calls of a program: what its probes recorded, put together to trees, per operation, per caller, per path.
 //!
 //! [`calls`] reads a feed from its oldest event to what is there now, in memory that is bounded by the count of operations, of pairs of them that call one
-//! another, and of paths (up to a limit, which the notes tell of). Trees are made per thread ([`assembly`]), and put together over threads and
+//! another, and of paths (up to a limit, which the notes state). Trees are made per thread ([`assembly`]), and joined over threads and
 //! processes by the spans of hand-overs and messages ([`paths`]). The figures follow Kieker's: total and own time of an operation, dynamic call
 //! trees, call trees aggregated by path, dependency graphs (van Hoorn, Waller, Hasselbring, ICPE 2012).
 
@@ -40,13 +40,13 @@ const VERSION: u32 = 1;
 /// What the probes of a space or session recorded so far; of traces, the slowest `top` are kept.
 ///
 /// # Errors
-/// When nothing can be read. What can be read of damaged files is told, with a note.
+/// When nothing can be read. What can be read of damaged files is reported, with a note.
 pub fn calls(feed: &mut impl Feed, top: usize) -> Result<Calls, Error> {
     calls_while(feed, top, |is_all| !is_all)
 }
 
-/// The same of what comes while `goes_on` says so, which is asked again and again, and told whether everything that is there has been read: a feed that
-/// is given again goes on where it was.
+/// The calls that come while `goes_on` returns true. It is called again and again, and gets whether everything there has been read.
+/// A feed that is given a second time goes on where it was.
 ///
 /// # Errors
 /// As [`calls`].
@@ -68,7 +68,7 @@ pub fn calls_while(
             clocks.push(Origin::of(space)?);
         }
         reading.clocks = clocks;
-        // The feed hands over items while it is borrowed: what needs its spaces is done behind.
+        // The feed hands over items while it is borrowed: what needs its spaces is done afterwards.
         let mut items = Vec::new();
         let polled = feed.poll(POLL_ITEMS, &mut |place, item| items.extend(reading.heard(place, &item)));
         for (place, heard) in items {
@@ -119,7 +119,7 @@ enum Heard {
     Lost { writer: u32, count: u64 },
 }
 
-/// A thread in the world.
+/// A thread, as it is known among all processes.
 type ThreadKey = (([u8; 16], u32, u64), u32);
 
 #[derive(Default)]
@@ -152,7 +152,7 @@ struct State {
     traces: u64,
     orphans: u64,
     edges_left_out: u64,
-    /// Of the space whose event is taken.
+    /// Those of the space whose event is taken.
     origin: Option<Origin>,
 }
 
@@ -175,7 +175,7 @@ impl Reading {
             self.decoders.resize_with(place + 1, Decoder::default);
         }
         let said = self.decoders[place].read(event)?;
-        // A writer whose thread is not known is one of its own.
+        // A writer whose thread is not known counts as a thread of its own.
         let thread = if event.thread == 0 { event.writer } else { event.thread };
         Some(Heard::Said { thread, time: event.time, said })
     }
@@ -185,7 +185,7 @@ impl Reading {
         match heard {
             Heard::Lost { writer, count } => {
                 self.lost += count;
-                // Whose writer it is may only be told by events to come.
+                // A later event may say which thread the writer belongs to.
                 let of_writer = self.writers.get(&(place, writer)).copied();
                 for (key, thread) in &mut self.threads {
                     if key.0 == origin.process && of_writer.is_none_or(|thread| thread == key.1) {
@@ -237,7 +237,7 @@ impl Reading {
             }
             Said::Left { what, depth, outcome } => {
                 let operation = self.state.operations.number(place, space, what);
-                // Of a call whose beginning is lost the time is not known.
+                // The duration of a call whose beginning is lost is not known.
                 if let Some(begin) = state.leave(place, depth, operation) {
                     let call = Ended { operation, writer: place, depth, outcome, begin, end: time, tick_ns };
                     state.end(call, &mut self.state);

@@ -20,11 +20,11 @@ pub(super) struct Operation {
     pub(super) own: Times,
 }
 
-/// All of them, and how spaces call them.
+/// All operations, and the numbers that spaces give them.
 #[derive(Debug, Default)]
 pub(super) struct Operations {
     pub(super) all: Vec<Operation>,
-    /// By name and file: what has one name in a file is one operation.
+    /// By name and file: operations of one name in a file are one.
     by_place: HashMap<(String, String), u32>,
     by_what: HashMap<(usize, What), u32>,
     sites: Vec<Sites>,
@@ -40,7 +40,7 @@ struct Sites {
 }
 
 impl Operations {
-    /// The number of what is called so in the space at this place.
+    /// The number of the operation that the space at this place gives this number.
     pub(super) fn number(&mut self, place: usize, space: &SpaceReader, what: What) -> u32 {
         if let Some(number) = self.by_what.get(&(place, what)) {
             return *number;

@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 
 /// Paths that are told apart at most.
 const PATHS_MAX: usize = 100_000;
-/// Spans that are remembered at most, and trees that wait for theirs.
+/// Spans that are remembered at most, and trees at most that wait for the span which they continue.
 const SPANS_MAX: usize = 1 << 18;
 
 /// The tree, and what waits to be put into it.
@@ -22,7 +22,7 @@ pub(super) struct Paths {
     /// Trees that were put below nothing, since what they continue was not there, and calls that had no place.
     pub(super) not_linked: u64,
     pub(super) not_placed: u64,
-    /// Calls through a hand-over or message: of which operation from which.
+    /// Calls through a hand-over or message: from which operation to which.
     pub(super) remote: Vec<(u32, Node)>,
 }
 
@@ -94,7 +94,7 @@ impl Paths {
         Some(at)
     }
 
-    /// A span went from the node `at`: what continues it goes below.
+    /// A span went from the node `at`: a trace that continues it is put below this node.
     fn went(&mut self, span: u64, at: usize, next: &mut Vec<(Option<usize>, Node, bool)>) {
         if self.spans_in_order.len() >= SPANS_MAX
             && let Some(oldest) = self.spans_in_order.pop_front()

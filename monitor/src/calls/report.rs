@@ -1,4 +1,4 @@
-//! What is told of a program's calls: operations, who calls them, trees of paths, slow and failed traces, counters.
+//! What is reported of a program's calls: operations, their callers, trees of paths, slow and failed traces, counters.
 
 use serde::Serialize;
 
@@ -15,7 +15,7 @@ pub struct Calls {
     pub lost: u64,
     /// Events for which no element could be made.
     pub not_recorded: u64,
-    /// Traces of which nothing that encloses them is known: outermost calls.
+    /// Traces whose outermost call has no known caller.
     pub traces: u64,
     /// One trace in so many was recorded last, in the process that recorded fewest.
     pub sample: u64,
@@ -33,7 +33,7 @@ pub struct Calls {
     pub gauges: Vec<Gauge>,
     /// The last log lines.
     pub log: Vec<LogLine>,
-    /// Calls that are told to have begun, and not to have ended.
+    /// Calls whose beginning was recorded, and whose end was not.
     pub open: Vec<OpenCall>,
     /// What the figures do not show, in words.
     pub notes: Vec<String>,
@@ -64,7 +64,7 @@ pub struct OperationCalls {
     pub unwound: u64,
     /// Time from entry to exit.
     pub total: TimesOf,
-    /// The same without that of the recorded calls that they made; of calls all of whose events are there.
+    /// The same without the time of the recorded calls that these made; of calls all of whose events are there.
     pub own: TimesOf,
     /// Calls whose own time is not known: events in them are lost.
     pub incomplete: u64,
@@ -86,9 +86,9 @@ pub struct TimesOf {
 /// Calls of one operation by another.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Edge {
-    /// Who calls; none: nothing that is recorded.
+    /// The operation that calls; none: nothing that is recorded.
     pub caller: Option<u32>,
-    /// Who is called.
+    /// The operation that is called.
     pub callee: u32,
     /// How often.
     pub count: u64,
@@ -96,7 +96,7 @@ pub struct Edge {
     pub failed: u64,
     /// Time in them.
     pub total_ns: f64,
-    /// Through a hand-over or a message, not by a call.
+    /// Whether through a hand-over or a message, not by a call.
     pub is_remote: bool,
 }
 
@@ -113,9 +113,9 @@ pub struct PathNode {
     pub failed: u64,
     /// Time in them.
     pub total_ns: f64,
-    /// The same without that of the calls below, but for those through a hand-over or a message.
+    /// The same without the time of the calls below, but for those through a hand-over or a message.
     pub own_ns: f64,
-    /// It is below by a hand-over or a message.
+    /// The node is below the other by a hand-over or a message.
     pub is_remote: bool,
 }
 
@@ -150,9 +150,9 @@ pub struct Gauge {
     pub name: String,
     /// What it showed last.
     pub last: f64,
-    /// The least and the most that it showed.
+    /// The least that it showed.
     pub min: f64,
-    /// See `min`.
+    /// The most that it showed.
     pub max: f64,
     /// How often it was read.
     pub count: u64,
@@ -171,7 +171,7 @@ pub struct LogLine {
     pub text: String,
 }
 
-/// A call that is told to have begun.
+/// A call whose beginning was recorded.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct OpenCall {
     /// The operation.

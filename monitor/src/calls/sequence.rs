@@ -1,8 +1,9 @@
 //! Traces in the order of their calls, those that are alike counted as one: what sequence diagrams are drawn from.
 //!
-//! Two traces are alike (of one equivalence class) where the same operations are called by the same ones in the same order; how often in a row the same is
-//! called in the same way makes no difference. Of each class the slowest trace is kept. A trace is what one thread's writer told: what it handed over or
-//! sent is a class of its own.
+//! Two traces are alike (of one equivalence class) where the same operations are called by the same ones in
+//! the same order. It does not matter how often in a row the same is called in the same way. Of each class
+//! the slowest trace is kept. A trace ends at its thread: calls in another thread or process that this one
+//! caused belong to a class of their own.
 
 use super::assembly::{NESTED_MAX, Thread};
 use super::events::{Decoder, Outcome, Said};
@@ -34,14 +35,14 @@ pub struct SequenceCall {
     pub calls: Vec<SequenceCall>,
 }
 
-/// Traces that are alike.
+/// Traces that are alike: one class.
 #[derive(Clone, Debug, Default)]
 pub struct Sequence {
     /// How many.
     pub count: u64,
     /// How long the slowest of them took, in nanoseconds.
     pub slowest_ns: f64,
-    /// That one's outermost call.
+    /// The outermost call of the slowest.
     pub root: SequenceCall,
 }
 
@@ -68,7 +69,7 @@ impl Waiting {
     /// A call ended; a trace, if it was the outermost.
     fn end(&mut self, operation: u32, depth: u32, outcome: Outcome, total_ns: f64) -> Option<Node> {
         let depth = depth as usize;
-        // What is deeper by more than one has lost its caller.
+        // A call that is deeper by more than one has lost its caller.
         self.by_depth.truncate(depth + 2);
         let mut children = if self.by_depth.len() == depth + 2 {
             self.by_depth.pop().unwrap_or_default()
@@ -139,7 +140,7 @@ pub fn sequences(feed: &mut impl Feed) -> Result<Vec<Sequence>, Error> {
             let space = &feed.spaces()[place];
             let tick_ns = ticks_ns[place];
             let ended = match said {
-                // What waits has lost something.
+                // A call that still waits for its caller has lost events.
                 None => {
                     *waiting = Waiting::default();
                     None

@@ -18,7 +18,7 @@ struct Mapping {
 /// What was mapped in a process, and the symbols of its files.
 #[derive(Debug, Default)]
 pub(super) struct Symbols {
-    /// Later ones hold before earlier ones.
+    /// Mappings; later ones replace earlier ones.
     mappings: Vec<Mapping>,
     files: HashMap<String, Functions>,
 }
@@ -41,7 +41,7 @@ impl Symbols {
         }
     }
 
-    /// Whether something is known to be mapped there.
+    /// Whether a mapping is known at that address.
     pub(super) fn has(&self, address: u64) -> bool {
         self.mappings.iter().any(|mapping| (mapping.begin..mapping.end).contains(&address))
     }

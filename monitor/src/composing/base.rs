@@ -8,7 +8,7 @@ use crate::decoding::events::{Observation, StreamClosed, WorkerEnded};
 use crate::decoding::observation::{LiveRow, StreamTotals, TaskTotals};
 use crate::ids::IdMap;
 
-/// The totals at the begin of a window. Empty: all was measured.
+/// The totals at the begin of a window. Empty: everything since the start of the run was measured.
 #[derive(Debug, Default)]
 pub(crate) struct Base {
     tasks: IdMap<TaskTotals>,
@@ -31,7 +31,7 @@ impl Base {
             match *row {
                 LiveRow::Task { task, totals, .. } => drop(base.tasks.insert(task, totals)),
                 LiveRow::Stream { stream, totals, .. } => drop(base.streams.insert(stream, totals)),
-                LiveRow::Sizes { .. } => {} // Those of all messages so far say best what the later ones are like.
+                LiveRow::Sizes { .. } => {} // The sizes of all messages so far are the best estimate of later ones.
                 LiveRow::Worker { worker, busy_ticks, waiting_ticks, parked_ticks, dispatches, .. } => {
                     let totals = WorkerTotals { busy_ticks, waiting_ticks, parked_ticks, dispatches };
                     base.workers.insert(worker, totals);
@@ -45,7 +45,7 @@ impl Base {
         self.tasks.is_empty() && self.streams.is_empty() && self.workers.is_empty()
     }
 
-    /// Takes what was before off a row of the live table.
+    /// Subtracts what was done before the window from a row of the live table.
     pub(crate) fn subtract_from_row(&self, row: &mut LiveRow) {
         match row {
             LiveRow::Task { task, totals, .. } => *totals = self.task(*task, totals),
@@ -61,7 +61,7 @@ impl Base {
         }
     }
 
-    /// The observation without what was before, if it is the end of something.
+    /// The observation without what was done before the window, if it is the end of a task, stream or worker.
     pub(crate) fn subtract_from(&self, observation: &Observation) -> Observation {
         match *observation {
             Observation::TaskEnded(ended) => ended.with_totals(self.task(ended.task, &ended.totals())).into(),

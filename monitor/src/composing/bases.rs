@@ -15,10 +15,10 @@ use thalweg_space::reader::{Event, Fields};
 /// More bases than this no block has.
 const BASES_MAX: u64 = 1 << 21;
 
-/// "A number" of a task that is no base.
+/// The number that stands for a task which is no base.
 const NO_BASE: u64 = u32::MAX as u64;
 
-/// A dispatch as its event says it.
+/// A dispatch as its event encodes it.
 #[derive(Clone, Copy, Debug)]
 struct Told {
     base: u64,
@@ -120,17 +120,17 @@ pub struct WholeDispatch {
     pub worker: u64,
     /// How long it lasted.
     pub duration_ticks: u64,
-    /// For how many ticks it had been ready when it began, and the stream that had made it so, or 0; `None`: not told.
+    /// For how many ticks the task had been ready when the dispatch began, and the stream that had made it so, or 0; `None`: not recorded.
     pub ready: Option<(u64, u64)>,
     /// Why it ended.
     pub outcome: Outcome,
-    /// The stream that it waits for since; 0: none, or several.
+    /// The stream that the task waits for since; 0: none, or several.
     pub waits_for: u64,
     /// What it read from its base's input.
     pub read: Option<Run>,
     /// What it wrote to its base's output.
     pub written: Option<Run>,
-    /// What descends from what of those.
+    /// Which of the written messages descend from which of the read ones.
     pub derived: Option<Derived>,
 }
 
@@ -160,12 +160,12 @@ pub struct Bases {
 #[derive(Debug, Default)]
 struct OfWriter {
     bases: Vec<DispatchBase>,
-    /// Recorded for the next dispatch.
+    /// What was recorded for the next dispatch.
     streams: DispatchStreams,
 }
 
 impl Bases {
-    /// Takes the next event of a space, whatever it is; gives the dispatch that it records, if it does and its base is known.
+    /// Takes the next event of a space, whatever it is; returns the dispatch that it records, if it records one whose base is known.
     pub fn take(&mut self, event: &Event<'_>) -> Option<WholeDispatch> {
         let number = KINDS.iter().position(|kind| kind.name == event.kind.name)?;
         if !event.kind.name.starts_with("exec.dispatch") && event.kind.name != "exec.task_created" {
@@ -182,7 +182,7 @@ impl Bases {
         None
     }
 
-    /// `false`: no writer records so.
+    /// `false`: no writer records dispatches in this way.
     pub(crate) fn record(&mut self, writer: u64, base: &DispatchBase) -> bool {
         let bases = &mut self.writers.entry(writer).or_default().bases;
         if base.number == 0 {
@@ -195,7 +195,7 @@ impl Bases {
         in_order
     }
 
-    /// Likewise, of a task that was created and is a base.
+    /// Remembers a task that was created and is a base.
     pub(crate) fn record_created(&mut self, writer: u64, created: &TaskCreated) -> bool {
         let TaskCreated { base_number: number, worker, task, input, output, .. } = *created;
         number == NO_BASE
@@ -214,7 +214,7 @@ impl Bases {
         self.writers.remove(&writer);
     }
 
-    /// The dispatch that is told; `None`: its base is not known, so it is damaged.
+    /// The dispatch that the event records; `None`: its base is not known, so the event is damaged.
     #[inline]
     pub(crate) fn dispatch(&mut self, writer: u64, observation: &Observation) -> Option<WholeDispatch> {
         let told = Told::of(observation)?;

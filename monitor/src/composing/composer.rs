@@ -18,7 +18,7 @@ use crate::decoding::observation::{Mode, Run};
 const DISPATCH_MESSAGES_MAX: u64 = 1 << 22;
 /// Indices beyond this are taken for damage.
 const INDEX_MAX: u64 = 1 << 47;
-/// Closed streams whose dispatches are not all told yet; beyond, the oldest is taken as it is.
+/// Closed streams whose dispatches have not all come yet; beyond, the oldest is taken as it is.
 const CLOSING_MAX: usize = 1 << 16;
 /// Mode changes kept.
 const MODES_MAX: usize = 1000;
@@ -31,13 +31,13 @@ pub(crate) const GAP: u16 = DISPATCH + 3;
 /// Names of the composed kinds and of gaps, from [`DISPATCH`] on.
 pub(crate) const COMPOSED: [&str; 4] = ["run.dispatch", "run.wait", "run.stream_told", "run.gap"];
 
-/// Composes what writers tell.
+/// Composes single events of writers to dispatches and waits.
 #[derive(Default)]
 pub(crate) struct Composer {
     pub(crate) structure: Structure,
-    /// The dispatch each writer is telling.
+    /// The dispatch whose events come now, for each writer.
     telling: Tellings,
-    /// Of nobody: it is where the writer's is while a dispatch is completed.
+    /// Belongs to no writer: swapped with the writer's own while a dispatch is completed.
     spare: Option<Box<Telling>>,
     bases: Bases,
     closing: VecDeque<u64>,
@@ -49,7 +49,7 @@ pub(crate) struct Composer {
     /// Since when the events are gapless.
     pub(crate) gapless_since: Option<u64>,
     pub(crate) malformed: u64,
-    /// Writers that tell what threads do, and nothing of what they run.
+    /// Writers that record what threads do, and nothing of what these run.
     pub(crate) samplers: Vec<u64>,
 }
 
@@ -74,10 +74,10 @@ impl Sink<'_> {
 }
 
 impl Composer {
-    /// Events of a writer were lost, and with them what the next ones build on.
+    /// Events of a writer were lost, and with them what later events are encoded against.
     pub(crate) fn gap(&mut self, writer: u64, lost: u64, sink: &mut Sink<'_>) {
         if self.samplers.contains(&writer) {
-            return; // What threads did long ago: what they ran is whole without it.
+            return; // Records of what threads did long ago: the dispatches are complete without these.
         }
         let telling = self.telling.of(writer);
         telling.active = false;
@@ -96,7 +96,7 @@ impl Composer {
         sink.push(self.last, writer, GAP, What::Gap { lost });
     }
 
-    /// What `writer` said at `time`.
+    /// Composes an event that `writer` recorded at `time`.
     #[inline]
     pub(crate) fn observe(&mut self, time: u64, writer: u64, observation: &Observation, sink: &mut Sink<'_>) {
         self.structure.begin.get_or_insert(time);
@@ -119,7 +119,7 @@ impl Composer {
                 sink.observation(time, writer, observation);
                 let TaskDispatched { task, worker, duration_ticks, .. } = dispatched;
                 self.begin_dispatch(time, writer, task, worker, duration_ticks, sink);
-                // Of that version, what a dispatch read and wrote comes after it.
+                // In that version, the events of what a dispatch read and wrote come after its own event.
                 self.malformed += self.telling.of(writer).forget_messages();
             }
             Observation::StreamRead(read) => {
@@ -237,7 +237,7 @@ impl Composer {
         sink.observation(time, writer, observation);
     }
 
-    /// What the event of a task's beginning tells besides: where it runs, the streams that it was made with, the base that it is.
+    /// What the event of a task's beginning says besides: where it runs, the streams that it was made with, the base that it is.
     fn created_with(&mut self, time: u64, writer: u64, created: &TaskCreated, sink: &mut Sink<'_>) {
         sink.observation(time, writer, &Observation::TaskCreated(*created));
         self.malformed += u64::from(!self.bases.record_created(writer, created));
@@ -330,7 +330,7 @@ impl Composer {
         telling.active = true;
         telling.worker = worker;
         telling.task = task;
-        // A thread does one thing at a time, whatever is told.
+        // A thread does one thing at a time, whatever its events say.
         telling.start = time.saturating_sub(duration_ticks).max(first).max(telling.end).min(time);
         telling.end = time;
         telling.kept = std::mem::take(&mut telling.kept_next);
@@ -365,7 +365,7 @@ impl Composer {
         }
     }
 
-    /// Told before the end of the dispatch it happened in: kept with the writer until then.
+    /// Recorded before the end of the dispatch that it happened in: kept with the writer until then.
     fn record_told(
         &mut self,
         time: u64,
@@ -383,7 +383,7 @@ impl Composer {
         }
     }
 
-    /// A writer has told all of a dispatch.
+    /// All events of a writer's dispatch have come.
     fn complete(&mut self, time: u64, writer: u64, outcome: Outcome, stream: u64, sink: &mut Sink<'_>) {
         let mut telling = self.spare.take().unwrap_or_default();
         self.telling.swap(writer, &mut telling);
@@ -515,7 +515,7 @@ impl Composer {
     }
 
     fn tell_oldest_closing(&mut self, time: u64, writer: u64, sink: &mut Sink<'_>) {
-        // Without the events of dispatches a closed stream has nothing more to tell.
+        // Without the events of dispatches nothing more comes of a closed stream.
         let bound = if self.structure.dispatches == 0 { 0 } else { CLOSING_MAX };
         while self.closing.len() > bound {
             if let Some(stream) = self.closing.pop_front()
@@ -537,14 +537,14 @@ impl Composer {
         sink.push(time, writer, STREAM_TOLD, What::StreamTold { stream });
     }
 
-    /// All dispatches that were begun are taken as told.
+    /// All dispatches that were begun are taken as complete.
     pub(crate) fn flush(&mut self, sink: &mut Sink<'_>) {
         for writer in self.telling.active() {
             self.complete(self.last, writer, Outcome::Yielded, 0, sink);
         }
     }
 
-    /// The batch was taken: what it told the end of is forgotten, a stream not before those who waited for it are told of.
+    /// The batch was taken: what ended in it is forgotten, but a stream only once the tasks that waited for it are reported.
     pub(crate) fn forget_ended(&mut self) {
         for task in self.ended_tasks.drain(..) {
             self.structure.tasks.remove(&task);

@@ -9,10 +9,10 @@ use crate::decoding::texts::Texts;
 pub struct Item {
     /// When, in ticks of the program's clock.
     pub time: u64,
-    /// Who said it: a thread of the program.
+    /// The writer that recorded it: a thread of the program.
     pub writer: u64,
     pub(crate) kind: u16,
-    /// What.
+    /// What happened.
     pub what: What,
 }
 
@@ -25,7 +25,7 @@ pub enum What {
     Dispatch(Dispatch),
     /// A task's time between two dispatches: `run.wait`.
     Wait(Wait),
-    /// All that a closed stream had to tell was told: `run.stream_told`.
+    /// Nothing more comes of a closed stream: `run.stream_told`.
     StreamTold {
         /// Its id.
         stream: u64,
@@ -54,11 +54,11 @@ pub struct Dispatch {
     pub start: u64,
     /// See `start`.
     pub end: u64,
-    /// For so many ticks of that its thread could have run and had no processor, as far as that was noticed.
+    /// For so many ticks of this time its thread could have run and had no processor, as far as that was noticed.
     pub kept: u64,
     /// Why it ended.
     pub outcome: Outcome,
-    /// The stream the task waits for since, 0 if none or several.
+    /// The stream that the task waits for since this dispatch; 0 if it waits for none or for several.
     pub stream: u64,
     pub(crate) reads: Span,
     pub(crate) writes: Span,
@@ -77,14 +77,14 @@ impl Dispatch {
 /// How a dispatch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Outcome {
-    /// For want of messages: nothing read waits to be written.
+    /// For want of messages: nothing that was read remains to be written.
     BlockedInput,
-    /// For want of room.
+    /// For want of room in an output.
     BlockedOutput,
-    /// Quantum spent, or not told.
+    /// Quantum spent, or not recorded.
     #[default]
     Yielded,
-    /// The task is no more.
+    /// The task has ended.
     Ended,
 }
 
@@ -109,17 +109,17 @@ pub struct Wait {
     pub what: For,
     /// The stream it waited for; 0: any of several, and it is not known which ended the wait.
     pub stream: u64,
-    /// It waited for that one alone, not for any of several.
+    /// The task waited for that stream alone, not for any of several.
     pub certain: bool,
     /// When the wait began.
     pub since: u64,
-    /// When the task was made ready; from then on it waited for its turn. Not before `since`.
+    /// When the task was made ready; from then on it waited for a worker. Not before `since`.
     pub woken: u64,
-    /// When it ran.
+    /// When the task ran.
     pub until: u64,
-    /// It was made ready.
+    /// Whether the task was made ready.
     pub ended: bool,
-    /// The task ended then, without reading or writing anything more.
+    /// Whether the task ended at that time, without reading or writing anything more.
     pub cut: bool,
 }
 
@@ -155,7 +155,7 @@ pub(crate) struct Kind {
     pub(crate) fields: Vec<String>,
 }
 
-/// A part of one of a buffer's lists.
+/// A part of one of the lists in a buffer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Span {
     first: u32,
@@ -180,7 +180,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// Empties it, but for the texts.
+    /// Empties the buffer, but for the texts.
     pub(crate) fn clear(&mut self) {
         self.items.clear();
         self.runs.clear();

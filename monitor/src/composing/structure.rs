@@ -1,4 +1,4 @@
-//! What a run consists of: its tasks, streams and components, as far as they were told and still matter.
+//! What a run consists of: its tasks, streams and components, as far as they were recorded and still matter.
 
 use crate::composing::timeline::Timeline;
 use crate::decoding::observation::{Mode, StreamTotals};
@@ -15,7 +15,7 @@ pub struct Structure {
     pub(crate) components: IdMap<Component>,
     /// When what is measured began: the first event, or when measuring was begun anew.
     pub(crate) begin: Option<u64>,
-    /// It was begun anew.
+    /// Whether measuring was begun anew.
     pub(crate) restarted: bool,
     /// Changes of mode, from the begin of what is measured.
     pub(crate) modes: Vec<(u64, Mode)>,
@@ -41,7 +41,7 @@ pub struct Task {
     pub inputs: u32,
     /// See `inputs`.
     pub outputs: u32,
-    /// When it was created, if that was told.
+    /// When it was created, if that was recorded.
     pub(crate) created: Option<u64>,
     pub(crate) timeline: Timeline,
 }
@@ -68,13 +68,13 @@ pub struct Stream {
     /// What it is to the network.
     pub role: Role,
     pub(crate) role_settled: bool,
-    /// All it had to tell was told.
+    /// All events of this stream have been read.
     pub(crate) gone: bool,
     /// It was closed before what is measured began; events of its last dispatches may still come.
     pub(crate) past: bool,
     /// Positions said at its close.
     pub(crate) totals: Option<StreamTotals>,
-    /// Messages told by dispatches.
+    /// Messages that dispatches recorded.
     pub(crate) seen: StreamTotals,
 }
 
@@ -110,12 +110,12 @@ pub(crate) struct Component {
 }
 
 impl Structure {
-    /// A task that exists, or whose end is told in this batch.
+    /// A task that exists, or whose end is in this batch.
     pub fn task(&self, id: u64) -> Option<&Task> {
         self.tasks.get(&id)
     }
 
-    /// A stream that exists, or whose last word is in this batch.
+    /// A stream that exists, or whose last event is in this batch.
     pub fn stream(&self, id: u64) -> Option<&Stream> {
         self.streams.get(&id)
     }
@@ -125,7 +125,7 @@ impl Structure {
         self.tasks.iter().map(|(&id, task)| (id, task))
     }
 
-    /// All streams that existed while it was measured, and of which not all was told, in no order.
+    /// All streams that existed during the measured time, and of which events may still come, in no order.
     pub fn streams(&self) -> impl Iterator<Item = (u64, &Stream)> {
         self.streams
             .iter()
@@ -149,7 +149,7 @@ impl Structure {
         })
     }
 
-    /// Both components of a stream, also if they were told after the stream was opened.
+    /// Both components of a stream, also if they became known after the stream was opened.
     pub(crate) fn components_of(&self, stream: &Stream) -> (u64, u64) {
         let of = |task: u64, component: u64| match self.tasks.get(&task) {
             Some(task) if component == 0 => task.component,

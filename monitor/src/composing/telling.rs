@@ -1,10 +1,10 @@
-//! What each writer has told of the dispatch that it tells.
+//! What each writer has recorded so far of its present dispatch.
 
 use crate::decoding::events::Derived;
 use crate::decoding::observation::Run;
 use crate::ids::IdMap;
 
-/// What a writer has told of a dispatch so far.
+/// What a writer has recorded of a dispatch so far.
 #[derive(Default)]
 pub(super) struct Telling {
     pub(super) active: bool,
@@ -13,20 +13,20 @@ pub(super) struct Telling {
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) kept: u64,
-    /// Told before the dispatch that it is of.
+    /// Recorded before the dispatch that it belongs to.
     pub(super) kept_next: u64,
     pub(super) reads: Vec<Run>,
     pub(super) writes: Vec<Run>,
     pub(super) derived: Vec<Derived>,
     /// What was written that descends from what is read from the base's input, in which step, and from which one the first does.
     pub(super) descents: Vec<(Run, u64, i64)>,
-    /// Told before the dispatch they failed in, or that they are held beyond.
+    /// Recorded before the dispatch that the messages failed in, or are held beyond.
     pub(super) failed: Vec<(u64, Run)>,
     pub(super) held: Vec<(u64, Run)>,
 }
 
 impl Telling {
-    /// What was read and written is told, or lost; how many parts that were.
+    /// What was read and written is recorded, or lost; how many parts that were.
     pub(super) fn forget_messages(&mut self) -> u64 {
         let parts = self.reads.len() + self.writes.len() + self.derived.len();
         self.reads.clear();
@@ -37,7 +37,7 @@ impl Telling {
     }
 }
 
-/// What all writers have told. Many events of one writer come in a row, so the one asked for last is at hand.
+/// What all writers have recorded. Many events of one writer come in a row, so the writer asked for last is at hand.
 #[derive(Default)]
 pub(super) struct Tellings {
     places: IdMap<usize>,
@@ -46,7 +46,7 @@ pub(super) struct Tellings {
 }
 
 impl Tellings {
-    /// What this writer has told.
+    /// What this writer has recorded.
     #[inline]
     pub(super) fn of(&mut self, writer: u64) -> &mut Telling {
         if self.tellings.get(self.last).is_none_or(|&(last, _)| last != writer) {
@@ -64,14 +64,14 @@ impl Tellings {
         })
     }
 
-    /// Exchanges what this writer has told with `other`.
+    /// Exchanges what this writer has recorded with `other`.
     #[inline]
     pub(super) fn swap(&mut self, writer: u64, other: &mut Box<Telling>) {
         self.of(writer);
         std::mem::swap(&mut self.tellings[self.last].1, other);
     }
 
-    /// All writers that tell of a dispatch now, in order.
+    /// All writers that record a dispatch now, in order.
     pub(super) fn active(&self) -> Vec<u64> {
         let active = self.tellings.iter().filter(|(_, telling)| telling.active);
         let mut writers: Vec<u64> = active.map(|&(writer, _)| writer).collect();

@@ -28,7 +28,7 @@ struct Woken {
     by_stream: u64,
 }
 
-/// Where a task's time is told up to.
+/// Up to when a task's time is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Timeline {
     /// When and since what the timeline is known.
@@ -43,7 +43,7 @@ impl Timeline {
         self.since = Some((time, Doing::after(Outcome::Yielded, 0)));
     }
 
-    /// Whether the task waits for `stream`, as far as is told.
+    /// Whether the task waits for `stream`, as far as is known.
     pub(crate) fn waits_for(&self, stream: u64) -> bool {
         self.since.is_some_and(|(_, doing)| doing.stream == stream)
     }
@@ -115,7 +115,7 @@ impl Timeline {
         self.since.map(|(since, doing)| (since, doing, self.first.is_some()))
     }
 
-    /// Measuring begins at `time`: what was before is not told.
+    /// Measuring begins at `time`: what was before is not reported.
     pub(crate) fn restart(&mut self, time: u64) {
         if let Some((since, doing)) = self.since {
             self.since = Some((since.max(time), doing));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a (disordered, overlapping) timeline tells, waits and dispatches cover it exactly once.
+        /// Whatever events a timeline gets (also out of order, or overlapping), waits and dispatches cover it exactly once.
         #[test]
         fn states_cover_the_timeline(
             steps in prop::collection::vec((0u64..50, 0u64..50, 0u8..4, prop::option::of(0u64..120)), 1..60),

@@ -1,7 +1,7 @@
 //! What the tasks and streams that events speak of are called.
 //!
-//! Events name them by numbers. What their components are, and what a stream leads from and to, was said when they were made, and
-//! stands in the live table for those that are still there.
+//! Events refer to tasks and streams by numbers. Their components and ends were recorded when they were made, and stand in
+//! the live table for those that still exist.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,7 +11,7 @@ use thalweg_space::reader::{Event, KindInfo, SpaceReader};
 use crate::decoding::names::Names;
 use crate::decoding::observation::{LiveRow, live_rows};
 
-/// So many of those that have ended are still known.
+/// How many tasks and streams that have ended are remembered.
 const ENDED_MAX: usize = 1 << 16;
 
 /// The tasks and streams of a run.
@@ -79,7 +79,7 @@ impl Refers {
 }
 
 impl Called {
-    /// Takes what the space's live table says of tasks and streams that are there.
+    /// Takes what the space's live table says of tasks and streams that exist.
     ///
     /// # Errors
     /// When a file is damaged.
@@ -96,7 +96,7 @@ impl Called {
         Ok(())
     }
 
-    /// Takes what an event says of who is who. To be shown every event before it is asked about it.
+    /// Takes the names that an event gives to tasks and streams. Must get every event before it is asked about it.
     pub fn note(&mut self, event: &Event<'_>) {
         let field = |name: &str| event.kind.field(name).map_or(0, |field| event.u64(field));
         match event.kind.name.as_str() {
@@ -128,7 +128,7 @@ impl Called {
         }
     }
 
-    /// Others may still speak of it for a while.
+    /// Other events may still refer to it for a while.
     fn end(&mut self, what: Refers, id: u64) {
         self.ended.push_back((what, id));
         if self.ended.len() <= ENDED_MAX {

@@ -14,7 +14,7 @@ pub(crate) struct KnownKind {
     pub(crate) fields: &'static [FieldSpec],
 }
 
-/// One thing the observed program said.
+/// One event of the observed program, decoded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Observation {
     /// A worker's thread began to work.
@@ -33,7 +33,7 @@ pub enum Observation {
     Kept(Kept),
     /// What a thread used of its processor so far; recorded at intervals and at its end (modes metrics and full).
     ThreadUsed(ThreadUsed),
-    /// What a thread did in a task, as it was seen from outside, at intervals, since that was last told (modes metrics and full).
+    /// What a thread did in a task, as it was seen from outside, at intervals, since the last such event (modes metrics and full).
     ThreadSampled(ThreadSampled),
     /// What a dispatch of a millisecond or more used of its processor. In time it stands before that dispatch's event.
     DispatchUsed(DispatchUsed),
@@ -53,7 +53,7 @@ pub enum Observation {
     DispatchLong(DispatchLong),
     /// Streams of the dispatch that comes next and that are neither its base's input nor its output.
     DispatchStreams(DispatchStreams),
-    /// A message was worked on, until now. Told where messages take long against telling it: see `exec.clock_budget`.
+    /// A message was worked on, until now. Recorded where messages take long against recording it: see `exec.clock_budget`.
     MessageWorked(MessageWorked),
     /// Messages read in the dispatch that comes next, from a stream that is not its base's input.
     StreamRead(StreamRead),
@@ -61,7 +61,7 @@ pub enum Observation {
     StreamWrote(StreamWrote),
     /// Lineage: message `first + k` of `stream` descends from message `parent_first + k * step` of `parent_stream`.
     Derived(Derived),
-    /// A deadlock was found: this is one of the waits that none can go on from. Told once for each, up to 1,000, before the run ends.
+    /// A deadlock was found: this is one of the waits that never end. Recorded once for each, up to 1,000, before the run ends.
     Deadlocked(Deadlocked),
     /// A task ended. The four times add up to its life, as far as it was measured (modes metrics and full).
     TaskEnded(TaskEnded),
@@ -89,11 +89,15 @@ pub enum Observation {
     RecordFailed(RecordFailed),
     /// A component keeps a record beyond the dispatch in which it read it, and sends it on later.
     RecordHeld(RecordHeld),
+    /// A type of records that the task reads: recorded before the first record of it that is described.
+    RecordType(RecordType),
+    /// What the record is on which a box begins to work. Recorded where records take long against recording it: see `exec.clock_budget`.
+    RecordDescribed(RecordDescribed),
     /// A tuner decided something about this run.
     Decided(Decided),
     /// The sources rest from now on, or go on, as a command asked for.
     Paused(Paused),
-    /// A task became ready; written by who made it so.
+    /// A task became ready; written by the thread that made it so.
     TaskReady(TaskReady),
     /// A dispatch ended (at this event's time).
     TaskDispatched(TaskDispatched),
@@ -106,7 +110,7 @@ pub enum Observation {
 }
 
 /// The kinds, by [`Observation::number`].
-pub(crate) const KINDS: [KnownKind; 43] = [
+pub(crate) const KINDS: [KnownKind; 45] = [
     KnownKind { name: "exec.worker_started", fields: WorkerStarted::FIELDS },
     KnownKind { name: "exec.worker_parked", fields: WorkerParked::FIELDS },
     KnownKind { name: "exec.worker_unparked", fields: WorkerUnparked::FIELDS },
@@ -143,6 +147,8 @@ pub(crate) const KINDS: [KnownKind; 43] = [
     KnownKind { name: "net.exit", fields: Exit::FIELDS },
     KnownKind { name: "net.record_failed", fields: RecordFailed::FIELDS },
     KnownKind { name: "net.record_held", fields: RecordHeld::FIELDS },
+    KnownKind { name: "net.record_type", fields: RecordType::FIELDS },
+    KnownKind { name: "net.record_described", fields: RecordDescribed::FIELDS },
     KnownKind { name: "tuner.decided", fields: Decided::FIELDS },
     KnownKind { name: "control.paused", fields: Paused::FIELDS },
     KnownKind { name: "exec.task_ready", fields: TaskReady::FIELDS },
@@ -193,13 +199,15 @@ impl Observation {
             Observation::Exit(_) => 33,
             Observation::RecordFailed(_) => 34,
             Observation::RecordHeld(_) => 35,
-            Observation::Decided(_) => 36,
-            Observation::Paused(_) => 37,
-            Observation::TaskReady(_) => 38,
-            Observation::TaskDispatched(_) => 39,
-            Observation::TaskBlockedInput(_) => 40,
-            Observation::TaskBlockedOutput(_) => 41,
-            Observation::TaskYielded(_) => 42,
+            Observation::RecordType(_) => 36,
+            Observation::RecordDescribed(_) => 37,
+            Observation::Decided(_) => 38,
+            Observation::Paused(_) => 39,
+            Observation::TaskReady(_) => 40,
+            Observation::TaskDispatched(_) => 41,
+            Observation::TaskBlockedInput(_) => 42,
+            Observation::TaskBlockedOutput(_) => 43,
+            Observation::TaskYielded(_) => 44,
         }
     }
 
@@ -248,13 +256,15 @@ impl Observation {
             33 => Observation::Exit(Exit::read(fields, event)),
             34 => Observation::RecordFailed(RecordFailed::read(fields, event, texts)),
             35 => Observation::RecordHeld(RecordHeld::read(fields, event)),
-            36 => Observation::Decided(Decided::read(fields, event, texts)),
-            37 => Observation::Paused(Paused::read(fields, event)),
-            38 => Observation::TaskReady(TaskReady::read(fields, event)),
-            39 => Observation::TaskDispatched(TaskDispatched::read(fields, event)),
-            40 => Observation::TaskBlockedInput(TaskBlockedInput::read(fields, event)),
-            41 => Observation::TaskBlockedOutput(TaskBlockedOutput::read(fields, event)),
-            42 => Observation::TaskYielded(TaskYielded::read(fields, event)),
+            36 => Observation::RecordType(RecordType::read(fields, event, texts)),
+            37 => Observation::RecordDescribed(RecordDescribed::read(fields, event)),
+            38 => Observation::Decided(Decided::read(fields, event, texts)),
+            39 => Observation::Paused(Paused::read(fields, event)),
+            40 => Observation::TaskReady(TaskReady::read(fields, event)),
+            41 => Observation::TaskDispatched(TaskDispatched::read(fields, event)),
+            42 => Observation::TaskBlockedInput(TaskBlockedInput::read(fields, event)),
+            43 => Observation::TaskBlockedOutput(TaskBlockedOutput::read(fields, event)),
+            44 => Observation::TaskYielded(TaskYielded::read(fields, event)),
             _ => return None,
         })
     }
@@ -522,7 +532,7 @@ pub struct ThreadUsed {
     pub own_ticks: u64,
     /// Of a worker: for how long it was kept from its processor so far, see `exec.worker_ended`.
     pub kept_ticks: u64,
-    /// Time it had a processor and was in the kernel; 18446744073709551615: not told.
+    /// Time it had a processor and was in the kernel; 18446744073709551615: not measured.
     pub kernel_ns: u64,
     /// Pages of memory that it touched and that were not there yet.
     pub faults: u64,
@@ -594,7 +604,7 @@ impl ThreadUsed {
     }
 }
 
-/// What a thread did in a task, as it was seen from outside, at intervals, since that was last told (modes metrics and full).
+/// What a thread did in a task, as it was seen from outside, at intervals, since the last such event (modes metrics and full).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ThreadSampled {
     /// The worker; 4294967295: a thread of a task's own.
@@ -816,7 +826,7 @@ pub struct ProcessorsUsed {
     pub processors: u64,
     /// Time that threads of the run had one.
     pub run_ns: u64,
-    /// Time that anybody had one; 18446744073709551615 where the kernel does not tell.
+    /// Time that any process had one; 18446744073709551615 where the kernel does not report it.
     pub machine_ns: u64,
     /// Time for which the run's group had spent the processor time that it is allowed.
     pub throttled_ns: u64,
@@ -899,9 +909,9 @@ pub struct TaskCreated {
     pub worker: u64,
     /// A stream that it reads, or 0.
     pub input: u64,
-    /// A stream that it writes and nobody reads yet, or 0.
+    /// A stream that it writes and no task reads yet, or 0.
     pub output: u64,
-    /// The task that writes the input has a number that is less by this; 0: nobody writes it yet.
+    /// The task that writes the input has a number that is less by this; 0: no task writes it yet.
     pub writer_before: u64,
     /// The number by which dispatches name it as their base; 4294967295: it is none.
     pub base_number: u64,
@@ -1630,7 +1640,7 @@ impl DispatchStreams {
     }
 }
 
-/// A message was worked on, until now. Told where messages take long against telling it: see `exec.clock_budget`.
+/// A message was worked on, until now. Recorded where messages take long against recording it: see `exec.clock_budget`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MessageWorked {
     /// The task.
@@ -1834,14 +1844,14 @@ impl Derived {
     }
 }
 
-/// A deadlock was found: this is one of the waits that none can go on from. Told once for each, up to 1,000, before the run ends.
+/// A deadlock was found: this is one of the waits that never end. Recorded once for each, up to 1,000, before the run ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Deadlocked {
     /// The task that waits.
     pub task: u64,
     /// The stream that it waits for, maybe one of several.
     pub stream: u64,
-    /// Who is at the stream's other end.
+    /// The task at the stream's other end.
     pub peer: u64,
     /// 1: it waits for room; 0: for a message.
     pub for_room: u64,
@@ -2121,7 +2131,7 @@ pub struct StreamClosed {
     pub written: u64,
     /// Messages read from it.
     pub read: u64,
-    /// Messages nobody read, because the reader had left.
+    /// Messages that no task read, because the reader had left.
     pub dropped: u64,
 }
 
@@ -2488,6 +2498,108 @@ impl RecordHeld {
     }
 }
 
+/// A type of records that the task reads: recorded before the first record of it that is described.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RecordType {
+    /// The task.
+    pub task: u64,
+    /// The type's number in this run.
+    pub record_type: u64,
+    /// Its labels, tags first, and each group as files show it; of more than 200 bytes the first 200.
+    pub labels: Text,
+}
+
+impl From<RecordType> for Observation {
+    fn from(event: RecordType) -> Observation {
+        Observation::RecordType(event)
+    }
+}
+
+impl RecordType {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("task", FieldType::U64),
+        field("record_type", FieldType::U32),
+        field("labels", FieldType::Str),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>, texts: &mut Texts) -> RecordType {
+        if let Some([word_0, word_1]) = fields.words(event) {
+            return RecordType {
+                task: word_0,
+                record_type: u64::from(word_1 as u32),
+                labels: texts.keep(fields.bytes(event, 2)),
+            };
+        }
+        RecordType {
+            task: fields.u64(event, 0),
+            record_type: fields.u64(event, 1),
+            labels: texts.keep(fields.bytes(event, 2)),
+        }
+    }
+}
+
+/// What the record is on which a box begins to work. Recorded where records take long against recording it: see `exec.clock_budget`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RecordDescribed {
+    /// The task.
+    pub task: u64,
+    /// The record's index in the stream that the task reads.
+    pub index: u64,
+    /// The number of its type.
+    pub record_type: u64,
+    /// The bytes of its values, without those that only a library understands.
+    pub size_bytes: u64,
+    /// The value of the first of its tags, in the order of the type's labels; 0 without a tag.
+    pub tag_0: i64,
+    /// That of the second.
+    pub tag_1: i64,
+    /// That of the third.
+    pub tag_2: i64,
+}
+
+impl From<RecordDescribed> for Observation {
+    fn from(event: RecordDescribed) -> Observation {
+        Observation::RecordDescribed(event)
+    }
+}
+
+impl RecordDescribed {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("task", FieldType::U64),
+        field("index", FieldType::U64),
+        field("record_type", FieldType::U32),
+        field("size_bytes", FieldType::U64),
+        field("tag_0", FieldType::I64),
+        field("tag_1", FieldType::I64),
+        field("tag_2", FieldType::I64),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> RecordDescribed {
+        if let Some([word_0, word_1, word_2, word_3, word_4, word_5, word_6]) = fields.words(event) {
+            return RecordDescribed {
+                task: word_0,
+                index: word_1,
+                record_type: u64::from(word_2 as u32),
+                size_bytes: word_3,
+                tag_0: word_4 as i64,
+                tag_1: word_5 as i64,
+                tag_2: word_6 as i64,
+            };
+        }
+        RecordDescribed {
+            task: fields.u64(event, 0),
+            index: fields.u64(event, 1),
+            record_type: fields.u64(event, 2),
+            size_bytes: fields.u64(event, 3),
+            tag_0: fields.u64(event, 4) as i64,
+            tag_1: fields.u64(event, 5) as i64,
+            tag_2: fields.u64(event, 6) as i64,
+        }
+    }
+}
+
 /// A tuner decided something about this run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Decided {
@@ -2495,9 +2607,9 @@ pub struct Decided {
     pub number: u64,
     /// What was decided.
     pub what: DecidedWhat,
-    /// By which part the goal was expected to become better; not a number: nobody said.
+    /// By which part the goal was expected to become better; not a number: not known.
     pub predicted: f64,
-    /// By which part it did, as far as it was tried.
+    /// By which part it became better in the trial.
     pub gain: f64,
     /// It is at least this, in 99 of 100 cases.
     pub least: f64,
@@ -2513,7 +2625,7 @@ pub struct Decided {
     pub back: Text,
     /// The model or rule that proposed it.
     pub model: Text,
-    /// Why it was decided so.
+    /// The reason for the decision.
     pub why: Text,
 }
 
@@ -2656,7 +2768,7 @@ impl Paused {
     }
 }
 
-/// A task became ready; written by who made it so.
+/// A task became ready; written by the thread that made it so.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TaskReady {
     /// The task.

@@ -13,7 +13,7 @@ use crate::decoding::events::{
 use crate::decoding::rows::{ROWS, Row, TaskRowState, WorkerRowState};
 use crate::decoding::sizes::Sizes;
 
-/// How much the observed program tells about itself.
+/// How much the observed program records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
     /// Structural events only; totals once, at the end.
@@ -126,13 +126,13 @@ impl ModeChanged {
 }
 
 impl WorkerEnded {
-    /// What else it told of its time.
+    /// What else the event says of the worker's time.
     pub fn besides(&self) -> Besides {
         Besides { own_ticks: self.own_ticks, kept_ticks: self.kept_ticks }
     }
 }
 
-/// A figure that was not told.
+/// The value of a figure that was not recorded.
 const NOT_TOLD: u64 = u64::MAX;
 
 impl ThreadUsed {
@@ -141,7 +141,7 @@ impl ThreadUsed {
         (self.delayed_ns != NOT_TOLD).then_some(self.delayed_ns)
     }
 
-    /// Of a worker: what else it told of its time.
+    /// What else a worker's event says of its time.
     pub fn besides(&self) -> Besides {
         Besides { own_ticks: self.own_ticks, kept_ticks: self.kept_ticks }
     }
@@ -182,11 +182,11 @@ impl TaskEnded {
     }
 }
 
-/// "A worker" of a task that is not placed yet.
+/// The worker of a task that is not placed yet.
 const NOT_PLACED: u64 = u32::MAX as u64 - 1;
 
 impl TaskCreated {
-    /// What its event tells besides: what former versions told by events of their own.
+    /// What the task's event says besides: what former versions recorded by events of their own.
     pub(crate) fn besides(&self) -> [Option<Observation>; 3] {
         let TaskCreated { task, worker, input, output, capacity, writer_before, .. } = *self;
         let writer = if writer_before == 0 { 0 } else { task.saturating_sub(writer_before) };
@@ -202,7 +202,7 @@ impl TaskCreated {
 }
 
 impl BriefTaskEnded {
-    /// What it tells: what others tell by events of their own.
+    /// What this version's event says, and other versions record by events of their own.
     pub(crate) fn parts(&self) -> [Option<Observation>; 3] {
         let closed = |stream: u64, written: u64| {
             (stream != 0).then(|| StreamClosed { stream, written, read: written, dropped: 0 }.into())
@@ -231,7 +231,7 @@ impl StreamClosed {
     }
 }
 
-/// What a worker's time was besides dispatches and waits, up to a moment.
+/// What a worker did besides dispatching and waiting, up to a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Besides {
     /// Own work: it woke other threads, moved tasks.
@@ -251,7 +251,7 @@ pub struct TaskTotals {
     pub output_wait_ticks: u64,
     /// Time it could have run and did not.
     pub ready_ticks: u64,
-    /// Dispatches, reads and writes, where they are told.
+    /// Dispatches, reads and writes, where they are recorded.
     pub counts: Option<TaskCounts>,
 }
 
@@ -292,7 +292,7 @@ pub enum LiveRow {
         replica: u64,
         /// The worker it is on.
         worker: u64,
-        /// What it did until its last publication.
+        /// What the task did until its last publication.
         totals: TaskTotals,
     },
     /// A stream.
@@ -303,7 +303,7 @@ pub enum LiveRow {
         name: u64,
         /// The task that reads it.
         reader: u64,
-        /// The task that writes it.
+        /// The task that writes the stream.
         writer: u64,
         /// Messages it can hold.
         capacity: u64,
@@ -314,7 +314,7 @@ pub enum LiveRow {
     Sizes {
         /// The stream.
         stream: u64,
-        /// What is known of them.
+        /// The distribution of the sizes.
         sizes: Sizes,
     },
     /// A worker.
@@ -337,7 +337,7 @@ pub enum LiveRow {
         updated: u64,
         /// Dispatches.
         dispatches: u64,
-        /// What a reading of the clock takes on its thread, in picoseconds; 0: not told.
+        /// What a reading of the clock takes on its thread, in picoseconds; 0: not recorded.
         clock_reading_ps: u64,
         /// It took no part when it last published.
         parked: bool,
@@ -351,7 +351,7 @@ pub enum LiveRow {
 /// What a task in the live table was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LiveState {
-    /// Nothing yet.
+    /// Nothing yet: it is new.
     Idle,
     /// Waiting for its worker.
     Ready,
@@ -361,7 +361,7 @@ pub enum LiveState {
     BlockedInput,
     /// Waiting for room.
     BlockedOutput,
-    /// No more.
+    /// It has ended.
     Ended,
 }
 

@@ -19,7 +19,7 @@ pub enum Row {
     Worker(WorkerRow),
 }
 
-/// The kinds, as they are looked for.
+/// The kinds of row that a reader looks for, by name.
 pub(crate) const ROWS: &[RowSpec] = &[
     RowSpec { name: "exec.task", doc: "", former: Some(1), cells: TaskRow::CELLS },
     RowSpec { name: "exec.stream", doc: "", former: Some(2), cells: StreamRow::CELLS },

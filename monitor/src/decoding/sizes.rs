@@ -1,4 +1,4 @@
-//! The sizes of a stream's messages, as the writer's samples tell them: see `exec.message_sizes` in `kinds/exec.kinds`.
+//! The sizes of a stream's messages, from the samples that its writer took: see `exec.message_sizes` in `kinds/exec.kinds`.
 
 use crate::decoding::events::{StreamSizeCounts, StreamSizes};
 use crate::decoding::rows::MessageSizesRow;
@@ -26,7 +26,7 @@ pub struct Sizes {
     counts: [u64; CELLS],
 }
 
-/// Sizes of about the same.
+/// A group of sizes that are about the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bucket {
     /// The size that is off by the same ratio from the least and from the largest of them, in bytes.
@@ -94,7 +94,7 @@ impl From<MessageSizesRow> for Sizes {
 }
 
 impl Sizes {
-    /// Of a closed stream, which tells its sizes by two events.
+    /// The sizes of a closed stream, which records them by two events.
     pub(crate) fn told(sizes: &StreamSizes, counts: &StreamSizeCounts) -> Sizes {
         let StreamSizes { messages, bytes, least, most, scale, .. } = *sizes;
         let counts = [

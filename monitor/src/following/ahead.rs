@@ -75,13 +75,13 @@ impl Steps {
     }
 }
 
-/// What is known of an analysis where it is not: which kinds it wants, and the number that the next one gets there.
+/// The kinds that an analysis on another thread wants, and the number that the next kind gets there.
 pub(super) struct Wanted {
     pub(super) names: Vec<String>,
     pub(super) next: u16,
 }
 
-/// Takes what a decoder hands on, for later.
+/// Keeps what a decoder hands on, until the analysis takes it.
 struct Later {
     wanted: Wanted,
     taken: Steps,
@@ -128,7 +128,7 @@ impl Decoded for Later {
     }
 }
 
-/// The reading side: what it took goes to the analyses, and empty batches come back.
+/// The reading side: what it decoded goes to the analyses, and empty batches come back.
 struct Reading {
     spaces: Vec<Later>,
     batches: SyncSender<(usize, Steps)>,
@@ -139,7 +139,7 @@ impl Reading {
     fn hand_over(&mut self, space: usize) {
         let empty = self.empty.try_recv().unwrap_or_default();
         let full = std::mem::replace(&mut self.spaces[space].taken, empty);
-        // Where nobody analyses any more, that thread panicked, and says so itself.
+        // If the analysing thread is gone, it panicked, and its own message says why.
         _ = self.batches.send((space, full));
     }
 }

@@ -5,7 +5,7 @@
 //! sums by component (and by pair of components, for streams); of single tasks only the busiest are kept.
 //!
 //! Counts and shares come from the events where every event was seen and the mode was full throughout; else from
-//! the totals that tasks, streams and workers publish in the live table and tell at their end, which no overwritten event
+//! the totals that tasks, streams and workers publish in the live table and record at their end, which no overwritten event
 //! can falsify. Latencies, waits and occupancies need the events.
 
 use std::collections::HashSet;
@@ -54,9 +54,9 @@ pub struct Analysis<'m> {
     base: Base,
     events: u64,
     lost: u64,
-    /// Who said something last, and when.
+    /// The writer of the last event, and its time.
     last_told: (u64, u64),
-    /// How often that changed.
+    /// How often the writer changed from one event to the next.
     clock_readings: u64,
     notes: Vec<Note>,
     /// The texts are those of events that come in several batches.
@@ -115,7 +115,7 @@ impl<'m> Analysis<'m> {
         self.notes.push(Note { code: code.to_owned(), text });
     }
 
-    /// The mode the run began in, where it is known; changes are told by events.
+    /// The mode the run began in, where it is known; changes are recorded by events.
     pub fn begin_in(&mut self, mode: Mode) {
         let modes = &mut self.composer.structure.modes;
         if modes.is_empty() {
@@ -123,12 +123,12 @@ impl<'m> Analysis<'m> {
         }
     }
 
-    /// Of what this writer told nothing else depends on its being whole.
+    /// A writer of which no other event depends on its events being complete.
     pub(crate) fn may_lack(&mut self, writer: u64) {
         self.composer.samplers.push(writer);
     }
 
-    /// The number of a kind that is not one of the runtime's, if some monitor wants it.
+    /// The number of a kind that is not one of the runtime's, if some monitor wants this kind.
     pub fn kind(&mut self, name: &str, fields: impl Iterator<Item = String>) -> Option<u16> {
         let number = u16::try_from(self.kinds.len()).ok()?;
         if !self.monitors.iter().any(|listening| wants(listening.monitor.wants(), name)) {
@@ -172,7 +172,7 @@ impl<'m> Analysis<'m> {
         self.composer.gap(writer, lost, &mut sink);
     }
 
-    /// An event of `writer` is here whose kind no catalog describes: what it said is not known, and of others nothing is missing.
+    /// An event of `writer` is here whose kind no catalog describes: what it says is not known, and no other event is missing.
     pub fn unknown_kind(&mut self, writer: u64) {
         self.lost = self.lost.saturating_add(1);
         let mut sink = Sink { buffer: &mut self.buffer, wanted: &self.wanted };
@@ -217,7 +217,7 @@ impl<'m> Analysis<'m> {
         }
     }
 
-    /// Hands over what was not yet.
+    /// Hands over what was not handed over yet.
     fn deliver(&mut self) {
         for listening in &mut self.monitors {
             listening.monitor.take(&Batch {
@@ -246,7 +246,7 @@ impl<'m> Analysis<'m> {
         std::mem::swap(&mut self.buffer.texts, &mut steps.texts);
     }
 
-    /// The kinds that monitors want, and the number of the next one that is met.
+    /// The kinds that monitors want, and the number that the next new kind gets.
     pub(super) fn wanted(&self) -> Wanted {
         let names = self.monitors.iter().flat_map(|listening| listening.monitor.wants());
         let next = u16::try_from(self.kinds.len()).unwrap_or(u16::MAX);
@@ -310,7 +310,7 @@ impl<'m> Analysis<'m> {
         report.notes.extend(notes(&report, &self.notes, structure));
         report.verdict = verdict::verdict(&report);
         let wrong = report.contradictions();
-        // No test that makes a report can pass by this.
+        // A test that makes a report fails here if its accounts do not add up.
         debug_assert_eq!(wrong, Vec::<String>::new(), "the report's accounts do not add up");
         report.notes.extend(not_adding_up(&wrong));
         shorten(&mut report, self.options.top);
@@ -359,7 +359,7 @@ impl<'m> Analysis<'m> {
         structure.modes.extend(mode.map(|mode| (structure.begin.unwrap_or(0), mode)));
     }
 
-    /// Learns from the live table what the events did not tell (yet). Returns a task that runs: on a thread of its own, or on a worker that
+    /// Learns from the live table what no event has said (yet). Returns a task that runs: on a thread of its own, or on a worker that
     /// says so, unless it has stopped since.
     fn take_row(&mut self, row: &LiveRow, on_workers: &HashSet<u64>) -> Option<u64> {
         let structure = &mut self.composer.structure;
@@ -380,7 +380,7 @@ impl<'m> Analysis<'m> {
                 if stream == 0 || structure.stream(stream).is_some_and(|state| state.closed.is_some()) {
                     return None;
                 }
-                // The event of its opening may be lost, or be told by nobody yet.
+                // The event of its opening may be lost, or not recorded yet.
                 if structure.stream(stream).is_none_or(|state| state.opened.is_none()) {
                     let begin = structure.begin.unwrap_or(0);
                     let opened = StreamOpened { stream, name, reader, writer, capacity };
@@ -490,7 +490,7 @@ fn open<'a>(tasks: impl Iterator<Item = (u64, &'a Task)>, running: &[u64], end: 
         .collect()
 }
 
-/// Leaves out what was not asked for.
+/// Leaves out the parts of the report that were not asked for.
 pub(crate) fn shorten(report: &mut Report, top: usize) {
     let top = top.max(1);
     report.tasks.truncate(top);

@@ -22,14 +22,14 @@ use crate::monitor::Ending;
 use crate::monitor::Monitor;
 use crate::report::{Limits, MessageTimes, Report, SpaceInfo, State};
 
-/// The name of the writer that tells what threads do.
+/// The name of the writer that records what threads do.
 const SAMPLER: &str = "sampler";
 /// Items taken from the space at a time.
 const POLL_ITEMS: usize = 1 << 16;
-/// What happened so long before a window is read whole: tasks are found waiting, and messages under way.
+/// The time before a window from which all events are read: it shows which tasks wait, and which messages are under way.
 const LEAD: Duration = Duration::from_secs(1);
 /// Kinds of the flow of messages, and the bases that later dispatches of a block are encoded against. Before a window begins, only the
-/// other kinds are needed, which say which tasks and streams exist; the block in which it begins is read whole.
+/// other kinds of ours are needed, which say which tasks and streams exist; the block in which it begins is read whole.
 const FLOW: &[&str] = &[
     "exec.dispatch",
     "exec.dispatch_base",
@@ -51,7 +51,14 @@ const FLOW: &[&str] = &[
     "exec.thread_used",
     "exec.worker_resumed",
     "exec.worker_waiting",
+    "net.record_described",
 ];
+
+/// Whether events of this kind are needed from long before a window. The content of a kind that is not ours is unknown.
+fn says_what_exists(kind: &str) -> bool {
+    KINDS.iter().any(|known| known.name == kind) && !FLOW.contains(&kind)
+}
+
 /// Errors after which a damaged space is not read on.
 const DAMAGE_MAX: usize = 10;
 
@@ -74,7 +81,8 @@ pub fn report(feed: impl Feed, top: usize) -> Result<Report, Error> {
     follower.finish()
 }
 
-/// The story of one message; `None` if the events of the feed say nothing of it. The feed is read anew, twice.
+/// The story of one message; `None` if the events of the feed say nothing of it. The feed is read twice from
+/// its beginning.
 ///
 /// # Errors
 /// As [`report`].
@@ -184,7 +192,7 @@ type Each<'m> = Box<dyn FnMut(usize) -> Box<dyn Monitor + 'm> + 'm>;
 /// Monitors for the space at a place.
 type Only<'m> = (usize, Vec<Box<dyn Monitor + 'm>>);
 
-/// What is known of one space.
+/// The state of one space.
 struct Part<'m> {
     decoder: Decoder,
     analysis: Analysis<'m>,
@@ -196,7 +204,7 @@ struct Part<'m> {
     /// What was published of the disk before it was measured, if that is known.
     disk_before: Option<[f64; 2]>,
     damage: Vec<String>,
-    /// What was read of the space last, for when it is gone.
+    /// The last rows of the live table that were read, for when the space is gone.
     seen: Seen,
 }
 
@@ -249,7 +257,7 @@ impl<'m, F: Feed> Follower<'m, F> {
         Follower::made(feed, top, None)
     }
 
-    /// Likewise with these monitors only, for the space at this place of the feed.
+    /// Follows the space at this place of the feed with these monitors only.
     ///
     /// # Errors
     /// As [`Follower::of`].
@@ -262,7 +270,7 @@ impl<'m, F: Feed> Follower<'m, F> {
         Follower::made(feed, top, Some((space, monitors)))
     }
 
-    /// Likewise without any monitor, for those that [`Follower::add_each`] adds.
+    /// Follows the spaces of the feed without any monitor; [`Follower::add_each`] adds monitors.
     ///
     /// # Errors
     /// As [`Follower::of`].
@@ -318,7 +326,8 @@ impl<'m, F: Feed> Follower<'m, F> {
         &self.feed
     }
 
-    /// Takes the events that are there now; returns how many. What a live process says meanwhile is the next poll's.
+    /// Takes the events that are there now; returns how many. Events that a live process records meanwhile
+    /// are left for the next poll.
     pub fn poll(&mut self) -> u64 {
         let looked = self.feed.look().and_then(|()| self.meet());
         if let (Err(error), Some(first)) = (looked, self.parts.first_mut()) {
@@ -411,7 +420,7 @@ impl<'m, F: Feed> Follower<'m, F> {
         self.cut(Some(from_ns), to_ns)
     }
 
-    /// Likewise of all that the feed has up to a time: what a task did then is taken as going on.
+    /// Lets the report speak of all that the feed has up to a time: what a task did then is taken as going on.
     ///
     /// # Errors
     /// As [`Follower::between`].
@@ -435,7 +444,7 @@ impl<'m, F: Feed> Follower<'m, F> {
         }
         let Some(from_ns) = from_ns else { return Ok(()) };
         let from = Duration::from_nanos(from_ns).saturating_sub(LEAD);
-        self.feed.focus(from, Duration::from_nanos(to_ns), |kind| !FLOW.contains(&kind))
+        self.feed.focus(from, Duration::from_nanos(to_ns), says_what_exists)
     }
 
     /// The report of what was polled. Where the feed may have several spaces, it is one over all of them.
@@ -475,7 +484,7 @@ impl<'m, F: Feed> Follower<'m, F> {
     }
 }
 
-/// Whether several threads get on faster than one.
+/// Whether several threads are faster than one here.
 fn has_cores() -> bool {
     std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1)
 }
@@ -486,10 +495,10 @@ impl<'m> Part<'m> {
         top: usize,
         analysis: impl FnOnce(Options) -> Analysis<'m>,
     ) -> Result<Part<'m>, Error> {
-        // Whether it lives is asked before the events are read: who dies meanwhile is told of as alive, not as killed.
+        // Asked before the events are read: a process that ends meanwhile is reported as alive, not as killed.
         let alive = reader.is_alive();
         let mut analysis = analysis(Options { ns_per_tick: 1e9 / reader.info()?.clock.hz(), top });
-        // Whether what they told long ago is still there says nothing of what the run did.
+        // Whether the old events of these writers are still there says nothing of what the run did.
         let writers = reader.writers().unwrap_or_default();
         for writer in writers.iter().filter(|writer| writer.name == SAMPLER) {
             analysis.may_lack(u64::from(writer.number));
@@ -533,7 +542,7 @@ impl<'m> Part<'m> {
         }
     }
 
-    /// Reads the space anew, if it is still there; whether it is.
+    /// Reads the space anew, if it is still there; returns whether it is.
     fn see(&mut self, reader: &SpaceReader) -> Result<bool, Error> {
         match Seen::read(reader) {
             Ok(seen) => self.seen = seen,
@@ -551,7 +560,7 @@ impl<'m> Part<'m> {
         if is_there && self.alive && !info.finished {
             self.watch = Some(Watch::begin(reader, true));
         }
-        // Of a window before the end, and of an archive that ends before its process did, only what was seen is known.
+        // Of a window before the run's end, and of an archive that ends before its process did, only what was seen is known.
         let cut = self.decoder.until.filter(|_| self.decoder.is_cut);
         let state = match (info.finished || !is_there, self.alive) {
             _ if cut.is_some() => State::Running,
@@ -596,7 +605,7 @@ impl<'m> Part<'m> {
     }
 }
 
-/// A worker that is on the same message of the same task for so long hangs in it.
+/// A worker that has been on the same message of the same task for so long hangs there.
 const STUCK: Duration = Duration::from_millis(250);
 
 /// A first look at where the workers of a living process are.
@@ -641,7 +650,7 @@ fn in_task(row: &LiveRow) -> bool {
     matches!(row, LiveRow::Worker { task: 1.., ended: false, .. })
 }
 
-/// What the setting `monitor.mode` says (its value) or said at the start (its default), if there is one.
+/// What the setting `monitor.mode` says (its value) or said at the start (its default), if this setting exists.
 fn mode_setting(reader: &SpaceReader, which: impl Fn(&SettingView) -> u64) -> Option<Mode> {
     let settings = reader.settings().ok()?;
     let setting = settings.iter().find(|setting| setting.name == "monitor.mode")?;
@@ -672,13 +681,13 @@ struct Known {
     fields: Fields,
 }
 
-/// What becomes of a kind's events.
+/// What the follower does with a kind's events.
 enum Use {
     /// They are the runtime's.
     Known(Box<Known>),
-    /// Some monitor wants them, under this number.
+    /// Some monitor wants these events, under this number.
     Wanted(u16),
-    /// They mean nothing here.
+    /// No monitor wants these events.
     Nothing,
 }
 
@@ -691,7 +700,7 @@ pub(super) struct Decoder {
     strange: Vec<String>,
     /// Measuring begins anew with the first event at this time.
     restart_at: Option<u64>,
-    /// What happens later is left out, and whether anything did.
+    /// Events after this time are left out.
     until: Option<u64>,
     is_cut: bool,
 }

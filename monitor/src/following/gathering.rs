@@ -268,7 +268,7 @@ fn throughput(parts: &[Report]) -> Throughput {
     }
 }
 
-/// Counts add up; how latencies are distributed is told where one space alone has them.
+/// Counts add up; the distribution of latencies is reported where a single space has them.
 fn latency(parts: &[Report]) -> Latency {
     let all = || parts.iter().map(|part| &part.latency);
     let mut measured = all().filter(|latency| latency.end_to_end.is_some());
@@ -323,7 +323,7 @@ fn gather_waiting(whole: &mut Report, part: &Report) {
     to.roots.sort_by(|a, b| b.ns.total_cmp(&a.ns));
 }
 
-/// The verdict of the part whose rule is asked first: what excuses most.
+/// The verdict of the part whose rule comes first in the order of rules: this rule explains most of the others.
 fn verdict(parts: &[Report]) -> Option<Verdict> {
     let asked = |report: &&Report| {
         rule_names().position(|rule| rule == report.verdict.finding.rule).unwrap_or(usize::MAX)

@@ -1,4 +1,4 @@
-//! Where all comes together: events are taken as they come, analysed, reported, judged; and a live run is asked by slowing it.
+//! Following a run: events are taken as they come, analysed, reported and judged; and tasks of a live run are slowed on trial.
 
 mod ahead;
 pub(crate) mod analysis;

@@ -14,7 +14,7 @@ pub(crate) fn notes(report: &Report, given: &[Note], structure: &Structure) -> V
         note(
             "no_events",
             if report.window.partial {
-                "Nothing was told in this window: nothing ran, or the run is not observed.".to_owned()
+                "Nothing was recorded in this window: nothing ran, or the run is not observed.".to_owned()
             } else {
                 "The space holds no events: the run has not begun, or was not observed.".to_owned()
             },
@@ -55,8 +55,8 @@ pub(crate) fn notes(report: &Report, given: &[Note], structure: &Structure) -> V
         note(
             "unattributed",
             format!(
-                "The latencies leave out {} without a known input message (a component's own, or what lost events would \
-                 tell).",
+                "The latencies leave out {} without a known input message (a component's own, or what was in lost \
+                 events).",
                 counted(latency.unattributed, "message")
             ),
         );

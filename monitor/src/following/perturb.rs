@@ -1,6 +1,6 @@
-//! Whether the flow depends on a task, found out by slowing it in the live run.
+//! Whether the flow depends on a task, found by slowing this task in the live run.
 //!
-//! The task takes longer for each message, for a while, again and again in turn with not (Coz's virtual speed-up, SOSP 2015, turned
+//! The task takes longer for each message, for a while, by turns with its usual speed (Coz's virtual speed-up, SOSP 2015, turned
 //! round). Its *sensitivity* is by how much the network's time for an input message grows, over by how much the task's own does: 1,
 //! the flow depends on this task alone; 0, not at all.
 //!
@@ -19,9 +19,9 @@ use crate::following::follower::Follower;
 use crate::report::{Component, Measurement, Report, Task, TaskRef, component_of};
 use crate::verdict::thresholds::{DEPENDS, INDEPENDENT};
 
-/// What is measured each time.
+/// For how long is measured each time.
 const EACH: Duration = Duration::from_millis(250);
-/// After a change: what was on its way leaves.
+/// The wait after a change: messages that were on their way leave.
 const SETTLE: Duration = Duration::from_millis(50);
 /// Tasks tried, the most suspected first, and how often each.
 const TASKS_MAX: usize = 3;
@@ -31,7 +31,7 @@ const LONGER: f64 = 0.5;
 const DELAY_NS_MIN: f64 = 20.0;
 /// A delay that nobody takes back lasts so much longer than it should.
 const GRACE: Duration = Duration::from_secs(1);
-/// How often the events are taken, and an interruption is seen.
+/// How often events are taken, and how often `stop` is asked.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// What came of slowing tasks.
@@ -56,24 +56,24 @@ pub struct Tried {
     pub delay_ns: f64,
     /// Input messages per second without the delay: the median of all pairs.
     pub rate: f64,
-    /// Likewise with it.
+    /// Input messages per second with the delay: the median of all pairs.
     pub slowed_rate: f64,
     /// The sensitivity: the median of all pairs.
     pub sensitivity: f64,
-    /// The least of them.
+    /// The least sensitivity of a pair.
     pub least: f64,
-    /// The most.
+    /// The largest sensitivity of a pair.
     pub most: f64,
 }
 
 /// How much the flow depends on a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Dependence {
-    /// Not at all, as far as can be seen.
+    /// The flow does not depend on the task, as far as can be seen.
     None,
-    /// In part.
+    /// The flow depends on the task in part.
     Partial,
-    /// It does.
+    /// The flow depends on the task.
     Full,
 }
 
@@ -97,7 +97,7 @@ pub enum Unperturbed {
     Ended,
     /// No message entered the network while it was measured, so nothing can depend on a task.
     NoInput,
-    /// Whoever asked for it asked to stop.
+    /// `stop` returned true.
     Stopped,
     /// The space could not be read, or a setting not be set.
     Space(Error),
@@ -121,7 +121,7 @@ impl fmt::Display for Unperturbed {
 impl error::Error for Unperturbed {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
-            // Its text is the error's own.
+            // Its text is that of the error it wraps.
             Unperturbed::Space(error) => error.source(),
             _ => None,
         }
@@ -189,7 +189,7 @@ fn is_named(report: &Report, task: &Task) -> bool {
     report.verdict.finding.component.as_deref() == Some(component_of(&task.name))
 }
 
-/// A run that goes on.
+/// A live run that is measured.
 struct Live<'s> {
     reader: SpaceReader,
     follower: Follower<'static>,

@@ -1,4 +1,4 @@
-//! A recording cut into windows of the same length, each with a report of its own: how sure a verdict is and when it changed is told by them.
+//! Cuts a recording into windows of the same length, each with a report of its own: these show how sure a verdict is and when it changed.
 
 use thalweg_space::Error;
 use thalweg_space::reader::{Feed, Item, SpaceReader};
@@ -15,7 +15,7 @@ const POLL_ITEMS: usize = 1 << 16;
 const TOP: usize = 64;
 /// A shorter window is mostly what lies at its edges.
 const WINDOW_NS: f64 = 5e6;
-/// Fewer windows tell nothing.
+/// Fewer windows say nothing of confidence.
 const WINDOWS_MIN: usize = 6;
 
 /// Up to `count` windows of the run of a feed's one space, each with its report, without where one lies between the others. None where the run was too short, or not every dispatch was recorded.

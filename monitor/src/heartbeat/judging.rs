@@ -1,17 +1,17 @@
-//! What it means that tasks have stood still, from what is seen of them, their streams and their threads. Pure.
+//! What it means that tasks have stood still, judged from their rows, their streams and their threads. Pure: reads nothing itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::kernel::Doing;
 use super::{SleepsFor, Still};
 
-/// A thread that had a processor for less of the time was kept from it, if it could have run for more.
+/// A thread that had a processor for less of the time than this was kept from it, if it could have run for more.
 const RAN_SHARE: f64 = 0.25;
 const DELAYED_SHARE: f64 = 0.5;
 /// A box may take so many times as long as 99.9 % of its messages did.
 const TIMES: f64 = 2.0;
 
-/// What a task does by its own account.
+/// What a task does, as its row says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
     #[default]
@@ -40,13 +40,13 @@ pub(super) struct TaskSeen {
     pub(super) state: State,
     /// Its worker; `None`: it has a thread of its own.
     pub(super) worker: Option<u64>,
-    /// That worker has nothing to do: then none of its tasks is ready, whatever the row of one says.
+    /// That worker has nothing to do: then none of its tasks is ready, whatever their rows say.
     pub(super) worker_idles: bool,
-    /// For how long it has not changed.
+    /// For how long the task has not changed.
     pub(super) still_ns: u64,
     /// What 99.9 % of its component's messages took at most; `None`: no message has come to its end.
     pub(super) usual_ns: Option<f64>,
-    /// The thread that it is on, if it is on one.
+    /// The thread that the task is on, if it is on one.
     pub(super) thread: ThreadSeen,
 }
 
@@ -56,9 +56,11 @@ pub(super) struct StreamSeen {
     pub(super) id: u64,
     pub(super) reader: u64,
     pub(super) writer: u64,
-    /// Messages in it.
+    /// Messages in the stream.
     pub(super) held: u64,
     pub(super) capacity: u64,
+    /// For how long it has been as it is now: with messages or without, with room or without.
+    pub(super) still_ns: u64,
 }
 
 /// The tasks and streams of a process, as they were seen at one moment.
@@ -68,7 +70,7 @@ pub(super) struct Seen {
     pub(super) streams: Vec<StreamSeen>,
 }
 
-/// What a task that has stood still is.
+/// The state of a task that has stood still.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Judged {
     pub(super) still: Still,
@@ -81,8 +83,8 @@ pub(super) struct Judged {
     pub(super) is_alarm: bool,
 }
 
-/// What the tasks are that have stood still for `stable_ns`. A box that is at work for no longer than its own record allows does not
-/// stand still.
+/// The states of the tasks that have stood still for `stable_ns`. A box that is at work for no longer than its own record allows does not
+/// stand still, unless its thread is kept from the processor.
 pub(super) fn judge(seen: &Seen, stable_ns: u64) -> BTreeMap<u64, Judged> {
     let still = |task: &TaskSeen| task.still_ns >= stable_ns;
     let mut judged: BTreeMap<u64, Judged> = BTreeMap::new();
@@ -133,9 +135,17 @@ fn one(seen: &Seen, id: u64, task: &TaskSeen, stable_ns: u64) -> Option<Judged> 
     })
 }
 
-/// A task with a thread of its own is never ready for long: its row says so, too, while it waits for its streams.
+/// A task with a thread of its own is never ready for long: its row says `ready` also while it waits for its streams.
 fn own_thread(seen: &Seen, id: u64, task: &TaskSeen, stable_ns: u64) -> Option<Judged> {
     let sleeps = matches!(task.thread.doing, Some(Doing::Sleeps(SleepsFor::Lock | SleepsFor::Other)));
+    // A thread for which a message or room has just come sleeps until the kernel has woken it.
+    let has_come = |stream: &StreamSeen| match () {
+        () if stream.reader == id => stream.held > 0,
+        () => stream.writer == id && stream.held < stream.capacity,
+    };
+    if sleeps && seen.streams.iter().any(|stream| stream.still_ns < stable_ns && has_come(stream)) {
+        return None;
+    }
     let state = match () {
         () if sleeps && !takers(seen, id).is_empty() => State::BlockedOutput,
         () if sleeps && !givers(seen, id).is_empty() => State::BlockedInput,
@@ -158,10 +168,10 @@ fn in_box(seen: &Seen, id: u64, task: &TaskSeen, stable_ns: u64) -> Option<Judge
         seen.streams.iter().any(|stream| stream.reader == id),
         seen.streams.iter().any(|stream| stream.writer == id),
     );
-    // A source or sink looks now and then whether it is to go on.
+    // A source or sink looks from time to time whether it is to go on.
     let idles = task.thread.ran + task.thread.delayed < RAN_SHARE;
     let outside = match task.thread.doing {
-        // What it waits for is outside of the network.
+        // It waits for something outside of the network.
         Some(Doing::Sleeps(SleepsFor::Read | SleepsFor::Other)) if task.worker.is_none() && !reads => {
             Some(Still::Empty)
         }
@@ -175,6 +185,10 @@ fn in_box(seen: &Seen, id: u64, task: &TaskSeen, stable_ns: u64) -> Option<Judge
     if let Some(still) = outside {
         return Some(Judged { is_alarm: false, ..of(still) });
     }
+    // What others take of the processor is no part of the box's own record, and no message comes to its end by waiting for them.
+    if is_kept(&task.thread) {
+        return Some(of(Still::Kept));
+    }
     let limit_ns = task.usual_ns.map_or(0.0, |usual_ns| TIMES * usual_ns).max(stable_ns as f64);
     if (task.still_ns as f64) < limit_ns {
         return None;
@@ -182,7 +196,6 @@ fn in_box(seen: &Seen, id: u64, task: &TaskSeen, stable_ns: u64) -> Option<Judge
     Some(match task.thread.doing? {
         Doing::Stopped => of(Still::Stopped),
         Doing::Sleeps(what) => Judged { sleeps_for: Some(what), ..of(Still::Asleep) },
-        Doing::Runs if is_kept(&task.thread) => of(Still::Kept),
         Doing::Runs => of(Still::Running),
     })
 }
@@ -218,9 +231,9 @@ fn ahead(seen: &Seen, id: u64, task: &TaskSeen) -> Option<u64> {
     seen.tasks.iter().find(on).map(|(other, _)| *other)
 }
 
-/// Of the tasks that stand still, those of which none can ever go on, if one of them waits for room: a task can as soon as one of those
-/// that it waits for can, and whoever waits for nobody known can. Some tasks wait for one of their streams only, which rows do not tell;
-/// such a deadlock may be missed, and none is told that is not there.
+/// Of the tasks that stand still, those of which none can ever go on, if one of them waits for room: a task can go on as soon as one of
+/// those that it waits for can, and so can a task that waits for an unknown one. Some tasks wait for one of their streams only, which
+/// rows do not show; such a deadlock may be missed, and none is reported that is not there.
 fn deadlocked(seen: &Seen, judged: &BTreeMap<u64, Judged>) -> BTreeSet<u64> {
     let helpers: BTreeMap<u64, Vec<u64>> = judged
         .iter()
@@ -245,7 +258,7 @@ fn deadlocked(seen: &Seen, judged: &BTreeMap<u64, Judged>) -> BTreeSet<u64> {
         }
         free.iter().for_each(|task| _ = stuck.remove(task));
     }
-    // Those that only wait for messages are idle, unless what they wait for waits for room.
+    // Tasks that only wait for messages are idle, unless what they wait for waits for room.
     let mut dead: BTreeSet<u64> =
         stuck.iter().copied().filter(|task| judged[task].still == Still::Full).collect();
     let mut grows = !dead.is_empty();
@@ -265,7 +278,7 @@ fn deadlocked(seen: &Seen, judged: &BTreeMap<u64, Judged>) -> BTreeSet<u64> {
     dead
 }
 
-/// Where a wait leads: the first task on the way that does not wait for another one. `None`: it waits for nobody, or for itself.
+/// Where a wait leads: the first task on the way that does not wait for another one. `None`: the task waits for no other, or for itself.
 fn end_of(judged: &BTreeMap<u64, Judged>, task: u64) -> Option<u64> {
     let mut at = judged.get(&task)?.waits_for?;
     for _ in 0..judged.len() {

@@ -1,4 +1,4 @@
-//! What the kernel tells of a thread of another process: whether it runs, sleeps and for what, or was stopped, and what it used of
+//! What the kernel says of a thread of another process: whether it runs, sleeps and for what, or was stopped, and what it used of
 //! processors (`proc_pid_stat`, `proc_pid_syscall`, `proc_pid_wchan`, `proc_pid_schedstat`).
 
 use std::fs;
@@ -19,9 +19,9 @@ pub(super) enum Doing {
 /// What a thread used of processors so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Used {
-    /// Time that it had one.
+    /// Time that the thread had a processor.
     pub(super) ran_ns: u64,
-    /// Time that it could have run and had none.
+    /// Time that the thread could have run and had none.
     pub(super) delayed_ns: u64,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn thread_called(pid: u32, name: &str) -> Option<u32> {
     found.next().filter(|_| found.next().is_none())
 }
 
-/// What a thread does; `None`: it has ended, or the kernel does not tell.
+/// What a thread does; `None`: it has ended, or the kernel does not say.
 pub(super) fn doing(pid: u32, thread: u32) -> Option<Doing> {
     let told = |name: &str| fs::read_to_string(format!("/proc/{pid}/task/{thread}/{name}")).ok();
     let stat = told("stat")?;
@@ -57,19 +57,19 @@ pub(super) fn doing(pid: u32, thread: u32) -> Option<Doing> {
     }
 }
 
-/// What a thread used so far; `None`: it has ended, or the kernel does not tell.
+/// What a thread used so far; `None`: it has ended, or the kernel does not say.
 pub(super) fn used(pid: u32, thread: u32) -> Option<Used> {
     let told = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
     let mut words = told.split_ascii_whitespace().map(str::parse);
     Some(Used { ran_ns: words.next()?.ok()?, delayed_ns: words.next()?.ok()? })
 }
 
-/// The state stands behind the name, which may hold anything.
+/// In this file the state comes after the name, which may contain any character.
 fn state_of(stat: &str) -> Option<char> {
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
-/// By the number of the system call, as it is on x86-64; -1: it sleeps outside of one.
+/// What a thread sleeps for, by the number of the system call on x86-64; -1: it sleeps outside of a system call.
 fn in_call(told: &str) -> Option<SleepsFor> {
     if !cfg!(target_arch = "x86_64") {
         return None;
@@ -88,7 +88,7 @@ fn in_call(told: &str) -> Option<SleepsFor> {
     })
 }
 
-/// By the name of the kernel's function in which it sleeps.
+/// What a thread sleeps for, by the name of the kernel's function in which it sleeps.
 fn in_function(name: &str) -> Option<SleepsFor> {
     let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
     Some(match name {

@@ -1,8 +1,8 @@
 //! Heartbeats: which tasks, threads and processes stand still, and what that means.
 //!
-//! A scope gives the latest event of every element and the rows of all tasks, streams and workers. What has not changed for a while is
-//! looked at closer: at the rows of the streams around it, at its thread in the kernel, and at what its component's messages usually take
-//! by their own record. Between two looks nothing is read; the record is read only when a task stands still in its box.
+//! A scope gives the latest event of every element and the rows of all tasks, streams and workers. Of a task that has not changed for a
+//! while more is read: the rows of the streams around it, its thread in the kernel, and how long its component's messages usually take
+//! as recorded. Between two looks nothing is read; that record is read only when a task stands still in its box.
 
 mod judging;
 mod kernel;
@@ -20,10 +20,10 @@ use crate::report::SleepsFor;
 use judging::{Judged, Seen, State, StreamSeen, TaskSeen, ThreadSeen, judge};
 use record::Records;
 
-/// A task that has its own thread says so by this number of a worker.
+/// The number of a worker in the row of a task that has a thread of its own.
 const OWN_THREAD: u64 = 0xffff_ffff;
 
-/// What stands still, and why.
+/// Why something stands still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Still {
@@ -60,9 +60,9 @@ pub struct Standing {
     pub pid: u32,
     /// The task; `None`: the whole process, or a thread without tasks.
     pub task: Option<u64>,
-    /// What it is called: a task by the path of its component, a thread by the name of its element.
+    /// The name: of a task the path of its component, of a thread the name of its element.
     pub name: String,
-    /// What it does.
+    /// Why it stands still.
     pub still: Still,
     /// For how long it has not changed, as far as it was watched.
     pub for_ns: u64,
@@ -70,7 +70,7 @@ pub struct Standing {
     pub sleeps_for: Option<SleepsFor>,
     /// Of a task in its box: the index of the message that it is on.
     pub message: Option<u64>,
-    /// What 99.9 % of its component's messages take at most; `None`: none has come to its end, or that is not recorded.
+    /// What 99.9 % of its component's messages take at most; `None`: none has come to its end, or their times are not recorded.
     pub usual_ns: Option<f64>,
     /// The task that it waits for.
     pub waits_for: Option<String>,
@@ -117,7 +117,9 @@ struct Watched {
     path: PathBuf,
     space: SpaceReader,
     tasks: HashMap<u64, Pulse<[u64; 6]>>,
-    /// By the kernel's number of a thread.
+    /// Of each stream: whether it holds a message, and whether it has room.
+    streams: HashMap<u64, Pulse<[bool; 2]>>,
+    /// Threads, by their numbers in the kernel.
     threads: HashMap<u32, Thread>,
     /// The thread of each writer; 0: not known.
     writers: HashMap<u32, u32>,
@@ -136,7 +138,7 @@ struct Pulse<T> {
 }
 
 impl<T: PartialEq> Pulse<T> {
-    /// It is so now; gives for how long it was otherwise, if it has changed.
+    /// Notes the present state; if it has changed, returns for how long it was otherwise.
     fn beat(pulse: &mut Option<Pulse<T>>, now: T, at: Instant) -> Option<Duration> {
         match pulse {
             Some(pulse) if pulse.last == now => {
@@ -164,6 +166,8 @@ struct Thread {
     pulse: Option<Pulse<u64>>,
     /// What it had used of processors when it was first seen to stand still, and when that was.
     used: Option<(Instant, kernel::Used)>,
+    /// Whether it was seen asleep or stopped since.
+    slept: bool,
 }
 
 /// What a pull shows of a process.
@@ -171,7 +175,7 @@ struct Thread {
 struct Shown {
     seen: Seen,
     names: HashMap<u64, String>,
-    /// What of each task changes as it goes on.
+    /// Counters of each task. They change while the task makes progress.
     signatures: HashMap<u64, [u64; 6]>,
     /// The task and message that each worker is on.
     workers: HashMap<u64, (u64, u64)>,
@@ -192,14 +196,14 @@ impl Heartbeat {
         Ok(Heartbeat { scope, stable, processes, records, problems })
     }
 
-    /// How long to wait until the next look, so that what stands still is told within a second after it has done so for long enough,
+    /// How long to wait until the next look, so that what stands still is reported within a second after it has done so for long enough,
     /// and looks take no more of the machine than the scope's price allows.
     pub fn pause(&mut self) -> Duration {
         let usual = (self.stable / 8).clamp(Duration::from_millis(20), Duration::from_millis(250));
         usual.max(self.scope.price().wait())
     }
 
-    /// What could not be read since this was asked last.
+    /// What could not be read since this was called last.
     pub fn problems(&mut self) -> Vec<String> {
         std::mem::take(&mut self.problems)
     }
@@ -209,7 +213,7 @@ impl Heartbeat {
         !self.processes.is_empty() && self.processes.values().all(|process| process.died.is_some())
     }
 
-    /// Looks, and gives all that stands still now.
+    /// Looks, and returns all that stands still now.
     pub fn beat(&mut self) -> Vec<Standing> {
         let at = Instant::now();
         self.meet();
@@ -255,7 +259,7 @@ impl Heartbeat {
         }
     }
 
-    /// Takes apart what was pulled.
+    /// Sorts what was pulled.
     fn show(&mut self, pulled: &Pulled, at: Instant) -> HashMap<u32, Shown> {
         let mut shown: HashMap<u32, Shown> = HashMap::new();
         for tuple in pulled.batch.tuples() {
@@ -298,7 +302,7 @@ impl Shown {
                 let held = number(tuple, "written").saturating_sub(number(tuple, "read"));
                 let [reader, writer, capacity] =
                     ["reader", "writer", "capacity"].map(|name| number(tuple, name));
-                self.seen.streams.push(StreamSeen { id, reader, writer, held, capacity });
+                self.seen.streams.push(StreamSeen { id, reader, writer, held, capacity, still_ns: 0 });
             }
             "exec.worker" if matches!(text(tuple, "state"), "running" | "waiting") => {
                 self.workers.insert(id, (number(tuple, "task"), number(tuple, "message")));
@@ -333,7 +337,7 @@ impl Shown {
         self.seen.tasks.insert(id, TaskSeen { state, worker, usual_ns, ..TaskSeen::default() });
     }
 
-    /// A task is on its worker, whatever its own row says: that is shown when its dispatch ends.
+    /// A task that a worker's row names is on this worker, whatever the task's own row says: that row is written when its dispatch ends.
     fn settle(&mut self) {
         for of in self.seen.tasks.values_mut() {
             let on = of.worker.and_then(|worker| self.workers.get(&worker));
@@ -361,6 +365,7 @@ impl Watched {
             path,
             space,
             tasks: HashMap::new(),
+            streams: HashMap::new(),
             threads: HashMap::new(),
             writers: HashMap::new(),
             longest_ns: HashMap::new(),
@@ -376,7 +381,7 @@ impl Watched {
             for found in found.into_iter().filter(|found| !found.name.starts_with("worker ")) {
                 self.writers.insert(found.number, found.thread);
             }
-            // A worker's element is made for it by another thread, before its own begins.
+            // A worker's element is made for it by another thread, before the worker's thread begins.
             if let Some(number) = name.strip_prefix("worker ") {
                 let thread = kernel::thread_called(self.pid, &format!("thalweg-{number}"));
                 self.writers.insert(writer, thread.unwrap_or(0));
@@ -386,7 +391,13 @@ impl Watched {
     }
 
     fn event(&mut self, thread: u32, name: &str, tuple: &Tuple<'_>, at: Instant) {
-        let new = || Thread { name: name.to_owned(), last_event: String::new(), pulse: None, used: None };
+        let new = || Thread {
+            name: name.to_owned(),
+            last_event: String::new(),
+            pulse: None,
+            used: None,
+            slept: false,
+        };
         let of = self.threads.entry(thread).or_insert_with(new);
         // A thread may write several elements: it stands still when none of them has anything new.
         let head = tuple.head();
@@ -402,7 +413,7 @@ impl Watched {
     /// What stands still as a whole: a process that has ended, was killed, or stopped.
     fn whole(&mut self, at: Instant, stable: Duration) -> Option<Vec<Standing>> {
         if self.died.is_none() && !self.space.is_alive() {
-            // One that ends in order says so, or takes its space along.
+            // A process that ends in order records its end, or removes its space.
             let in_order = self.space.info().map_or(true, |info| info.finished);
             self.died = Some((at, if in_order { Still::Ended } else { Still::Killed }));
         }
@@ -455,7 +466,8 @@ impl Watched {
         let mut slots: HashMap<u64, Pulse<[u64; 6]>> = HashMap::with_capacity(shown.signatures.len());
         for (id, signature) in &mut shown.signatures {
             if thread_of(&self.threads, *id, None).is_some() {
-                // It looks now and then whether it is to go on, and that is a dispatch: what it reads and writes says whether it does.
+                // A source or sink looks from time to time whether it is to go on, and that is a dispatch: its messages show whether
+                // it goes on.
                 (signature[0], signature[1]) = (0, 0);
             }
             let mut pulse = self.tasks.remove(id);
@@ -468,6 +480,16 @@ impl Watched {
             slots.extend(pulse.map(|pulse| (*id, pulse)));
         }
         self.tasks = slots;
+        let mut streams = HashMap::with_capacity(shown.seen.streams.len());
+        for of in &mut shown.seen.streams {
+            let mut pulse = self.streams.remove(&of.id);
+            Pulse::beat(&mut pulse, [of.held > 0, of.held < of.capacity], at);
+            if let Some(pulse) = pulse {
+                of.still_ns = (pulse.seen - pulse.since).as_nanos() as u64;
+                streams.insert(of.id, pulse);
+            }
+        }
+        self.streams = streams;
         for (id, of) in &mut shown.seen.tasks {
             let Some(pulse) = self.tasks.get(id) else { continue };
             of.still_ns = (pulse.seen - pulse.since).as_nanos() as u64;
@@ -490,16 +512,22 @@ impl Watched {
         let Some(of) = self.threads.get_mut(&thread) else { return ThreadSeen::default() };
         let now = kernel::used(pid, thread).unwrap_or_default();
         if of.used.is_none_or(|(begun, _)| begun < since) {
-            of.used = Some((at, now));
+            (of.used, of.slept) = (Some((at, now)), false);
         }
+        let doing = kernel::doing(pid, thread);
+        of.slept |= doing != Some(kernel::Doing::Runs);
         let (begun, before) = of.used.unwrap_or((at, now));
         if !closely {
             return ThreadSeen::default();
         }
         let span = (at - begun).as_nanos().max(1) as f64;
         let share = |now: u64, before: u64| now.saturating_sub(before) as f64 / span;
-        let (ran, delayed) = (share(now.ran_ns, before.ran_ns), share(now.delayed_ns, before.delayed_ns));
-        ThreadSeen { doing: kernel::doing(pid, thread), ran, delayed }
+        let (ran, mut delayed) = (share(now.ran_ns, before.ran_ns), share(now.delayed_ns, before.delayed_ns));
+        if !of.slept {
+            // The kernel counts a wait for a processor when it ends: that of a thread which got none at all is not counted yet.
+            delayed = delayed.max(1.0 - ran);
+        }
+        ThreadSeen { doing, ran, delayed }
     }
 
     fn standing(&self, shown: &Shown, task: u64, of: &Judged) -> Standing {
@@ -572,13 +600,13 @@ impl Watched {
 /// The thread that a task is on: elements are called by workers, and by tasks that have threads of their own.
 fn thread_of(threads: &HashMap<u32, Thread>, task: u64, worker: Option<u64>) -> Option<u32> {
     let name = worker.map_or_else(|| format!("blocking task {task}"), |worker| format!("worker {worker}"));
-    // A number may have been given again: the one that spoke last is meant.
+    // A number may have been given again: the element with the latest event is meant.
     let of_name = threads.iter().filter(|(_, thread)| thread.name == name);
     of_name.max_by_key(|(_, thread)| thread.pulse.map(|pulse| pulse.last)).map(|(number, _)| *number)
 }
 
 impl Standing {
-    /// In words, without its name.
+    /// The state in words, without the name.
     pub fn text(&self) -> String {
         let time = seconds(self.for_ns as f64);
         let peer = self.waits_for.as_deref();

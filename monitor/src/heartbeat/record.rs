@@ -1,15 +1,15 @@
-//! What a component's messages usually take, by its own record: asked for only when one of its tasks stands still.
+//! How long a component's messages usually take, as recorded: read only when one of its tasks stands still.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use thalweg_scope::{Backlog, Leaf, Scope, Sketch, Target, Tree, View};
 
-/// What was read once holds for so long.
+/// For so long a record that was read is not read again.
 const HOLDS: Duration = Duration::from_secs(10);
 /// Tuples that are read of a process's past, at most about.
 const TUPLES_MAX: u64 = 4_000_000;
-/// What nearly all of the messages take at most.
+/// The share of the messages that the longest usual time is for.
 const QUANTILE: f64 = 0.999;
 
 /// The records of the processes of a scope, by number of process and component.
@@ -20,7 +20,7 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// What 99.9 % of the messages of a component of a process took at most, by dispatches and messages that its space still tells.
+    /// What 99.9 % of the messages of a component of a process took at most, by dispatches and messages that its space still holds.
     pub(super) fn usual_ns(
         &mut self,
         (process, space): (u32, &std::path::Path),

@@ -9,7 +9,7 @@ fn task(state: State, still_ns: u64) -> TaskSeen {
 }
 
 fn stream(id: u64, writer: u64, reader: u64, held: u64) -> StreamSeen {
-    StreamSeen { id, reader, writer, held, capacity: 4 }
+    StreamSeen { id, reader, writer, held, capacity: 4, still_ns: 5_000 }
 }
 
 fn seen(tasks: &[(u64, TaskSeen)], streams: &[StreamSeen]) -> Seen {
@@ -61,7 +61,9 @@ fn a_box_that_is_slow_by_its_own_record_does_not_stand_still() {
     assert_eq!(of(9_000, Some(5_000.0), asleep, 0.0, 0.0), None);
     assert_eq!(of(10_000, Some(5_000.0), asleep, 0.0, 0.0), Some(Still::Asleep));
     assert_eq!(of(10_000, Some(5_000.0), Doing::Runs, 0.02, 0.97), Some(Still::Kept));
-    // What has half of a processor is not kept from it.
+    // Its record may have grown while it was kept from its processor before.
+    assert_eq!(of(1_000, Some(5_000.0), Doing::Runs, 0.02, 0.97), Some(Still::Kept));
+    // A thread that has half of a processor is not kept from it.
     assert_eq!(of(10_000, Some(5_000.0), Doing::Runs, 0.5, 0.5), Some(Still::Running));
     assert_eq!(of(10_000, Some(5_000.0), Doing::Stopped, 0.0, 0.0), Some(Still::Stopped));
 }
@@ -91,6 +93,23 @@ fn sources_and_sinks_wait_for_what_is_outside() {
     assert_eq!(of(reads, &[stream(9, 2, 1, 0), stream(8, 1, 3, 0)]), Some((Still::Asleep, true)));
 }
 
+#[test]
+fn a_thread_that_something_has_just_come_for_is_not_asleep_in_its_box() {
+    let of = |held, come_ns| {
+        let thread = ThreadSeen { doing: Some(Doing::Sleeps(SleepsFor::Lock)), ran: 0.0, delayed: 0.0 };
+        let task = TaskSeen { worker: None, thread, ..task(State::Ready, 5_000) };
+        let come = |writer, reader, held| StreamSeen { still_ns: come_ns, ..stream(9, writer, reader, held) };
+        let stills = |stream| stills(&seen(&[(1, task)], &[stream])).first().map(|(_, still, _)| *still);
+        (stills(come(2, 1, held)), stills(come(1, 2, held)))
+    };
+    // A message has come for a sink, and room for a source.
+    assert_eq!(of(1, 10), (None, None));
+    // Both have been there for long: it sleeps for a lock of its own.
+    assert_eq!(of(1, 5_000), (Some(Still::Asleep), Some(Still::Asleep)));
+    assert_eq!(of(0, 10).0, Some(Still::Empty));
+    assert_eq!(of(4, 10).1, Some(Still::Full));
+}
+
 /// Of random networks of waiting tasks, those that can go on by any order of steps, one after the other.
 #[test]
 fn deadlocks_are_what_no_order_of_steps_resolves() {
@@ -113,7 +132,7 @@ fn deadlocks_are_what_no_order_of_steps_resolves() {
             .filter(|stream| stream.reader != stream.writer)
             .collect();
         let of = seen(&tasks, &streams);
-        // By brute force: whoever is not blocked goes on; one that is blocked goes on once anybody who could help it does.
+        // By brute force: a task that is not blocked goes on; one that is blocked goes on once any task that could help it does.
         let mut goes_on: Vec<u64> =
             tasks.iter().filter(|(_, task)| task.state == State::Ready).map(|(id, _)| *id).collect();
         let helps = |id: u64, state: State, other: u64| {

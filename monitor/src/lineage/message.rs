@@ -1,4 +1,4 @@
-//! The identity of a message: which stream, and the how-manieth in it.
+//! The identity of a message: its stream, and its index there.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ pub struct MessageId {
 }
 
 impl MessageId {
-    /// The same message as those of its space know it.
+    /// The same message as it is known inside its space.
     pub(crate) fn local(&self) -> MessageId {
         MessageId { stream: StreamId::of(self.stream.number), ..*self }
     }

@@ -7,13 +7,13 @@
 //! * a one-to-one task's k-th written message descends from its k-th read one, except those that failed;
 //! * other tasks say in [`Derived`] what descends from what. Only the message a task read last can still get
 //!   descendants in a later dispatch, and those that it says it keeps (`net.record_held`): they are held until the task reads on or
-//!   waits for input, or until it has written from them. What such a task
-//!   writes in a dispatch without saying whence, it wrote before it read anything, and it descends from that one. Of a
-//!   task that read several streams, that is the one message that nothing was written from yet: such tasks join
-//!   streams, they write each message before they take the next.
+//!   waits for input, or until it has written from them. What such a task writes in a dispatch without recording its
+//!   descent, it wrote before it read anything, and it descends from the held message. Of a task that read several
+//!   streams, that is the one message that nothing was written from yet: such tasks join streams, they write each
+//!   message before they take the next.
 //!
-//! A dispatch is told at its end, so the reader of a long dispatch's messages may be told before their writer. Such a
-//! dispatch is *deferred* until the writes it needs are known.
+//! A dispatch is recorded at its end, so a long dispatch's messages may be recorded as read before they are as written. The reader's
+//! dispatch is then *deferred* until the writes it needs are known.
 //!
 //! What cannot be known (events lost, tasks that began before the window) has the root [`UNKNOWN`]; it is counted,
 //! never guessed. A one-to-one task whose reads or writes were lost is *unsynced* until it waits for input, when all
@@ -21,6 +21,7 @@
 
 pub(crate) mod message;
 pub(crate) mod roots;
+mod segments;
 pub(crate) mod story;
 
 use std::collections::{HashMap, VecDeque};
@@ -31,6 +32,7 @@ use crate::decoding::observation::Run;
 use crate::ids::{IdMap, StreamId, TaskId};
 use crate::lineage::message::MessageId;
 use crate::lineage::roots::{ENTRIES_MAX, Moments, Root, Roots, UNKNOWN, place, root};
+use crate::lineage::segments::{Segment, Segments};
 use crate::lineage::story::Trace;
 use crate::monitor::{Batch, Moment};
 use crate::report::FailedMessage;
@@ -39,80 +41,6 @@ use crate::report::FailedMessage;
 const FAILURES_MAX: usize = 1000;
 /// Deferred dispatches in all; beyond, the one deferred last is taken with unknown ancestors.
 const DEFERRED_MAX: usize = 1 << 16;
-
-/// Consecutive messages of a stream and their roots.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Segment {
-    first: u64,
-    count: u64,
-    root: Root,
-    /// 1: consecutive roots; 0: one root for all.
-    step: u64,
-}
-
-impl Segment {
-    fn unknown(first: u64, count: u64) -> Segment {
-        Segment { first, count, root: UNKNOWN, step: 0 }
-    }
-
-    fn end(&self) -> u64 {
-        self.first + self.count
-    }
-
-    /// The root of its `n`-th message.
-    fn nth(&self, n: u64) -> Root {
-        if self.root == UNKNOWN { UNKNOWN } else { self.root + n * self.step }
-    }
-
-    /// Its messages from `n` on, at most `count`.
-    fn part(&self, n: u64, count: u64) -> Segment {
-        Segment {
-            first: self.first + n,
-            count: count.min(self.count - n),
-            root: self.nth(n),
-            step: self.step,
-        }
-    }
-}
-
-/// Segments in order of index.
-#[derive(Default)]
-struct Segments(VecDeque<Segment>);
-
-impl Segments {
-    fn push(&mut self, new: Segment) {
-        if let Some(last) = self.0.back_mut()
-            && last.end() == new.first
-        {
-            let joined = match (last.root == UNKNOWN, new.root == UNKNOWN) {
-                (true, true) => Some(0),
-                (false, false) => [1, 0].into_iter().find(|&step| {
-                    let steps = |segment: &Segment| segment.count == 1 || segment.step == step;
-                    steps(last) && steps(&new) && new.root == last.root + step * last.count
-                }),
-                _ => None,
-            };
-            if let Some(step) = joined {
-                last.step = step;
-                last.count += new.count;
-                return;
-            }
-        }
-        self.0.push_back(new);
-    }
-
-    /// Takes up to `count` messages of the first segment.
-    fn pop(&mut self, count: u64) -> Option<Segment> {
-        let front = self.0.front_mut()?;
-        let taken = front.part(0, count);
-        if taken.count == front.count {
-            self.0.pop_front();
-        } else {
-            *front = front.part(taken.count, u64::MAX);
-        }
-        Some(taken)
-    }
-}
 
 /// What a stream is to the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -158,14 +86,14 @@ pub(crate) struct Holder {
     /// One-to-one: whether `kept` is known to be all that was read and not yet written.
     pub(crate) synced: bool,
     kept: VecDeque<Taken>,
-    /// Others: single messages that it said it keeps, until it writes from them.
+    /// Others: single messages that the task keeps, as it recorded, until it writes from them.
     held: Vec<Taken>,
-    /// Others: whether it ever said what descends from what.
+    /// Others: whether it ever recorded what descends from what.
     derives: bool,
-    /// Whether it wrote what cannot descend from a message read before, without a word on whence. If it never says
-    /// whence, nothing is known of what it writes.
+    /// Whether it wrote what cannot descend from a message read before, without recording its descent. If it never records
+    /// descent, nothing is known of what it writes.
     mute: bool,
-    /// Whether it writes input messages or reads output messages: then its empty dispatches are no part of the network's work.
+    /// Whether it writes input messages or reads output messages: then its empty dispatches are not counted to the network's work.
     is_outside: bool,
     empty_ticks: u64,
     deferred: VecDeque<Dispatch>,
@@ -176,20 +104,20 @@ pub(crate) struct Holder {
 struct Taken {
     stream: u64,
     segment: Segment,
-    /// When each was done.
+    /// When each message was done.
     moments: Moments,
     /// Of a message kept: something was written from it.
     written: bool,
 }
 
-/// One dispatch of a task, as its writer told it.
+/// One dispatch of a task, as its writer recorded it.
 #[derive(Clone, Default)]
 pub(crate) struct Dispatch {
     pub(crate) task: u64,
     pub(crate) worker: Option<u64>,
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// Of that without a processor.
+    /// For so many ticks of its duration it had no processor.
     kept: u64,
     reads: Vec<Run>,
     writes: Vec<Run>,
@@ -239,13 +167,13 @@ impl Dispatch {
 /// Where the execution time of dispatches went, in ticks. The four are all of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Charged {
-    /// To known input messages.
+    /// Spent on known input messages.
     pub(crate) attributed: f64,
-    /// To messages whose root is not known.
+    /// Spent on messages whose root is not known.
     pub(crate) unattributed: f64,
     /// Dispatches that read and wrote nothing.
     pub(crate) empty: u64,
-    /// To what is no part of the network: the writing of input messages, the reading of output messages, and empty dispatches of
+    /// Spent outside the network: on writing input messages, on reading output messages, and on empty dispatches of
     /// tasks that do so.
     pub(crate) outside: f64,
 }
@@ -257,7 +185,7 @@ impl Charged {
         *to += each * count as f64;
     }
 
-    /// Adds the empty dispatches of a task that is not seen again.
+    /// Adds the empty dispatches of a task of which nothing more comes.
     fn settle(&mut self, holder: &Holder) {
         match holder.is_outside {
             true => self.outside += holder.empty_ticks as f64,
@@ -269,7 +197,7 @@ impl Charged {
 /// Follows roots through streams and tasks.
 pub(crate) struct Lineage {
     flows: IdMap<Flow>,
-    /// In boxes: a dispatch takes its task's out and puts it back.
+    /// In boxes, so that a dispatch can take its task's state out and put it back.
     pub(crate) holders: IdMap<Box<Holder>>,
     pub(crate) roots: Roots,
     /// The entry streams, by their numbers.
@@ -277,7 +205,7 @@ pub(crate) struct Lineage {
     failures: Vec<Failed>,
     /// Those of them that may still be traced to their input messages by the dispatches they failed in.
     untraced: HashMap<MessageId, usize>,
-    /// Who follows single messages, if somebody does.
+    /// Follows single messages, if a reader asked for their story.
     pub(crate) trace: Option<Trace>,
     deferred: usize,
     /// Messages written whose root is not known.
@@ -285,7 +213,7 @@ pub(crate) struct Lineage {
     /// Where the time of dispatches went.
     pub(crate) charged: Charged,
     taken: Vec<Taken>,
-    /// What the current dispatch writes before it reads anything descends from this.
+    /// What the current dispatch writes before it reads anything descends from this message.
     carried: Option<Taken>,
     runnable: Vec<u64>,
     closing: Vec<Closing>,
@@ -332,7 +260,7 @@ impl Lineage {
         }
     }
 
-    /// The network's messages come through this stream.
+    /// Input messages of the network come through this stream.
     pub(crate) fn entry(&mut self, stream: u64) {
         let flow = self.flows.entry(stream).or_default();
         if flow.role == Role::Inner && (self.entries.len() as u64) < ENTRIES_MAX {
@@ -393,7 +321,7 @@ impl Lineage {
         }
     }
 
-    /// The network's messages leave through this stream.
+    /// Output messages of the network leave through this stream.
     pub(crate) fn exit(&mut self, stream: u64) {
         let flow = self.flows.entry(stream).or_default();
         if flow.role == Role::Inner {
@@ -402,14 +330,14 @@ impl Lineage {
         }
     }
 
-    /// Where all time went until now.
+    /// Where the time of all dispatches went until now.
     pub(crate) fn charged(&self) -> Charged {
         let mut charged = self.charged;
         self.holders.values().for_each(|holder| charged.settle(holder));
         charged
     }
 
-    /// A task is no more: what it held has no further descendants.
+    /// A task has ended: the messages that it held have no further descendants.
     pub(crate) fn end(&mut self, task: u64, time: u64) {
         if self.holders.contains_key(&task) {
             let outcome = Outcome::Ended;
@@ -439,7 +367,7 @@ impl Lineage {
         }
     }
 
-    /// Everything was told: what is still deferred waits for events that were lost.
+    /// All events have come: dispatches that are still deferred wait for events that were lost.
     pub(crate) fn finish(&mut self) {
         let mut tasks: Vec<u64> = self
             .holders
@@ -457,7 +385,7 @@ impl Lineage {
         self.close_settled();
     }
 
-    /// A stream was closed, and all that was said of it has been seen.
+    /// A stream was closed, and all events that concern it have come.
     pub(crate) fn close(&mut self, stream: u64, reader: u64, writer: u64, time: u64) {
         self.closing.push(Closing { stream, reader, writer, time });
         self.close_settled();
@@ -473,7 +401,7 @@ impl Lineage {
                 n += 1;
                 continue;
             }
-            // Nobody will tell what its reader still waits for.
+            // The messages that its reader still waits for will never be recorded.
             if let Some(flow) = self.flows.get_mut(&stream).filter(|flow| flow.waiting != 0) {
                 flow.known = Some(u64::MAX);
                 let task = std::mem::take(&mut flow.waiting);
@@ -591,8 +519,8 @@ impl Lineage {
         self.holders.insert(dispatch.task, holder);
     }
 
-    /// Takes from the streams what was read, and charges it its share of the time. Says whether messages before it
-    /// went unseen, and whether some had left the network.
+    /// Takes from the streams what was read, and charges it its share of the time. Returns whether messages before it
+    /// were not seen, and whether some had left the network.
     fn take_reads(&mut self, dispatch: &Dispatch, reads: u64, taken: &mut Vec<Taken>) -> (bool, bool) {
         let share = dispatch.busy() as f64 / reads.max(1) as f64;
         let mut position = 0;
@@ -643,7 +571,7 @@ impl Lineage {
         (lost, outside)
     }
 
-    /// Puts on the streams what the task said descends from what.
+    /// Puts the messages on the streams whose descent the task recorded.
     fn put_derived(
         &mut self,
         dispatch: &Dispatch,
@@ -682,7 +610,7 @@ impl Lineage {
         }
     }
 
-    /// Retains what the task says it keeps of what it read.
+    /// Retains the messages that the task keeps, as it recorded.
     fn hold(&mut self, dispatch: &Dispatch, holder: &mut Holder, taken: &[Taken]) {
         for run in &dispatch.held {
             let Some(read) = find(taken, run.stream, run.first) else { continue };
@@ -692,7 +620,7 @@ impl Lineage {
         }
     }
 
-    /// Releases what the task kept and wrote from now, or all when it is no more.
+    /// Releases what the task kept and wrote from now, or all if it has ended.
     fn let_go_of_held(&mut self, dispatch: &Dispatch, holder: &mut Holder) {
         if holder.held.is_empty() {
             return;
@@ -708,7 +636,7 @@ impl Lineage {
         });
     }
 
-    /// Puts on the streams what else was written: by a one-to-one task what it read, else messages without a known
+    /// Puts the other written messages on the streams: by a one-to-one task what it read, else messages without a known
     /// ancestor, or new ones.
     fn put_writes(&mut self, dispatch: &Dispatch, writes: u64, share: f64, holder: &mut Holder) {
         let mut position = 0;
@@ -800,7 +728,7 @@ impl Lineage {
         }
     }
 
-    /// Tells who follows single messages what these descend from: with a step of 1, each from the next.
+    /// Records in the story of single messages what these descend from: with a step of 1, each from the next.
     fn link(&mut self, segment: Segment, stream: u64, from: Option<(MessageId, u64)>, dispatch: &Dispatch) {
         if let Some(trace) = &mut self.trace {
             let run = Run { stream, first: segment.first, count: segment.count };
@@ -817,7 +745,7 @@ impl Lineage {
         }
     }
 
-    /// Lets go of what can have no further descendants.
+    /// Releases the messages that can have no further descendants.
     fn release(
         &mut self,
         dispatch: &Dispatch,
@@ -834,7 +762,7 @@ impl Lineage {
             return;
         }
         if holder.one_to_one {
-            // Unsynced: what becomes of these is not known.
+            // Unsynced: what descends from these messages is not known.
             taken.drain(..).for_each(|read| read.lose(&mut self.roots));
             holder.synced = flushed;
             return;
@@ -897,7 +825,7 @@ impl Holder {
         self.kept.iter().rev().chain(&self.held).copied().find(|held| held.has(stream, index))
     }
 
-    /// The message that a task with outputs of its own choice may still have to write from.
+    /// The message of which a task with outputs of its own choice may still have to write a descendant.
     fn owes(&self) -> Option<Taken> {
         if self.mute && !self.derives || self.one_to_one {
             return None;

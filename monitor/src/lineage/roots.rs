@@ -43,14 +43,14 @@ struct RootState {
     service_ticks: f64,
     /// Live descendants; 0 once complete.
     live: u64,
-    /// Something of it was lost: it is not measured.
+    /// Some of its events were lost: it is not measured.
     lost: bool,
 }
 
 const COMPLETE: RootState = RootState { entered: 0, left: 0, service_ticks: 0.0, live: 0, lost: false };
 
 impl RootState {
-    /// So many descendants left. Whether they were the last.
+    /// Records that this many descendants left the network. Returns whether they were the last.
     #[inline]
     fn leave(&mut self, live: u64, moment: u64, lost: bool) -> bool {
         if self.live == 0 {
@@ -89,7 +89,7 @@ impl Moments {
         Moments { start, ticks: duration as f64 / count.max(1) as f64, position }
     }
 
-    /// One moment for all.
+    /// The same moment for all messages.
     pub(crate) fn at(time: u64) -> Moments {
         Moments { start: time, ticks: 0.0, position: 0 }
     }
@@ -153,7 +153,7 @@ pub(crate) struct Roots {
     slowest_max: usize,
     /// Roots seen entering.
     pub(crate) entered: u64,
-    /// Roots that completed without being measured, because something of them was lost.
+    /// Roots that completed without being measured, because some of their events were lost.
     pub(crate) unmeasured: u64,
 }
 
@@ -231,7 +231,7 @@ impl Roots {
         self.each(root, roots, |_, state| state.service_ticks += ticks);
     }
 
-    /// As many descendants more.
+    /// Roots get so many descendants more.
     #[inline]
     pub(crate) fn retain(&mut self, root: Root, count: u64, step: u64) {
         if root == UNKNOWN {
@@ -241,7 +241,7 @@ impl Roots {
         self.each(root, roots, |_, state| state.live += live);
     }
 
-    /// As many descendants left the network, or were used up, at these moments.
+    /// Records that `count` descendants left the network, or were used up, at these moments.
     #[inline]
     pub(crate) fn release(&mut self, root: Root, count: u64, step: u64, moments: Moments) {
         if root == UNKNOWN {
@@ -255,7 +255,7 @@ impl Roots {
         }
     }
 
-    /// As many descendants went out of sight: what they became is not known, so their roots are not measured.
+    /// Descendants whose own descendants are unknown. The latency of their roots is not measured.
     pub(crate) fn lose(&mut self, root: Root, count: u64, step: u64) {
         if root == UNKNOWN {
             return;

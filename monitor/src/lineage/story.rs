@@ -38,7 +38,7 @@ pub struct Story {
 pub struct Hop {
     /// `STREAM:INDEX`.
     pub message: String,
-    /// How deep in the tree.
+    /// Its depth in the tree.
     pub depth: u64,
     /// The message it descends from.
     pub parent: Option<String>,
@@ -54,7 +54,7 @@ pub struct Hop {
     pub worker: Option<WorkerId>,
     /// When the dispatch that read it began, from the begin of the run.
     pub read_ns: Option<f64>,
-    /// From its writing until that.
+    /// From its writing until that dispatch began.
     pub waited_ns: Option<f64>,
     /// Its share of that dispatch's time.
     pub service_ns: Option<f64>,
@@ -62,7 +62,7 @@ pub struct Hop {
     pub fate: String,
 }
 
-/// What [`Lineage`] tells of single messages.
+/// What is asked of [`Lineage`] about single messages.
 pub(crate) enum Trace {
     /// Looks for the root of a message.
     Seek { message: MessageId, root: Option<Root>, seen: bool },
@@ -103,7 +103,7 @@ struct Read {
 }
 
 impl Trace {
-    /// A dispatch wrote these; `from`: what the first descends from, and whether the next descend from the next. They
+    /// A dispatch wrote these messages; `from`: what the first descends from, and whether the next descend from the next. They
     /// descend from these roots.
     pub(crate) fn wrote(
         &mut self,
@@ -125,7 +125,7 @@ impl Trace {
         }
     }
 
-    /// A dispatch read these, after `position` others of the `reads` in all.
+    /// A dispatch read these messages, after `position` others of the `reads` in all.
     pub(crate) fn read(&mut self, run: &Run, dispatch: &Dispatch, reads: u64, _position: u64) {
         match self {
             Trace::Seek { message, seen, .. } => *seen |= place_in(run, *message).is_some(),
@@ -241,14 +241,14 @@ pub(crate) struct Tracing {
     told: Dispatch,
     tasks: IdMap<Task>,
     streams: IdMap<Stream>,
-    /// For the monitor's last word.
+    /// For the last call to the monitor.
     pub(crate) found: Found,
 }
 
 /// What a pass over the events brought.
 #[derive(Default)]
 pub(crate) struct Found {
-    /// The message was seen at all.
+    /// Whether the message was seen at all.
     pub(crate) seen: bool,
     /// The input message it descends from.
     pub(crate) input: Option<MessageId>,
@@ -278,7 +278,7 @@ impl Tracing {
         }
     }
 
-    /// Keeps what tasks and streams are called before they are forgotten.
+    /// Keeps the names of tasks and streams before these are forgotten.
     fn learn_names(&mut self, batch: &Batch<'_>) {
         let Some(Trace::Follow(follow)) = &mut self.lineage.trace else { return };
         for task in follow.tasks.drain(..) {

@@ -1,4 +1,4 @@
-//! What busy time was spent on: work, sleep in the box, waiting for a processor. By looks at the threads, at intervals, and by the
+//! What busy time was spent on: work, sleep in the box, waiting for a processor. Computed from looks at the threads, at intervals, and the
 //! processor time of long dispatches. Publishes after the tasks and workers, whose busy time it divides.
 
 use std::collections::HashMap;
@@ -15,12 +15,12 @@ use crate::report::{Asleep, BusyAccount, Hanging, Note, Processors, Report, Slee
 const TASKS_MAX: usize = 4096;
 /// What changing tasks takes of a dispatch, about.
 const CHANGE_NS: f64 = crate::verdict::thresholds::CHANGE_NS;
-/// Who was seen asleep for less does not hang.
+/// A thread that was seen asleep for less does not hang.
 const HANGS_NS: f64 = 500e6;
-/// A thread that hangs was seen so lately.
+/// A look that says a thread hangs is at most so old.
 const LATELY_NS: f64 = 2.5e9;
 
-/// See the module.
+/// The monitor of what busy time was spent on: see the module.
 #[derive(Default)]
 pub(crate) struct Accounts {
     tasks: IdMap<Sum>,
@@ -31,7 +31,7 @@ pub(crate) struct Accounts {
     /// What was used of processors when measuring began, and when and what was used last.
     used_before: Option<(u64, ProcessorsUsed)>,
     used: Option<(u64, ProcessorsUsed)>,
-    /// When a dispatch ended last, as far as dispatches are told.
+    /// When a dispatch ended last, as far as dispatches are recorded.
     dispatched: u64,
     /// What the threads of workers, and of tasks with threads of their own, used in the kernel: before measuring began, and until now.
     of_workers: IdMap<[InKernel; 2]>,
@@ -46,7 +46,7 @@ struct InKernel {
     faults: u64,
 }
 
-/// What is known of the busy time of something.
+/// What is known of the busy time of a task, component or worker.
 #[derive(Clone, Debug, Default)]
 struct Sum {
     looks: u64,
@@ -54,7 +54,8 @@ struct Sum {
     ran: f64,
     delayed: f64,
     asleep: [f64; 6],
-    /// Dispatches whose processor time is known: how long they lasted without what was noticed as kept, and that time.
+    /// Dispatches whose processor time is known: how long they lasted without the time noticed as kept from a processor, and
+    /// that processor time.
     measured: f64,
     cpu_ns: f64,
     lock: Vote,
@@ -98,10 +99,10 @@ impl Sum {
         self.looks += sample.looks;
         match sleeps_for(sample.doing) {
             None => {
-                // The looks do not tell who has a processor from who waits for one: the kernel does.
+                // The looks do not distinguish a thread that has a processor from one that waits for it: the kernel does.
                 let (cpu, delayed) = (sample.cpu_ns as f64, sample.delayed_ns as f64);
                 let kept = if delayed > 0.0 { ticks * delayed / (cpu + delayed) } else { 0.0 };
-                // A worker notices it: that time does not count as busy.
+                // A worker notices when it is kept from its processor: that time does not count as busy.
                 self.delayed += if sample.worker < OWN_THREAD { 0.0 } else { kept };
                 self.ran += ticks - kept;
             }
@@ -129,7 +130,7 @@ impl Sum {
         self.lock.add(other.lock.of, other.lock.count);
     }
 
-    /// The parts of so much busy time.
+    /// The parts of this much busy time.
     fn account(&self, busy_ns: f64, dispatches: u64, ns_per_tick: f64) -> Option<BusyAccount> {
         if busy_ns <= 0.0 || (self.looks == 0 && self.measured <= 0.0) {
             return None;
@@ -142,7 +143,7 @@ impl Sum {
         let of_looks = |ticks: f64| if looked > 0.0 { ticks / looked * busy_ns } else { 0.0 };
         let mut asleep = self.asleep.map(of_looks);
         let slept: f64 = asleep.iter().sum();
-        // No less than what long dispatches slept, no more than what was not work of theirs.
+        // At least what long dispatches slept, at most what they did not work.
         // Either bound may lie a rounding error below the other, or below 0.
         let most = (busy_ns - worked_ns).max(0.0);
         let known = slept.clamp((measured_ns - worked_ns).clamp(0.0, most), most);
@@ -167,7 +168,7 @@ impl Sum {
     }
 }
 
-/// Says of an account what its thread used in the kernel.
+/// Adds to an account what its thread used in the kernel.
 fn in_kernel(account: Option<&mut BusyAccount>, used: Option<&[InKernel; 2]>) {
     if let (Some(account), Some([before, now])) = (account, used) {
         account.kernel_ns = Some(now.ns.saturating_sub(before.ns) as f64);
@@ -268,14 +269,14 @@ impl Monitor for Accounts {
     }
 }
 
-/// In a shorter time the kernel's ticks do not say what others used of processors.
+/// In a shorter time than this the kernel's ticks do not show what others used of processors.
 const TICKS_NS: f64 = 100e6;
 
 const REFUSED: &str = "The kernel does not say what the run's threads do (/proc/self/task is not there or not readable): busy time is not \
      divided into work and sleep, but for dispatches of a millisecond or more.";
 
 impl Accounts {
-    /// Does this to the sums of the task, its component and its worker.
+    /// Calls `add` with the sums of the task, of its component and of its worker.
     fn each(&mut self, batch: &Batch<'_>, task: u64, worker: u64, mut add: impl FnMut(&mut Sum)) {
         if self.tasks.len() < TASKS_MAX || self.tasks.contains_key(&task) {
             add(self.tasks.entry(task).or_default());
@@ -436,7 +437,7 @@ mod tests {
         );
     }
 
-    /// In a few microseconds the kernel's ticks show nobody else, whoever there is.
+    /// In a few microseconds the kernel's ticks show no other process, whatever ran.
     #[test]
     fn others_are_known_only_where_ticks_show_them() {
         let used = |machine_ns, run_ns| ProcessorsUsed { machine_ns, run_ns, ..ProcessorsUsed::default() };

@@ -1,22 +1,27 @@
-//! Head-of-line blocking: a task that keeps the order of several streams waits for a certain one of them, and meanwhile who writes the others has no room.
+//! Head-of-line blocking: a task that keeps the order of several streams waits for a certain one of them, and meanwhile the writers of
+//! the others have no room.
 //!
-//! Of each task with several inputs its last waits for a certain stream are kept. Where a writer of another of its streams waited for room at the same
-//! time, that overlap is time *behind* the task that was awaited. Waits come in the order in which they end, and who waits behind goes on only after the keeper of
-//! the order did, so both are known when the second comes.
+//! Of each task with several inputs its last waits for a certain stream are kept. Where a writer of another of its streams waited for room
+//! at the same time, that overlap is time *behind* the task that was awaited. Waits come in the order in which they end, and the task
+//! that waits behind goes on only after the keeper of the order did, so both are known when the second comes. Where the times of the
+//! awaited task's records are recorded one by one, the record that it was on is known, too.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use super::described::{Description, Descriptions};
 use crate::composing::dispatch::{For, Wait, What};
 use crate::composing::structure::Structure;
 use crate::ids::IdMap;
 use crate::monitor::{Batch, Moment, Monitor};
-use crate::report::{Behind, Report};
+use crate::report::{Behind, BehindRecord, Report};
 
 /// Waits kept of each task that keeps an order.
 const KEPT: usize = 64;
 /// Pairs of tasks that are told apart.
 const PAIRS_MAX: usize = 1 << 14;
-/// Less of the window is not worth a word.
+/// Records, behind which tasks waited, that are told apart.
+const RECORDS_MAX: usize = 1 << 14;
+/// A shorter part of the window is not reported.
 const SHARE_MIN: f64 = 0.02;
 
 /// A wait of a task that keeps an order.
@@ -28,7 +33,16 @@ struct Awaits {
     writer: u64,
 }
 
-/// Which tasks wait behind which: the keeper, who it waits for, who waits behind.
+/// A record that a task worked on, from when to when.
+#[derive(Clone, Copy, Debug)]
+struct Worked {
+    since: u64,
+    until: u64,
+    index: u64,
+    is: Option<Description>,
+}
+
+/// Which tasks wait behind which: the keeper of the order, the task that it waits for, the task that waits behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Triple {
     keeper: u64,
@@ -36,12 +50,17 @@ struct Triple {
     behind: u64,
 }
 
-/// See the module.
+/// The monitor of head-of-line blocking: see the module.
 #[derive(Default)]
 pub(crate) struct Orders {
     awaits: IdMap<VecDeque<Awaits>>,
     ticks: HashMap<Triple, u64>,
-    /// Site and replica of the tasks that are spoken of, also of those that ended.
+    /// The last records of each task whose times are recorded.
+    worked: IdMap<VecDeque<Worked>>,
+    /// By keeper and awaited task, for how long tasks waited behind each record of that, and what it is.
+    records: BTreeMap<(u64, u64, u64), (u64, Option<Description>)>,
+    descriptions: Descriptions,
+    /// Site and replica of the tasks in `pairs`, also of those that ended.
     called: IdMap<(u64, u64)>,
 }
 
@@ -51,7 +70,10 @@ impl Monitor for Orders {
     }
 
     fn wants(&self) -> &[&str] {
-        &["run.wait", "exec.task_ended"]
+        const {
+            let [named, described] = Descriptions::WANTED;
+            &["run.wait", "exec.task_ended", "exec.message_worked", named, described]
+        }
     }
 
     fn take(&mut self, batch: &Batch<'_>) {
@@ -61,14 +83,21 @@ impl Monitor for Orders {
                 What::Wait(wait) => self.waited(batch.structure(), &wait),
                 What::Runtime(Observation::TaskEnded(ended)) => {
                     self.awaits.remove(&ended.task);
+                    self.worked.remove(&ended.task);
                 }
+                What::Runtime(Observation::MessageWorked(worked)) => {
+                    let since = item.time.saturating_sub(worked.duration_ticks);
+                    self.worked(worked.task, (since, item.time), worked.index);
+                }
+                What::Runtime(observation) => self.descriptions.take(batch, &observation),
                 _ => {}
             }
         }
     }
 
     fn restart(&mut self, _time: u64) {
-        *self = Orders::default();
+        let descriptions = std::mem::take(&mut self.descriptions);
+        *self = Orders { descriptions, ..Orders::default() };
     }
 
     fn publish(&mut self, moment: &Moment<'_>, report: &mut Report) {
@@ -79,6 +108,7 @@ impl Monitor for Orders {
         let mut rows: HashMap<(String, u64), Row> = HashMap::new();
         for (&Triple { keeper, awaited, behind }, &ticks) in &self.ticks {
             let row = rows.entry((name(keeper).1, awaited)).or_default();
+            row.keeper = keeper;
             let of_it = row.behind.entry(behind).or_default();
             *of_it += ticks;
             row.ticks += ticks;
@@ -86,6 +116,7 @@ impl Monitor for Orders {
         let lasted_ns = moment.ns(moment.end.saturating_sub(moment.begin)).max(1.0);
         let told = rows.into_iter().filter_map(|((keeper, awaited), row)| {
             let (&most, &ticks) = row.behind.iter().max_by_key(|&(task, ticks)| (*ticks, *task))?;
+            let record = self.record(row.keeper, awaited, moment);
             let (awaited, awaited_component) = name(awaited);
             Some(Behind {
                 keeper,
@@ -95,6 +126,7 @@ impl Monitor for Orders {
                 tasks: row.behind.len() as u64,
                 ns: moment.ns(row.ticks),
                 share: (moment.ns(ticks) / lasted_ns).min(1.0),
+                record,
             })
         });
         report.waiting.behind = told.filter(|row| row.share >= SHARE_MIN).collect();
@@ -105,13 +137,31 @@ impl Monitor for Orders {
 
 #[derive(Default)]
 struct Row {
+    keeper: u64,
     ticks: u64,
     behind: HashMap<u64, u64>,
 }
 
 impl Orders {
+    fn worked(&mut self, task: u64, (since, until): (u64, u64), index: u64) {
+        let is = self.descriptions.of(task, index);
+        let kept = self.worked.entry(task).or_default();
+        if kept.len() == KEPT {
+            kept.pop_front();
+        }
+        kept.push_back(Worked { since, until, index, is });
+    }
+
+    /// The record of an awaited task behind which others waited longest.
+    fn record(&self, keeper: u64, awaited: u64, moment: &Moment<'_>) -> Option<BehindRecord> {
+        let all = || self.records.range((keeper, awaited, 0)..=(keeper, awaited, u64::MAX));
+        let (&(.., index), &(ticks, is)) = all().max_by_key(|(_, (ticks, _))| *ticks)?;
+        let what = is.map(|is| self.descriptions.words(&is));
+        Some(BehindRecord { index, what, ns: moment.ns(ticks), records: all().count() as u64 })
+    }
+
     fn waited(&mut self, structure: &Structure, wait: &Wait) {
-        // One that was not ended was not waited out: the task ended, or the run.
+        // A wait that nothing ended was cut off: the task ended, or the run.
         let Some(stream) = structure.stream(wait.stream).filter(|_| wait.stream != 0 && wait.ended) else {
             return;
         };
@@ -132,7 +182,7 @@ impl Orders {
         }
     }
 
-    /// What of a wait for room was while its reader waited for another.
+    /// Counts the part of a wait for room in which the stream's reader itself waited for another task.
     fn had_no_room(&mut self, structure: &Structure, wait: &Wait, keeper: u64) {
         let Some(kept) = self.awaits.get(&keeper) else { return };
         for awaits in kept.iter().rev() {
@@ -148,6 +198,15 @@ impl Orders {
                 continue;
             }
             *self.ticks.entry(triple).or_default() += overlap;
+            let behind = (awaits.since.max(wait.since), awaits.woken.min(wait.woken));
+            let records = self.worked.get(&awaits.writer).into_iter().flatten().rev();
+            for worked in records.take_while(|worked| worked.until > behind.0) {
+                let ticks = worked.until.min(behind.1).saturating_sub(worked.since.max(behind.0));
+                let key = (keeper, awaits.writer, worked.index);
+                if ticks > 0 && (self.records.len() < RECORDS_MAX || self.records.contains_key(&key)) {
+                    self.records.entry(key).or_insert((0, worked.is)).0 += ticks;
+                }
+            }
             for task in [keeper, awaits.writer, wait.task] {
                 if let Some(known) = structure.task(task) {
                     self.called.entry(task).or_insert((known.component, known.replica));
@@ -185,12 +244,25 @@ mod tests {
         // It waits for task 1 from 100 to 200, and for task 2 from 300 to 310.
         orders.waited(&structure, &wait(9, For::Input, 11, 100, 200));
         orders.waited(&structure, &wait(9, For::Input, 12, 300, 310));
-        // Task 2 has no room from 150 to 305: 50 of that behind task 1, and then it is waited for itself.
+        // Task 2 has no room from 150 to 305: 50 of that behind task 1, and then task 2 itself is waited for.
         orders.waited(&structure, &wait(2, For::Room, 12, 150, 305));
-        // Task 1 has none from 240 to 260, when nobody is awaited.
+        // Task 1 has none from 240 to 260, when the keeper waits for neither.
         orders.waited(&structure, &wait(1, For::Room, 11, 240, 260));
         let told: Vec<(Triple, u64)> = orders.ticks.clone().into_iter().collect();
         assert_eq!(told, [(Triple { keeper: 9, awaited: 1, behind: 2 }, 50)]);
+    }
+
+    #[test]
+    fn the_record_that_kept_others_waiting_longest_is_known() {
+        let structure = structure();
+        let mut orders = Orders::default();
+        orders.worked(1, (90, 110), 3);
+        orders.worked(1, (110, 190), 4);
+        orders.waited(&structure, &wait(9, For::Input, 11, 100, 200));
+        orders.waited(&structure, &wait(2, For::Room, 12, 50, 205));
+        let told: Vec<((u64, u64, u64), u64)> =
+            orders.records.iter().map(|(key, (ticks, _))| (*key, *ticks)).collect();
+        assert_eq!(told, [((9, 1, 3), 10), ((9, 1, 4), 80)]);
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Which messages are expensive: by replica of a split (the tag's value), by stage of a star, by position, and by nothing but the time they take.
 //!
-//! What a dispatch took is shared evenly among the messages it read, and added to its task's replica and to the range of positions that they are in. Where
-//! messages are long enough to be timed each (`exec.message_worked`), a sample of those times tells whether they have two modes, whether a few take most, and whether
-//! it is every so many-th. What an event does not tell (types, tag values that are no split's, sizes) is no criterion here.
+//! A dispatch's time is shared evenly among the messages it read, and added to its task's replica and to the range of positions that they
+//! are in. Where messages are long enough to be timed each (`exec.message_worked`), a sample of those times shows whether they have two
+//! modes, whether a few take most, and whether it is one of every so many; and whether it is those of a type, with a value of a tag, or
+//! of a size (see `described`).
 
 use std::collections::BTreeMap;
 
+use super::described::{Described, Description, Descriptions};
 use crate::composing::dispatch::What;
 use crate::decoding::events::Observation;
 use crate::decoding::names::Names;
@@ -22,9 +24,9 @@ const RANGES: usize = 64;
 const SAMPLES_MAX: usize = 4096;
 /// Fewer messages than these say nothing.
 const MESSAGES_MIN: u64 = 64;
-/// A replica of fewer messages says nothing.
-const REPLICA_MESSAGES_MIN: u64 = 8;
-/// Periods that are looked for.
+/// A replica with fewer messages is not judged.
+pub(super) const REPLICA_MESSAGES_MIN: u64 = 8;
+/// The periods that are tried: every so many messages, one is expensive.
 const PERIODS: std::ops::RangeInclusive<u64> = 2..=64;
 /// Messages that a remainder needs at least.
 const REMAINDER_MIN: usize = 16;
@@ -40,39 +42,42 @@ const FEW: f64 = 0.05;
 const RARE_TIMES: f64 = 8.0;
 /// Two classes explain so much of the spread of times if there are two modes: of an even spread they explain 0.75, of a bell 0.64.
 const CLASSES: f64 = 0.85;
-/// Of the parts of a range of positions more than this share are expensive, and so many at least.
+/// A range of positions counts as expensive if more than this share of its parts is, and at least this many
+/// are.
 const MOST_PARTS: f64 = 0.85;
 const PARTS_MIN: usize = 4;
+/// Shares that differ by less are the same.
+const SAME: f64 = 0.1;
 /// At most so many replicas of a component are named.
-const NAMED: usize = 3;
+pub(super) const NAMED: usize = 3;
 
-/// Messages and what they took, in ticks.
+/// Messages and the time they took, in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Sum {
-    messages: u64,
-    ticks: f64,
+pub(super) struct Sum {
+    pub(super) messages: u64,
+    pub(super) ticks: f64,
 }
 
 impl Sum {
-    fn add(&mut self, other: Sum) {
+    pub(super) fn add(&mut self, other: Sum) {
         self.messages += other.messages;
         self.ticks += other.ticks;
     }
 
-    fn less(self, other: Sum) -> Sum {
+    pub(super) fn less(self, other: Sum) -> Sum {
         Sum { messages: self.messages - other.messages, ticks: self.ticks - other.ticks }
     }
 
-    fn each(self) -> f64 {
+    pub(super) fn each(self) -> f64 {
         self.ticks / self.messages.max(1) as f64
     }
 
     /// By how much more of the time of a whole this takes than of its messages.
-    fn excess(self, whole: Sum) -> f64 {
+    pub(super) fn excess(self, whole: Sum) -> f64 {
         self.ticks / whole.ticks.max(f64::MIN_POSITIVE) - self.messages as f64 / whole.messages.max(1) as f64
     }
 
-    fn is_dear(self, whole: Sum) -> bool {
+    pub(super) fn is_dear(self, whole: Sum) -> bool {
         self.excess(whole) >= EXCESS && self.each() >= DEAR * whole.less(self).each()
     }
 }
@@ -87,15 +92,17 @@ struct Costs {
     width: u64,
     task: Option<u64>,
     several: bool,
-    /// Position and ticks of some messages, and of how many they are.
+    /// Position and ticks of some messages, what they are where that is known, and of how many they are.
     samples: Vec<(u64, f64)>,
+    descriptions: Vec<Option<Description>>,
     seen: u64,
 }
 
-/// See the module. Publishes after the tasks.
+/// The monitor of expensive messages: see the module. Publishes after the tasks.
 #[derive(Default)]
 pub(crate) struct Records {
     components: IdMap<Costs>,
+    descriptions: Descriptions,
     chance: u64,
 }
 
@@ -105,7 +112,7 @@ impl Monitor for Records {
     }
 
     fn wants(&self) -> &[&str] {
-        &["run.dispatch", "exec.message_worked"]
+        const { &["run.dispatch", "exec.message_worked", Descriptions::WANTED[0], Descriptions::WANTED[1]] }
     }
 
     fn take(&mut self, batch: &Batch<'_>) {
@@ -128,10 +135,12 @@ impl Monitor for Records {
                     let component = known.component;
                     self.chance = next(self.chance);
                     let drawn = self.chance >> 11;
+                    let is = self.descriptions.of(worked.task, worked.index);
                     if let Some(costs) = self.costs(component) {
-                        costs.sample(worked.index, worked.duration_ticks as f64, drawn);
+                        costs.sample((worked.index, worked.duration_ticks as f64), is, drawn);
                     }
                 }
+                What::Runtime(observation) => self.descriptions.take(batch, &observation),
                 _ => {}
             }
         }
@@ -150,7 +159,8 @@ impl Monitor for Records {
                 continue;
             }
             let path = moment.names.site(site).path;
-            let told = costs.told(&path, unfolds(moment.names, &path), moment.ns_per_tick);
+            let told =
+                costs.told(&self.descriptions, &path, unfolds(moment.names, &path), moment.ns_per_tick);
             found.extend(told.into_iter().map(|row| (part * row.time_share, row)));
         }
         found.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.which.cmp(&b.1.which)));
@@ -214,16 +224,29 @@ impl Costs {
     }
 
     /// Keeps a time, or puts it in the place of another: each is kept with the same chance.
-    fn sample(&mut self, position: u64, ticks: f64, drawn: u64) {
+    fn sample(&mut self, sample: (u64, f64), is: Option<Description>, drawn: u64) {
         self.seen += 1;
         if self.samples.len() < SAMPLES_MAX {
-            self.samples.push((position, ticks));
+            self.samples.push(sample);
+            self.descriptions.push(is);
         } else if let Some(kept) = self.samples.get_mut((drawn % self.seen) as usize) {
-            *kept = (position, ticks);
+            *kept = sample;
+            self.descriptions[(drawn % self.seen) as usize] = is;
         }
     }
 
-    fn told(&self, path: &str, unfolds: bool, ns_per_tick: f64) -> Vec<Expensive> {
+    /// The samples of which is known what they are, if these are most.
+    fn described(&self) -> Vec<Described> {
+        let pairs = self.descriptions.iter().zip(&self.samples);
+        let known: Vec<Described> = pairs.filter_map(|(is, (_, ticks))| Some(((*is)?, *ticks))).collect();
+        if known.len() as u64 >= MESSAGES_MIN && 2 * known.len() > self.samples.len() {
+            known
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn told(&self, types: &Descriptions, path: &str, unfolds: bool, ns_per_tick: f64) -> Vec<Expensive> {
         let row = |by, which: String, dear: Sum, whole: Sum| Expensive {
             component: path.to_owned(),
             by,
@@ -248,7 +271,21 @@ impl Costs {
             let which = format!("every {period}th message, from number {remainder} on");
             told.push(row(ExpensiveBy::Every, which, sum, whole));
         }
-        // What has another reason has no need of this one.
+        if let Some(dear) = types.told(&self.described()) {
+            let row = row(dear.by, dear.which, dear.sum, dear.whole);
+            // The replicas of a split and the values of its tag are the same; positions follow from what the records are.
+            let keys = told.iter().filter(|row| matches!(row.by, ExpensiveBy::Key | ExpensiveBy::Depth));
+            let keys = keys.map(|row| [row.messages_share, row.time_share]).collect::<Vec<_>>();
+            let of_keys = [0, 1].map(|at| keys.iter().map(|shares| shares[at]).sum::<f64>());
+            if dear.by != ExpensiveBy::Tag || !are_same(of_keys, &row) {
+                told.retain(|other| {
+                    !matches!(other.by, ExpensiveBy::Position | ExpensiveBy::Every)
+                        || !are_same([other.messages_share, other.time_share], &row)
+                });
+                told.push(row);
+            }
+        }
+        // A component whose expensive messages have another reason needs none of these.
         if told.is_empty()
             && let Some((by, from, sum)) = self.dear_class()
         {
@@ -271,8 +308,8 @@ impl Costs {
         dear
     }
 
-    /// The range of positions that takes most more of the time than of the messages. Nearly all of it has to be dear: a few
-    /// dear messages make no range.
+    /// The range of positions that takes most more of the time than of the messages. Nearly all of it has to be expensive: a few
+    /// expensive messages make no range.
     fn dear_range(&self) -> Option<(u64, u64, Sum)> {
         let mut best: Option<(usize, usize, Sum)> = None;
         for from in 0..self.ranges.len() {
@@ -318,7 +355,7 @@ impl Costs {
         None
     }
 
-    /// The dearer of two modes, or the few that take much; from which time on.
+    /// The more expensive of two modes, or the few that take much; from which time on.
     fn dear_class(&self) -> Option<(ExpensiveBy, f64, Sum)> {
         let mut times: Vec<f64> = self.samples.iter().map(|(_, ticks)| ticks.max(1.0)).collect();
         if (times.len() as u64) < MESSAGES_MIN {
@@ -340,6 +377,11 @@ impl Costs {
         let both_are_many = cheap.min(1.0 - cheap) >= FEW;
         (both_are_many && dear.is_dear(all)).then_some((ExpensiveBy::Bimodal, times[at], dear))
     }
+}
+
+/// Whether these shares of messages and time are those of a row, as far as can be seen.
+fn are_same([messages, time]: [f64; 2], row: &Expensive) -> bool {
+    (messages - row.messages_share).abs() < SAME && (time - row.time_share).abs() < SAME
 }
 
 fn whole(samples: &[(u64, f64)]) -> Sum {
@@ -379,14 +421,14 @@ mod tests {
             .collect()
     }
 
-    /// What is told of single times.
+    /// Criteria that look at single times.
     fn of_times(times: impl IntoIterator<Item = f64>) -> Vec<Expensive> {
         let mut costs = Costs::default();
         for (at, ticks) in times.into_iter().enumerate() {
             costs.took(1, 0, at as u64, Sum { messages: 1, ticks });
-            costs.sample(at as u64, ticks, next(at as u64) >> 11);
+            costs.sample((at as u64, ticks), None, next(at as u64) >> 11);
         }
-        costs.told("net/w", false, 1.0)
+        costs.told(&Descriptions::default(), "net/w", false, 1.0)
     }
 
     fn by(told: &[Expensive]) -> Vec<ExpensiveBy> {
@@ -437,12 +479,12 @@ mod tests {
         for (task, messages, each) in [(1, 100, 1000.0), (2, 100, 8000.0), (3, 700, 1000.0)] {
             costs.took(task, task - 1, 0, Sum { messages, ticks: messages as f64 * each });
         }
-        let told = costs.told("net/w", false, 2.0);
+        let told = costs.told(&Descriptions::default(), "net/w", false, 2.0);
         assert_eq!(by(&told), [ExpensiveBy::Key]);
         assert_eq!(
             (told[0].which.as_str(), told[0].service_ns, told[0].others_ns),
             ("replica 1", 16_000.0, 2000.0)
         );
-        assert_eq!(costs.told("net/w", true, 2.0)[0].which, "stage 1");
+        assert_eq!(costs.told(&Descriptions::default(), "net/w", true, 2.0)[0].which, "stage 1");
     }
 }

@@ -11,7 +11,7 @@ use crate::report::{Latency, MessageTimes, Report, State};
 /// Input messages kept that took longest.
 const SLOWEST_MAX: usize = 100;
 
-/// See the module.
+/// The monitor of latencies: see the module.
 pub(crate) struct Latencies {
     lineage: Lineage,
     told: lineage::Dispatch,
@@ -90,7 +90,7 @@ impl Monitor for Latencies {
 }
 
 impl Lineage {
-    /// Takes what concerns descent of a batch; `told` is memory to use again.
+    /// Takes the descent of messages from a batch; the list is memory to use again.
     pub(crate) fn take_item(
         &mut self,
         batch: &Batch<'_>,

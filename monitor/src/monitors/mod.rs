@@ -2,6 +2,7 @@
 
 mod accounts;
 mod behind;
+mod described;
 mod expensive;
 mod latency;
 mod service;
@@ -25,7 +26,7 @@ pub(crate) use workers::Workers;
 
 use crate::monitor::Monitor;
 
-/// All of them, in the order in which they publish: the later ones read what the earlier ones did.
+/// All built-in monitors, in the order in which they publish: the later ones read what the earlier ones published.
 pub(crate) fn built_in(ns_per_tick: f64) -> Vec<Box<dyn Monitor>> {
     vec![
         Box::new(Streams::default()),

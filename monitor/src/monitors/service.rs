@@ -1,5 +1,5 @@
-//! How long each message took in its component, where the runtime tells that: of tasks whose messages are long enough to
-//! read the clock for each. Of all others only the mean is known, which is a matter of the tasks.
+//! How long each message took in its component, where the runtime records that: of tasks whose messages are long enough to
+//! read the clock for each. Of all others only the mean is known, which the tasks' monitor publishes.
 
 use crate::composing::dispatch::What;
 use crate::decoding::events::Observation;
@@ -8,10 +8,10 @@ use crate::monitor::{Batch, Moment, Monitor};
 use crate::report::Report;
 use crate::report::distribution::Times;
 
-/// Components that are told apart; of further ones no message is.
+/// Components that are distinguished; of further ones no message is measured.
 const COMPONENTS_MAX: usize = 256;
 
-/// See the module. Publishes after the tasks.
+/// The monitor of single messages' times: see the module. Publishes after the tasks.
 pub(crate) struct Services {
     ns_per_tick: f64,
     of_component: IdMap<Times>,

@@ -180,7 +180,7 @@ struct Summary {
     state: &'static str,
 }
 
-/// See the module.
+/// The monitor of tasks' and components' time: see the module.
 #[derive(Default)]
 pub(crate) struct Shares {
     tasks: IdMap<Sum>,
@@ -219,7 +219,7 @@ impl Ended {
     }
 
     fn keep_busiest(&mut self, max: usize) {
-        // Tasks of no component are the run's own: they come last.
+        // Tasks without a component are the run's own: they come last.
         self.kept.sort_by_key(|task| (task.component == 0, std::cmp::Reverse(task.ticks.busy), task.id));
         self.kept.truncate(max);
     }
@@ -346,7 +346,7 @@ impl Shares {
         self.ended.add(&summary, false, KEPT_MIN);
     }
 
-    /// What a task did that exists.
+    /// What a task did that still exists.
     fn summary(
         &self,
         moment: &Moment<'_>,
@@ -415,7 +415,7 @@ fn work(moment: &Moment<'_>, of: Account<'_>) -> Work {
     let Account { ticks, counts, yields, empty, lifetime, failed, ended_badly } = of;
     let sum = ticks.sum();
     let share = |part: u64| part as f64 / lifetime.filter(|&ticks| ticks > 0).unwrap_or(sum) as f64;
-    // Of a part of the dispatches nothing is known of the others.
+    // If a part of the dispatches was lost, nothing is known of that part.
     let empty = Some(empty).filter(|_| moment.whole);
     let worked = ticks.busy.saturating_sub(empty.map_or(0, |empty| empty.ticks));
     let messages = counts.map(|counts| if counts.reads > 0 { counts.reads } else { counts.writes });
@@ -487,7 +487,7 @@ fn components(moment: &Moment<'_>, all: &Ended, report: &Report) -> Vec<Componen
     components
 }
 
-/// Messages read and written by a component whose tasks do not tell, by the positions of its streams.
+/// Messages read and written by a component whose tasks do not record them, by the positions of its streams.
 fn counted(report: &Report, path: &str) -> Option<TaskCounts> {
     let mut counts = None;
     for stream in &report.streams {

@@ -19,7 +19,7 @@ const BROKEN_MAX: usize = 1000;
 /// Steps of the occupancy's course: when all are used, two become one.
 const STEPS: usize = 32;
 
-/// See the module.
+/// The monitor of streams: see the module.
 #[derive(Default)]
 pub(crate) struct Streams {
     streams: IdMap<Stream>,
@@ -30,7 +30,7 @@ pub(crate) struct Streams {
 /// A stream's messages and their times in it.
 #[derive(Clone, Debug, Default)]
 struct Stream {
-    /// Messages told by dispatches since measuring began.
+    /// Messages that dispatches recorded since measuring began.
     written: u64,
     read: u64,
     /// Messages in it when measuring began.
@@ -47,7 +47,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// A dispatch from `start` to `end` wrote these.
+    /// A dispatch from `start` to `end` wrote these messages.
     fn wrote(&mut self, run: &Run, start: u64, end: u64, capacity: u64) {
         self.course(end);
         self.written += run.count;
@@ -55,14 +55,14 @@ impl Stream {
         self.occupancy_max = self.occupancy_max.max(self.held(capacity));
     }
 
-    /// A dispatch from `start` to `end` read these.
+    /// A dispatch from `start` to `end` read these messages.
     fn read(&mut self, run: &Run, start: u64, end: u64) {
         self.course(end);
         self.read += run.count;
         self.read_times += self.times(run.count, start, end);
     }
 
-    /// Its occupancy so far is drawn up to `time`.
+    /// The course of its occupancy is known up to `time`.
     fn course(&mut self, time: u64) {
         let held = self.held(0);
         let course = self.course.get_or_insert_with(|| Box::new(Course::new(time)));
@@ -76,7 +76,7 @@ impl Stream {
         i128::from(count) * twice_middle / 2
     }
 
-    /// Messages written and not read, as told so far. A reader may be told before its writer.
+    /// Messages written and not read, as recorded so far. A reader's events may come before its writer's.
     fn held(&self, capacity: u64) -> u64 {
         let held = (self.held_before + self.written).saturating_sub(self.read);
         if capacity > 0 { held.min(capacity) } else { held }
@@ -110,7 +110,7 @@ impl Course {
         Course { begin, step: 1 << 10, last: begin, sums: Vec::new() }
     }
 
-    /// From `last` to `time` so many messages were held.
+    /// From `last` to `time` the stream held so many messages.
     fn until(&mut self, time: u64, held: u64) {
         let from = self.last;
         self.last = time.max(from);
@@ -162,7 +162,7 @@ struct EdgeKey {
     role: Role,
 }
 
-/// Streams that have told all, by edge.
+/// Streams of which all events have come, by edge.
 #[derive(Clone, Default)]
 struct Edges {
     edges: HashMap<EdgeKey, Edge>,
@@ -301,7 +301,8 @@ impl Streams {
     }
 }
 
-/// A task that waits for any of several streams found none of them empty, or full, by itself.
+/// Adds a wait to its stream. A task that waits for any of several streams is left out: no single stream made
+/// it wait.
 fn add_wait(streams: &mut IdMap<Stream>, wait: &Wait) {
     if !wait.certain {
         return;
@@ -321,8 +322,8 @@ impl Edges {
         let end = of.closed.unwrap_or(end);
         let begin = structure.begin.unwrap_or(end);
         let (writer, reader) = structure.components_of(of);
-        // Of a part of a run, the dispatches tell what was moved; else the stream itself. Some of the dispatches tell nothing
-        // that could be held against the others.
+        // Of a part of a run, the dispatches say what was moved; else the stream itself. Some of the dispatches have no figures
+        // that could be compared with the others.
         let seen = StreamTotals { written: stream.written, read: stream.read, dropped: 0 };
         let window = structure.restarted && structure.whole();
         let said = of.totals.or(row.totals).filter(|_| !window && !of.past);
@@ -346,7 +347,7 @@ impl Edges {
             }
         }
         if let Some(sizes) = &row.sizes {
-            // Of all its messages, or of those known of.
+            // The sizes stand for all messages of the stream, or for those that are known of.
             edge.volumes.add(sizes, positions.map_or(0, |known| known.written).max(1));
         }
         match positions {
@@ -408,7 +409,7 @@ fn edge_report(moment: &Moment<'_>, key: &EdgeKey, edge: &Edge) -> report::Strea
     let known = edge.unknown < edge.streams;
     let seen = edge.seen_read > 0;
     let open = edge.open_ticks as f64;
-    // From a part of the events nothing tells what was in a stream when the part begins.
+    // From a part of the events it is not known what was in a stream when that part begins.
     let has_events = moment.whole && edge.open_ticks > 0;
     let per_s = 1e9 / moment.ns(edge.open_ticks / edge.streams.max(1));
     let rate_per_s = (known && edge.open_ticks > 0).then_some(edge.positions.read as f64 * per_s);

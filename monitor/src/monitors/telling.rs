@@ -11,10 +11,11 @@ use crate::decoding::observation::LiveRow;
 use crate::monitor::{Batch, Moment, Monitor};
 use crate::report::{Report, Telling};
 
-/// See the module. Publishes after the workers.
+/// The monitor of what being observed cost: see the module. Publishes after the workers.
 #[derive(Default)]
 pub(crate) struct Costs {
-    /// What a reading of the clock took on each worker, in picoseconds, as they told when they started.
+    /// How long a reading of the clock takes on each worker, in picoseconds: the workers record it when they
+    /// start.
     clock_reading_ps: Vec<u64>,
 }
 
@@ -61,8 +62,8 @@ impl Monitor for Costs {
 }
 
 impl Costs {
-    /// What a reading of the clock takes: the mean of the workers that told by an event, or else in the live table, because
-    /// the event was overwritten or they are of a time before it said so.
+    /// What a reading of the clock takes: the mean of the workers that recorded it by an event, or else in the live table, because
+    /// the event was overwritten or they are of an older version, whose event did not say so.
     fn clock_reading_ns(&self, rows: &[LiveRow]) -> Option<f64> {
         let in_row = |row: &LiveRow| match *row {
             LiveRow::Worker { clock_reading_ps, .. } if clock_reading_ps > 0 => Some(clock_reading_ps),

@@ -7,10 +7,10 @@ use crate::decoding::sizes::Sizes;
 use crate::ids::IdMap;
 use crate::report::Volume;
 
-/// Sizes are told apart by so many bits less of their mantissas than a number has: by less than a millionth.
+/// Sizes are distinguished with so many bits less in their mantissas than a number has: to less than a millionth.
 const BITS_LESS: u32 = 32;
 
-/// What closed streams have told of their messages' sizes, until they are done with.
+/// The sizes of closed streams' messages, as recorded, until nothing more comes of these streams.
 #[derive(Clone, Default)]
 pub(super) struct ToldSizes {
     counts: IdMap<StreamSizeCounts>,
@@ -18,7 +18,7 @@ pub(super) struct ToldSizes {
 }
 
 impl ToldSizes {
-    /// The kinds that tell.
+    /// The kinds that record sizes.
     pub(super) const KINDS: [&str; 2] = ["exec.stream_size_counts", "exec.stream_sizes"];
 
     pub(super) fn take(&mut self, observation: &Observation) {
@@ -33,7 +33,7 @@ impl ToldSizes {
         }
     }
 
-    /// What a stream has told.
+    /// The sizes of a stream's messages, as recorded.
     pub(super) fn remove(&mut self, stream: u64) -> Option<Sizes> {
         self.sizes.remove(&stream)
     }
@@ -83,7 +83,7 @@ impl Volumes {
         Some(bytes.max(self.least as f64).min(self.most as f64))
     }
 
-    /// What is reported, if anything is known; the streams had so many messages a second.
+    /// What is reported, if anything is known; the streams carried so many messages a second.
     pub(super) fn report(&self, rate_per_s: Option<f64>) -> Option<Volume> {
         if self.taken == 0 || self.messages == 0.0 {
             return None;
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use crate::decoding::events::StreamSizes;
 
-    /// Of sizes taken, each of a message, in buckets of so many powers of two's thirty-seconds.
+    /// A distribution of sizes, each of a message, in buckets of so many powers of two's thirty-seconds.
     fn sizes(coarseness: u32, sizes: &[u64]) -> Sizes {
         let bucket = |size: u64| ((size as f64).log2() * 32.0) as u64 >> coarseness;
         let first = sizes.iter().map(|&size| bucket(size)).min().unwrap();

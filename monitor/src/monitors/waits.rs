@@ -1,7 +1,7 @@
 //! Who waits for whom: now, over the time measured, and what is at the root of it.
 //!
 //! A task that waits for messages waits for the writer of the stream; one that waits for room, for its reader (LPEL
-//! paper, §II). Of every wait it is kept what the other one was doing meanwhile: it ran, it was ready and did not
+//! paper, §II). For every wait it is kept what the awaited task was doing meanwhile: it ran, it was ready and did not
 //! run, or it waited itself, for a certain stream. So the time waited is led on from wait to wait until it arrives
 //! at a task that does not wait, and is charged to that *root* and its state. Where a wait led on several ways, the time is
 //! split as all waits of that stream led on.
@@ -16,15 +16,15 @@ use crate::ids::{IdHasher, IdMap, StreamId, TaskId};
 use crate::monitor::{Batch, Moment, Monitor};
 use crate::report::{Deadlock, Report, Root, RootState, WaitEdge, WaitNow, Waiting};
 
-/// What is remembered of each task's last time.
+/// How much is remembered of each task's past.
 const HISTORY: usize = 24;
-/// Channels told apart; the waits for further ones are charged to where they wait, unexplained.
+/// Channels that are distinguished; the waits for further ones are charged to where they wait, unexplained.
 const CHANNELS_MAX: usize = 1 << 16;
 /// Waits that were cut off by their tasks' end, and those of a deadlock that the run found: of each at most so many.
 const CUT_MAX: usize = 1 << 16;
 /// Waits that lasted less are no deadlock yet.
 const DEADLOCK_NS: f64 = 50e6;
-/// Rounds of leading on; what still goes round then is waiting in a circle.
+/// Rounds of leading on; what is not resolved by then is waiting in a circle.
 const ROUNDS: usize = 100;
 
 /// A side of a stream that is waited at.
@@ -35,7 +35,7 @@ struct Channel {
 }
 
 impl Hash for Channel {
-    /// One word, as the table's hasher likes it.
+    /// The whole key as one word, for the table's hasher.
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.stream << 2 | self.what as u64);
     }
@@ -67,7 +67,7 @@ enum Doing {
 #[derive(Clone, Debug, Default)]
 struct History {
     past: VecDeque<(u64, u64, Doing)>,
-    /// Since the last of these.
+    /// What it has been doing since the last of these times.
     then: Option<Doing>,
 }
 
@@ -95,7 +95,7 @@ struct Going {
     peer: u64,
 }
 
-/// See the module.
+/// The monitor of waits: see the module.
 #[derive(Default)]
 pub(crate) struct Waits {
     histories: IdMap<History>,
@@ -104,7 +104,7 @@ pub(crate) struct Waits {
     cut: Vec<Going>,
     /// The deadlock that the run itself found.
     found: Vec<Going>,
-    /// The component of tasks that waits speak of, also of those that ended.
+    /// The component of each task of a wait, also of those that ended.
     names: IdMap<(u64, u64)>,
     untold: u64,
 }
@@ -267,7 +267,8 @@ impl Waits {
         }
     }
 
-    /// Leads all time waited on to its roots.
+    /// Attributes all waiting time to its roots: the tasks that others wait for and which do not wait
+    /// themselves.
     fn roots(&self, moment: &Moment<'_>, all: &ChannelMap<Led>, total: u64) -> Vec<Root> {
         let mut channels: Vec<Channel> = all.keys().copied().collect();
         channels.sort_unstable();
@@ -394,7 +395,7 @@ impl Waits {
         stuck(&now.chain(cut).copied().collect::<Vec<Going>>())
     }
 
-    /// What the run found, with the moment each wait began, if that was told.
+    /// What the run found, with the moment each wait began, if that was recorded.
     fn told(&self, now: &[Going]) -> Vec<Going> {
         let began = self.cut.iter().chain(now).map(|going| (going.wait.task, going.wait.since));
         let began: IdMap<u64> = began.collect();
@@ -428,8 +429,8 @@ fn word(what: For) -> &'static str {
     }
 }
 
-/// Of tasks that each wait for a certain stream, those in circles: whoever they wait for is one of them, too. A task that waits
-/// for any of several, or for somebody unknown, may be helped from outside.
+/// Of tasks that each wait for a certain stream, those in circles: each task that they wait for is one of them, too. A task that waits
+/// for any of several, or for an unknown task, may be helped from outside.
 fn stuck(waits: &[Going]) -> Vec<Going> {
     let of_task: HashMap<u64, &Going> =
         waits.iter().filter(|going| going.wait.certain).map(|going| (going.wait.task, going)).collect();

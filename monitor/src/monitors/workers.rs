@@ -11,7 +11,7 @@ use crate::monitor::{Batch, Moment, Monitor};
 use crate::monitors::shares::{Cpu, Used};
 use crate::report::{self, Report, State, Throughput, WorkerShares};
 
-/// See the module.
+/// The monitor of workers: see the module.
 #[derive(Default)]
 pub(crate) struct Workers {
     workers: IdMap<Worker>,
@@ -27,16 +27,16 @@ struct Worker {
     waiting_since: Option<u64>,
     parked_since: Option<u64>,
     parked_ticks: u64,
-    /// Until when its time is told; what it was kept from its processor since then.
+    /// Until when its time is known; for how much of it since then it was kept from its processor.
     until: Option<u64>,
     kept_since: u64,
     ticks: Ticks,
     dispatches: u64,
     messages: u64,
     cpu: Option<Cpu>,
-    /// Said at its end or by the live table: busy, waiting.
+    /// Recorded at its end or in the live table: busy, waiting.
     totals: Option<(u64, u64)>,
-    /// What else it said of its time, and had said when measuring began.
+    /// What else it recorded of its time, and had recorded when measuring began.
     besides: Besides,
     besides_before: Besides,
     totals_dispatches: Option<u64>,
@@ -83,7 +83,7 @@ impl Default for Worker {
 }
 
 impl Worker {
-    /// Its time is told up to `time`. Returns what is new of it, less what it was kept from its processor.
+    /// Its time is known up to `time`. Returns how much of that is new, less what it was kept from its processor.
     fn tell_until(&mut self, time: u64) -> u64 {
         let since = self.until.replace(time).unwrap_or(time);
         self.until = Some(time.max(since));
@@ -94,7 +94,7 @@ impl Worker {
 
     fn dispatched(&mut self, dispatch: &Dispatch) {
         self.ticks.own += self.tell_until(dispatch.start);
-        // One thread does one thing at a time, whatever is told.
+        // One thread does one thing at a time, whatever its events say.
         let told = self.tell_until(dispatch.end);
         let kept = dispatch.kept.min(told);
         self.ticks.busy += told - kept;
@@ -118,7 +118,7 @@ impl Worker {
         self.waiting_since = Some(time);
     }
 
-    /// It waits no more; if it did not, all until now was its own work.
+    /// It waits no longer; if it did not wait, all time until now was its own work.
     fn resumed(&mut self, time: u64) {
         let ticks = self.tell_until(time);
         match self.waiting_since.take() {
@@ -253,11 +253,11 @@ fn take_row(workers: &mut IdMap<Worker>, row: &LiveRow, begin: u64) {
     if ended && known.ended.is_none() && updated > 0 {
         known.ended = Some(updated);
     }
-    // What it said at its end is of all its life.
+    // The figures of its end are over its whole life.
     if known.totals.is_none() || begin > 0 {
         known.totals = Some((busy_ticks, waiting_ticks));
     }
-    // Events tell it in every mode; the row, if they were overwritten.
+    // Events record it in every mode; the row has it, if they were overwritten.
     if known.parked_ticks == 0 && known.parked_since.is_none() {
         known.parked_ticks = parked_ticks;
         known.parked_since = parked.then_some(updated.max(begin));
@@ -306,7 +306,7 @@ fn unpublished(worker: &Worker, end: u64) -> u64 {
     }
 }
 
-/// How a worker's time divides: as its events tell, or else as it says itself.
+/// How a worker's time divides: as its events say, or else as its row or its end says.
 fn ticks(moment: &Moment<'_>, worker: &Worker, ended: u64) -> Ticks {
     if let (Some((busy, waiting)), false) = (worker.totals, moment.whole) {
         let Besides { own_ticks, kept_ticks } = worker.besides_before;

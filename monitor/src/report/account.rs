@@ -4,15 +4,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{TaskId, WorkerId};
 
-/// What busy time was spent on: parts that add up to it. Work that was done, sleep in the box, waiting for a processor, and what the runtime
-/// does besides. They come from looks at the thread, at intervals, and from its processor time in dispatches of a millisecond or more.
+/// What busy time was spent on, in parts that add up to it: work that was done, sleep in the box, waiting for a processor, and what the
+/// runtime does besides. The parts come from looks at the thread, at intervals, and from its processor time in dispatches of a
+/// millisecond or more.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BusyAccount {
-    /// It had a processor.
+    /// Its thread had a processor.
     pub computing_ns: f64,
-    /// It slept, by what it slept for.
+    /// Its thread slept, by what it slept for.
     pub asleep: Asleep,
-    /// It could have run and had no processor: what of that its thread did not notice at once, and so counted as busy.
+    /// Its thread could have run and had no processor: the part of that time that the thread did not notice at once, and so counted
+    /// as busy.
     pub kept_ns: f64,
     /// What the runtime does between two tasks, about: a part of what would else be computing.
     pub runtime_ns: f64,
@@ -22,9 +24,9 @@ pub struct BusyAccount {
     pub measured_ns: f64,
     /// Processor time that the thread spent in the kernel; of a worker, or a task with a thread of its own.
     pub kernel_ns: Option<f64>,
-    /// Likewise pages of memory that it touched and that were not there yet.
+    /// Pages of memory that the thread touched and that were not there yet; of a worker, or a task with a thread of its own.
     pub faults: Option<u64>,
-    /// The lock that most of the looks at it asleep for one name: its address in the process.
+    /// The address, in the process, of the lock that the thread slept for in most looks at it asleep for one.
     pub lock: Option<u64>,
 }
 
@@ -41,7 +43,7 @@ pub struct Asleep {
     pub sleep_ns: f64,
     /// For a page of memory.
     pub page_fault_ns: f64,
-    /// For something else, or nobody knows for what.
+    /// For something else, or for something unknown.
     pub other_ns: f64,
 }
 
@@ -105,7 +107,7 @@ impl Asleep {
         self.parts().iter().sum()
     }
 
-    /// What most of it was for.
+    /// What it slept for longest.
     pub fn most(&self) -> Option<(SleepsFor, f64)> {
         let parts = SleepsFor::ALL.into_iter().zip(self.parts());
         parts.filter(|(_, ns)| *ns > 0.0).max_by(|a, b| a.1.total_cmp(&b.1))
@@ -118,7 +120,7 @@ impl BusyAccount {
         [self.computing_ns, self.asleep.total_ns(), self.kept_ns, self.runtime_ns]
     }
 
-    /// All parts together.
+    /// The sum of all parts.
     pub fn total_ns(&self) -> f64 {
         self.parts().iter().sum()
     }
@@ -153,7 +155,7 @@ pub struct Hanging {
 }
 
 /// What the run and the machine used of the processors that the run may use, in a part of the window: between the first time and the
-/// last that it was told.
+/// last that this was recorded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Processors {
     /// How many the run may use.
@@ -163,12 +165,12 @@ pub struct Processors {
     /// Time that threads of the run had processors.
     pub run_ns: f64,
     /// Time that others had them: other processes, the kernel for others, other guests of the machine; null where the kernel does
-    /// not tell.
+    /// not say.
     pub others_ns: Option<f64>,
     /// Time for which the run's group had spent the processor time that it is allowed.
     pub throttled_ns: f64,
-    /// Time that looking at threads took; part of `run_ns`.
+    /// Time that it took to look at threads; part of `run_ns`.
     pub sampling_ns: f64,
-    /// How often they were looked at.
+    /// How often threads were looked at.
     pub looks: u64,
 }

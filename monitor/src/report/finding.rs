@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Alternative, Hanging, Stream, Task, WaitNow, Worker};
 use crate::ids::{TaskId, WorkerId};
 
-/// What limits the flow: what was found, and the same in words.
+/// What limits the flow: the finding, and the same in words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// What was found.
@@ -20,13 +20,13 @@ pub struct Verdict {
     /// The share of a bootstrap's samples of parts of the run in which the same was found; null where the parts are not known.
     #[serde(default)]
     pub confidence: Option<f64>,
-    /// What was found in the others, most often first.
+    /// What was found in the other samples, most often first.
     #[serde(default)]
     pub alternatives: Vec<Alternative>,
 }
 
 impl Verdict {
-    /// A finding in words, of which it is not known how sure it is.
+    /// A finding in words, with unknown confidence.
     pub fn of(finding: Finding, words: Words) -> Verdict {
         Verdict { finding, words, confidence: None, alternatives: Vec::new() }
     }
@@ -40,20 +40,20 @@ pub struct Finding {
     /// The rule that found it: its file in `monitor/src/verdict/rules`. More rules may come.
     #[serde(default)]
     pub rule: String,
-    /// The component, if it is one.
+    /// The component, if the finding is about one.
     pub component: Option<String>,
-    /// The worker, if it is one.
+    /// The worker, if the finding is about one.
     pub worker: Option<WorkerId>,
-    /// The task, if it is one.
+    /// The task, if the finding is about one.
     #[serde(default)]
     pub task: Option<TaskRef>,
-    /// The streams, if it is those between two components.
+    /// The streams, if the finding is about those between two components.
     #[serde(default)]
     pub stream: Option<StreamRef>,
-    /// What it goes by.
+    /// The figures that it rests on.
     #[serde(default)]
     pub figures: Vec<Figure>,
-    /// What can be done, as it can be applied; what only a person can do is in the suggestion alone.
+    /// What can be done, in a form that can be applied; what only a person can do is in the suggestion alone.
     #[serde(default)]
     pub actions: Vec<Action>,
 }
@@ -63,7 +63,7 @@ pub struct Finding {
 pub struct Words {
     /// The sentence.
     pub text: String,
-    /// What it goes by.
+    /// The figures that it rests on, in words.
     #[serde(default)]
     pub evidence: Vec<String>,
     /// What to do.
@@ -91,16 +91,16 @@ pub struct StreamRef {
     pub reader: Option<String>,
 }
 
-/// A number that a finding goes by.
+/// A number that a finding rests on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// What was measured, such as `busy`. Of several waits each has the name `wait`, of several threads that do not go on `hangs`; other names occur once in a finding.
     pub name: String,
-    /// How much.
+    /// The value.
     pub value: f64,
     /// `share` (of 1), `ns`, `times` or what is counted, such as `messages`.
     pub unit: String,
-    /// Of what, if not of the whole run.
+    /// What the figure is of, if not of the whole run.
     #[serde(default)]
     pub of: Option<Subject>,
 }
@@ -123,7 +123,7 @@ pub enum Subject {
     Hanging(Hanging),
 }
 
-/// Something that can be done about it, as it is.
+/// Something that can be done about the finding, in a form that can be applied.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
@@ -148,9 +148,9 @@ pub struct NewValue {
 /// A command of `thalweg` with its arguments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CommandLine {
-    /// The command. Of `run` the arguments are options that come to those the run was started with.
+    /// The command. For `run` the arguments are options that are added to those the run was started with.
     pub command: String,
-    /// What is written behind it.
+    /// The arguments after the command.
     pub arguments: Vec<String>,
     /// By which part the flow is predicted to grow, if that is known.
     pub gain: Option<f64>,
@@ -164,7 +164,7 @@ pub enum VerdictKind {
     Task,
     /// One replica of a component is slower than the others, or gets more to do.
     Replica,
-    /// A component writes many messages for each it reads, and who reads them is busy nearly all the time.
+    /// A component writes many messages for each it reads, and the component that reads them is busy nearly all the time.
     Burst,
     /// A component unfolds into very many tasks, each of which does next to nothing.
     Grain,
@@ -174,7 +174,7 @@ pub enum VerdictKind {
     Mapping,
     /// A stream holds too few messages, so that both its ends wait in turn; or too few messages may be under way.
     Capacity,
-    /// Dispatches are so short that the workers are busy with changing tasks.
+    /// Dispatches are so short that the workers spend much of their time changing tasks.
     Quantum,
     /// What several branches, rounds or replicas give is kept in order, and waits for one of them.
     Order,
@@ -184,7 +184,7 @@ pub enum VerdictKind {
     Source,
     /// The network waits for its output to be taken.
     Sink,
-    /// The sources rest because a command told them to.
+    /// The sources rest because of a command.
     Paused,
     /// Tasks wait for one another in a circle, by their streams or by locks in their boxes.
     Deadlock,
@@ -196,12 +196,12 @@ pub enum VerdictKind {
     Nothing,
     /// Nothing is busy nearly all the time.
     Unclear,
-    /// The mode does not tell.
+    /// The mode does not record enough.
     Unknown,
 }
 
 impl Finding {
-    /// A finding of this kind, of which nothing is known yet.
+    /// A finding of this kind, with nothing else set.
     pub fn new(kind: VerdictKind) -> Finding {
         Finding {
             kind,
@@ -231,13 +231,13 @@ impl Finding {
         Finding { worker: Some(worker), ..self }
     }
 
-    /// It goes by this figure, too.
+    /// It rests on this figure, too.
     pub fn with(mut self, figure: impl Into<Option<Figure>>) -> Finding {
         self.figures.extend(figure.into());
         self
     }
 
-    /// This can be done.
+    /// Adds an action.
     pub fn so(mut self, action: Action) -> Finding {
         self.actions.push(action);
         self
@@ -265,25 +265,25 @@ impl Figure {
         Figure::new(name, value, "share")
     }
 
-    /// What it is of.
+    /// What the figure is of.
     pub fn of(self, subject: impl Into<Subject>) -> Figure {
         Figure { of: Some(subject.into()), ..self }
     }
 }
 
 impl Action {
-    /// A setting gets this value.
+    /// The action that gives a setting this value.
     pub fn set(setting: &str, value: impl ToString) -> Action {
         Action::Set(NewValue { setting: setting.to_owned(), value: value.to_string(), gain: None })
     }
 
-    /// The program is called so.
+    /// The action that calls the program with these arguments.
     pub fn run(command: &str, arguments: &[&str]) -> Action {
         let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
         Action::Run(CommandLine { command: command.to_owned(), arguments, gain: None })
     }
 
-    /// The same, with the part by which the flow is predicted to grow.
+    /// The same action, with the part by which the flow is predicted to grow.
     pub fn gaining(mut self, part: f64) -> Action {
         match &mut self {
             Action::Set(NewValue { gain, .. }) | Action::Run(CommandLine { gain, .. }) => *gain = Some(part),
@@ -299,7 +299,7 @@ impl Action {
     }
 }
 
-/// The command line that does it, to the newest run.
+/// The command line that applies it to the newest run.
 impl std::fmt::Display for Action {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -355,7 +355,7 @@ impl From<&Worker> for Subject {
     }
 }
 
-/// The words of a subject: its name.
+/// The name of a figure's subject, in words.
 impl std::fmt::Display for Subject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

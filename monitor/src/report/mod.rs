@@ -18,7 +18,8 @@ pub(crate) use finding::component_of;
 pub use finding::{
     Action, CommandLine, Figure, Finding, NewValue, StreamRef, Subject, TaskRef, Verdict, VerdictKind, Words,
 };
-pub use prediction::{Alternative, Behind, Expensive, ExpensiveBy, Phase, Replay, Suggestion};
+pub(crate) use prediction::NO_LOCK;
+pub use prediction::{Alternative, Behind, BehindRecord, Expensive, ExpensiveBy, Phase, Replay, Suggestion};
 
 /// The name of the schema, in every report.
 pub const SCHEMA: &str = "thalweg.report";
@@ -32,16 +33,16 @@ pub struct Report {
     pub schema: String,
     /// [`VERSION`] of the schema.
     pub version: u32,
-    /// Where this comes from.
+    /// The process that was observed.
     pub space: SpaceInfo,
-    /// The time it speaks of.
+    /// The time that the report is about.
     pub window: Window,
     /// What limits the flow, in a sentence.
     pub verdict: Verdict,
-    /// What changes would bring, if the run was replayed: `thalweg diagnose` does that with a whole recording.
+    /// What changes would bring, if the run was replayed: `thalweg diagnose` computes that from a whole recording.
     #[serde(default)]
     pub replay: Option<Replay>,
-    /// Parts of the run, if what limits the flow changed. As `replay`.
+    /// Parts of the run, if what limits the flow changed. Set like `replay`.
     #[serde(default)]
     pub phases: Vec<Phase>,
     /// Messages that take longer than others of their component, those with most time first.
@@ -57,7 +58,7 @@ pub struct Report {
     /// Messages that failed, oldest first, at most a thousand.
     #[serde(default)]
     pub failures: Vec<FailedMessage>,
-    /// Who waited for whom.
+    /// Which tasks waited for which.
     #[serde(default)]
     pub waiting: Waiting,
     /// Tasks and workers by what the source asks of them, most pressed first (true-rate utilisation).
@@ -73,14 +74,14 @@ pub struct Report {
     pub streams: Vec<Stream>,
     /// Streams that lost or invented messages.
     pub broken: Vec<BrokenStream>,
-    /// Streams that did, in all; `broken` may be fewer.
+    /// Streams that lost or invented messages, in all; `broken` may be fewer.
     pub broken_count: u64,
     /// Workers in order of their ids.
     pub workers: Vec<Worker>,
-    /// What the run and the machine used of processors, if that was told twice.
+    /// What the run and the machine used of processors, if that was recorded twice.
     #[serde(default)]
     pub processors: Option<Processors>,
-    /// What limits the run as it is set, if its settings tell.
+    /// What limits the run as it is set, if its settings say so.
     #[serde(default)]
     pub limits: Option<Limits>,
     /// What being observed cost the run.
@@ -107,7 +108,7 @@ pub struct Measurement {
     pub value: Measured,
 }
 
-/// What was measured.
+/// The value of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measured {
@@ -164,7 +165,7 @@ pub struct FailedMessage {
     pub at_ns: f64,
 }
 
-/// Who waited for whom. A task that waits for messages waits for the stream's writer, one that waits for room for its
+/// Which tasks waited for which. A task that waits for messages waits for the stream's writer, one that waits for room for its
 /// reader.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Waiting {
@@ -180,7 +181,7 @@ pub struct Waiting {
     pub roots: Vec<Root>,
     /// Tasks that wait for one another in circles.
     pub deadlock: Option<Deadlock>,
-    /// Who waits behind whom where order is kept, longest first.
+    /// Which tasks wait behind which where order is kept, longest first.
     #[serde(default)]
     pub behind: Vec<Behind>,
     /// Of a run that lives: tasks whose threads have been asleep in one dispatch for long, longest first.
@@ -210,7 +211,7 @@ pub struct WaitNow {
     pub ns: f64,
 }
 
-/// What the tasks of a component waited for those of another.
+/// How long the tasks of one component waited for those of another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WaitEdge {
     /// Path of the component that waited.
@@ -223,11 +224,11 @@ pub struct WaitEdge {
     pub waits: u64,
     /// How long in all.
     pub ns: f64,
-    /// Of all waiting.
+    /// Its share of all waiting.
     pub share: f64,
 }
 
-/// A task that waiting leads to.
+/// A task at the end of a chain of tasks that wait for one another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Root {
     /// The task.
@@ -238,9 +239,9 @@ pub struct Root {
     pub component: Option<String>,
     /// What it was doing while others waited.
     pub state: RootState,
-    /// Time waited.
+    /// Time that others waited because of it.
     pub ns: f64,
-    /// Of all waiting.
+    /// Its share of all waiting.
     pub share: f64,
 }
 
@@ -248,13 +249,13 @@ pub struct Root {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RootState {
-    /// It ran.
+    /// The task ran.
     Running,
-    /// It could have run, and did not.
+    /// The task could have run, and did not.
     Ready,
-    /// It waited for itself, by way of others.
+    /// The task waited for itself, by way of others.
     Circle,
-    /// That is not known.
+    /// What it was doing is not known.
     Unknown,
 }
 
@@ -278,7 +279,7 @@ pub struct Utilisation {
     pub worker: Option<WorkerId>,
     /// Useful time for each input message.
     pub demand_ns: f64,
-    /// Demand over what the fastest source leaves: above 1 it cannot keep up.
+    /// Demand over what the fastest source leaves: above 1 the task or worker cannot keep up.
     pub utilisation: f64,
     /// Share of its time it was busy.
     pub busy: f64,
@@ -348,15 +349,15 @@ pub struct SpaceInfo {
     pub command: String,
 }
 
-/// How the process is.
+/// Whether the process lives, has ended, or died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It lives and had not ended its run.
+    /// The process lives and had not ended its run.
     Running,
-    /// It ended its run orderly.
+    /// The process ended its run orderly.
     Ended,
-    /// It is gone without having ended its run.
+    /// The process is gone without having ended its run.
     Killed,
 }
 
@@ -365,19 +366,19 @@ pub enum State {
 pub struct Window {
     /// From the first to the last moment known of the run.
     pub duration_ns: f64,
-    /// How the process is.
+    /// Whether the process lives, has ended, or died.
     pub state: State,
-    /// For how long its sources have rested because `thalweg pause` or `drain` told them to, if they do.
+    /// For how long its sources have rested because of `thalweg pause` or `drain`, if they do.
     #[serde(default)]
     pub paused_ns: Option<f64>,
-    /// The modes it was in.
+    /// The modes that the run was in.
     pub modes: Vec<ModeSpan>,
     /// Whether every event of the run was seen, in mode full throughout.
     pub complete: bool,
     /// The window is a part of the run: counts are of this part only.
     #[serde(default)]
     pub partial: bool,
-    /// Where it is not complete: how much of the window's end the events speak of.
+    /// If the report is not complete: the length of the window's last part from which the events are.
     pub events_ns: Option<f64>,
     /// Events seen.
     pub events: u64,
@@ -390,7 +391,7 @@ pub struct Window {
     /// How long the disk was full on which a run with `--keep` keeps its events; null if it keeps none.
     #[serde(default)]
     pub disk_full_ns: Option<f64>,
-    /// How long of that whoever wrote events waited for room there.
+    /// How much of that time writers of events waited for the disk to have room.
     #[serde(default)]
     pub disk_held_ns: Option<f64>,
 }
@@ -431,9 +432,9 @@ pub struct Latency {
     pub waiting: Option<Distribution>,
     /// Input messages seen entering.
     pub entered: u64,
-    /// Of these, not yet left at the window's end.
+    /// Those of `entered` that had not left at the window's end.
     pub in_flight: u64,
-    /// Of these, left, but not measured because something of them was lost.
+    /// Those of `entered` that left, but were not measured because some of their events were lost.
     pub unmeasured: u64,
     /// Messages written whose input message is not known.
     pub unattributed: u64,
@@ -450,7 +451,7 @@ pub struct Latency {
     /// Busy time of dispatches inside the network that read and wrote nothing.
     #[serde(default)]
     pub empty_ns: Option<f64>,
-    /// Busy time outside the network: of those who write input messages or read output messages.
+    /// Busy time outside the network: of tasks that write input messages or read output messages.
     #[serde(default)]
     pub outside_ns: Option<f64>,
 }
@@ -479,13 +480,13 @@ pub struct Distribution {
 /// How a task's time divides; the four sum to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskShares {
-    /// Running.
+    /// It ran.
     pub busy: f64,
-    /// Waiting for messages.
+    /// It waited for messages.
     pub input_wait: f64,
-    /// Waiting for room.
+    /// It waited for room.
     pub output_wait: f64,
-    /// Could have run, and did not: others did, or its thread had no processor, or woke others.
+    /// It could have run, and did not: others did, or its thread had no processor, or woke others.
     pub ready: f64,
 }
 
@@ -500,9 +501,9 @@ pub struct Component {
     pub place: Option<String>,
     /// Tasks it had.
     pub tasks: u64,
-    /// Of these, not ended.
+    /// Those of them that have not ended.
     pub tasks_live: u64,
-    /// What all of them did.
+    /// What all tasks together did.
     pub work: Work,
     /// How long single messages took, where they take so long that the clock was read for each (`exec.clock_budget`).
     #[serde(default)]
@@ -544,10 +545,10 @@ pub struct Work {
     pub selectivity: Option<f64>,
     /// Times it was run.
     pub dispatches: Option<u64>,
-    /// Of these, ended with the quantum spent.
+    /// Dispatches that ended with the quantum spent.
     #[serde(default)]
     pub yields: Option<u64>,
-    /// Share of the dispatches seen that ended so.
+    /// Their share of the dispatches seen.
     #[serde(default)]
     pub yield_share: Option<f64>,
     /// Dispatches that read and wrote nothing.
@@ -555,7 +556,7 @@ pub struct Work {
     pub empty: Option<u64>,
     /// Time it ran.
     pub busy_ns: Option<f64>,
-    /// Of that, in dispatches that read and wrote nothing.
+    /// The part of that time in dispatches that read and wrote nothing.
     #[serde(default)]
     pub empty_ns: Option<f64>,
     /// From its beginning, or the window's, to its end, or the window's; of a component, that of all its tasks together.
@@ -590,7 +591,7 @@ pub struct Stream {
     pub streams: u64,
     /// Messages each can hold (the largest).
     pub capacity: u64,
-    /// Messages written = read + failed + held + dropped.
+    /// Messages written: the sum of read, failed, held and dropped.
     pub written: Option<u64>,
     /// Messages read, without those that failed in the reader.
     pub read: Option<u64>,
@@ -639,7 +640,7 @@ pub struct Volume {
     pub sizes_taken: u64,
 }
 
-/// Messages in a stream over time: the means of equal steps.
+/// Messages in a stream over time: the means over steps of the same length.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Occupancy {
     /// From this moment of the window.
@@ -663,7 +664,7 @@ pub struct BrokenStream {
     pub read: u64,
     /// Dropped.
     pub dropped: u64,
-    /// What does not add up.
+    /// What does not add up, in words.
     pub what: String,
 }
 
@@ -697,11 +698,11 @@ pub struct Worker {
     /// Time its thread could have run and had no processor.
     #[serde(default)]
     pub delayed_ns: Option<f64>,
-    /// The task it was on, if the process died then, or if it hangs in it.
+    /// The task that the worker was on, if the process died then, or if it hangs in it.
     pub on_task: Option<String>,
     /// The message of that task it was on, counted from 0.
     pub on_message: Option<u64>,
-    /// For how long it has not gone on from there, if it hangs: at least.
+    /// For how long it has not gone on from that message, if it hangs: at least.
     pub stuck_ns: Option<f64>,
     /// What its busy time was spent on, if it was looked at.
     #[serde(default)]
@@ -711,17 +712,17 @@ pub struct Worker {
 /// How a worker's time divides; the five sum to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkerShares {
-    /// Running tasks.
+    /// It ran tasks.
     pub busy: f64,
-    /// Nothing to run.
+    /// It had nothing to run.
     pub waiting: f64,
-    /// Its own work: it woke other threads, moved tasks.
+    /// It did its own work: it woke other threads, moved tasks.
     #[serde(default)]
     pub own: f64,
     /// It could have run and had no processor, as far as it noticed at once; `delayed_ns` is what the kernel says of its whole life.
     #[serde(default)]
     pub kept: f64,
-    /// None of these: where nothing was told of its time.
+    /// None of these: the rest, of which nothing is known.
     pub unaccounted: f64,
 }
 
@@ -735,21 +736,21 @@ pub struct Telling {
     pub clock_reading_ns: Option<f64>,
     /// What writing an event takes besides: an assumption, from the benchmark `event`.
     pub event_ns: f64,
-    /// Time that telling took: readings and events, those lost to readers included.
+    /// Time that recording took: readings of the clock and events, also of those events that readers lost.
     pub ns: Option<f64>,
-    /// Of all workers' time together.
+    /// That time as a share of all workers' time together.
     pub share: Option<f64>,
     /// Bytes of events written, headers of blocks included.
     pub bytes: Option<u64>,
-    /// Likewise per second of the window.
+    /// Bytes of events written per second of the window.
     pub bytes_per_s: Option<f64>,
 }
 
 /// Something the report cannot say, or says with a reservation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// A stable word for it.
+    /// A stable word for the note.
     pub code: String,
-    /// A sentence.
+    /// The note as a sentence.
     pub text: String,
 }

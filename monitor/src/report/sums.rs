@@ -1,9 +1,10 @@
 //! Whether a report's accounts add up: every whole against its parts, by the report's own figures and nothing else.
 //!
-//! What must hold depends on what the report speaks of. Shares are parts of one whole always. Figures of different parts of
-//! the report agree where the run has ended: while it lives, its threads publish at different moments. And where every event
-//! was seen, all that follows from events agrees as well. Streams that the report itself calls broken are left out, and so is
-//! everything but shares where events contradict themselves ([`Window::malformed`](crate::Window::malformed)).
+//! What must hold depends on what the report speaks of. Shares are parts of one whole always. Figures of
+//! different parts of the report agree where the run has ended: while it lives, its threads publish at
+//! different moments. If no event was lost, figures that are computed from events agree as well. Streams that
+//! the report itself calls broken are left out, and so is everything but shares where events contradict
+//! themselves ([`Window::malformed`](crate::Window::malformed)).
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use crate::report::{BusyAccount, Component, Report, State, Stream, Task, TaskSha
 
 /// Sums of floating-point numbers are exact to this part of them, and a nanosecond.
 const EXACT: f64 = 1e-6;
-/// Lists that are this long may have been cut.
+/// Lists of this length may have been cut.
 const LIST_MAX: usize = 64;
 /// What waiting leads to is followed until next to nothing is left.
 const LED_ON: f64 = 1e-3;
@@ -41,10 +42,10 @@ impl Report {
     }
 }
 
-/// A figure of what was done, and where it stands.
+/// A count or time of what was done, and where in the report it is.
 type Figure<T> = (&'static str, fn(&Work) -> T);
 
-/// Looks for contradictions.
+/// Collects contradictions.
 struct Sums<'r> {
     report: &'r Report,
     found: Vec<String>,
@@ -78,7 +79,7 @@ impl Sums<'_> {
     }
 
     fn within(&mut self, what: &str, whole: f64, parts: f64, tolerance: f64) {
-        // Not a number is no sum.
+        // A sum that is not a number does not add up.
         let holds = (whole - parts).abs() <= tolerance;
         self.check(holds, || format!("{what}: the whole is {whole}, its parts are {parts}"));
     }
@@ -110,7 +111,7 @@ impl Sums<'_> {
         self.check(holds, || format!("the shares of {name}, {parts:?}, add up to {sum}"));
     }
 
-    /// Busy time is work, sleep, waiting for a processor and the runtime's own, whatever else is known.
+    /// Busy time is the sum of work, sleep, waiting for a processor and the runtime's own, whatever else is known.
     fn accounts(&mut self) {
         let report = self.report;
         for (name, work) in works(report) {
@@ -161,7 +162,7 @@ impl Sums<'_> {
         let messages = if reads > 0 { reads } else { writes };
         let empty_ns = work.empty_ns.unwrap_or(0.0);
         let of_messages = work.service_ns.unwrap_or(0.0) * messages as f64;
-        // Nobody knows yet for what a task runs that has not stopped.
+        // For how long a task runs that has not stopped is not known yet.
         let is_over = self.report.window.state == State::Ended;
         if is_over && (messages > 0 || work.empty_ns.is_some()) {
             self.same(
@@ -175,7 +176,7 @@ impl Sums<'_> {
         self.check(fits, || format!("{name} has {empty} empty dispatches, of {:?}", work.dispatches));
     }
 
-    /// A component is all of its tasks.
+    /// The figures of a component are those of all of its tasks.
     fn components(&mut self) {
         let report = self.report;
         let tasks: u64 = report.components.iter().map(|component| component.tasks).sum();
@@ -231,7 +232,7 @@ impl Sums<'_> {
             let (Some(written), Some(read)) = (stream.written, stream.read) else { continue };
             let (held, dropped) = (stream.held.unwrap_or(0), stream.dropped.unwrap_or(0));
             let parts = read + stream.failed + held + dropped;
-            // The ends of a stream that is open publish at different moments: what it holds.
+            // The ends of an open stream publish at different moments: they may differ by what it can hold.
             let open = self.report.window.state != State::Ended;
             let slack = if open { stream.streams * stream.capacity.max(64) } else { 0 };
             self.check(written <= parts && parts - written <= slack, || {
@@ -259,7 +260,7 @@ impl Sums<'_> {
                 format!("{through:?} messages went through the {role}, the throughput speaks of {messages:?}")
             });
         }
-        // Streams whose ends nobody told have no tasks to compare with, unless every event was seen.
+        // Streams whose ends were not recorded have no tasks to compare with, unless every event was seen.
         let is_known = |stream: &Stream| stream.reader.is_some() && stream.writer.is_some();
         if !self.is_exact() && !report.streams.iter().all(is_known) {
             return;
@@ -285,7 +286,7 @@ impl Sums<'_> {
 
     // ---- time
 
-    /// What workers did is what their tasks did.
+    /// What workers did is the sum of what their tasks did.
     fn workers(&mut self) {
         let report = self.report;
         if !self.has_all_tasks() {
@@ -322,7 +323,7 @@ impl Sums<'_> {
             Some((shares.input_wait + shares.output_wait) * work.lifetime_ns?)
         });
         let waited = waits.sum();
-        self.same("all waiting, by who waited", report.waiting.total_ns, waited);
+        self.same("all waiting, by waiting component", report.waiting.total_ns, waited);
     }
 
     fn latency(&mut self) {
@@ -364,7 +365,7 @@ impl Sums<'_> {
         if let (Some(ns), Some(reading_ns)) = (telling.ns, telling.clock_reading_ns) {
             let events = window.events.saturating_add(window.lost) as f64;
             let parts = telling.clock_readings as f64 * reading_ns + events * telling.event_ns;
-            self.within("the time that telling took", ns, parts, EXACT * ns + reading_ns);
+            self.within("the time that recording took", ns, parts, EXACT * ns + reading_ns);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What accounts say of busy time, and what may not be said against them.
+//! What accounts say of busy time, and which findings they rule out.
 
 use crate::report::{
     BusyAccount, Figure, Finding, Processors, SleepsFor, Subject, Task, TaskShares, VerdictKind, Worker,
@@ -8,7 +8,7 @@ use super::facts::{Facts, load};
 use super::processor::Processor;
 use super::thresholds::{ASLEEP, LOOKS, LOST, SATURATED};
 
-/// Whether an account goes by enough looks, or enough measured time, to be gone by.
+/// Whether an account rests on enough looks, or enough measured time, to be used.
 pub fn is_sure(account: &BusyAccount) -> bool {
     account.looks as f64 >= LOOKS || 2.0 * account.measured_ns >= account.total_ns()
 }
@@ -26,7 +26,7 @@ pub(super) fn computing_part(account: Option<&BusyAccount>) -> Option<f64> {
 }
 
 impl Finding {
-    /// How much of its busy time something slept, for what most of all, and by how many looks that is known.
+    /// How much of its busy time a thread slept, for what most of all, and from how many looks that is known.
     pub(super) fn slept(self, account: &BusyAccount, of: impl Into<Subject>) -> Finding {
         let (part, most) = (account.asleep.total_ns() / account.total_ns(), account.asleep.most());
         let slept = self.with(Figure::share("asleep_of_busy", part).of(of));
@@ -37,7 +37,7 @@ impl Finding {
             .with(Figure::new("looks", account.looks as f64, "times"))
     }
 
-    /// What it slept for most.
+    /// What the thread slept for most.
     pub(super) fn slept_for(&self) -> Option<SleepsFor> {
         let has = |what: &SleepsFor| self.figure(&format!("asleep_for_{}", what.word())).is_some();
         SleepsFor::ALL.into_iter().find(has)
@@ -49,7 +49,7 @@ pub(super) fn sleeps(what: SleepsFor) -> &'static str {
     match what {
         SleepsFor::Lock => "sleeps in `futex` (a lock, or until another thread wakes it)",
         SleepsFor::Read => "waits in `read` until there is something to read",
-        SleepsFor::Write => "waits in `write` until who reads it takes it",
+        SleepsFor::Write => "waits in `write` until the other side takes it",
         SleepsFor::Sleep => "sleeps for a time (`nanosleep`)",
         SleepsFor::PageFault => "waits for pages of memory",
         SleepsFor::Other => "sleeps in a call of the kernel",
@@ -68,11 +68,11 @@ pub(super) fn contradicts(facts: &Facts<'_>, found: &Finding) -> bool {
     let says_it_works =
         found.rule != "asleep" && found.rule != "hang" && found.figure("asleep_of_busy").is_none();
     match found.kind {
-        // Nobody had no processor.
+        // The finding that others had the processors: no thread was kept from one.
         VerdictKind::Contention => {
             !facts.workers.iter().any(|(worker, shares)| is_delayed(facts, worker, shares))
         }
-        // Who sleeps would be no faster if its work were less.
+        // A thread that sleeps would be no faster with less work.
         VerdictKind::Task | VerdictKind::Burst if says_it_works => {
             asleep_part(task().and_then(|task| facts.account(task))).is_some_and(|part| part > ASLEEP)
         }

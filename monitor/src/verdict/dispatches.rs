@@ -11,7 +11,7 @@ pub(super) struct Short {
     /// Messages and nanoseconds of a dispatch, in the mean.
     pub(super) messages: f64,
     pub(super) ns: f64,
-    /// Share of them that ended with the quantum spent.
+    /// Share of the dispatches that ended with the quantum spent.
     pub(super) yields: f64,
 }
 
@@ -25,7 +25,7 @@ impl Short {
             ns: sum(&|task| task.work.busy_ns) / dispatches,
             yields: sum(&|task| Some(task.work.yield_share? * task.work.dispatches? as f64)) / dispatches,
         };
-        // Dispatches that take as much as they may are ended by that, whoever tells why they ended.
+        // Dispatches that take as much as they may are ended by that, whatever they recorded as their reason.
         let quantum = facts.report.limits.map(|limits| limits.quantum as f64);
         let all_of_it = quantum.is_some_and(|quantum| quantum < SMALL && short.messages >= FILLS * quantum);
         let short = Short {
@@ -40,7 +40,7 @@ impl Short {
         is_short.then_some(short)
     }
 
-    /// With what is known of them.
+    /// Adds the figures of the dispatches to a finding.
     pub(super) fn told(&self, found: Finding) -> Finding {
         found
             .with(Figure::share("quantum_spent", self.yields))
@@ -61,7 +61,7 @@ pub(super) fn too_small(stream: &Stream) -> Finding {
     .so(Action::set("exec.capacity", longer))
 }
 
-/// What is said of short dispatches.
+/// The words of a finding about short dispatches.
 pub(super) fn said(found: &Finding) -> String {
     format!(
         "{} of the dispatches end with the quantum spent; they take {:.1} messages and {:.0} ns",
@@ -71,7 +71,7 @@ pub(super) fn said(found: &Finding) -> String {
     )
 }
 
-/// What is said of streams that hold too little.
+/// The words of a finding about streams that hold too little.
 pub(super) fn say_too_small(found: &Finding, why: &str) -> Words {
     let name = found.stream.as_ref().map_or("", |stream| &stream.name);
     Words::text(format!(

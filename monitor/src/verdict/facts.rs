@@ -1,4 +1,4 @@
-//! What all rules want of a report.
+//! What all rules need of a report.
 
 use crate::ids::WorkerId;
 use crate::report::{
@@ -20,7 +20,7 @@ pub(crate) struct Facts<'r> {
 
 impl<'r> Facts<'r> {
     pub(super) fn new(report: &'r Report) -> Facts<'r> {
-        // One that ended long before the others does not keep up with them, and they do not with it.
+        // A worker that ended long before the others does not keep up with them, nor they with it.
         let run_ns = report.window.duration_ns;
         let lived = |task: &Task| {
             task.work.shares.is_none_or(|shares| {
@@ -60,7 +60,7 @@ impl<'r> Facts<'r> {
         Some(Figure::share(name, root.share).of(Subject::Task(task)))
     }
 
-    /// The tasks with their shares of time: one that lived only a while was not busy all the time.
+    /// The tasks with their shares of the whole run's time, also where a task lived for a part of it only.
     pub(super) fn tasks(&self) -> impl Iterator<Item = (&'r Task, TaskShares)> {
         let run_ns = self.report.window.duration_ns;
         let tasks = self.report.tasks.iter().filter(|task| moves(task));
@@ -109,7 +109,7 @@ impl<'r> Facts<'r> {
             .filter(|(_, shares)| shares.busy + shares.input_wait >= STARVED)
     }
 
-    /// What a task's busy time was spent on; where that goes by too little, what its component's was.
+    /// What a task's busy time was spent on; where too little is known of that, what its component's was.
     pub(super) fn account(&self, task: &'r Task) -> Option<&'r BusyAccount> {
         let own = task.work.account.as_ref().filter(|account| is_sure(account));
         let of_component = || self.component(component_of(&task.name))?.work.account.as_ref();
@@ -122,7 +122,7 @@ impl<'r> Facts<'r> {
 }
 
 impl Finding {
-    /// It goes by where waiting leads, too.
+    /// Adds where waiting leads to the evidence.
     pub(super) fn rooted(self, facts: &Facts<'_>) -> Finding {
         self.with(facts.root())
     }
@@ -143,7 +143,7 @@ fn of_run(work: &Work, shares: TaskShares, run_ns: f64) -> TaskShares {
     }
 }
 
-/// The part of its time that a worker has nothing to spare of.
+/// The share of its time from which on a worker has nothing to spare.
 pub(super) fn load(shares: &WorkerShares) -> f64 {
     shares.busy + shares.own + shares.kept + shares.unaccounted
 }

@@ -10,7 +10,7 @@ use crate::report::{
     BusyAccount, Component, Processors, Report, Root, Stream, Task, TaskShares, Work, Worker, WorkerShares,
 };
 
-/// One report over parts of a run, in any order and as often as they come. Nothing of nothing.
+/// One report over parts of a run, in any order; a part may come several times. No parts make no report.
 pub(crate) fn merged<'r>(parts: impl IntoIterator<Item = &'r Report>) -> Option<Report> {
     let mut parts = parts.into_iter();
     let first = parts.next()?;
@@ -50,7 +50,7 @@ fn add_whole(whole: &mut Report, part: &Report) {
     }
 }
 
-/// What is told apart by a key.
+/// Sums by key.
 struct Keyed<K, V>(BTreeMap<K, (V, f64)>);
 
 impl<K, V> Default for Keyed<K, V> {
@@ -216,7 +216,7 @@ fn add_stream(to: &mut Stream, of: &Stream, weights: [f64; 2]) {
     to.rate_per_s = mean([to.rate_per_s, of.rate_per_s], weights);
 }
 
-/// Adds what is known to what is known.
+/// Adds two values, of which either may be unknown.
 fn plus<T: Copy + std::ops::Add<Output = T>>(to: &mut Option<T>, of: Option<T>) {
     *to = match (*to, of) {
         (Some(a), Some(b)) => Some(a + b),

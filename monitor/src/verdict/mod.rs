@@ -1,8 +1,8 @@
 //! The verdict: what limits the flow, by which figures, and what to do about it.
 //!
-//! The rules ([`rules::RULES`]) are asked in order, from what excuses everything else (a deadlock, a processor that was taken away) to
-//! what is left when nothing stands out; the first that answers is the verdict. Each goes by shares of time, by where
-//! waiting leads ([`crate::report::Root`]) and by true-rate utilisation, and answers with data: a [`Finding`]. Sentences are made
+//! The rules ([`rules::RULES`]) are asked in order, from what explains everything else (a deadlock, a processor that was taken away) to
+//! what is left when nothing stands out; the first that answers is the verdict. Each rests on shares of time, on where
+//! waiting leads ([`crate::report::Root`]) and on true-rate utilisation, and answers with data: a [`Finding`]. Sentences are made
 //! of that when it is complete ([`say`]). What a rule finds that the account of busy time rules out is no verdict
 //! ([`accounts::contradicts`]): the next rule is asked.
 
@@ -23,6 +23,7 @@ mod words;
 use crate::report::{Figure, Finding, Report, Verdict, VerdictKind, Words};
 use facts::Facts;
 pub(crate) use facts::{is_sink, is_source};
+use thresholds::START_NS;
 
 pub use accounts::is_sure as account_is_sure;
 pub use thresholds::{THRESHOLDS, Threshold};
@@ -42,7 +43,7 @@ pub(crate) fn say(finding: &Finding) -> Words {
     words::whole(said, finding)
 }
 
-/// What the first rule found that found anything which no account rules out.
+/// The first finding that no account rules out, by the order of rules.
 fn finding(facts: &Facts<'_>) -> Finding {
     let found = rules::RULES
         .iter()
@@ -50,7 +51,19 @@ fn finding(facts: &Facts<'_>) -> Finding {
         .find(|found| !accounts::contradicts(facts, found))
         .unwrap_or_else(|| Finding::new(VerdictKind::Unclear));
     let broken = facts.report.broken_count;
-    found.with((broken > 0).then(|| Figure::new("broken", broken as f64, "streams")))
+    let found = found.with((broken > 0).then(|| Figure::new("broken", broken as f64, "streams")));
+    let short = short_ns(facts.report).filter(|_| !CERTAIN.contains(&found.rule.as_str()));
+    found.with(short.map(|lasted_ns| Figure::new("short_ns", lasted_ns, "ns")))
+}
+
+/// Rules whose findings hold however short the run was, or that say themselves that it was short.
+const CERTAIN: [&str; 5] = ["", "paused", "deadlock", "hang", "too_short"];
+
+/// How long a whole run lasted that was mostly its start.
+fn short_ns(report: &Report) -> Option<f64> {
+    let window = &report.window;
+    let is_short = !window.partial && window.duration_ns > 0.0 && window.duration_ns < START_NS;
+    is_short.then_some(window.duration_ns)
 }
 
 /// The names of all rules, in the order in which they are asked.

@@ -1,4 +1,4 @@
-//! A move of one task to another worker that would help.
+//! The move of one task to another worker that would help.
 
 use crate::report::{Action, Figure, Finding, VerdictKind};
 

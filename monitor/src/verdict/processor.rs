@@ -1,15 +1,15 @@
-//! What workers wanted of their processors and did not get, or did not use.
+//! The processor time that workers wanted and did not get, or did not use.
 
 use crate::report::{Figure, Finding, VerdictKind, Worker, WorkerShares};
 
 use super::facts::{Facts, load};
 use super::thresholds::{LOST, SLEEP_NS};
 
-/// What a worker wanted of its processor and did not get, or did not use, as shares of its lifetime.
+/// The processor time that a worker wanted and did not get, or did not use, as shares of its lifetime.
 pub(super) struct Processor {
     /// It ran or could have run.
     pub(super) wanted: f64,
-    /// Other processes had the processor: at least that.
+    /// Other processes had the processor: at least for that share.
     pub(super) lost: f64,
     /// It was busy, and used no processor though it could have.
     pub(super) asleep: f64,
@@ -17,7 +17,7 @@ pub(super) struct Processor {
 
 impl Processor {
     /// Other threads of the run may have had the worker's processor: what other processes had is no more than they used in all, or, where
-    /// the kernel does not tell that, the worker's delay less what the threads of tasks' own used. Where the kernel tells no delays, a
+    /// the kernel does not report that, the worker's delay less what the threads of tasks' own used. Where the kernel reports no delays, a
     /// busy worker that did not run was preempted, or slept if it was preempted too seldom for that.
     pub(super) fn of(facts: &Facts<'_>, worker: &Worker, shares: &WorkerShares) -> Option<Processor> {
         let busy_ns = load(shares) * worker.lifetime_ns;
@@ -47,7 +47,7 @@ fn had_by_others(facts: &Facts<'_>, worker: &Worker, delayed: f64) -> f64 {
         if facts.workers.len() as u64 <= processors.count {
             return others;
         }
-        // The run's own threads keep each other off: others do in proportion.
+        // The run's own threads keep each other off as well: other processes did so for the rest, in proportion.
         let run = processors.run_ns / processors.span_ns - worker.cpu_ns.unwrap_or(0.0) / worker.lifetime_ns;
         return delayed * others / (others + run.max(0.0)).max(f64::MIN_POSITIVE);
     }

@@ -1,4 +1,4 @@
-//! Verdicts on reports made for one rule, and on reports that nobody made for any.
+//! Verdicts on reports made for one rule, and on random reports.
 
 mod accounts;
 mod failing;
@@ -15,7 +15,7 @@ use crate::report::{
     Work, Worker, WorkerShares,
 };
 
-/// As if its rule had been added.
+/// What adding the rule to the list would do.
 #[rustfmt::skip]
 const ADDED: [Rule; 1] = [
     Rule { name: "failing", find: failing::find, say: failing::say },
@@ -38,7 +38,7 @@ fn the_rule_that_the_page_adds_is_one() {
     assert!((rule.find)(&Facts::new(&Report::empty())).is_none());
 }
 
-/// What this rule finds.
+/// What the rule of this name finds.
 fn found(rule: &str, report: &Report) -> Option<Finding> {
     let rule = RULES.iter().find(|known| known.name == rule).expect("there is such a rule");
     (rule.find)(&Facts::new(report))
@@ -100,6 +100,26 @@ fn task(id: u64, name: &str, worker: u64, busy: f64, service_ns: f64) -> Task {
 fn worker(id: u64, busy: f64) -> Worker {
     let shares = WorkerShares { busy, waiting: 1.0 - busy, own: 0.0, kept: 0.0, unaccounted: 0.0 };
     Worker { id: WorkerId::of(id), lifetime_ns: 1e9, shares: Some(shares), ..Worker::default() }
+}
+
+#[test]
+fn a_verdict_on_a_short_run_says_that_it_was_short() {
+    let said = |duration_ns: f64, partial: bool| {
+        let mut report = Report {
+            tasks: vec![task(1, "slow", 0, 0.9, 1e3)],
+            workers: vec![worker(0, 0.95), worker(1, 0.3)],
+            ..Report::empty()
+        };
+        (report.window.duration_ns, report.window.partial) = (duration_ns, partial);
+        let verdict = verdict(&report);
+        assert_eq!(verdict.finding.rule, "saturated_task");
+        verdict.words.text
+    };
+    assert!(said(4e6, false).ends_with(
+        "the run lasted 4.0 ms, most of which was its start. Something else may limit a longer one."
+    ));
+    assert!(!said(1e9, false).contains("Beware"), "it was long enough");
+    assert!(!said(4e6, true).contains("Beware"), "a short look at a longer run");
 }
 
 #[test]
@@ -263,7 +283,7 @@ impl Maker {
         }
     }
 
-    /// Of a task or worker that was busy for so long.
+    /// The shares of a task or worker that was busy for so long.
     fn account(&mut self, busy_ns: Option<f64>) -> Option<BusyAccount> {
         let busy_ns = busy_ns.filter(|ns| *ns > 0.0)?;
         let mut left = busy_ns;
@@ -408,6 +428,7 @@ impl Maker {
             tasks: self.below(4),
             ns: self.ns(),
             share: self.share(),
+            record: None,
         }
     }
 
@@ -475,7 +496,7 @@ impl Maker {
     }
 }
 
-/// As if nobody had looked at the threads.
+/// The report as it would be if no thread had been looked at.
 fn without_looks(report: &mut Report) {
     report.tasks.iter_mut().for_each(|task| task.work.account = None);
     report.workers.iter_mut().for_each(|worker| worker.account = None);
@@ -483,7 +504,7 @@ fn without_looks(report: &mut Report) {
     report.waiting.hanging.clear();
 }
 
-/// Words are made of the finding alone, so one that went through JSON says the same; and its figures are numbers.
+/// Words are made of the finding alone: a finding that went through JSON has the same words; and its figures are numbers.
 #[test]
 fn a_finding_is_whole_without_its_words() {
     let mut chance = Maker(Chance::new(18));

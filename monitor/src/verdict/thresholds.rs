@@ -1,6 +1,6 @@
-//! Where much begins: the thresholds of all rules, each with its reason. `docs/report.md` lists them.
+//! The thresholds of all rules, each with its reason. `docs/report.md` lists them.
 
-/// From where on a rule answers.
+/// From which value on a rule answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Threshold {
     /// Its name here.
@@ -25,33 +25,33 @@ macro_rules! thresholds {
 }
 
 thresholds! {
-    /// A run that rested for more of the time cannot be judged by what it did in the rest.
+    /// A run that rested for more than this share of its time worked too little to be judged.
     RESTED = 0.5, "share";
-    /// What is busier has no time to spare.
+    /// A task or worker that is busier has no time to spare.
     SATURATED = 0.8, "share";
     /// A source that waits less for room is not held back.
     HELD_BACK = 0.15, "share";
-    /// A network that waits this much for its source, or sink, is limited by it, where the source does not tell.
+    /// A network that waits this much for its source, or sink, is limited by it, where the source records nothing of itself.
     STARVED = 0.5, "share";
     /// A source whose thread uses less of its busy time on the processor takes its time instead of working.
     WORKS = 0.5, "share";
     /// A worker that others kept from its processor, or that slept in a box, for more of its time is slowed by that; so is a run that waited for room on the disk.
     LOST = 0.2, "share";
-    /// An account goes by so many looks at a thread at least, or by dispatches of half the time whose processor time was measured.
+    /// An account counts if it rests on so many looks at a thread, or if half of its busy time is in dispatches whose processor time was measured.
     LOOKS = 10.0, "times";
-    /// What sleeps for more of its busy time would gain little by less work.
+    /// A task that sleeps for more of its busy time would gain little by less work.
     ASLEEP = 0.5, "share";
-    /// Of its processor time so much in the kernel is worth a word.
+    /// A larger share of its processor time in the kernel is mentioned.
     KERNEL = 0.3, "share";
     /// So many new pages of memory a second take a hundredth of a processor and more.
     FAULTS = 10000.0, "pages";
-    /// Where nothing has gone on for so long, and a box has slept for so long, a run hangs.
+    /// A run hangs if nothing has gone on for so long, and a box has slept for so long.
     HANG_NS = 1e9, "ns";
-    /// Unless its messages take a part of that in the mean which is larger than one in so many.
+    /// Such a box hangs only if it has slept for so many times as long as its messages take in the mean.
     HANG_TIMES = 5.0, "times";
-    /// Where the kernel does not tell of delays: preempted less often than once in this time lost, a thread slept.
+    /// Where the kernel reports no delays: preempted less often than once in this time lost, a thread slept.
     SLEEP_NS = 50e6, "ns";
-    /// What changing tasks takes of a dispatch, about. Its clock is read once, so no event tells.
+    /// What changing tasks takes of a dispatch, about. A dispatch reads the clock once, so no event records it.
     CHANGE_NS = 150.0, "ns";
     /// The share of a dispatch that is too much for changing tasks.
     CHANGING = 0.25, "share";
@@ -65,15 +65,15 @@ thresholds! {
     FILLS = 0.5, "times";
     /// Streams that hold fewer dispatches' messages end the dispatches.
     NARROW = 4.0, "dispatches";
-    /// Streams that hold more are not said to be too small.
+    /// Streams that hold more are not called too small.
     SMALL = 16.0, "messages";
-    /// So many times as long a stream is tried where one is too small: fewer bring little, more take memory.
+    /// By this factor a stream is made longer on trial where it is too small: a smaller factor brings little, a larger one takes memory.
     LONGER_STREAM = 4.0, "times";
     /// A stream whose ends both wait less of the time does not keep them apart.
     BOTH_WAIT = 0.1, "share";
     /// A component that writes so many messages for each it reads floods those behind it.
     FLOOD = 8.0, "messages";
-    /// It has to have read so many: what the only input brings is no burst, but all there is to do.
+    /// The component has to have read so many: what the only input brings is no burst, but all there is to do.
     FLOOD_READS = 4.0, "messages";
     /// Where the other replicas are busier than this, measured by the busiest, they share the work.
     SHARED = 0.6, "times";
@@ -85,15 +85,15 @@ thresholds! {
     MOST = 0.5, "share";
     /// That much busier than the least busy worker is uneven.
     UNEVEN_TIMES = 2.0, "times";
-    /// A move after which the flow is no so many times what it was is not worth it.
+    /// A move that raises the flow by a smaller factor is not worth it.
     GAIN = 1.1, "times";
     /// A task that lived for less of the run is judged by shares of the run.
     SHORT_LIFE = 0.5, "share";
     /// A component of so many tasks, each of which takes few messages, is of too fine a grain: to make and end a task takes some microseconds, whatever it does.
     GRAIN_TASKS = 100.0, "tasks";
-    /// So few messages a task are few.
+    /// Fewer messages than this for each task are few.
     GRAIN_MESSAGES = 4.0, "messages";
-    /// Tasks that are busy for longer, most of it in boxes, pay for that.
+    /// Tasks that are busy for longer, most of it in boxes, are worth being made.
     GRAIN_NS = 30e3, "ns";
     /// So much in boxes is most of it.
     GRAIN_BOXES = 0.5, "share";
@@ -113,6 +113,6 @@ thresholds! {
     START_NS = 50e6, "ns";
     /// Slowed by a part, a task on which all depends slows the flow by the same part (sensitivity 1): from here on the flow depends on it.
     DEPENDS = 0.5, "times";
-    /// Below this sensitivity it does not: windows of a quarter of a second differ by as much.
+    /// Below this sensitivity the flow does not depend on it: windows of a quarter of a second differ by as much.
     INDEPENDENT = 0.2, "times";
 }

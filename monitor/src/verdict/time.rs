@@ -1,9 +1,11 @@
 //! How sure a verdict is, and whether it changed: a bootstrap over windows of the run, and its cut into phases.
 //!
-//! - **Confidence.** As many windows as there are are drawn with replacement, a hundred times; each time they are merged and judged. The share of
-//!   samples with the verdict of the whole is its confidence, and the others' verdicts are its alternatives.
-//! - **Phases.** The run is cut where both sides differ most (the least squares of throughput and of the components' and workers' shares), and the cut holds if each side has a
-//!   verdict of its own: one that most samples of its windows give and next to none of the other side's. Sides are cut again.
+//! - **Confidence.** From the windows as many as there are of them are drawn with replacement, a hundred times; each time the drawn ones
+//!   are merged and judged. The share of samples with the verdict of the whole is its confidence, and the others' verdicts are its
+//!   alternatives.
+//! - **Phases.** The run is cut where both sides differ most (the least squares of throughput and of the components' and workers' shares),
+//!   and the cut holds if each side has a verdict of its own: one that most samples of its windows give and next to none of the other
+//!   side's. Sides are cut again.
 
 use crate::report::{Alternative, Finding, Phase, Report, Verdict, VerdictKind};
 
@@ -18,16 +20,16 @@ const PHASE_MIN: usize = 3;
 const SURE: f64 = 0.7;
 /// … and in no more of the neighbour's.
 const STRANGE: f64 = 0.2;
-/// So many phases at most.
+/// At most so many phases.
 const PHASES_MAX: usize = 4;
-/// A verdict found in fewer samples than this is not the only one that is said.
+/// Beside a verdict that was found in fewer samples than this, others are stated.
 const ALONE: f64 = 0.8;
-/// What is found in fewer samples is not said beside it.
+/// A verdict that was found in fewer samples is not stated beside it.
 const SAID: f64 = 0.15;
 
 /// What makes two verdicts the same.
 fn key(finding: &Finding) -> (VerdictKind, Option<&str>, Option<u64>) {
-    // Many tasks of a component may be named; which worker it is matters where it is the worker that limits.
+    // A finding may name any of a component's tasks; the worker matters only where the worker is the limit.
     let worker = matches!(finding.kind, VerdictKind::Worker | VerdictKind::Mapping)
         .then(|| finding.worker.map(|worker| worker.number));
     (finding.kind, finding.component.as_deref(), worker.flatten())
@@ -37,12 +39,12 @@ fn is_same(a: &Finding, b: &Finding) -> bool {
     key(a) == key(b)
 }
 
-/// Adds to a report what its windows say of its verdict: how sure it is, what else it may be ([`say_doubt`] says that), and the phases.
+/// Adds to a report what its windows say of its verdict: its confidence, its alternatives ([`say_doubt`] writes these), and the phases.
 pub(crate) fn over_time(report: &mut Report, windows: &[Report]) {
     if windows.len() < 2 * PHASE_MIN || !depends_on_time(&report.verdict.finding) {
         return;
     }
-    // Some things are told at intervals, and so not in each window: what is judged without them is not the verdict's doubt.
+    // Some things are recorded at intervals, so not in each window: verdicts that differ for the lack of these are no doubt of the verdict.
     let is_told = merged(windows).is_some_and(|all| is_same(&verdict(&all).finding, &report.verdict.finding));
     let mut cuts = Vec::new();
     cut(windows, 0, &mut cuts);
@@ -77,7 +79,7 @@ pub(crate) fn over_time(report: &mut Report, windows: &[Report]) {
     say_phases(report);
 }
 
-/// A verdict on how the run ended, or on what it was kept from, is not one of a window.
+/// Whether a verdict is on how the run ended, or on what it was kept from: windows have no such verdicts.
 fn depends_on_time(finding: &Finding) -> bool {
     use VerdictKind::{Deadlock, Disk, Hang, Paused, Unknown};
     !matches!(finding.kind, Deadlock | Hang | Paused | Disk | Unknown)
@@ -112,7 +114,7 @@ fn capital(text: &str) -> String {
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
 
-/// Adds to a verdict how many samples have it, and what the others have.
+/// Adds to a verdict the share of samples that have it, and the verdicts of the others.
 fn sure(of: &mut Verdict, samples: &[Verdict]) {
     let count = samples.len().max(1) as f64;
     let mut rest: Vec<Alternative> = Vec::new();
@@ -141,7 +143,7 @@ fn sure(of: &mut Verdict, samples: &[Verdict]) {
     of.alternatives = rest;
 }
 
-/// Says what else a verdict may be, where it is not sure and something else is found often.
+/// Adds to the words what else the verdict may be, where its confidence is low and something else is found often.
 pub(crate) fn say_doubt(of: &mut Verdict) {
     let Some(confidence) = of.confidence.filter(|confidence| *confidence < ALONE) else { return };
     let Some(other) = of.alternatives.first().filter(|other| other.share >= SAID) else { return };
@@ -205,7 +207,7 @@ fn differ(a: &[Report], b: &[Report]) -> bool {
         && share(&in_a, &of_b) <= STRANGE
 }
 
-/// What of each window is compared: throughput by the mean, and shares of the components' and workers' time.
+/// The values by which windows are compared: the throughput over its mean, and shares of the components' and workers' time.
 fn features(windows: &[Report]) -> Vec<Vec<f64>> {
     let rate = |window: &Report| {
         window.throughput.messages_in.unwrap_or(0) as f64 / window.window.duration_ns.max(1.0)

@@ -1,15 +1,21 @@
-//! What sentences are made of: figures and names of a finding, as they are written.
+//! Parts of sentences: figures and names of a finding, as they are written.
 
 use crate::ids::WorkerId;
 use crate::report::{Action, Figure, Finding, Subject, Words};
 use crate::wording::percent;
 
-/// What is said of nothing.
+/// The words of a report on a run that did nothing.
 pub(super) const NOTHING: &str = "Nothing stands out: no task did any work.";
 
-/// The words of a rule, with what is said of every finding: where waiting leads, and whether messages were lost.
+/// The words of a rule, with what every finding gets: where waiting leads, whether the run was short, and whether messages were lost.
 pub(super) fn whole(mut words: Words, finding: &Finding) -> Words {
     words.evidence.extend(root(finding));
+    if finding.figure("short_ns").is_some() {
+        let lasted_ms = finding.value("short_ns") / 1e6;
+        words.text.push_str(&format!(
+            " Beware: the run lasted {lasted_ms:.1} ms, most of which was its start. Something else may limit a longer one."
+        ));
+    }
     if finding.figure("broken").is_some() {
         words.text.push_str(" Beware: not every stream conserves its messages.");
     }
@@ -37,19 +43,19 @@ impl Words {
         Words { text: text.into(), ..Words::default() }
     }
 
-    /// It goes by this.
+    /// Adds evidence.
     pub(super) fn because(mut self, evidence: impl Into<Option<String>>) -> Words {
         self.evidence.extend(evidence.into());
         self
     }
 
-    /// This should be done.
+    /// Adds a suggestion.
     pub(super) fn so(self, suggestion: impl Into<String>) -> Words {
         Words { suggestion: Some(suggestion.into()), ..self }
     }
 }
 
-/// What a sentence takes of a finding.
+/// What sentences take of a finding.
 impl Finding {
     /// A share, in percent.
     pub(super) fn percent(&self, figure: &str) -> String {
@@ -104,7 +110,7 @@ fn named(figure: Option<&Figure>) -> String {
     figure.and_then(|figure| figure.of.as_ref()).map_or(String::new(), Subject::to_string)
 }
 
-/// What stands at an end of the network, as the subject of a sentence; one that is called by its role is not called so twice.
+/// A source or sink as the subject of a sentence; one that is named after its role gets that name once.
 pub(super) fn the(role: &str, name: &str) -> String {
     if name.is_empty() || name == role { format!("The {role}") } else { format!("The {role} {name}") }
 }

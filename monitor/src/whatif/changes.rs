@@ -1,10 +1,12 @@
-//! What could be different, and the network after it.
+//! Changes that could be made, and the network after each.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+
+use crate::report::NO_LOCK;
 
 use super::model::{Model, NOTHING, Place, Reads, Script, Stream, Task};
 
@@ -30,7 +32,7 @@ pub enum Change {
         /// The worker, counted from 0.
         worker: usize,
     },
-    /// So many replicas of a component, which take messages in turn, spread over the workers.
+    /// A component gets so many replicas, which take messages in turn, spread over the workers.
     Replicas {
         /// Path of the component.
         component: String,
@@ -44,7 +46,7 @@ pub enum Change {
     },
     /// Streams hold more messages.
     Capacity {
-        /// So many times what they held.
+        /// The factor by which they hold more messages than before.
         times: usize,
     },
     /// Dispatches take other numbers of messages at most.
@@ -52,9 +54,23 @@ pub enum Change {
         /// How many.
         messages: usize,
     },
+    /// Tasks that the user did not place go to the workers in turn, or neighbours to one worker.
+    Mapper {
+        /// In turn.
+        in_turn: bool,
+    },
+    /// Workers without work take tasks of others.
+    Steal,
+    /// No task stays where the user placed it.
+    Unplaced,
+    /// Boxes that share a lock do without it.
+    Unlocked {
+        /// The component that waits for the lock most.
+        component: String,
+    },
     /// Sources are not held by `exec.unfinished`.
     NoLimit {
-        /// The limit that is gone.
+        /// The limit that is removed.
         was: u64,
     },
     /// What several branches, rounds or replicas give is taken as it comes, not in order.
@@ -64,7 +80,7 @@ pub enum Change {
     },
 }
 
-/// The same in words.
+/// The change in words.
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = |component: &String, task: &Option<String>| task.as_ref().unwrap_or(component).clone();
@@ -83,6 +99,11 @@ impl fmt::Display for Change {
             Change::Workers { workers } => write!(f, "{workers} workers"),
             Change::Capacity { times } => write!(f, "streams that hold {times} times as many messages"),
             Change::Quantum { messages } => write!(f, "dispatches of up to {messages} messages"),
+            Change::Mapper { in_turn: true } => f.write_str("tasks on the workers in turn"),
+            Change::Mapper { in_turn: false } => f.write_str("neighbours on the same worker"),
+            Change::Steal => f.write_str("workers without work get tasks of others"),
+            Change::Unplaced => f.write_str("no task where the user placed it"),
+            Change::Unlocked { component } => write!(f, "{NO_LOCK} {component} shares with others"),
             Change::NoLimit { was } => write!(f, "no limit of {was} messages under way"),
             Change::Unordered { component } => write!(f, "{component} without order"),
         }
@@ -91,20 +112,25 @@ impl fmt::Display for Change {
 
 /// A component whose tasks are busy for less of all busy time is not worth a change.
 const WORTH: f64 = 0.02;
-/// How much faster something is tried.
+/// Factors by which something is made faster on trial.
 const FASTER: [f64; 2] = [1.1, 2.0];
-/// How many replicas are tried.
+/// Numbers of replicas that are tried.
 const REPLICAS: usize = 4;
 /// A task of several is looked at by itself if it has so many times the mean's work.
 const UNEVEN: f64 = 1.5;
-/// How many times longer streams are tried.
+/// Factors by which streams are made longer on trial.
 const LONGER: usize = 16;
-/// A dispatch takes so many messages by default.
+/// Messages that a dispatch takes at most by default.
 const QUANTUM: usize = 64;
+/// What the mapper expects of a box.
+pub(super) const BOX_WEIGHT: u32 = 8;
+/// What the mapper expects of tasks that hand messages on, and of the task behind replicas.
+const GLUE_WEIGHT: u32 = 1;
+const REPLICAS_WEIGHT: u32 = 16;
 /// What handing a message to a replica, or taking it from there, costs.
 const HAND_OVER_NS: f64 = 150.0;
 
-/// All changes that are tried of a network.
+/// All changes of a network that the replay tries.
 pub(super) fn candidates(model: &Model) -> Vec<Change> {
     let mut all = Vec::new();
     let busy = model.busy_ns().max(1.0);
@@ -127,6 +153,12 @@ pub(super) fn candidates(model: &Model) -> Vec<Change> {
     if runtime.workers as f64 > runtime.processors + 1.0 {
         all.push(Change::Workers { workers: runtime.processors as usize });
     }
+    if runtime.workers > 1 {
+        all.push(Change::Mapper { in_turn: !is_in_turn(model) });
+        all.extend((!runtime.steals).then_some(Change::Steal));
+        all.extend(model.tasks.iter().any(|task| task.is_placed).then_some(Change::Unplaced));
+    }
+    all.extend(most_locked(model).map(|component| Change::Unlocked { component }));
     all.push(Change::Capacity { times: LONGER });
     let messages = if runtime.quantum < QUANTUM { QUANTUM } else { 8 * runtime.quantum };
     all.push(Change::Quantum { messages });
@@ -185,6 +217,10 @@ fn is_replicable(model: &Model, task: usize) -> bool {
     if model.tasks[task].shares {
         return false;
     }
+    if model.streams.is_empty() {
+        // A model that was made from sums has no streams. In such a model only boxes are replicated.
+        return model.tasks[task].weight == BOX_WEIGHT && matches!(model.tasks[task].place, Place::Worker(_));
+    }
     let [_] = model.inputs(task)[..] else { return false };
     let [_] = model.outputs(task)[..] else { return false };
     matches!(model.tasks[task].place, Place::Worker(_))
@@ -195,7 +231,7 @@ fn is_ordered(model: &Model, task: usize) -> bool {
 }
 
 impl Change {
-    /// The network after it.
+    /// The network after the change.
     pub(super) fn applied(&self, model: &Model) -> Model {
         let mut changed = model.clone();
         let meant = |component: &String, task: &Option<String>, of: &Task| {
@@ -213,7 +249,22 @@ impl Change {
                 }
             }
             Change::Replicas { component, replicas } => replicate(&mut changed, component, *replicas),
-            Change::Workers { workers } => place_anew(&mut changed, *workers),
+            Change::Workers { workers } => {
+                let in_turn = is_in_turn(model);
+                place_anew(&mut changed, *workers, in_turn);
+            }
+            Change::Mapper { in_turn } => place_anew(&mut changed, model.runtime.workers, *in_turn),
+            Change::Steal => changed.runtime.steals = true,
+            Change::Unplaced => {
+                changed.tasks.iter_mut().for_each(|task| task.is_placed = false);
+                let in_turn = is_in_turn(model);
+                place_anew(&mut changed, model.runtime.workers, in_turn);
+            }
+            Change::Unlocked { .. } => {
+                for of in changed.tasks.iter_mut().filter(|of| of.locked > 0.0) {
+                    of.locked = 0.0;
+                }
+            }
             Change::Capacity { times } => {
                 for stream in &mut changed.streams {
                     stream.capacity = stream.capacity.saturating_mul(*times);
@@ -231,40 +282,80 @@ impl Change {
     }
 }
 
-/// Places tasks as the mapper would for so many workers: those that it had cut into pieces in order anew, the others
-/// where least is to be done.
-fn place_anew(model: &mut Model, workers: usize) {
-    let before = std::mem::replace(&mut model.runtime.workers, workers).max(1);
-    let free = |task: &Task| matches!(task.place, Place::Worker(_)) && !task.is_placed;
-    let cut: Vec<usize> =
-        (0..model.tasks.len()).filter(|&at| free(&model.tasks[at]) && model.tasks[at].from_start).collect();
-    let piece =
-        |nth: usize, workers: usize| ((2 * nth + 1) * workers / (2 * cut.len().max(1))).min(workers - 1);
-    let in_turn = |nth: usize, workers: usize| nth % workers;
-    let fits = |place: &dyn Fn(usize, usize) -> usize| {
-        let same = |(nth, &at): (usize, &usize)| model.tasks[at].place == Place::Worker(place(nth, before));
-        cut.iter().enumerate().filter(|&pair| same(pair)).count()
-    };
-    let turns = fits(&in_turn) > fits(&piece);
-    let mut load = vec![0.0; workers];
-    let mut placed: Vec<(usize, usize)> = Vec::new();
-    for (nth, &at) in cut.iter().enumerate() {
-        placed.push((at, if turns { in_turn(nth, workers) } else { piece(nth, workers) }));
+/// The component that waits most for a lock.
+fn most_locked(model: &Model) -> Option<String> {
+    let locked = model.tasks.iter().filter(|task| task.locked > 0.0);
+    let most = locked.max_by(|a, b| (a.locked * a.busy_ns()).total_cmp(&(b.locked * b.busy_ns())))?;
+    Some(most.component.clone())
+}
+
+/// Tasks that the mapper places before the start, in their order.
+fn cut_by_mapper(model: &Model) -> Vec<usize> {
+    let is_cut = |task: &Task| is_free(task) && task.from_start;
+    (0..model.tasks.len()).filter(|&at| is_cut(&model.tasks[at])).collect()
+}
+
+fn is_free(task: &Task) -> bool {
+    matches!(task.place, Place::Worker(_)) && !task.is_placed
+}
+
+/// The workers of these tasks as the mapper chooses them: in turn, or in pieces of neighbours that weigh about the same.
+fn mapped(model: &Model, cut: &[usize], workers: usize, in_turn: bool) -> Vec<usize> {
+    if in_turn {
+        return (0..cut.len()).map(|nth| nth % workers).collect();
     }
+    let total: u64 = cut.iter().map(|&at| u64::from(model.tasks[at].weight)).sum();
+    let mut before = 0;
+    let piece = |&at: &usize| {
+        let weight = u64::from(model.tasks[at].weight);
+        let middle = 2 * before + weight;
+        before += weight;
+        ((middle * workers as u64 / (2 * total.max(1))) as usize).min(workers - 1)
+    };
+    cut.iter().map(piece).collect()
+}
+
+/// Whether the mapper places tasks on the workers in turn.
+fn is_in_turn(model: &Model) -> bool {
+    let cut = cut_by_mapper(model);
+    let fits = |in_turn: bool| {
+        let places = mapped(model, &cut, model.runtime.workers.max(1), in_turn);
+        let same = |(at, place): (&usize, usize)| model.tasks[*at].place == Place::Worker(place);
+        cut.iter().zip(places).filter(|&(at, place)| same((at, place))).count()
+    };
+    fits(true) > fits(false)
+}
+
+/// Places tasks as the mapper would for so many workers: those that existed before the start anew, each other where the least work is.
+fn place_anew(model: &mut Model, workers: usize, in_turn: bool) {
+    model.runtime.workers = workers;
+    let cut = cut_by_mapper(model);
+    let mut placed: Vec<(usize, usize)> =
+        cut.iter().copied().zip(mapped(model, &cut, workers, in_turn)).collect();
     for (at, task) in model.tasks.iter().enumerate() {
         if let (Place::Worker(worker), true) = (task.place, task.is_placed) {
             placed.push((at, worker % workers));
         }
     }
+    let mut load = vec![0.0; workers];
     for (at, worker) in placed {
         model.tasks[at].place = Place::Worker(worker);
         load[worker] += model.tasks[at].busy_ns();
     }
-    let later = (0..model.tasks.len()).filter(|&at| free(&model.tasks[at]) && !model.tasks[at].from_start);
-    spread(model, later.collect(), load);
+    let later = |at: &usize| is_free(&model.tasks[*at]) && !model.tasks[*at].from_start;
+    let later: Vec<usize> = (0..model.tasks.len()).filter(later).collect();
+    if model.runtime.spreads {
+        return spread(model, later, load);
+    }
+    // Otherwise they stay where the component was: neighbours are kept together.
+    for at in later {
+        if let Place::Worker(worker) = &mut model.tasks[at].place {
+            *worker %= workers;
+        }
+    }
 }
 
-/// The heaviest first, each to where least is to be done.
+/// The heaviest tasks first, each to the worker with the least work.
 fn spread(model: &mut Model, mut tasks: Vec<usize>, mut load: Vec<f64>) {
     tasks.sort_by(|&a, &b| model.tasks[b].busy_ns().total_cmp(&model.tasks[a].busy_ns()));
     for at in tasks {
@@ -274,9 +365,12 @@ fn spread(model: &mut Model, mut tasks: Vec<usize>, mut load: Vec<f64>) {
     }
 }
 
-/// In the place of a component's one task: one that hands messages out in turn, the replicas, and one that takes what they give as it comes.
+/// Replaces a component's one task by one that hands messages out in turn, the replicas, and one that takes what they give as it comes.
 fn replicate(model: &mut Model, component: &str, replicas: usize) {
     let Some(at) = model.tasks.iter().position(|task| task.component == component) else { return };
+    if model.streams.is_empty() {
+        return divide(model, at, replicas);
+    }
     let ([input], [output]) = (&model.inputs(at)[..], &model.outputs(at)[..]) else { return };
     let (input, output) = (*input as u32, *output as u32);
     let original = model.tasks[at].clone();
@@ -300,32 +394,45 @@ fn replicate(model: &mut Model, component: &str, replicas: usize) {
             turn = (turn + 1) % replicas;
         }
     }
-    let part = |name: &str, script: Script, reads: Reads| Task {
+    let part = |name: &str, weight: u32, script: Script, reads: Reads| Task {
         name: format!("{} {name}", original.name),
         component: format!("{} {name}", original.component),
         reads,
         script: Arc::new(script),
         times: 1.0,
         on_processor: 1.0,
+        locked: 0.0,
+        is_placed: false,
+        weight,
         ..original.clone()
     };
-    model.tasks[at] = part("hands out", hands_out, Reads::AsRecorded);
-    model.tasks.push(part("gathers", gathers, Reads::Any));
-    let workers = model.runtime.workers;
-    let mut load = vec![0.0; workers];
-    for task in &model.tasks {
-        if let Place::Worker(worker) = task.place {
-            load[worker % workers] += task.busy_ns();
-        }
-    }
-    let begin = model.tasks.len();
+    let (workers, in_turn) = (model.runtime.workers, is_in_turn(model));
+    model.tasks[at] = part("hands out", GLUE_WEIGHT, hands_out, Reads::AsRecorded);
+    model.tasks.insert(at + 1, part("gathers", REPLICAS_WEIGHT, gathers, Reads::Any));
     for script in scripts {
-        model.tasks.push(Task { script: Arc::new(script), ..original.clone() });
-    }
-    // Without that they stay where the component was: the contiguous mapper keeps neighbours together.
-    if model.runtime.spreads {
-        let all = (begin..model.tasks.len()).collect();
-        spread(model, all, load);
+        let replica =
+            Task { script: Arc::new(script), from_start: false, is_placed: false, ..original.clone() };
+        model.tasks.push(replica);
     }
     model.settle();
+    place_anew(model, workers, in_turn);
+}
+
+/// The same where no streams are known: each replica has its part of the work.
+fn divide(model: &mut Model, at: usize, replicas: usize) {
+    let workers = model.runtime.workers;
+    let of = &mut model.tasks[at];
+    (of.times, of.from_start, of.is_placed) = (of.times / replicas as f64, false, false);
+    let replica = of.clone();
+    model.tasks.extend(std::iter::repeat_n(replica, replicas - 1));
+    let others: Vec<usize> = (0..model.tasks.len()).filter(|&at| model.tasks[at].from_start).collect();
+    let mut load = vec![0.0; workers];
+    for at in others {
+        if let Place::Worker(worker) = model.tasks[at].place {
+            load[worker % workers] += model.tasks[at].busy_ns();
+        }
+    }
+    let later = (0..model.tasks.len()).filter(|&at| is_free(&model.tasks[at]) && !model.tasks[at].from_start);
+    let later = later.collect();
+    spread(model, later, load);
 }

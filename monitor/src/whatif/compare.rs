@@ -1,7 +1,8 @@
 //! What a change brought: two runs, what differs between them, the flow of both, what was predicted, and what limits the flow now.
 //!
-//! The flow is input messages a second. Where both runs are whole recordings, its interval is that of a bootstrap over windows of each; else there is none. What differs is read
-//! from the runs themselves (workers, limits, capacities, places, replicas, what a message takes), so what was really done counts and not what was meant.
+//! The flow is input messages a second. Where both runs are whole recordings, its interval is that of a bootstrap over windows of each;
+//! else there is none. Differences are read from the runs themselves (workers, limits, capacities, places, replicas, times of messages), so
+//! what was really done counts and not what was meant.
 
 use serde::{Deserialize, Serialize};
 use thalweg_space::Error;
@@ -9,7 +10,7 @@ use thalweg_space::reader::Feed;
 
 use super::judged::{Judging, judged};
 use crate::following::windows::windows;
-use crate::report::{Action, Component, Report, Suggestion, VerdictKind, component_of};
+use crate::report::{Action, Component, Report, Suggestion, Task, VerdictKind, component_of};
 use crate::wording::percent;
 
 /// Windows that each run is cut into at most.
@@ -17,11 +18,11 @@ const WINDOWS: usize = 24;
 /// Samples of the bootstrap; nine of ten lie in the interval.
 const SAMPLES: usize = 500;
 const LEFT_OUT: f64 = 0.05;
-/// A message that takes so many times what it took differs.
+/// The time of a message differs if it is so many times what it was.
 const LONGER: f64 = 1.15;
-/// Less of the run without a processor is no reason.
+/// A smaller share of the run without a processor is no explanation.
 const KEPT: f64 = 0.05;
-/// Fewer messages of a component tell nothing of what one takes.
+/// Fewer messages of a component say nothing of how long one takes.
 const MESSAGES_MIN: u64 = 50;
 /// Differences at most.
 const TOLD: usize = 20;
@@ -39,26 +40,26 @@ pub struct Comparison {
     pub least: Option<f64>,
     /// … and at most this. Both are null where not every dispatch of both runs was recorded, or one was too short.
     pub most: Option<f64>,
-    /// What differs.
+    /// Differences between the runs.
     pub differences: Vec<Difference>,
-    /// What the older recording predicted of what was done.
+    /// What the older recording predicted of the changes that were made.
     pub predicted: Vec<Suggestion>,
     /// What limited the flow of the older run.
     pub limited: String,
-    /// What limits that of the newer, and so why it is not more.
+    /// What limits the flow of the newer run, and so why it is not more.
     pub limits: String,
-    /// What else explains it, each a sentence.
+    /// Other explanations of the difference, each a sentence.
     pub because: Vec<String>,
 }
 
 /// Something that differs between two runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
-    /// What.
+    /// The property that differs.
     pub what: String,
-    /// How it was.
+    /// Its value in the older run.
     pub old: String,
-    /// How it is.
+    /// Its value in the newer run.
     pub new: String,
 }
 
@@ -152,50 +153,81 @@ fn settings(old: &Report, new: &Report) -> Vec<Difference> {
     .collect()
 }
 
-/// Tasks of the same name on another worker.
+/// The part of a path by which its component is named: `w` of `net/split/w#2`.
+fn own_name(path: &str) -> &str {
+    let last = path.rsplit('/').next().unwrap_or(path);
+    last.split(['#', '[']).next().unwrap_or(last)
+}
+
+/// The component in the other run that corresponds to a path: that of the same path, or else the only one of the same kind and name there
+/// that has no counterpart here. A box that was put into a split, or given a place, has another path than before.
+fn counterpart<'r>(here: &Report, there: &'r Report, path: &str) -> Option<&'r Component> {
+    let find = |report: &'r Report, path: &str| report.components.iter().find(|of| of.path == path);
+    if let Some(same) = find(there, path) {
+        return Some(same);
+    }
+    let of = here.components.iter().find(|of| of.path == path)?;
+    let alike = |other: &&Component| other.kind == of.kind && own_name(&other.path) == own_name(path);
+    let without =
+        |report: &Report, other: &Component| !report.components.iter().any(|of| of.path == other.path);
+    let mut others = there.components.iter().filter(alike).filter(|other| without(here, other));
+    let other = others.next().filter(|_| others.next().is_none())?;
+    // Several of them moved: which is which is not known.
+    let moved = here.components.iter().filter(alike).filter(|of| without(there, of)).count();
+    (moved == 1).then_some(other)
+}
+
+/// Tasks of the same name, or the only ones of components that are each other's counterparts, on another worker.
 fn places<'r>(old: &'r Report, new: &'r Report) -> impl Iterator<Item = Difference> + use<'r> {
     let place = |worker: Option<crate::ids::WorkerId>| {
         worker.map_or("a thread of its own".to_owned(), |worker| format!("worker {worker}"))
     };
+    let only = |report: &'r Report, path: &str| {
+        let mut tasks = report.tasks.iter().filter(|task| component_of(&task.name) == path);
+        tasks.next().filter(|_| tasks.next().is_none())
+    };
     old.tasks.iter().filter_map(move |before| {
-        let after = new.tasks.iter().find(|after| after.name == before.name)?;
+        let moved = || {
+            let path = component_of(&before.name);
+            only(old, path)?;
+            only(new, &counterpart(old, new, path)?.path)
+        };
+        let after = new.tasks.iter().find(|after| after.name == before.name).or_else(moved)?;
         difference(&format!("place of {}", before.name), place(before.worker), place(after.worker))
     })
 }
 
 /// Components that came or went, have other numbers of tasks, or take longer or less long for a message.
 fn components(old: &Report, new: &Report) -> Vec<Difference> {
-    let find = |report: &'_ Report, path: &str| -> Option<Component> {
-        report.components.iter().find(|component| component.path == path).cloned()
-    };
     let mut found = Vec::new();
     for before in &old.components {
         let path = &before.path;
-        let Some(after) = find(new, path) else {
+        let Some(after) = counterpart(old, new, path) else {
             found.extend(difference(path, "there", "not there"));
             continue;
         };
+        found.extend(difference(&format!("path of {}", own_name(path)), path, &after.path));
         found.extend(difference(&format!("tasks of {path}"), before.tasks, after.tasks));
         let enough = |component: &Component| component.work.messages_in >= Some(MESSAGES_MIN);
         if let (Some(a), Some(b)) = (before.work.service_ns, after.work.service_ns)
             && enough(before)
-            && enough(&after)
+            && enough(after)
             && (b > LONGER * a || a > LONGER * b)
         {
             let us = |ns: f64| format!("{:.2} µs", ns / 1e3);
             found.extend(difference(&format!("a message in {path} takes"), us(a), us(b)));
         }
     }
-    let came = new.components.iter().filter(|after| find(old, &after.path).is_none());
+    let came = new.components.iter().filter(|after| counterpart(new, old, &after.path).is_none());
     found.extend(came.filter_map(|after| difference(&after.path, "not there", "there")));
     found
 }
 
-/// Whether a suggestion is among what was done.
+/// Whether a suggestion is among the changes that were made.
 fn was_done(suggestion: &Suggestion, old: &Report, new: &Report) -> bool {
     let of = |report: &Report| {
         let path = suggestion.component.as_deref()?;
-        let found = report.components.iter().find(|component| component.path == path)?;
+        let found = counterpart(old, report, path)?;
         Some((found.tasks, found.work.service_ns?))
     };
     match (&suggestion.action, suggestion.kind) {
@@ -206,7 +238,11 @@ fn was_done(suggestion: &Suggestion, old: &Report, new: &Report) -> bool {
         (Some(Action::Set(set)), VerdictKind::Mapping) => {
             let number = set.setting.trim_start_matches("task/").trim_end_matches(".worker").parse().ok();
             let task = old.tasks.iter().find(|task| Some(task.id.number) == number);
-            let after = task.and_then(|task| new.tasks.iter().find(|after| after.name == task.name));
+            let after = task.and_then(|task| {
+                let path = &counterpart(old, new, component_of(&task.name))?.path;
+                let same = |after: &&Task| after.name == task.name || component_of(&after.name) == path;
+                new.tasks.iter().find(same)
+            });
             after.and_then(|task| task.worker).is_some_and(|worker| worker.number.to_string() == set.value)
         }
         (_, VerdictKind::Capacity) if suggestion.words.starts_with("no limit") => {
@@ -229,11 +265,12 @@ fn was_done(suggestion: &Suggestion, old: &Report, new: &Report) -> bool {
     }
 }
 
-/// What else explains the difference of two runs.
+/// Other explanations of the difference of two runs.
 fn because(old: &Report, new: &Report) -> Vec<String> {
     let mut said = Vec::new();
     if let Some(path) = old.verdict.finding.component.as_deref() {
         let busy = |report: &Report| {
+            let path = counterpart(old, report, path).map_or(path, |of| &of.path);
             let tasks = report.tasks.iter().filter(|task| component_of(&task.name) == path);
             tasks.filter_map(|task| Some(task.work.shares?.busy)).reduce(f64::max)
         };
@@ -326,5 +363,43 @@ mod tests {
         let what: Vec<&str> = told.iter().map(|one| one.what.as_str()).collect();
         assert_eq!(what, ["workers", "a message in net/w takes"]);
         assert_eq!((told[1].old.as_str(), told[1].new.as_str()), ("100.00 µs", "50.00 µs"));
+    }
+    #[test]
+    fn a_component_that_moved_into_a_split_is_the_same_one() {
+        let (mut old, mut new) = (report(2, 1e5, 1000), report(2, 5e4, 1900));
+        new.components[0].path = "net/split/w".to_owned();
+        new.components[0].tasks = 4;
+        let split = Component { path: "net/split".into(), kind: "split".into(), ..new.components[0].clone() };
+        new.components.push(split);
+        let what = |old: &Report, new: &Report| -> Vec<String> {
+            let told = compared(old, new, &[], &[]).differences.into_iter();
+            told.map(|one| format!("{}: {} -> {}", one.what, one.old, one.new)).collect()
+        };
+        assert_eq!(
+            what(&old, &new),
+            [
+                "path of w: net/w -> net/split/w",
+                "tasks of net/w: 1 -> 4",
+                "a message in net/w takes: 100.00 µs -> 50.00 µs",
+                "net/split: not there -> there",
+            ]
+        );
+        let replicas = Suggestion {
+            words: "4 replicas of net/w".to_owned(),
+            how: String::new(),
+            action: None,
+            kind: VerdictKind::Task,
+            component: Some("net/w".to_owned()),
+            gain: 0.9,
+            least: 0.8,
+            most: 1.0,
+            leads: 1.0,
+        };
+        old.replay = Some(crate::report::Replay { suggestions: vec![replicas], ..Default::default() });
+        assert_eq!(compared(&old, &new, &[], &[]).predicted.len(), 1);
+        // Two boxes of that name are gone: which of them corresponds to it is not known.
+        let other = Component { path: "net/b/w".into(), ..old.components[0].clone() };
+        old.components.push(other);
+        assert!(what(&old, &new).contains(&"net/w: there -> not there".to_owned()));
     }
 }

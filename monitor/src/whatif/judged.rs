@@ -1,18 +1,21 @@
-//! The verdict with what a recording says besides: what would help and by how much, how sure it is, and when it changed.
+//! The verdict with what a whole recording adds to it: what would help and by how much, how sure it is, and when it changed.
 //!
-//! Rules judge by shares of time; a replay says what a change would bring. Where the replay reproduces the run, *the verdict is the head of its table*: what
-//! the rules named stays where following it gains four fifths of what the best change does, else the best change's limit takes its place, and the sentence it took the
-//! place of stands in the evidence. What a replay knows nothing of (a run that hangs, a disk that was full, threads that sleep for locks, other processes)
-//! is not overruled by it, unless relief of it would gain little.
+//! Rules judge by shares of time; a replay predicts what a change would bring. Where the replay reproduces the run, *the verdict is the
+//! head of its table*: what the rules named stays where following it gains four fifths of what the best change does, else the best change's
+//! limit takes its place, and the sentence that was replaced stands in the evidence. What a replay cannot know (a run that hangs, a disk
+//! that was full, threads that sleep for locks, other processes) is not overruled by it, unless relief of it would gain little.
 
 use thalweg_space::Error;
 use thalweg_space::reader::Feed;
 
-use super::{Change, Predicted, Replayed, replayed};
+use super::sums::by_sums;
+use super::{Change, Predicted, Replayed, replayed, runtime};
 use crate::following::analysis::shorten;
 use crate::following::follower::Follower;
 use crate::following::windows::windows;
-use crate::report::{Action, Alternative, Finding, Replay, Report, State, Suggestion, Task, VerdictKind};
+use crate::report::{
+    Action, Alternative, Figure, Finding, Replay, Report, State, Suggestion, Task, Verdict, VerdictKind,
+};
 use crate::verdict::{is_sink, is_source, time, verdict};
 use crate::wording::percent;
 
@@ -21,7 +24,7 @@ use crate::wording::percent;
 pub struct Judging {
     /// Single tasks, streams and waits to report at most.
     pub top: usize,
-    /// Threads that could run at the same time; `None`: as many as the run told.
+    /// Threads that could run at the same time; `None`: as many as the run recorded.
     pub processors: Option<f64>,
     /// Messages to be replayed at most, of all tasks together.
     pub messages_max: usize,
@@ -37,16 +40,15 @@ const WORTH: f64 = 0.03;
 const LIMITS: f64 = 0.05;
 /// What gains this part of what the best change gains is as good.
 const AS_GOOD: f64 = 0.8;
-/// What is overruled is so in this share of the samples.
-const SURE: f64 = 0.9;
+/// A verdict is overruled only if it is so in this share of the samples: the verdict is what holds in most of them.
+const SURE: f64 = 0.5;
 /// Gains of which one is this part of the other are alike.
 const ABOUT: f64 = 0.95;
-/// What was seen of a box that sleeps, or of an order that is waited for, is evidence that no replay has: it is overruled only where its relief gains less than this part.
-const SEEN: f64 = 0.3;
 /// Suggestions at most.
 const SUGGESTED: usize = 8;
 
-/// The report on a feed. Where it is a whole recording of one run that is over, its verdict is that of replays, and says how sure it is and when it changed.
+/// The report on a feed. Where it is a whole recording of one run that is over, its verdict is that of replays, with its confidence and
+/// the times when it changed.
 ///
 /// # Errors
 /// When the space cannot be read. What cannot be replayed is no error: [`Replay::refused`] says why.
@@ -67,18 +69,25 @@ pub fn judged<F: Feed>(feed: &F, how: &Judging) -> Result<Report, Error> {
         if report.phases.is_empty() {
             time::say_doubt(&mut report.verdict);
         }
+    } else if let Some(reader) = feed.spaces().first().filter(|_| feed.spaces().len() == 1)
+        && !report.window.partial
+    {
+        let told = report.processors.as_ref().map(|told| told.count as f64);
+        let processors = how.processors.or(told).unwrap_or(f64::INFINITY);
+        let told = by_sums(&report, runtime(reader, processors)?);
+        judge_by_sums(&mut report, &told);
     }
     shorten(&mut report, how.top);
     Ok(report)
 }
 
-/// What new streams held.
+/// What the streams of replicas hold.
 fn capacity<F: Feed>(feed: &F) -> u64 {
     let settings = feed.spaces().first().and_then(|reader| reader.settings().ok()).unwrap_or_default();
     settings.iter().find(|setting| setting.name == "exec.capacity").map_or(64, |setting| setting.value)
 }
 
-/// Puts what replays said into a report whose verdict is that of the rules.
+/// Adds what replays predict to a report whose verdict is that of the rules.
 pub(super) fn judge(report: &mut Report, replayed: &Replayed, capacity: u64) {
     let Replayed { answer, samples, .. } = replayed;
     let mut replay = Replay {
@@ -101,7 +110,7 @@ pub(super) fn judge(report: &mut Report, replayed: &Replayed, capacity: u64) {
         head.into_iter().chain(table.rows().filter(|at| Some(*at) != head)).filter(worth).take(SUGGESTED);
     replay.suggestions = rows.map(|at| suggestion(report, &table, at, capacity)).collect();
     let alone = replayed.without_others();
-    if !report.phases.is_empty() || is_excused(&report.verdict.finding) {
+    if is_excused(&report.verdict.finding) {
         report.replay = Some(replay);
         return;
     }
@@ -112,21 +121,65 @@ pub(super) fn judge(report: &mut Report, replayed: &Replayed, capacity: u64) {
     if table.overrules(&report.verdict.finding, gain, &named, is_others) {
         replay.overruled = Some(report.verdict.words.text.clone());
         replay.overruled_gain = Some(gain);
+        let changed = Some(report.verdict.words.text.clone()).filter(|_| !report.phases.is_empty());
         overrule(report, replay, &table);
+        if let Some(changed) = changed.filter(|_| report.verdict.finding.rule == "replayed") {
+            // That the verdict changed stays the first sentence.
+            let of_all = std::mem::take(&mut report.verdict.words.text);
+            report.verdict.words.text = format!("{} Over the whole run: {of_all}", ended(&changed));
+        }
     } else {
         table.sure_of(report, &named);
         predict_actions(&mut report.verdict.finding, &table);
+        table.predict_replicas(&mut report.verdict);
         report.replay = Some(replay);
     }
 }
 
-/// What a replay cannot speak of.
+/// A sentence with its full stop.
+fn ended(text: &str) -> String {
+    format!("{}.", text.trim_end_matches('.'))
+}
+
+/// Adds what the sums of a run predict to a report on it, if something gains so much more than what the rules named that what is unknown of
+/// it does not matter.
+fn judge_by_sums(report: &mut Report, told: &Replayed) {
+    use VerdictKind::{Burst, Mapping, Replica, Sink, Source, Task, Unclear, Worker};
+    let Replayed { answer, samples, .. } = told;
+    let of_rules = &report.verdict.finding;
+    let speaks = matches!(of_rules.kind, Burst | Mapping | Replica | Sink | Source | Task | Unclear | Worker);
+    // Of the findings that name nothing only that of the busiest task rests on what was measured for long enough.
+    let speaks = speaks && (of_rules.kind != Unclear || of_rules.rule == "busiest");
+    if answer.refused.is_some() || answer.changes.is_empty() || !speaks || is_excused(of_rules) {
+        return;
+    }
+    let table = Table { changes: &answer.changes, samples };
+    let named = table.named(of_rules);
+    let gain = named.iter().map(|&at| answer.changes[at].gain).fold(0.0, f64::max);
+    let Some(head) = table.head().filter(|&at| answer.changes[at].gain >= LIMITS) else { return };
+    if gain >= AS_GOOD * answer.changes[head].gain {
+        return table.predict_replicas(&mut report.verdict);
+    }
+    let worth = |at: &usize| answer.changes[*at].gain >= WORTH;
+    let rows = std::iter::once(head).chain(table.rows().filter(|&at| at != head)).filter(worth);
+    let replay = Replay {
+        processors: answer.processors,
+        suggestions: rows.take(SUGGESTED).map(|at| suggestion(report, &table, at, 0)).collect(),
+        overruled: Some(report.verdict.words.text.clone()),
+        overruled_gain: Some(gain),
+        ..Replay::default()
+    };
+    overrule(report, replay, &table);
+    (report.verdict.confidence, report.verdict.alternatives) = (None, Vec::new());
+}
+
+/// Verdicts on which a replay has nothing to say.
 fn is_excused(found: &Finding) -> bool {
     use VerdictKind::{Deadlock, Disk, Hang, Nothing, Paused, Unknown};
     matches!(found.kind, Deadlock | Disk | Hang | Nothing | Paused | Unknown) || found.rule == "throttled"
 }
 
-/// The head of the table is the verdict, if no account speaks against that.
+/// Makes the head of the table the verdict, if no account contradicts it.
 fn overrule(report: &mut Report, replay: Replay, table: &Table<'_>) {
     let before = report.verdict.clone();
     report.replay = Some(replay);
@@ -145,12 +198,13 @@ fn overrule(report: &mut Report, replay: Replay, table: &Table<'_>) {
         .verdict
         .words
         .evidence
-        .push(format!("by shares of time alone it would be: {said}; in the replay its relief gains {would}"));
+        .push(format!("by shares of time alone it would be: {said}; by this its relief gains {would}"));
     let head: Vec<usize> = table.head().into_iter().collect();
+    table.predict_replicas(&mut report.verdict);
     table.sure_of(report, &head);
 }
 
-/// Actions that are in the table get what it predicts.
+/// Gives actions that are in the table the gain that it predicts.
 fn predict_actions(found: &mut Finding, table: &Table<'_>) {
     let alone = Finding { actions: Vec::new(), kind: VerdictKind::Unclear, ..found.clone() };
     found.actions = std::mem::take(&mut found.actions)
@@ -172,7 +226,7 @@ struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// Changes that are held against each other: a box that is a tenth faster is a measure, not a remedy.
+    /// Changes that are compared with each other: a box that is a tenth faster measures a dependence, it is no remedy.
     fn rows(&self) -> impl Iterator<Item = usize> + '_ {
         let measures = |change: &Change| matches!(change, Change::Faster { times, .. } if *times < 2.0);
         (0..self.changes.len()).filter(move |&at| !measures(&self.changes[at].change))
@@ -185,10 +239,13 @@ impl Table<'_> {
             Change::Place { .. }
             | Change::Capacity { .. }
             | Change::Quantum { .. }
+            | Change::Mapper { .. }
+            | Change::Steal
+            | Change::Unplaced
             | Change::NoLimit { .. } => 0,
             Change::Workers { .. } => 1,
             Change::Unordered { .. } => 2,
-            Change::Faster { .. } | Change::Replicas { .. } => 3,
+            Change::Faster { .. } | Change::Replicas { .. } | Change::Unlocked { .. } => 3,
         };
         self.rows().take_while(|&at| self.changes[at].gain >= ABOUT * most).min_by_key(work)
     }
@@ -221,13 +278,29 @@ impl Table<'_> {
     fn overrules(&self, found: &Finding, gain: f64, named: &[usize], is_others: bool) -> bool {
         let Some(head) = self.rows().next() else { return false };
         let most = self.changes[head].gain;
-        let is_seen = found.rule == "asleep" || found.rule == "behind";
         if most < LIMITS {
-            // Nothing gains: who says so, or saw what a replay does not, is right.
+            // Nothing gains: a finding that says so, or that rests on what a replay does not know, is right.
+            let is_seen = found.rule == "asleep" || found.rule == "behind";
             return !is_seen && !is_others && found.kind != VerdictKind::Unclear && gain < LIMITS;
         }
-        let enough = if is_seen { SEEN } else { AS_GOOD };
-        gain < enough * most && (is_others || self.leads(named) <= 1.0 - SURE)
+        gain < AS_GOOD * most && (is_others || self.leads(named) <= 1.0 - SURE)
+    }
+
+    /// Adds to a component that limits the flow what replicas of it would gain, where that is as good as any other change.
+    fn predict_replicas(&self, verdict: &mut Verdict) {
+        let found = &mut verdict.finding;
+        let most = self.rows().map(|at| self.changes[at].gain).fold(0.0, f64::max);
+        let is_it = |at: &usize| match &self.changes[*at].change {
+            Change::Replicas { component, .. } => found.component.as_ref() == Some(component),
+            _ => false,
+        };
+        let gain = self.rows().find(is_it).map(|at| self.changes[at].gain);
+        if let Some(gain) = gain.filter(|gain| *gain >= WORTH.max(AS_GOOD * most)) {
+            found.figures.push(Figure::share("gain_of_replicas", gain));
+            let so = verdict.words.suggestion.take().map_or(String::new(), |so| format!("{so}; "));
+            verdict.words.suggestion =
+                Some(format!("{so}replicas of it on all workers would gain {}", percent(gain)));
+        }
     }
 
     /// Adds to a verdict in how many samples its changes are as good as any, and what gains most in the others.
@@ -264,7 +337,7 @@ impl Table<'_> {
 }
 
 impl Replayed {
-    /// What the run would gain without what kept it from its processors: the replay is without that, and it is no more than all of it.
+    /// What the run would gain without what kept it from its processors. The replay is without that, so the gain is at most all of it.
     fn without_others(&self) -> f64 {
         let kept = self.answer.kept.clamp(0.0, 0.99);
         (self.faster - 1.0).clamp(0.0, 1.0 / (1.0 - kept) - 1.0)
@@ -291,7 +364,7 @@ fn asks_for(found: &Finding, change: &Change) -> bool {
     by_kind || found.actions.iter().any(|action| does(action, found, change))
 }
 
-/// Whether an action is a change.
+/// Whether a finding's action does the same as a replayed change.
 fn does(action: &Action, found: &Finding, change: &Change) -> bool {
     let (name, value) = match action {
         Action::Set(set) => (set.setting.as_str(), set.value.as_str()),
@@ -304,6 +377,8 @@ fn does(action: &Action, found: &Finding, change: &Change) -> bool {
         ("exec.capacity" | "--capacity", Change::Capacity { .. }) => true,
         ("exec.quantum" | "--quantum" | "exec.quantum_us", Change::Quantum { .. }) => true,
         ("exec.unfinished" | "--unfinished", Change::NoLimit { .. }) => true,
+        ("exec.steal", Change::Steal) => true,
+        ("--mapper", Change::Mapper { in_turn }) => *in_turn == (value == "round-robin"),
         ("exec.workers" | "--workers", Change::Workers { workers }) => value.parse() == Ok(*workers),
         (_, Change::Place { component, task, worker }) if name.starts_with("task/") => {
             let names = |of: &crate::report::TaskRef| match task {
@@ -338,6 +413,7 @@ fn component_of(change: &Change) -> Option<&str> {
         Change::Faster { component, .. }
         | Change::Place { component, .. }
         | Change::Replicas { component, .. }
+        | Change::Unlocked { component }
         | Change::Unordered { component } => Some(component),
         _ => None,
     }
@@ -360,8 +436,10 @@ fn kind_of(report: &Report, change: &Change) -> VerdictKind {
             _ if task.is_some() => VerdictKind::Replica,
             _ => VerdictKind::Task,
         },
-        Change::Replicas { .. } => VerdictKind::Task,
-        Change::Place { .. } => VerdictKind::Mapping,
+        Change::Replicas { .. } | Change::Unlocked { .. } => VerdictKind::Task,
+        Change::Place { .. } | Change::Mapper { .. } | Change::Steal | Change::Unplaced => {
+            VerdictKind::Mapping
+        }
         Change::Workers { .. } => VerdictKind::Worker,
         Change::Capacity { .. } | Change::NoLimit { .. } => VerdictKind::Capacity,
         Change::Quantum { .. } => VerdictKind::Quantum,
@@ -380,7 +458,9 @@ fn how(report: &Report, change: &Change, capacity: u64) -> (String, Option<Actio
             let whole = task.as_ref().unwrap_or(component);
             let how = match kind_of(report, change) {
                 VerdictKind::Source => format!("let {whole} bring twice as much"),
-                VerdictKind::Sink => format!("let {whole}, and who takes what it writes, be twice as fast"),
+                VerdictKind::Sink => {
+                    format!("let {whole}, and the reader of what it writes, be twice as fast")
+                }
                 VerdictKind::Replica => format!("let {whole} have half of its messages, or cheaper ones"),
                 _ => format!("make {whole} twice as fast"),
             };
@@ -403,6 +483,17 @@ fn how(report: &Report, change: &Change, capacity: u64) -> (String, Option<Actio
             (format!("write `({last} ! <tag>)` in the network, with {replicas} values of the tag"), None)
         }
         Change::Workers { workers } => option("--workers", workers.to_string()),
+        Change::Mapper { in_turn } => {
+            option("--mapper", if *in_turn { "round-robin" } else { "contiguous" }.to_owned())
+        }
+        Change::Steal => {
+            let action = Action::set("exec.steal", 1);
+            (format!("`thalweg run --steal`; while it runs: `{action}`"), Some(action))
+        }
+        Change::Unplaced => ("leave out `@` in the network".to_owned(), None),
+        Change::Unlocked { component } => {
+            (format!("let {component} compute without the lock that it shares with others"), None)
+        }
         Change::Capacity { times } => option("--capacity", (capacity * *times as u64).to_string()),
         Change::Quantum { messages } => option("--quantum", messages.to_string()),
         Change::NoLimit { was } => {

@@ -1,16 +1,17 @@
 //! *What if*: which change of a network would raise its flow, and by how much, from one recording.
 //!
-//! What each message cost, by which streams it went, what streams hold and where tasks ran is in the events of a run that was recorded in mode full. A
-//! replay (a discrete-event simulation, see `replay.rs`) goes through the same messages with something different: a box twice as fast, a task on another worker, longer streams.
-//! This answers for a recording what Coz answers for a running program by slowing all else (Curtsinger and Berger, SOSP 2015), and what Scalasca answers by
-//! replaying traces for delays (Geimer et al., 2010).
+//! The events of a run that was recorded in mode full have what each message cost, by which streams it went, what streams hold and where
+//! tasks ran. A replay (a discrete-event simulation, see `replay.rs`) goes through the same messages with something different: a box
+//! twice as fast, a task on another worker, longer streams. This answers for a recording what Coz answers for a running program by slowing
+//! the rest (Curtsinger and Berger, SOSP 2015), and what Scalasca answers by replaying traces for delays (Geimer et al., 2010).
 //!
 //! **First it must reproduce the run as it was.** Where the replay's throughput differs from the recorded one by more than [`WhatIf::bound`], nothing is
-//! predicted: the model lacks what limits this run. The replay is that of the run without other processes: where the worker with most to do was kept from its processor, it may be as
-//! much faster.
+//! predicted: the model lacks what limits this run. The replay is that of the run without other processes: where the worker with most to do
+//! was kept from its processor, the replay may be faster by as much.
 //!
-//! **Formulas.** Of each task there is a *script*: step `j` reads one message from a stream (or none: a source), is busy for `c_j`, and writes. `c_j` is the message's own time where
-//! that was told, else the dispatch's busy time (without what its worker was kept from its processor) by its messages; what a source waits for the world is a delay that needs no processor.
+//! **Formulas.** Of each task there is a *script*: step `j` reads one message from a stream (or none: a source), is busy for `c_j`, and
+//! writes. `c_j` is the message's own time where that was recorded, else the dispatch's busy time (without what its worker was kept from
+//! its processor) by its messages; what a source waits for the outside is a delay that needs no processor.
 //!
 //! - Threads that are busy share `P` processors: each goes on at the rate `1 / (1 − φ + φ · max(1, Σ φ / P))`, with `φ` the processor time by the busy time of its thread.
 //! - A dispatch takes at most `min(quantum, target / c, max(10 µs / c, capacity / 2))` messages, and at most eight times as many as the one before.
@@ -18,7 +19,8 @@
 //! - Sources rest from `written − read ≥ U` on until `U / 2` are under way.
 //! - A task of several inputs that mostly waited for a certain one reads as it did, else what there is. Costs and routes go by the task's k-th message, so totals are conserved.
 //! - A box that is often seen asleep in `read` goes at the pace of what it reads: only that box is tried faster. Replicas of one that sleeps for a lock or in `read` are not tried.
-//! - Gain `= T_before / T_after − 1`, both replayed; its interval is that of a bootstrap over 32 parts of the run with as many messages at the sinks.
+//! - Gain `= T_before / T_after − 1`, both replayed; its interval is that of a bootstrap over 32 parts of the run with as many messages at the sinks, wider by what the
+//!   replay is wrong by: 2 %, and half of what it misses of the run as it was.
 //!
 //! ```no_run
 //! let feed = thalweg_scope::ScopeFeed::of("kept-run")?;
@@ -34,6 +36,7 @@ mod judged;
 mod model;
 mod recording;
 mod replay;
+mod sums;
 #[cfg(test)]
 mod tests;
 
@@ -50,17 +53,21 @@ use replay::{Outcome, replay};
 
 use crate::following::follower::Follower;
 
-/// The replay's throughput may be off by this part of the recorded one.
-const BOUND: f64 = 0.1;
-/// Of a run that was kept from its processors for a greater part of its time nothing is predicted.
-const KEPT_MAX: f64 = 0.4;
+/// The replay's throughput may differ from the recorded one by this share of it.
+const BOUND: f64 = 0.3;
+/// If a run was kept from its processors for a greater share of its time nothing is predicted.
+const KEPT_MAX: f64 = 0.7;
+/// By how much replays that reproduce a run are wrong all the same, and how much of what they miss of the run as it was they may miss of
+/// a gain.
+const WRONG: f64 = 0.02;
+const MISSED: f64 = 0.5;
 /// Parts of the run, over which the bootstrap goes.
 const PARTS: usize = 32;
-/// No runtime has more workers.
+/// A larger number of workers is taken for damage.
 const WORKERS_MAX: u64 = 4096;
 /// Samples of the bootstrap.
 const SAMPLES: usize = 500;
-/// Of these, this part is left out at each end of an interval.
+/// This share of them is left out at each end of an interval.
 const LEFT_OUT: f64 = 0.05;
 
 /// What changes of a run would bring.
@@ -70,15 +77,17 @@ pub struct WhatIf {
     pub recorded_per_s: f64,
     /// For this part of the run the worker with most to do could have run and had no processor. The replay is without that.
     pub kept: f64,
-    /// The same in the replay of the run as it was.
+    /// If that part is greater than this, nothing is predicted.
+    pub kept_bound: f64,
+    /// Messages a second that the sinks take in the replay of the run as it was.
     pub replayed_per_s: Option<f64>,
-    /// By which part the replay may be off to be believed.
+    /// By which share the replay may differ to be believed.
     pub bound: f64,
     /// Threads that could run at the same time, as was assumed.
     pub processors: f64,
     /// Messages that were replayed, of each task that read them.
     pub messages: u64,
-    /// The run was longer; this speaks of its beginning.
+    /// The run was longer than what was replayed; the prediction is about its beginning.
     pub is_cut: bool,
     /// Why nothing is predicted.
     pub refused: Option<String>,
@@ -89,9 +98,9 @@ pub struct WhatIf {
 /// A change and what it is predicted to bring.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Predicted {
-    /// What is different.
+    /// The change.
     pub change: Change,
-    /// The same in words.
+    /// The change in words.
     pub words: String,
     /// By which part the flow grows.
     pub gain: f64,
@@ -101,7 +110,7 @@ pub struct Predicted {
     pub most: f64,
 }
 
-/// Replays the run of a feed's one space as it was, and with each of many changes. So many threads can run at the same time.
+/// Replays the run of a feed's one space as it was, and with each of many changes. At most `processors` threads run at the same time.
 ///
 /// # Errors
 /// When the space cannot be read. What cannot be predicted is no error: [`WhatIf::refused`] says why.
@@ -135,12 +144,12 @@ fn replayed<F: Feed>(feed: &F, processors: f64, messages_max: usize) -> Result<R
     Ok(replayed.cut(is_cut))
 }
 
-/// What replays said, and their samples.
+/// What replays predict, and their samples.
 struct Replayed {
     answer: WhatIf,
     /// Gains of each change in the samples of the bootstrap, the same parts of the run in each.
     samples: Vec<Vec<f64>>,
-    /// How long the replay of the run as it was took, of how long it did.
+    /// Time of the replay of the run as it was, over the time that this run took.
     faster: f64,
 }
 
@@ -162,7 +171,7 @@ fn runtime(reader: &SpaceReader, processors: f64) -> Result<Runtime, Error> {
         settings.iter().find(|setting| setting.name == name).map_or(default, |setting| setting.value)
     };
     Ok(Runtime {
-        // What is read of a space may be anything.
+        // A space may hold any value here, also a damaged one.
         workers: value("exec.workers", 1).clamp(1, WORKERS_MAX) as usize,
         processors,
         quantum: value("exec.quantum", 64) as usize,
@@ -170,6 +179,7 @@ fn runtime(reader: &SpaceReader, processors: f64) -> Result<Runtime, Error> {
         unfinished: value("exec.unfinished", 0),
         spin_ns: value("exec.spin_us", 30) as f64 * 1e3,
         spreads: value("exec.spread", 1) != 0,
+        steals: value("exec.steal", 0) != 0,
         ..Runtime::default()
     })
 }
@@ -179,6 +189,7 @@ fn refusal(why: &str) -> WhatIf {
         recorded_per_s: 0.0,
         kept: 0.0,
         replayed_per_s: None,
+        kept_bound: KEPT_MAX,
         bound: BOUND,
         processors: 0.0,
         messages: 0,
@@ -188,7 +199,7 @@ fn refusal(why: &str) -> WhatIf {
     }
 }
 
-/// The replay as it was and all changes, if it can be believed.
+/// The replay of the run as it was and with all changes, if it can be believed.
 fn predicted(model: &Model, lasted_ns: f64, kept: f64) -> Replayed {
     let sinks = (0..model.tasks.len()).filter(|&at| replay::is_sink(model, at));
     let taken: usize = sinks.map(|at| model.tasks[at].script.steps.len()).sum();
@@ -207,11 +218,24 @@ fn predicted(model: &Model, lasted_ns: f64, kept: f64) -> Replayed {
     if taken == 0 {
         return without(answer, "no message reached the end of the network");
     }
-    let Some(before) = replay(model, PARTS) else {
+    // The recording does not say whether the tasks that wait for a lock wait for the same one: the better assumption is taken.
+    let unshared = model.without_locks();
+    let (model, before) = match (replay(model, PARTS), unshared.as_ref()) {
+        (before, None) => (model, before),
+        (before, Some(other)) => {
+            let without = replay(other, PARTS);
+            let off = |of: &Option<Outcome>| {
+                of.as_ref().map_or(f64::INFINITY, |of| (of.lasted_ns / lasted_ns.max(1.0)).ln().abs())
+            };
+            if off(&without) < off(&before) { (other, without) } else { (model, before) }
+        }
+    };
+    let Some(before) = before else {
         return without(answer, "the replay of the run as it was comes to a standstill");
     };
     answer.replayed_per_s = Some(per_s(before.lasted_ns));
-    answer.refused = beyond(lasted_ns, kept, before.lasted_ns);
+    let off = off(lasted_ns, kept, before.lasted_ns);
+    answer.refused = beyond(lasted_ns, kept, off);
     let faster = lasted_ns / before.lasted_ns.max(1.0);
     if answer.refused.is_some() {
         return Replayed { answer, samples: Vec::new(), faster };
@@ -222,6 +246,8 @@ fn predicted(model: &Model, lasted_ns: f64, kept: f64) -> Replayed {
             let after = after?;
             let samples = samples(&before, &after);
             let (least, most) = interval(&samples);
+            let wrong = 1.0 + WRONG + MISSED * off.abs();
+            let (least, most) = ((1.0 + least) / wrong - 1.0, (1.0 + most) * wrong - 1.0);
             let gain = before.lasted_ns / after.lasted_ns - 1.0;
             let words = change.to_string();
             Some((Predicted { words, change, gain, least: least.min(gain), most: most.max(gain) }, samples))
@@ -250,7 +276,7 @@ fn tried(model: &Model, changes: Vec<Change>) -> Vec<(Change, Option<Outcome>)> 
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
         let mut all = work();
         for other in others {
-            // A replay that panics is a mistake here, and is not to be hidden.
+            // A replay that panics is an error of this program, and must not be hidden.
             all.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
         all
@@ -259,11 +285,18 @@ fn tried(model: &Model, changes: Vec<Change>) -> Vec<(Change, Option<Outcome>)> 
     changes.into_iter().zip(outcomes).map(|(change, (_, outcome))| (change, outcome)).collect()
 }
 
-/// Why the replay of the run as it was cannot be believed, if so. Without what kept it from its processors the run would have lasted no longer than it did, and
-/// no less than that without all of it: how much of it held the others up, too, is not known.
-fn beyond(lasted_ns: f64, kept: f64, replayed_ns: f64) -> Option<String> {
-    // A damaged space may say anything of its clock.
-    if !lasted_ns.is_finite() || lasted_ns <= 0.0 || !(0.0..=1.0).contains(&kept) {
+/// By which share the replay of the run as it was is faster than the run. The run would have lasted less without the time in which its
+/// threads had no processor, but at least the rest: how much of that time held other threads up is not known.
+fn off(lasted_ns: f64, kept: f64, replayed_ns: f64) -> f64 {
+    let least = lasted_ns * (1.0 - kept.clamp(0.0, 1.0));
+    let nearest_ns = if least <= lasted_ns { replayed_ns.clamp(least, lasted_ns) } else { lasted_ns };
+    nearest_ns / replayed_ns - 1.0
+}
+
+/// Why the replay of the run as it was cannot be believed, if so.
+fn beyond(lasted_ns: f64, kept: f64, off: f64) -> Option<String> {
+    // The clock of a damaged space may have any frequency.
+    if !lasted_ns.is_finite() || lasted_ns <= 0.0 || !(0.0..=1.0).contains(&kept) || !off.is_finite() {
         return Some("the recording does not say how long the run lasted".to_owned());
     }
     if kept > KEPT_MAX {
@@ -273,8 +306,6 @@ fn beyond(lasted_ns: f64, kept: f64, replayed_ns: f64) -> Option<String> {
             100.0 * kept
         ));
     }
-    let nearest_ns = replayed_ns.clamp(lasted_ns * (1.0 - kept), lasted_ns);
-    let off = nearest_ns / replayed_ns - 1.0;
     (off.abs() > BOUND).then(|| {
         format!(
             "the replay of the run as it was is {:.0} % {} than it was: what limits it is not in the recording \
@@ -285,7 +316,7 @@ fn beyond(lasted_ns: f64, kept: f64, replayed_ns: f64) -> Option<String> {
     })
 }
 
-/// The gains in samples of a bootstrap: parts of the run are drawn again and again, each with what it took before and after. For every change
+/// The gains in samples of a bootstrap: parts of the run are drawn again and again, each with its time before and after. For every change
 /// the same parts are drawn.
 fn samples(before: &Outcome, after: &Outcome) -> Vec<f64> {
     let lengths = |parts: &[f64]| -> Vec<f64> {
@@ -310,7 +341,7 @@ fn samples(before: &Outcome, after: &Outcome) -> Vec<f64> {
     (0..SAMPLES).map(gain).collect()
 }
 
-/// Nine of ten samples lie in it.
+/// The interval that holds nine of ten samples.
 fn interval(samples: &[f64]) -> (f64, f64) {
     let mut gains = samples.to_vec();
     gains.sort_by(f64::total_cmp);

@@ -31,6 +31,8 @@ pub(super) struct Runtime {
     pub(super) spin_ns: f64,
     /// Replicas move to where there is time for them.
     pub(super) spreads: bool,
+    /// Workers without work get tasks of others.
+    pub(super) steals: bool,
 }
 
 /// Where a task runs.
@@ -59,7 +61,7 @@ pub(super) struct Task {
     pub(super) script: Arc<Script>,
     /// Its steps take so many times what they took.
     pub(super) times: f64,
-    /// The part of its busy time in which it has a processor.
+    /// The share of its busy time in which it has a processor.
     pub(super) on_processor: f64,
     /// With a thread of its own: messages after which others see what it did.
     pub(super) shown_after: usize,
@@ -67,9 +69,13 @@ pub(super) struct Task {
     pub(super) from_start: bool,
     /// Whether the user gave it its place.
     pub(super) is_placed: bool,
-    /// It waits in its box for what others may share with it: replicas of it would wait as well, and how long is not known.
+    /// What the mapper expects of it when it cuts a network into contiguous pieces.
+    pub(super) weight: u32,
+    /// The share of its busy time in which it waits for a lock that is held by tasks which wait for it as well.
+    pub(super) locked: f64,
+    /// It waits in its box for something that it may share with others: replicas of it would wait as well, and how long is not known.
     pub(super) shares: bool,
-    /// It goes at the pace of something outside that it reads in its box.
+    /// It goes at the pace of something outside of the network that it reads in its box.
     pub(super) is_paced: bool,
 }
 
@@ -77,7 +83,7 @@ pub(super) struct Task {
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     pub(super) capacity: usize,
-    /// One at a time; an end may have gone from a task to another.
+    /// The task that reads, and the one that writes: one at a time; an end may have gone from a task to another.
     pub(super) writers: Vec<usize>,
     pub(super) readers: Vec<usize>,
 }
@@ -98,7 +104,7 @@ pub(super) struct Step {
     /// Where its writes end in the script's; they begin where those of the step before end.
     pub(super) writes_end: u32,
     pub(super) busy_ns: f32,
-    /// Time before, in which the task waited for the world outside.
+    /// Time before the step, in which the task waited for something outside.
     pub(super) aside_ns: f32,
 }
 
@@ -129,7 +135,7 @@ impl Script {
 }
 
 impl Model {
-    /// Finds who reads and writes each stream.
+    /// Finds the tasks that read and write each stream.
     pub(super) fn settle(&mut self) {
         for stream in &mut self.streams {
             stream.readers.clear();
@@ -143,6 +149,18 @@ impl Model {
                 add(&mut self.streams[to as usize].writers, at);
             }
         }
+    }
+
+    /// The same network where tasks that wait for locks wait as long as they did, whatever others do; none if no task waits for one.
+    pub(super) fn without_locks(&self) -> Option<Model> {
+        let mut other = self.clone();
+        let mut found = false;
+        for task in other.tasks.iter_mut().filter(|task| task.locked > 0.0) {
+            task.times /= 1.0 - task.locked;
+            task.on_processor *= 1.0 - task.locked;
+            (task.locked, task.shares, found) = (0.0, true, true);
+        }
+        found.then_some(other)
     }
 
     /// Streams that a task reads.
@@ -168,7 +186,7 @@ fn add(list: &mut Vec<usize>, task: usize) {
 }
 
 impl Stream {
-    /// A stream that nobody uses yet.
+    /// A stream without a reader and a writer.
     pub(super) fn of(capacity: usize) -> Stream {
         Stream { capacity: capacity.max(1), writers: Vec::new(), readers: Vec::new() }
     }
@@ -182,7 +200,7 @@ impl Task {
 }
 
 impl Default for Runtime {
-    /// As many processors as are asked for, nothing costs but the steps.
+    /// As many processors as are asked for; only the steps take time.
     fn default() -> Runtime {
         Runtime {
             workers: 1,
@@ -194,6 +212,7 @@ impl Default for Runtime {
             wake_ns: [0.0; 2],
             spin_ns: 0.0,
             spreads: true,
+            steals: false,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::changes::BOX_WEIGHT;
 use super::model::{Model, NOTHING, Place, Reads, Runtime, Script, Stream, Task};
 use crate::composing::dispatch::{Dispatch, For, Wait, What};
 use crate::decoding::events::{Observation, ThreadSampledDoing};
@@ -10,19 +11,28 @@ use crate::decoding::observation::Run;
 use crate::monitor::{Batch, Moment, Monitor};
 use crate::report::Report;
 
-/// So many messages are replayed at most; of longer runs the beginning.
+/// At most so many messages are replayed; of longer runs the beginning.
 pub(super) const STEPS_MAX: usize = 1_500_000;
 /// Samples of how long threads took to wake.
 const SAMPLES_MAX: usize = 20_000;
-/// What lies between two dispatches for longer is no work of the runtime's.
+/// A longer time between two dispatches is no work of the runtime's.
 const BETWEEN_MAX_NS: f64 = 20_000.0;
 
-/// Fewer looks at a thread tell nothing of what it does.
+/// A thread that was sampled less often than this is not judged by its samples.
 const LOOKS_MIN: u64 = 5;
 /// A task that was seen asleep for a lock, or until there was something to read, in this share of the looks depends on what others share with it.
 const SHARES: f64 = 0.2;
 
-/// A box that was seen asleep until there was something to read in this share of them goes at the pace of what it reads.
+/// A task that was seen asleep for a lock in so large a share shares it with others that were.
+const LOCKED: f64 = 0.05;
+
+/// A box whose thread has a processor for less of its busy time than this sleeps in it; the number of messages from which it is known that
+/// they end in regular intervals, and how much more regular those are than the messages' times.
+const AWAKE: f64 = 0.5;
+const TICKS_MIN: f64 = 30.0;
+const REGULAR: f64 = 0.5;
+
+/// A box that was seen asleep in a read in this share of the looks goes at the pace of what it reads.
 const PACED: f64 = 0.3;
 
 /// Gathers what is needed to replay a run.
@@ -36,10 +46,41 @@ pub(super) struct Recording {
     end: u64,
     steps: usize,
     steps_max: usize,
-    /// Events were lost, or the mode was not full throughout.
+    /// Whether events were lost, or the mode was not full throughout.
     pub(super) incomplete: bool,
     between: (f64, u64),
     wakes: [Vec<f64>; 2],
+}
+
+/// Whether something outside sets the pace of a box: if its messages end in more regular intervals than their times would give, as those do
+/// that wait for the next tick of a clock.
+#[derive(Clone, Copy, Debug, Default)]
+struct Paces {
+    last_end: Option<u64>,
+    count: f64,
+    /// Sums and sums of squares of what lies between two ends, and of what messages take.
+    between: [f64; 2],
+    takes: [f64; 2],
+}
+
+impl Paces {
+    fn add(&mut self, end: u64, busy: u64) {
+        if let Some(last) = self.last_end.replace(end) {
+            self.count += 1.0;
+            for (sums, value) in
+                [(&mut self.between, (end - last.min(end)) as f64), (&mut self.takes, busy as f64)]
+            {
+                sums[0] += value;
+                sums[1] += value * value;
+            }
+        }
+    }
+
+    fn are_regular(&self) -> bool {
+        let deviation =
+            |[sum, squares]: [f64; 2]| (squares / self.count - (sum / self.count).powi(2)).max(0.0).sqrt();
+        self.count >= TICKS_MIN && deviation(self.between) < REGULAR * deviation(self.takes)
+    }
 }
 
 #[derive(Default)]
@@ -55,10 +96,12 @@ struct TaskLog {
     wait: Option<Wait>,
     aside: u64,
     dispatches: u64,
-    /// Waits for a certain one of its inputs, and for any.
+    /// How often it waited for one particular input, and how often for any of them.
     waits: [u64; 2],
     streams_read: HashSet<u64>,
-    /// Looks at its thread: all, and those in which it slept for a lock, and until there was something to read.
+    paces: Paces,
+    /// Samples of its thread: all, those in which it slept for a lock, and those in which it slept for
+    /// something to read.
     looks: [u64; 3],
 }
 
@@ -67,6 +110,19 @@ impl TaskLog {
     fn seen(&self, [first, last]: [usize; 2]) -> f64 {
         let asleep: u64 = self.looks[first..=last].iter().sum();
         if self.looks[0] < LOOKS_MIN { 0.0 } else { asleep as f64 / self.looks[0] as f64 }
+    }
+}
+
+impl TaskLog {
+    /// What the mapper expects of it: a box works, behind replicas much is to come, all else hands messages on.
+    fn weight(&self) -> u32 {
+        let is_collector =
+            self.called.component.rsplit('/').next().is_some_and(|last| last.starts_with("collector"));
+        match self.called.kind.as_str() {
+            "box" => BOX_WEIGHT,
+            "split" if is_collector => 16,
+            _ => 1,
+        }
     }
 }
 
@@ -86,13 +142,13 @@ struct ThreadLog {
     busy: u64,
     cpu_ns: u64,
     delayed_ns: u64,
-    /// What a worker was kept from its processor, in dispatches or outside of them.
+    /// For how long a worker was kept from its processor, in dispatches or outside of them.
     kept: u64,
 }
 
 impl ThreadLog {
-    /// Of its busy time: the part that is left without what it was kept from its processor, and the part of that in which it had
-    /// one. What a worker was kept is known of each dispatch and left out there; of a thread of a task's own only in all.
+    /// The part of a thread's busy time that is left without the time it was kept from its processor, and the part of the rest in which
+    /// it had one. For a worker that time is known of each dispatch and left out there; for a thread of a task's own only its sum is known.
     fn of_busy(&self, busy_ns: f64, own_thread: bool) -> (f64, f64) {
         let cpu_ns = (self.cpu_ns as f64).min(busy_ns);
         let worked_ns = match own_thread {
@@ -103,7 +159,7 @@ impl ThreadLog {
     }
 }
 
-/// The threads of tasks' own come after the workers.
+/// Threads of tasks' own are numbered after the workers.
 fn thread_of(worker: Option<u64>, task: u64) -> u64 {
     worker.unwrap_or(u64::from(u32::MAX) + task)
 }
@@ -201,6 +257,9 @@ impl Recording {
             return;
         }
         task.dispatches += 1;
+        if read == 1 {
+            task.paces.add(dispatch.end, dispatch.busy());
+        }
         *task.by_worker.entry(dispatch.worker.unwrap_or(u64::MAX)).or_default() += dispatch.busy();
         task.streams_read.extend(reads.iter().map(|run| run.stream));
         let aside_ns = std::mem::take(&mut task.aside) as f64 * ns_per_tick;
@@ -305,6 +364,9 @@ impl Recording {
             None => (1.0, 1.0),
         };
         let messages = script.steps.len().max(script.writes.len());
+        let locked = Some(log.seen([1, 1])).filter(|&part| part >= LOCKED).unwrap_or(0.0).min(0.95);
+        // What it costs without waiting for the lock, of which it sleeps through less.
+        let (times, on_processor) = (times * (1.0 - locked), (on_processor / (1.0 - locked)).min(1.0));
         let certain = log.streams_read.len() < 2 || log.waits[0] > log.waits[1];
         Ok(Task {
             name: log.called.name.clone(),
@@ -317,8 +379,11 @@ impl Recording {
             shown_after: (messages as u64).div_ceil(log.dispatches.max(1)) as usize,
             from_start: log.created.zip(self.begin).is_none_or(|(created, begin)| created <= begin),
             is_placed: log.called.is_placed,
-            shares: log.seen([1, 2]) >= SHARES,
-            is_paced: log.called.kind == "box" && log.seen([2, 2]) >= PACED,
+            weight: log.weight(),
+            locked,
+            shares: log.seen([2, 2]) >= SHARES,
+            is_paced: log.called.kind == "box"
+                && (log.seen([2, 2]) >= PACED || on_processor < AWAKE && log.paces.are_regular()),
         })
     }
 }
@@ -332,7 +397,7 @@ struct Each<'a> {
 }
 
 impl Each<'_> {
-    /// Each its own time where that was told, else all the same. They add up to the dispatch.
+    /// Each message its own time where that was recorded, else all the same. The times add up to the dispatch.
     fn ns(&self, step: u64) -> f64 {
         let told: u64 = self.worked.iter().sum();
         if self.worked.len() as u64 != self.steps || told == 0 {
@@ -392,7 +457,7 @@ impl Monitor for Recording {
             let site = moment.names.site(task.site);
             task.called = Called {
                 name: moment.names.task(task.site, task.replica, of_site[&task.site] > 1),
-                // A component inside of `A @ 1` has that in its path.
+                // A component inside of `A @ 1` has the place in its path.
                 is_placed: site.path.split('/').any(|part| part.split('#').next() == Some("place")),
                 component: site.path,
                 kind: site.kind,
@@ -488,7 +553,7 @@ mod tests {
         assert_eq!((&model.streams[0].writers[..], &model.streams[0].readers[..]), (&[0][..], &[1][..]));
         let costs = |task: &Task| task.script.steps.iter().map(|step| step.busy_ns).collect::<Vec<f32>>();
         assert_eq!(costs(source), [50.0; 4]);
-        // A dispatch of one message, and one of three whose times were told.
+        // A dispatch of one message, and one of three whose times were recorded.
         assert_eq!(costs(work), [60.0, 20.0, 20.0, 80.0]);
         assert!(
             (0..4).all(|step| source.script.writes_of(step) == [0] && work.script.writes_of(step).is_empty())

@@ -3,18 +3,19 @@
 //! **What is simulated.** Threads that run dispatches: a worker takes the first of its ready tasks, which reads and writes until its budget is spent, its
 //! input is empty or its output is full; messages and room become visible at the dispatch's end, which may make other tasks
 //! ready. A budget adapts as the runtime's does. Where more threads run than there are processors, each gets an equal part of them (processor
-//! sharing). Sources rest where `exec.unfinished` says so.
+//! sharing), and of the threads that hold or want a lock each an equal part of that. Sources rest where `exec.unfinished` says so. A worker that waits gets
+//! a task of another's where `exec.steal` says so.
 //!
-//! **What is not.** Caches, the kernel's time slices, locks inside of boxes (their waiting is in the recorded costs), tasks that move.
+//! **What is not.** Caches, the kernel's time slices, replicas that move.
 
 use std::collections::VecDeque;
 
 use super::model::{Model, NOTHING, Place, Reads, Script, Stream};
 
-/// What came of a replay.
+/// The result of a replay.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
-    /// Until all was done, in nanoseconds.
+    /// The time until all was done, in nanoseconds.
     pub(super) lasted_ns: f64,
     /// When each of the equal parts of what sinks read was read.
     pub(super) parts_ns: Vec<f64>,
@@ -27,9 +28,12 @@ pub(super) fn replay(model: &Model, parts: usize) -> Option<Outcome> {
     Replay::new(model, parts).run()
 }
 
-/// In a dispatch of more than this the runtime lets a task go on beyond the quantum of half a stream.
+/// In a dispatch of more time than this the runtime lets a task go on beyond the quantum of half a stream.
 const WORTH_IT_NS: f64 = 10_000.0;
-/// A task whose message enters in front lets others wait so often.
+/// How long a worker waits, in sum and beyond a quarter of the time, before it takes a task of another worker: at least, at most.
+const PATIENCE_NS: (f64, f64) = (500_000.0, 100_000_000.0);
+const TOLERATED: f64 = 0.25;
+/// How often a task whose message goes to the front of the queue may let others wait.
 const OVERTAKE_MAX: u32 = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +58,7 @@ struct Doing<'m> {
     /// Steps by input for a task that reads any: costs go by order, streams by what there is.
     left_by_input: Vec<(u32, u64)>,
     next_input: usize,
-    /// It has waited for the world outside, for the step that is next.
+    /// Whether it has waited for what is outside, for the next step.
     waited: bool,
 }
 
@@ -78,11 +82,11 @@ struct Touch {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
     Idle,
-    /// On its way: woken, or between two dispatches. Until then.
+    /// On its way until then: woken, or between two dispatches.
     Until(f64),
-    /// The task waits for the world outside.
+    /// The task waits for what is outside.
     Aside(f64),
-    /// So much is left to be done.
+    /// So much work is left.
     Busy(f64),
 }
 
@@ -95,6 +99,11 @@ struct Thread {
     messages: usize,
     stop: Stop,
     busy_ns: f64,
+    /// How long it waited since it was given a task, since when that is counted, and for how long it waits before it takes one.
+    waited: f64,
+    counted_since: f64,
+    patience: f64,
+    gave_to: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +113,13 @@ enum Stop {
     Budget,
     Ended,
     Held,
+}
+
+/// The share of processors, and of the lock, for each thread that asks for it.
+#[derive(Clone, Copy)]
+struct Share {
+    processor: f64,
+    lock: f64,
 }
 
 struct Replay<'m> {
@@ -176,11 +192,18 @@ impl<'m> Replay<'m> {
         all.then_some(self.outcome)
     }
 
-    /// The moment at which a thread's phase ends first, and what there is of processors for each that asks for one until then.
-    fn soonest(&self) -> Option<(f64, f64)> {
-        let busy = self.threads.iter().filter(|thread| matches!(thread.phase, Phase::Busy(_)));
-        let asked: f64 = busy.map(|thread| self.model.tasks[thread.task].on_processor).sum();
-        let share = (self.model.runtime.processors / asked.max(1e-9)).min(1.0);
+    /// The moment at which a thread's phase ends first, and each thread's share of processors and of the lock until then.
+    fn soonest(&self) -> Option<(f64, Share)> {
+        let (mut asked, mut want_lock) = (0.0, 0.0_f64);
+        for thread in self.threads.iter().filter(|thread| matches!(thread.phase, Phase::Busy(_))) {
+            let task = &self.model.tasks[thread.task];
+            asked += task.on_processor;
+            want_lock += if task.locked > 0.0 { 1.0 } else { 0.0 };
+        }
+        // A thread that waits for the lock needs no processor meanwhile.
+        let lock = 1.0 / want_lock.max(1.0);
+        let processor = (self.model.runtime.processors / asked.max(1e-9)).min(1.0);
+        let share = Share { processor, lock };
         let ends = self.threads.iter().filter_map(|thread| match thread.phase {
             Phase::Idle => None,
             Phase::Until(at) | Phase::Aside(at) => Some(at),
@@ -189,14 +212,15 @@ impl<'m> Replay<'m> {
         ends.min_by(f64::total_cmp).map(|at| (at.max(self.now), share))
     }
 
-    /// How fast a task goes on where each gets so much of a processor. What it sleeps through takes as long as ever.
-    fn pace(&self, task: usize, share: f64) -> f64 {
-        let on_processor = self.model.tasks[task].on_processor;
-        1.0 / (1.0 - on_processor + on_processor / share)
+    /// How fast a task goes on with these shares. The time that it sleeps through is not affected.
+    fn pace(&self, task: usize, share: Share) -> f64 {
+        let task = &self.model.tasks[task];
+        let lock = if task.locked > 0.0 { share.lock } else { 1.0 };
+        lock / (1.0 - task.on_processor + task.on_processor / share.processor)
     }
 
     /// Time goes on to a moment at which phases end.
-    fn advance(&mut self, to: f64, share: f64) {
+    fn advance(&mut self, to: f64, share: Share) {
         let lasted = to - self.now;
         self.now = to;
         let mut ended = Vec::new();
@@ -238,7 +262,9 @@ impl<'m> Replay<'m> {
             return;
         }
         let way = if idle {
-            let slept = self.now - self.threads[thread].idle_since > runtime.spin_ns;
+            let waited = self.now - self.threads[thread].idle_since;
+            self.threads[thread].waited += waited;
+            let slept = waited > runtime.spin_ns;
             runtime.wake_ns[usize::from(slept)]
         } else {
             runtime.between_ns
@@ -288,7 +314,7 @@ impl<'m> Replay<'m> {
             }
             let step = doing.script.steps[doing.step];
             if step.aside_ns > 0.0 && !doing.waited {
-                // What was written so far is seen meanwhile.
+                // What was written so far becomes visible meanwhile.
                 break Stop::Budget;
             }
             if !self.has_room(task) {
@@ -312,7 +338,7 @@ impl<'m> Replay<'m> {
         thread.phase = Phase::Busy(busy);
     }
 
-    /// Writes what the step before owes; whether there was room for all.
+    /// Writes what the step before could not; returns whether there was room for all.
     fn pay(&mut self, thread: usize, task: usize) -> bool {
         let doing = &mut self.tasks[task];
         while doing.owed > 0 {
@@ -337,7 +363,7 @@ impl<'m> Replay<'m> {
         to.is_none_or(|to| self.streams[to].taken < self.model.streams[to].capacity)
     }
 
-    /// Takes a message; whether there was one.
+    /// Takes a message; returns whether there was one.
     fn take(&mut self, thread: usize, task: usize, recorded: u32) -> bool {
         if recorded == NOTHING {
             return true;
@@ -375,7 +401,7 @@ impl<'m> Replay<'m> {
         limit > 0 && self.under_way >= limit
     }
 
-    /// A dispatch ends: what it did is seen, who waited for that is woken.
+    /// A dispatch ends: what it did becomes visible, and tasks that waited for that are woken.
     fn finish(&mut self, thread: usize) {
         let task = self.threads[thread].task;
         self.adapt(thread, task);
@@ -395,11 +421,51 @@ impl<'m> Replay<'m> {
         if self.model.runtime.unfinished > 0 && self.under_way <= self.model.runtime.unfinished / 2 {
             self.let_in();
         }
+        if self.model.runtime.steals && thread < self.model.runtime.workers {
+            self.feed(thread);
+        }
         self.threads[thread].phase = Phase::Until(self.now);
         self.next(thread);
     }
 
-    /// Messages that were written are seen, the room of those that were read is free.
+    /// Gives a task to a worker that has waited for long, if this one has more than one that is ready.
+    fn feed(&mut self, giver: usize) {
+        if self.threads[giver].ready.len() < 2 {
+            return;
+        }
+        let is_hungry = |at: &usize| {
+            let thread = &self.threads[*at];
+            let waited = thread.waited + self.now - thread.idle_since;
+            let tolerated = TOLERATED * (self.now - thread.counted_since);
+            *at != giver && thread.phase == Phase::Idle && waited - tolerated > thread.patience
+        };
+        let Some(thief) = (0..self.model.runtime.workers).find(is_hungry) else { return };
+        let model = self.model;
+        let is_free = |task: &usize| !model.tasks[*task].is_placed;
+        let ready = &self.threads[giver].ready;
+        // The task that exchanges messages with the other's tasks, so that neighbours stay together.
+        let at_border = |task: &&usize| {
+            model.streams.iter().any(|stream| {
+                let (readers, writers) = (&stream.readers, &stream.writers);
+                let there = |tasks: &[usize]| tasks.iter().any(|&other| self.tasks[other].thread == thief);
+                (readers.contains(task) && there(writers)) || (writers.contains(task) && there(readers))
+            })
+        };
+        let free = || ready.iter().filter(|task| is_free(task));
+        let Some(&task) = free().rev().find(at_border).or_else(|| free().next_back()) else { return };
+        self.threads[giver].ready.retain(|&other| other != task);
+        let comes_back = self.threads[thief].gave_to.take() == Some(giver);
+        let (now, hungry) = (self.now, &mut self.threads[thief]);
+        let patience = if comes_back { 4.0 * hungry.patience } else { hungry.patience / 2.0 };
+        hungry.patience = patience.clamp(PATIENCE_NS.0, PATIENCE_NS.1);
+        (hungry.waited, hungry.counted_since) = (0.0, now);
+        hungry.ready.push_back(task);
+        self.threads[giver].gave_to = Some(thief);
+        self.tasks[task].thread = thief;
+        self.next(thief);
+    }
+
+    /// Messages that were written become visible, the room of those that were read is free.
     fn publish(&mut self, touch: Touch, count: usize) {
         let model = self.model;
         let at = touch.stream as usize;
@@ -418,7 +484,7 @@ impl<'m> Replay<'m> {
     fn wake(&mut self, task: usize, by_input: bool) {
         match self.tasks[task].state {
             State::Idle if self.can_go_on(task) => self.make_ready(task, by_input),
-            // What runs looks itself at its end.
+            // A task that runs looks by itself at its end.
             _ => {}
         }
     }
@@ -471,7 +537,7 @@ impl<'m> Replay<'m> {
         }
     }
 
-    /// Lets sources in that were held; whether there were some.
+    /// Resumes sources that were held; returns whether there were some.
     fn let_in(&mut self) -> bool {
         let held: Vec<usize> =
             (0..self.tasks.len()).filter(|&task| self.tasks[task].state == State::Held).collect();
@@ -569,6 +635,10 @@ impl Thread {
             messages: 0,
             stop: Stop::NoInput,
             busy_ns: 0.0,
+            waited: 0.0,
+            counted_since: 0.0,
+            patience: PATIENCE_NS.0,
+            gave_to: None,
         }
     }
 }
@@ -577,13 +647,13 @@ fn reads_of(script: &Script) -> usize {
     script.steps.iter().filter(|step| step.input != NOTHING).count()
 }
 
-/// It reads and never writes.
+/// A task that reads and never writes.
 pub(super) fn is_sink(model: &Model, task: usize) -> bool {
     let script = &model.tasks[task].script;
     script.writes.is_empty() && script.steps.iter().any(|step| step.input != NOTHING)
 }
 
-/// It writes and never reads.
+/// A task that writes and never reads.
 pub(super) fn is_source(model: &Model, task: usize) -> bool {
     let script = &model.tasks[task].script;
     !script.writes.is_empty() && script.steps.iter().all(|step| step.input == NOTHING)

@@ -12,7 +12,7 @@ use std::fmt;
 use thalweg_chance::Chance;
 use thalweg_monitor::{Verdict, VerdictKind};
 
-/// What is planted.
+/// The planted cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Cause {
     SlowBox,
@@ -43,7 +43,7 @@ pub(crate) const CAUSES: [Cause; 11] = [
 ];
 
 impl Cause {
-    /// The verdict that names it.
+    /// The verdict that names this cause.
     fn verdict(self) -> VerdictKind {
         match self {
             Cause::SlowBox => VerdictKind::Task,
@@ -275,7 +275,7 @@ impl Score {
         }
     }
 
-    /// Fails unless 95 of 100 were named, and no healthy network was called sick.
+    /// Fails unless 95 of 100 causes were named, and no healthy network got one.
     pub(crate) fn check(&self) {
         assert_eq!(self.false_alarms, 0, "false alarms:\n{self}");
         assert!(self.all > 0 && self.right * 100 >= self.all * 95, "{self}");

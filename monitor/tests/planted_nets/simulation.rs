@@ -1,5 +1,5 @@
 //! A simulation of planted networks in a time of its own: tasks with bounded streams on workers, a quantum, the price of a dispatch
-//! and of a wake-up, and processors that other processes take at times. It tells what a program would tell.
+//! and of a wake-up, and processors that other processes take at times. It records the events that a program would record.
 
 use std::collections::VecDeque;
 
@@ -61,7 +61,7 @@ pub(crate) struct Simulation<'n> {
     /// A thread is a worker or, after those, a task's own: until when it is busy, and with which task.
     busy: Vec<Option<Dispatched>>,
     queues: Vec<VecDeque<usize>>,
-    /// A sleeping worker runs again then.
+    /// When a sleeping worker runs again.
     wakes: Vec<u64>,
     idle_since: Vec<Option<u64>>,
     lost: Vec<u64>,
@@ -144,7 +144,7 @@ impl<'n> Simulation<'n> {
         })
     }
 
-    /// Runs it to its end.
+    /// Runs the network to its end.
     pub(crate) fn run(mut self) -> Report {
         loop {
             (0..self.busy.len()).for_each(|thread| self.start(thread));

@@ -26,7 +26,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     )
 }
 
-/// Whether a task was seen to sleep for this lock most of all.
+/// Whether a task was seen to sleep for this lock more than for anything else.
 fn sleeps_for<'r>(facts: &Facts<'r>, task: &'r Task, lock: u64) -> bool {
     let account = facts.account(task);
     account.is_some_and(|account| account.lock == Some(lock) && account.asleep.lock_ns > 0.0)
@@ -96,7 +96,7 @@ fn remedy(found: &Finding, what: SleepsFor) -> String {
             )
         }
         SleepsFor::Write => {
-            format!("make who reads what {path} writes faster, or {}", declare_blocking(path))
+            format!("make the reader of what {path} writes faster, or {}", declare_blocking(path))
         }
         _ => declare_blocking(path),
     }

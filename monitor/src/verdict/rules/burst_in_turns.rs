@@ -1,4 +1,4 @@
-//! Nobody is busy all the time: between bursts those behind them wait. Said as `burst_on_task` is.
+//! No task is busy all the time: between bursts the tasks behind them wait. Worded as `burst_on_task` is.
 
 use crate::report::Finding;
 use crate::verdict::facts::Facts;

@@ -16,7 +16,7 @@ pub(super) fn say(found: &Finding) -> Words {
     Words::text(format!(
         "Bursts of {by} limit the flow: it writes {:.0} messages for each it reads, and {} cannot keep up with them.",
         found.value("written_per_read"),
-        if by == path { "who reads them" } else { path }
+        if by == path { "the component that reads them" } else { path }
     ))
     .because(could_ask(found))
     .so(match replicas_gain(found) {

@@ -1,4 +1,4 @@
-//! A worker is busy all the time, and a component before its busiest task writes many messages for each that it reads. Said as
+//! A worker is busy all the time, and a component before its busiest task writes many messages for each that it reads. Worded as
 //! `burst_on_task` is.
 
 use crate::report::Finding;

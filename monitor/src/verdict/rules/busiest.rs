@@ -1,4 +1,4 @@
-//! Nothing stands out: who is busiest, at least.
+//! Nothing stands out: the rule names the busiest task, at least.
 
 use crate::report::{Figure, Finding, VerdictKind, Words};
 use crate::verdict::facts::Facts;

@@ -1,4 +1,5 @@
-//! A worker that is not given a processor, and waits besides: perhaps for others that have none. Said as `contention` is.
+//! A worker that is kept from a processor and also waits, perhaps for other workers that are kept from
+//! theirs. Worded as `contention` is.
 
 use crate::report::Finding;
 use crate::verdict::facts::Facts;

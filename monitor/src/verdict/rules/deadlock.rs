@@ -3,7 +3,7 @@
 use crate::report::{Figure, Finding, Subject, TaskRef, VerdictKind, WaitNow, Words};
 use crate::verdict::facts::Facts;
 
-/// Waits that are told in the sentence; the others are evidence.
+/// Waits that the sentence names; the others are evidence.
 const TOLD: usize = 4;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {

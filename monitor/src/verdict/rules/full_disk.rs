@@ -1,4 +1,4 @@
-//! A full disk: whoever writes events waits in the middle of its work, so all else that is told of the time is about the disk.
+//! A full disk: threads that write events wait in the middle of their work, so all other measured times are about the disk.
 
 use crate::report::{Action, Figure, Finding, VerdictKind, Words};
 use crate::verdict::facts::Facts;

@@ -1,4 +1,4 @@
-//! Nothing goes on in a run that lives, because threads sleep in boxes: for locks that they keep from each other, or for something that
+//! Nothing goes on in a run that lives, because threads sleep in boxes: for locks that these threads hold themselves, or for something that
 //! does not come.
 
 use crate::report::{Figure, Finding, Hanging, SleepsFor, State, Subject, Task, TaskRef, VerdictKind, Words};
@@ -6,7 +6,7 @@ use crate::verdict::accounts::sleeps;
 use crate::verdict::facts::Facts;
 use crate::verdict::thresholds::{HANG_NS, HANG_TIMES};
 
-/// Tasks that are told in the sentence; the others are evidence.
+/// Tasks that the sentence names; the others are evidence.
 const TOLD: usize = 4;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
@@ -17,7 +17,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
         report.waiting.hanging.iter().filter(|hanging| hangs(facts, hanging)).collect();
     let first = hanging.first()?;
     let task = TaskRef { id: first.task, name: first.name.clone() };
-    // Each waits for a lock, and for nobody outside.
+    // Each waits for a lock, and for nothing outside.
     let locked = hanging.len() > 1 && hanging.iter().all(|hanging| hanging.sleeps_for == SleepsFor::Lock);
     let kind = if locked { VerdictKind::Deadlock } else { VerdictKind::Hang };
     let mut found = Finding {
@@ -34,7 +34,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     Some(found)
 }
 
-/// Whether it sleeps for much longer than its messages take.
+/// Whether the thread sleeps for much longer than its messages take.
 fn hangs(facts: &Facts<'_>, hanging: &Hanging) -> bool {
     let task = |task: &&Task| task.id == hanging.task;
     let service_ns =
@@ -76,7 +76,7 @@ pub(super) fn say(found: &Finding) -> Words {
     Words { evidence: rest, ..Words::text(text) }.so(so)
 }
 
-/// Whether the locks say that those that wait for them hold them.
+/// Whether each lock is held by one of the tasks that wait, as the locks say.
 fn in_circle(hanging: &[&Hanging]) -> bool {
     let is_here = |name: &str| hanging.iter().any(|hanging| hanging.name == name);
     hanging.len() > 1 && hanging.iter().all(|hanging| hanging.holder.as_deref().is_some_and(is_here))

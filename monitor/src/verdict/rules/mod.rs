@@ -39,13 +39,13 @@ mod waking;
 use super::facts::Facts;
 use crate::report::{Finding, Words};
 
-/// A rule: what it finds in a report, and how that is said.
+/// A rule: what it finds in a report, and the words for that.
 pub(super) struct Rule {
     /// Its file's name.
     pub(super) name: &'static str,
     /// What it finds, if it finds something.
     pub(super) find: fn(&Facts<'_>) -> Option<Finding>,
-    /// The sentences, from nothing but what it found.
+    /// The sentences, made from nothing but the finding.
     pub(super) say: fn(&Finding) -> Words,
 }
 

@@ -1,4 +1,4 @@
-//! A run that was told to rest, for most of the time that is measured.
+//! A run whose sources rest because of a command, for most of the time that is measured.
 
 use crate::report::{Action, Figure, Finding, VerdictKind, Words};
 use crate::verdict::facts::Facts;
@@ -14,7 +14,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
 
 pub(super) fn say(found: &Finding) -> Words {
     Words::text(format!(
-        "The run is paused: its sources have rested for {} of the time, as a command told them to.",
+        "The run is paused: its sources have rested for {} of the time, because of a command.",
         found.percent("rested")
     ))
     .so(format!("let it go on with `{}`", found.action()))

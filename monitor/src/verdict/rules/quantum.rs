@@ -1,12 +1,12 @@
-//! Dispatches that the quantum ends too soon, while somebody is busy all the time or the source is held back. The threads of source
-//! and sink look up once a quantum, too: they may be the busy ones.
+//! Dispatches that the quantum ends too soon, while a task is busy all the time or the source is held back. The threads of source
+//! and sink look at their streams once a quantum, too: they may be the busy ones.
 
 use crate::report::{Action, Finding, VerdictKind, Words};
 use crate::verdict::dispatches::{Short, said};
 use crate::verdict::facts::Facts;
 use crate::verdict::thresholds::{SATURATED, SPENT};
 
-/// The quantum unless another is asked for.
+/// The default quantum.
 const USUAL: u64 = 64;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {

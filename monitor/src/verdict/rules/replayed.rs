@@ -1,4 +1,4 @@
-//! A replay of the recording says that something else gains more than what the other rules name, or that no single change gains anything.
+//! A replay of the recording predicts that something else gains more than what the other rules name, or that no single change gains.
 
 use crate::report::{
     Action, BusyAccount, Figure, Finding, Subject, Suggestion, Task, TaskRef, VerdictKind, Words,
@@ -16,7 +16,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     let mut found = Finding { component: head.component.clone(), ..Finding::new(head.kind) };
     let busiest = worked_on(facts, head);
     found.task = moved(facts, head).or(busiest.map(TaskRef::from));
-    // Who sleeps is said to sleep.
+    // Of a task that sleeps the sentence says so.
     let account = busiest.and_then(|task| facts.account(task)).filter(|account| sleeps_most(account));
     if let Some((task, account)) = busiest.zip(account) {
         found = found.slept(account, task);
@@ -29,6 +29,10 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
         let name = if found.figure("second_gain").is_none() { "second_gain" } else { "third_gain" };
         found.with(Figure { of, ..gain(name, other.gain) })
     });
+    found = found.with((replay.replayed_per_s.is_none()).then(|| gain("by_sums", 1.0)));
+    if head.words.starts_with(crate::report::NO_LOCK) {
+        found = found.with(gain("gain_without_lock", head.gain));
+    }
     if let Some(action) = &head.action {
         found = found.so(action.clone());
     }
@@ -63,6 +67,17 @@ pub(super) fn say(found: &Finding) -> Words {
     let task = found.task.as_ref().map_or(path, |task| task.name.as_str());
     let action = found.action();
     let (text, so) = match found.kind {
+        VerdictKind::Task if found.figure("gain_without_lock").is_some() => (
+            format!("A lock that {path} shares with others limits the flow"),
+            format!("let {path} compute without it, or hold it for less"),
+        ),
+        VerdictKind::Mapping if found.actions.is_empty() => (
+            "Where the network places its boxes limits the flow".to_owned(),
+            "leave out `@` in the network".to_owned(),
+        ),
+        VerdictKind::Mapping if found.task.is_none() => {
+            ("The mapping limits the flow".to_owned(), format!("`{action}`"))
+        }
         VerdictKind::Source => {
             (format!("{path} limits the flow, the source"), format!("let {path} bring more"))
         }
@@ -96,11 +111,16 @@ pub(super) fn say(found: &Finding) -> Words {
             None => (format!("{path} limits the flow"), format!("make {path} faster, or replicate it")),
         },
     };
-    Words::text(format!("{text}; relieved of it, {} more flows.", percent(found.value("gain")))).so(so).because(
-        format!(
-            "the recording was replayed with each of many changes; of this one nine of ten samples gain {} to {}",
-            percent(found.value("gain_least")),
-            percent(found.value("gain_most"))
+    let (least, most) = (percent(found.value("gain_least")), percent(found.value("gain_most")));
+    let because = match found.figure("by_sums") {
+        Some(_) => format!(
+            "what the tasks took, added up by worker, explains how long the run lasted; with many changes in turn it was added up anew, and this one gains {least} to {most}"
         ),
-    )
+        None => format!(
+            "the recording was replayed with each of many changes; of this one nine of ten samples gain {least} to {most}"
+        ),
+    };
+    Words::text(format!("{text}; relieved of it, {} more flows.", percent(found.value("gain"))))
+        .so(so)
+        .because(because)
 }

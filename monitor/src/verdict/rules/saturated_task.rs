@@ -12,7 +12,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     Some(pressed(in_kernel(found, facts, task), facts, task))
 }
 
-/// With how much of its processor time its thread, or its worker's, spends in the kernel, and with how many new pages of memory.
+/// Adds how much of its processor time its thread, or its worker's, spends in the kernel, and with how many new pages of memory.
 fn in_kernel(found: Finding, facts: &Facts<'_>, task: &Task) -> Finding {
     let worker = facts.report.workers.iter().find(|worker| Some(worker.id) == task.worker);
     let (account, cpu_ns, lifetime_ns) = match worker {
@@ -30,15 +30,15 @@ fn in_kernel(found: Finding, facts: &Facts<'_>, task: &Task) -> Finding {
         .with(faults.map(|faults| of(Figure::new("faults_per_s", faults, "pages"))))
 }
 
-/// With what the source asks of the task, how many workers have no time for a replica of it, and where waiting leads.
+/// Adds what the source asks of the task, how many workers have no time for a replica of it, and where waiting leads.
 pub(super) fn pressed(found: Finding, facts: &Facts<'_>, task: &Task) -> Finding {
     let row = facts.report.utilisation.iter().find(|row| row.task == Some(task.id));
     let found = found.with(row.map(|row| Figure::new("utilisation", row.utilisation, "times").of(task)));
     found.with(no_time(facts)).rooted(facts)
 }
 
-/// The number of workers, if they have no time for replicas: the network could not be faster by much, however its work was divided
-/// among them.
+/// The number of workers, if these have no time left for replicas. Then no division of the work among them
+/// would make the network much faster.
 fn no_time(facts: &Facts<'_>) -> Option<Figure> {
     let gain = evenly(facts)?;
     (gain < GAIN).then(|| Figure::new("workers_without_time", facts.workers.len() as f64, "workers"))

@@ -1,4 +1,4 @@
-//! A sink that is busy all the time, or that waits most of the time for who reads what it writes.
+//! A sink that is busy all the time, or that waits most of the time until what it writes is taken.
 
 use crate::report::{Figure, Finding, SleepsFor, Task, TaskShares, VerdictKind, Words};
 use crate::verdict::accounts::{asleep_part, computing_part, is_sure, sleeps};
@@ -8,7 +8,7 @@ use crate::verdict::words::the;
 use crate::wording::percent;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
-    // One that waits for who reads what it writes, for most of the time, does so whatever else it does.
+    // A sink that waits most of the time until what it writes is taken is limited by that, whatever else it does.
     let presses = |task: &Task, shares: &TaskShares| {
         let slept = asleep_part(task.work.account.as_ref()).unwrap_or(0.0);
         shares.busy >= SATURATED || shares.busy >= STARVED && slept >= ASLEEP && !facts.keeps_up()
@@ -37,7 +37,7 @@ pub(super) fn say(found: &Finding) -> Words {
         ))
         .so(match what {
             SleepsFor::Write => {
-                "make who reads what the sink writes faster (the program behind the pipe or socket, or the disk)"
+                "make the reader of what the sink writes faster (the program behind the pipe or socket, or the disk)"
             }
             _ => "find out what the sink waits for: it writes no faster with less to write",
         }),

@@ -1,4 +1,4 @@
-//! Where the sink does not tell of itself: whether the network waits for it.
+//! Where the sink records nothing of itself: whether the network waits for it.
 
 use crate::report::{Finding, Stream, VerdictKind, Words};
 use crate::verdict::edges::{outside, waiting_at};

@@ -10,7 +10,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     (service_ns >= SLOWER * others_ns).then_some(found)
 }
 
-/// A replica that is busy all the time while the others are not; what a message takes there, and with the others.
+/// A replica that is busy all the time while the others are not; how long a message takes there, and in the others.
 pub(super) fn alone(facts: &Facts<'_>) -> Option<(Finding, f64, f64)> {
     let (task, shares) = facts.saturated_task()?;
     let path = component_of(&task.name);

@@ -1,4 +1,4 @@
-//! A stream whose ends wait in turn, now for room, now for messages, while nobody is busy.
+//! A stream whose ends wait in turn, now for room, now for messages, while no task is busy.
 
 use crate::report::{Figure, Finding, Stream, Words};
 use crate::verdict::dispatches::{say_too_small, too_small};

@@ -12,7 +12,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     works(source, &shares).then(|| kept_up_with(facts, VerdictKind::Source, source, &shares))
 }
 
-/// A source that waits for the outside says so, or uses no processor meanwhile.
+/// A source that waits for the outside records that, or uses no processor meanwhile.
 fn works(source: &Task, shares: &TaskShares) -> bool {
     shares.input_wait < shares.busy
         && asleep_part(source.work.account.as_ref()).is_none_or(|part| part <= 1.0 - WORKS)

@@ -1,4 +1,4 @@
-//! Where the source does not tell of itself: whether the network waits for it.
+//! Where the source records nothing of itself: whether the network waits for it.
 
 use crate::report::{Finding, Stream, VerdictKind, Words};
 use crate::verdict::edges::{outside, waiting_at};

@@ -1,4 +1,4 @@
-//! A worker that waits for threads to be woken, again and again, and has most of the tasks. Said as `mapping` is.
+//! A worker that waits for threads to be woken, again and again, and has most of the tasks. Worded as `mapping` is.
 
 use crate::report::Finding;
 use crate::verdict::facts::{Facts, load};

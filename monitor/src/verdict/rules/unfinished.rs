@@ -15,7 +15,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
         let entries = facts.report.streams.iter().filter(|stream| stream.role == role);
         entries.filter_map(|stream| stream.full_share).fold(0.0, f64::max)
     };
-    // Who waits for room waits because of who reads it.
+    // A task that waits for room waits because of the reader of its stream.
     let is_pressed = facts.inside().any(|(_, shares)| shares.busy >= SATURATED)
         || facts.workers.iter().any(|(_, shares)| load(shares) >= SATURATED)
         || full("entry") >= HELD_BACK;

@@ -9,6 +9,6 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
 }
 
 pub(super) fn say(found: &Finding) -> Words {
-    Words::text("What limits the flow cannot be told: no shares of time are known.")
+    Words::text("What limits the flow is unknown: no shares of time are known.")
         .so(format!("switch the run to mode metrics or full (`{}`)", found.action()))
 }

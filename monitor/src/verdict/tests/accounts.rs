@@ -1,4 +1,4 @@
-//! No verdict against an account: on reports that nobody made for a rule, and on those of causes that were once named wrongly.
+//! No verdict against an account: on random reports, and on reports of causes that were once named wrongly.
 
 use thalweg_chance::Chance;
 
@@ -10,7 +10,7 @@ use crate::report::{
 };
 use crate::verdict::verdict;
 
-/// Busy time of a second, of which this part was slept for this.
+/// A second of busy time, of which this share was slept for this reason.
 fn slept(what: SleepsFor, part: f64) -> BusyAccount {
     let mut asleep = [0.0; 6];
     asleep[what as usize] = part * 1e9;
@@ -22,8 +22,8 @@ fn slept(what: SleepsFor, part: f64) -> BusyAccount {
     }
 }
 
-/// A source that is held back, and a worker with one task that is busy all the time, of which it sleeps this part for this. The kernel
-/// kept the worker from its processor for `delayed` of its second.
+/// A source that is held back, and a worker with one task that is busy all the time, of which it sleeps this share for this reason. The
+/// kernel kept the worker from its processor for `delayed` of its second.
 fn sleeping(what: SleepsFor, part: f64, delayed: f64) -> Report {
     let mut source = source_held_back();
     source.work.account = Some(slept(SleepsFor::Lock, 0.0));
@@ -61,7 +61,7 @@ fn processors(run: f64, others: f64) -> Processors {
     }
 }
 
-/// What was seen: of 1,838 ms busy 312 on the processor, 27 kept from it, 1,499 asleep, and a thread that was preempted often.
+/// The report of a real run: of 1,838 ms busy 312 on the processor, 27 kept from it, 1,499 asleep, and a thread that was preempted often.
 #[test]
 fn who_sleeps_is_not_said_to_lack_a_processor() {
     for what in SleepsFor::ALL {
@@ -201,7 +201,7 @@ fn a_run_that_goes_on_or_is_over_does_not_hang() {
     assert!(found("hang", &report).is_none(), "it is over");
 }
 
-/// What each kind of verdict says of somebody's time, against what the accounts say of it, told in the words of the report alone.
+/// What each kind of verdict says of a task's or worker's time, against what the accounts say of it, from the words of the report alone.
 #[test]
 fn no_verdict_contradicts_an_account() {
     let mut chance = Maker(Chance::new(21));
@@ -219,8 +219,9 @@ fn no_verdict_contradicts_an_account() {
         };
         match finding.kind {
             VerdictKind::Contention => {
-                // Somebody was kept from a processor for a fifth of the time: by the kernel's word, or what a thread that is told of by
-                // nothing else did not use.
+                // A worker was kept from a processor for a fifth of the time. This is known from the kernel's
+                // figures or, without these, from the time in which its thread was busy and used no
+                // processor.
                 let kept = report.workers.iter().filter_map(|worker| {
                     let WorkerShares { waiting, .. } = worker.shares?;
                     let not_used = (1.0 - waiting) - worker.cpu_ns? / worker.lifetime_ns;
@@ -238,7 +239,7 @@ fn no_verdict_contradicts_an_account() {
             VerdictKind::Task | VerdictKind::Burst if finding.rule != "asleep" => {
                 let task =
                     finding.task.as_ref().and_then(|of| report.tasks.iter().find(|task| task.id == of.id));
-                // What is named by a replay may sleep, if that is what is said of it.
+                // A task that a replay names may sleep, if the sentence says so.
                 let is_said = verdict.words.text.contains(" of its busy time; relieved of it");
                 assert!(is_said || !sleeps(task.and_then(|task| task.work.account.as_ref())), "{verdict:?}");
             }

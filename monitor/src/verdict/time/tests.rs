@@ -61,7 +61,7 @@ fn window(busy: &[f64], messages: u64) -> Report {
     report
 }
 
-/// The report on all windows, with what they say of time.
+/// The report on all windows, with what they add to it.
 fn judged(windows: &[Report]) -> Report {
     let mut report = merged(windows).expect("there are windows");
     report.verdict = verdict(&report);
@@ -98,13 +98,13 @@ fn a_change_is_said_in_the_first_line_with_a_verdict_for_each_phase() {
         "{said}"
     );
     assert!(said.contains("from 0.80 to 1.20 s (600 messages/s): net/w2 limits the flow"), "{said}");
-    // What the finding speaks of is the longest phase.
+    // The finding is that of the longest phase.
     assert_eq!(report.verdict.finding.component.as_deref(), Some("net/w1"));
 }
 
 #[test]
 fn two_limits_that_take_turns_at_random_are_both_said_with_their_shares() {
-    // By turns one or the other is the busier: no phase, and no sure verdict.
+    // By turns one or the other is busier: no phase, and no sure verdict.
     let bits = [1, 0, 0, 1, 1, 0, 1, 0, 0, 1, 1, 0, 1, 0, 0, 1_u8];
     let windows: Vec<Report> = bits
         .iter()

@@ -7,7 +7,7 @@ use crate::ids::{TaskId, WorkerId};
 use crate::report::{Action, Finding, Report, Task as TaskOf, TaskShares, VerdictKind, Work};
 use crate::verdict::verdict;
 
-/// The report on a run of a line: tasks with the shares of time that they were busy, and a verdict that somebody gave.
+/// The report on a run of a line: tasks with the shares of time that they were busy, and a given verdict.
 fn report(busy: &[f64], given: Finding) -> Report {
     let tasks = busy.iter().enumerate().map(|(at, &busy)| {
         let last = at + 1 == 3;
@@ -34,7 +34,7 @@ fn report(busy: &[f64], given: Finding) -> Report {
     report
 }
 
-/// What becomes of a verdict on a line whose tasks take so long for each of 400 messages.
+/// The verdict that replaces a given one, on a line whose tasks take so long for each of 400 messages.
 fn judged(costs: [f64; 3], given: Finding) -> Report {
     let costs: Vec<Vec<f64>> = costs.iter().map(|&cost| vec![cost; 400]).collect();
     let model = line(&costs, &[8, 8]);
@@ -90,7 +90,7 @@ fn a_verdict_whose_relief_gains_little_is_overruled_visibly() {
 
 #[test]
 fn where_nothing_gains_none_is_named() {
-    // All three alike, and streams of one place: none gains by itself.
+    // All three alike, and streams with room for one message: none gains by itself.
     let costs: Vec<Vec<f64>> = vec![vec![50e3; 400]; 3];
     let model = line(&costs, &[8, 8]);
     let lasted_ns = run(&model).lasted_ns;

@@ -1,0 +1,75 @@
+//! Replays with shared locks, stealing workers, placements and mappers, compared with results computed by
+//! hand.
+
+use super::*;
+
+/// Tasks that wait for no other, all on the first of so many workers.
+fn apart(costs: &[f64], messages: usize, workers: usize) -> Model {
+    let tasks = costs.iter().enumerate().map(|(at, &cost)| {
+        let mut script = Script::default();
+        (0..messages).for_each(|_| script.push(NOTHING, cost, 0.0, []));
+        Task { script: Arc::new(script), ..Task::new(&format!("t{at}"), Place::Worker(0)) }
+    });
+    let runtime = Runtime { workers, quantum: 4, ..Runtime::default() };
+    Model { tasks: tasks.collect(), streams: Vec::new(), runtime }
+}
+
+#[test]
+fn who_shares_a_lock_takes_turns_and_gains_by_doing_without() {
+    let mut model = line(&[vec![10e3; 500], vec![10e3; 500]], &[64]);
+    model.tasks.iter_mut().for_each(|task| task.locked = 0.5);
+    let together = run(&model).lasted_ns;
+    assert!(close(together, 2.0 * 500.0 * 10e3, 0.02), "one at a time: {together}");
+    let unlocked = candidates(&model).into_iter().find(|change| matches!(change, Change::Unlocked { .. }));
+    let free = run(&unlocked.expect("it is tried").applied(&model)).lasted_ns;
+    assert!(close(free, 500.0 * 10e3, 0.02), "each on its worker: {free}");
+    // On one worker no task waits for the lock.
+    model.tasks[1].place = Place::Worker(0);
+    assert!(close(run(&model).lasted_ns, 2.0 * 500.0 * 10e3, 0.02));
+    // If they do not wait for the same lock, both wait as long as they did.
+    let unshared = model.without_locks().expect("some wait for locks");
+    assert!(close(unshared.tasks[0].busy_ns(), 500.0 * 20e3, 1e-6));
+    assert!(unshared.without_locks().is_none());
+}
+
+#[test]
+fn a_worker_without_work_gets_a_task_of_another() {
+    let model = apart(&[10e3, 10e3], 2000, 2);
+    let before = run(&model).lasted_ns;
+    assert!(close(before, 2.0 * 2000.0 * 10e3, 0.01), "{before}");
+    let after = run(&Change::Steal.applied(&model)).lasted_ns;
+    assert!(after < 0.6 * before, "{after} of {before}: half, and what it takes until it is hungry");
+    let mut placed = apart(&[10e3, 10e3], 2000, 2);
+    placed.tasks.iter_mut().for_each(|task| task.is_placed = true);
+    assert!(close(run(&Change::Steal.applied(&placed)).lasted_ns, before, 0.01), "the user placed them");
+    assert!(run(&Change::Unplaced.applied(&placed)).lasted_ns < 0.6 * before);
+    let in_turn = Change::Mapper { in_turn: true }.applied(&model);
+    assert!(close(run(&in_turn).lasted_ns, before / 2.0, 0.01));
+}
+
+#[test]
+fn replicas_of_a_placed_box_are_not_placed() {
+    let mut model = line(&[vec![1e3; 400], vec![40e3; 400], vec![1e3; 400]], &[64, 64]);
+    model.runtime.quantum = 64;
+    (model.tasks[1].is_placed, model.tasks[1].weight) = (true, 8);
+    let change = Change::Replicas { component: "t1".into(), replicas: 4 };
+    let gain = run(&model).lasted_ns / run(&change.applied(&model)).lasted_ns - 1.0;
+    // Four replicas on three workers: one of them has two.
+    assert!((0.7..1.2).contains(&gain), "{gain}");
+}
+
+#[test]
+fn the_mapper_cuts_by_what_it_expects_of_tasks() {
+    let mut model = apart(&[10.0; 4], 10, 2);
+    for (task, weight) in model.tasks.iter_mut().zip([8, 1, 1, 8]) {
+        task.weight = weight;
+    }
+    let places = |model: &Model| model.tasks.iter().map(|task| task.place).collect::<Vec<_>>();
+    let anew = Change::Mapper { in_turn: false }.applied(&model);
+    assert_eq!(places(&anew), [0, 0, 1, 1].map(Place::Worker));
+    for (task, weight) in model.tasks.iter_mut().zip([1, 1, 1, 16]) {
+        task.weight = weight;
+    }
+    let anew = Change::Mapper { in_turn: false }.applied(&model);
+    assert_eq!(places(&anew), [0, 0, 0, 1].map(Place::Worker), "replicas will stand before the last");
+}
