@@ -14,7 +14,7 @@ const KEPT_MAX: usize = 24;
 /// Four readings: two of the client's clock around two of the server's, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// The client's clock before it sent.
+    /// The client's clock before it sent the question.
     pub client_sent_ns: i64,
     /// The server's clock when that had arrived.
     pub server_received_ns: i64,
@@ -45,10 +45,10 @@ impl Bound {
     }
 }
 
-/// What an exchange said of the clocks.
+/// What an exchange showed about the clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learned {
-    /// It agrees with the exchanges before.
+    /// The exchange agrees with those before.
     Agrees,
     /// It contradicts them: one of the clocks was set, or drifts more than was stated. The former exchanges are forgotten.
     Stepped,

@@ -29,7 +29,7 @@ impl Error {
         Error { text: "the link was stopped".into(), source: None, is_stopped: true }
     }
 
-    /// Whether somebody asked for it with [`crate::Stop`].
+    /// Whether the link was stopped by [`crate::Stop`].
     pub fn is_stopped(&self) -> bool {
         self.is_stopped
     }

@@ -48,7 +48,7 @@ pub use error::Error;
 pub use pace::{Pace, WINDOW_NS};
 pub use ports::{PORTS_MAX, Ports, Turn};
 pub use transport::Address;
-pub use tuning::{FRAME_BYTES_MIN, Tuning};
+pub use tuning::{BUFFER_BYTES, FRAME_BYTES, FRAME_BYTES_MIN, Tuning, WINDOW_BYTES};
 pub use wire::{Encoding, PAYLOAD_BYTES_MAX, Violation};
 
 /// Which link it is, among all of all sessions.

@@ -14,7 +14,7 @@ const SLOTS: usize = (WINDOW_NS / SLOT_NS) as usize + 1;
 const BURST_NS: u64 = 10_000_000;
 /// The bucket fills at the rate less this part of it.
 const STEADY: u64 = 200;
-/// It is not worth while to send fewer bytes than these, where the rate allows more in a window.
+/// If the rate allows more in a window, a frame carries at least this many bytes.
 const BYTES_MIN: u64 = 512;
 
 /// The pace of one port.
@@ -60,8 +60,8 @@ impl Pace {
             return Ok(allowed);
         }
         if of_window < least {
-            // The port is ahead of its pace. An even pace from here on keeps it from running into the window's limit again,
-            // where a thread that wakes late would make nothing good.
+            // Returns when the port may send again, because it is ahead of its rate. An even pace from here on keeps it
+            // from running into the window's limit again, where a thread that wakes late would make nothing good.
             self.tokens = 0;
         }
         let lacking = (u128::from(least) * 1_000_000_000).saturating_sub(self.tokens);
@@ -69,7 +69,7 @@ impl Pace {
         Err(if of_window < least { by_bucket.max(self.slot_leaves(least, rate)) } else { by_bucket })
     }
 
-    /// So many bytes were sent.
+    /// Counts bytes that were sent.
     pub fn spend(&mut self, now_ns: u64, bytes: u64) {
         self.advance(now_ns);
         self.slots[(self.newest % SLOTS as u64) as usize] += bytes;
@@ -89,7 +89,7 @@ impl Pace {
         }
     }
 
-    /// When enough old slots have left the window for so many bytes.
+    /// The time when enough old slots have left the window to send this many bytes.
     fn slot_leaves(&self, least: u64, rate: u64) -> u64 {
         let mut in_window = self.in_window;
         for age in (0..SLOTS as u64).rev() {

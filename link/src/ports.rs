@@ -33,7 +33,7 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct Turns {
-    /// The ports that nobody uses, the one used last on top. A missing one is in use.
+    /// The ports that are not in use, as a stack: the one used last is on top.
     free: Vec<Port>,
     /// How many there are, free or in use.
     made: u32,
@@ -55,7 +55,7 @@ pub struct Turn {
 }
 
 impl Ports {
-    /// So many ports, with this bandwidth in bytes per second for all of them; 0 is no limit.
+    /// Makes this many ports, with this bandwidth in bytes per second for all of them; 0 is no limit.
     pub fn new(count: u32, bandwidth: u64) -> Ports {
         Ports {
             inner: Arc::new(Inner {
@@ -96,12 +96,17 @@ impl Ports {
         self.inner.carried.load(Ordering::Relaxed)
     }
 
+    /// Counts bytes that went through without a port, since nothing limits them.
+    pub(crate) fn carry(&self, bytes: u64) {
+        self.inner.carried.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// How many links wait for a port just now.
     pub fn waiting(&self) -> usize {
         self.inner.turns().waiting.len()
     }
 
-    /// Waits for a port, at most until `deadline`. Who came first is served first.
+    /// Waits for a port, at most until `deadline`. First come, first served.
     pub fn take(&self, deadline: Instant) -> Option<Turn> {
         let mut turns = self.inner.turns();
         if turns.waiting.is_empty()
@@ -116,7 +121,7 @@ impl Ports {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 turns.waiting.retain(|turn| *turn != mine);
-                // Whoever is first now may have been told while this one was.
+                // The notification may have been meant for the next in the queue, so it is passed on.
                 self.inner.freed.notify_all();
                 return None;
             }
@@ -147,7 +152,7 @@ impl Inner {
 }
 
 impl Turns {
-    /// A free port, made if there may be one more. Where there are too many, free ones go.
+    /// A free port, made if there may be one more. If there are too many ports, free ones are removed.
     fn port(&mut self, count: u32) -> Option<Port> {
         while self.made > count && self.free.pop().is_some() {
             self.made -= 1;
@@ -179,7 +184,7 @@ impl Turn {
         port.pace.allowance(now_ns, share).map_err(|then| Duration::from_nanos(then.saturating_sub(now_ns)))
     }
 
-    /// So many bytes went through.
+    /// Counts bytes that went through.
     pub fn spend(&mut self, bytes: u64) {
         self.inner.carried.fetch_add(bytes, Ordering::Relaxed);
         let now_ns = self.inner.now_ns();

@@ -83,7 +83,7 @@ impl Relay {
                     return;
                 }
                 let to = TcpStream::connect(&to).unwrap();
-                // Else small pieces wait for acknowledgements that are held back for 40 ms.
+                // Without this, small pieces would wait for acknowledgements that TCP delays by 40 ms.
                 for stream in [&from, &to] {
                     stream.set_nodelay(true).unwrap();
                 }
@@ -98,7 +98,8 @@ impl Relay {
     }
 }
 
-/// Carries bytes until there are none, or none left to carry: then both directions are shut. Says whether they were cut.
+/// Carries bytes until the input ends, or until the allowed number was carried; then shuts both directions. Says
+/// whether they were cut.
 fn carry(mut from: TcpStream, mut to: TcpStream, left: &AtomicU64) -> bool {
     let mut bytes = [0; 1500];
     let mut was_cut = false;
@@ -280,7 +281,7 @@ fn a_receiver_that_takes_nothing_holds_back_its_own_sender_only() {
     });
     assert_eq!(take_all(&mut quick, 8, 1000), 3000);
     sending.join().unwrap();
-    // It waits for credit and nothing else, and it took what fits into buffer and window.
+    // The sender waits only for credit, and has taken as much as fits into buffer and window.
     let deadline = Instant::now() + Duration::from_secs(20);
     while counters.read().credit_wait_ns == 0 {
         assert!(Instant::now() < deadline, "{:?}", counters.read());
@@ -306,7 +307,7 @@ fn strangers_get_nowhere_and_are_told_why() {
     assert!(error.to_string().contains("the token is not that of this node"), "{error}");
     let error = refusal(SenderOptions { token: TOKEN, ..SenderOptions::new(link(77), tuning.clone()) });
     assert!(error.to_string().contains("nobody receives it here yet"), "{error}");
-    // A node of another version hears in words which one this is.
+    // A node of another version gets a message with the version of this one.
     let mut other = TcpStream::connect(&address).unwrap();
     let mut hello = vec![1, 0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     hello.extend(b"thalwegl\x09\0\0\0");
@@ -337,7 +338,7 @@ fn strangers_get_nowhere_and_are_told_why() {
     assert!(listener.refused() > 0);
 }
 
-/// Whoever knows the token and then sends what is no protocol is cut off with an error that names it.
+/// A peer that knows the token and then sends what is no protocol is cut off with an error that names it.
 #[test]
 fn a_sender_that_lies_is_told_of() {
     let listener = Listener::new(&anywhere(), TOKEN).unwrap();
@@ -367,7 +368,7 @@ fn a_sender_that_lies_is_told_of() {
             stream.read_exact(&mut welcome).unwrap();
             assert_eq!(welcome[0], 2, "it is welcome");
             stream.write_all(&lie).unwrap();
-            // Until the receiver has read it and closed.
+            // Waits until the receiver has read it and closed.
             let _ = stream.read(&mut [0; 1]);
         });
         let error = receiver.recv().unwrap_err();
@@ -400,7 +401,7 @@ fn a_receiver_that_lies_is_named() {
             [header, consumed.to_le_bytes().to_vec(), limit.to_le_bytes().to_vec()].concat()
         };
         stream.write_all(&[frame(2, 0, 0, 1000), frame(5, 999, 0, 1000)].concat()).unwrap();
-        // Until the sender has read it and closed.
+        // Waits until the sender has read it and closed.
         let _ = stream.read_to_end(&mut Vec::new());
     });
     let mut sender = Sender::new(SenderOptions::new(link(7), tuning)).unwrap();
@@ -535,7 +536,7 @@ fn a_link_without_a_place_comes_out_where_its_session_is_awaited() {
     assert_eq!(receiver.message(), b"water");
     assert!(!receiver.advance(None).unwrap() && receiver.is_ended());
     sending.join().unwrap().unwrap();
-    // Neither of another session, nor when nobody awaits them any more.
+    // Links of another session are refused, and so are links that no receiver awaits any more.
     listener.close(session);
     assert!(places.recv().is_err());
     for session in [[8; 16], session] {

@@ -22,7 +22,7 @@ use sha2::Sha256;
 const MAGIC: &[u8; 8] = b"thalwgn1";
 /// The longest object.
 const HEAD_MAX: usize = 16 << 20;
-/// The most bytes behind it.
+/// The most bytes behind the object of a message.
 pub(crate) const BLOB_MAX: usize = 4 << 20;
 /// How long a greeting may take.
 const GREETING: Duration = Duration::from_secs(2);
@@ -71,7 +71,7 @@ impl Channel {
     /// Connects to a node of the cluster with this token.
     ///
     /// # Errors
-    /// Nobody is there, or whoever is there does not know the token.
+    /// Nothing listens there, or what listens does not know the token.
     pub fn connect(address: &str, token: &Token) -> io::Result<Channel> {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         for resolved in address.to_socket_addrs()? {
@@ -83,10 +83,10 @@ impl Channel {
         Err(last)
     }
 
-    /// Takes a connection of somebody who has to prove that he knows the token.
+    /// Accepts a connection; the client has to prove that it knows the token.
     ///
     /// # Errors
-    /// He does not, or says nothing in time.
+    /// The client does not prove it, or sends nothing in time.
     pub fn accept(stream: TcpStream, token: &Token) -> io::Result<Channel> {
         Channel::greet(stream, token, Side::Answers)
     }
@@ -108,7 +108,7 @@ impl Channel {
         if magic != MAGIC {
             return Err(refused("it is no node of this version of thalweg"));
         }
-        // Whoever asks proves himself first: a node says nothing to strangers.
+        // The client proves first that it knows the token: a node says nothing to strangers.
         if side == Side::Asks {
             stream.write_all(&proof(token, Side::Asks, &own, nonce))?;
         }
@@ -175,12 +175,12 @@ impl Channel {
     /// Receives an object and bytes; none when the other end has closed.
     ///
     /// # Errors
-    /// The connection is broken, or brought what is none.
+    /// The connection is broken, or its data are no message.
     pub fn receive(&mut self) -> io::Result<Option<(Value, Vec<u8>)>> {
         let mut lengths = [0; 8];
         let first = loop {
             match self.0.read(&mut lengths[..1]) {
-                // A process that was stopped and goes on is interrupted.
+                // A system call is interrupted when the process was stopped and goes on.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 read => break read?,
             }
@@ -206,7 +206,7 @@ impl Channel {
         Ok(read)
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a question, and waits for the answer.
     ///
     /// # Errors
     /// The connection broke, or the answer is that it cannot be done.
@@ -216,10 +216,11 @@ impl Channel {
         self.answered()
     }
 
-    /// Asks what takes long to answer: as long as no answer comes, `goes_on` says every second whether to wait on.
+    /// Sends a question that may take long to answer. While no answer comes, `goes_on` decides every second whether
+    /// to go on waiting.
     ///
     /// # Errors
-    /// As [`Channel::ask`], and when it is not to be waited on.
+    /// As [`Channel::ask`], and when `goes_on` ended the wait.
     pub fn ask_while(
         &mut self,
         what: &str,
@@ -236,7 +237,7 @@ impl Channel {
         self.answered()
     }
 
-    /// Whether there is something to read, waited for so long.
+    /// Whether there is something to read within this time.
     fn is_readable(&self, wait: Duration) -> io::Result<bool> {
         let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
         let socket = match &self.0 {
@@ -278,7 +279,7 @@ impl Channel {
 pub struct Refused {
     /// In words.
     pub why: String,
-    /// Whether the one who was asked is gone.
+    /// Whether the peer is gone.
     pub is_broken: bool,
 }
 
@@ -300,7 +301,7 @@ impl Refused {
     }
 }
 
-/// Which end of a greeting it is.
+/// The two ends of a greeting.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Asks,
@@ -316,7 +317,7 @@ impl Side {
     }
 }
 
-/// What `side` shows, of its own number and that of the other end.
+/// The proof that `side` sends, made from its own number and that of the other end.
 fn mac(token: &Token, side: Side, own: &[u8], theirs: &[u8]) -> Hmac<Sha256> {
     let mut mac = Hmac::<Sha256>::new_from_slice(token).expect("a key may have any length");
     mac.update(if side == Side::Asks { b"asks" } else { b"answers" });
@@ -333,7 +334,7 @@ fn refused(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
 
-/// Bytes that nobody can guess.
+/// Random bytes for secrets.
 pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -375,7 +376,7 @@ mod tests {
         let other = std::thread::spawn(move || {
             let (head, _) = answers.receive().unwrap().unwrap();
             assert_eq!(head["do"], "open");
-            // After two looks in vain.
+            // The wait ends after two unanswered intervals.
             looks.recv().unwrap();
             looks.recv().unwrap();
             answers.answer(Ok((json!({"is": "open"}), Vec::new()))).unwrap();

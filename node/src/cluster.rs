@@ -73,7 +73,7 @@ impl Cluster {
         &self.folder
     }
 
-    /// The nodes that were told of, by name. Some may be gone.
+    /// The known nodes, by name. Some may be gone.
     pub fn known(&self) -> Vec<Known> {
         let entries = std::fs::read_dir(self.folder.join("nodes")).into_iter().flatten().flatten();
         let read = |entry: std::fs::DirEntry| {
@@ -111,7 +111,7 @@ impl Cluster {
     /// Connects to a node.
     ///
     /// # Errors
-    /// It is not there, or is none of this cluster.
+    /// Nothing listens there, or the node is not of this cluster.
     pub fn connect(&self, node: &Known) -> Result<Channel, Error> {
         Channel::connect(&node.address, &self.token).map_err(|error| {
             Error::usage(format!("cannot reach node {} at {}", node.name, node.address)).because(error)
@@ -130,13 +130,13 @@ impl Cluster {
     pub fn forget(&self, node: &Known) {
         let path = self.folder.join("nodes").join(&node.name);
         if std::fs::read_to_string(&path).is_ok_and(|address| address.trim() == node.address) {
-            // Best effort: whoever removed it already did no harm.
+            // Best effort: another process may have removed it already.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// Whether a node may be called so.
+/// Whether this is a valid name of a node.
 pub(crate) fn is_name(name: &str) -> bool {
     let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' || byte == b'.';
     !name.is_empty() && name.len() <= 64 && name.bytes().all(is_fine) && !name.starts_with('.')
@@ -161,7 +161,7 @@ fn token(path: &Path) -> std::io::Result<Token> {
         && let Ok(mut file) = made
     {
         file.write_all(format!("{}\n", hex(&random::<32>()?)).as_bytes())?;
-        // Whoever was first has the token; nobody's is replaced.
+        // The first process makes the token; no token is replaced.
         let _ = std::fs::hard_link(path.with_extension("new"), path);
     }
     let _ = std::fs::remove_file(path.with_extension("new"));

@@ -20,20 +20,20 @@ use crate::channel::{Channel, Refused, hex, random};
 use crate::cluster::{Cluster, Known, is_name};
 use crate::store::{Receiving, Store};
 
-/// Connections that have not proved who they are, at most: the one that has waited longest makes room for a new one.
+/// Connections that have not proved that they know the token, at most: the one that has waited longest makes room for a new one.
 const STRANGERS_MAX: usize = 64;
 /// Connections of the cluster at a time.
 const GUESTS_MAX: usize = 1024;
 /// How often it looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long somebody of the cluster may be silent who has no session.
+/// How long a peer without a session may be silent.
 const SILENCE: Duration = Duration::from_secs(60);
 /// How long the process of a session may take to answer; loading a network may take long.
 const PART_PATIENCE: Duration = Duration::from_secs(60);
-/// What is kept of what the process of a session has said on standard error.
+/// How many bytes are kept of the standard error of a session's process.
 const SAID_BYTES: usize = 4096;
 
-/// What a node is started with.
+/// The options of a node.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
     /// Its name: letters, digits, `-`, `_` and `.`.
@@ -70,10 +70,10 @@ struct Shared {
 }
 
 impl Node {
-    /// Listens, tells the cluster's folder, and joins other nodes.
+    /// Listens, writes its address into the cluster's folder, and joins other nodes.
     ///
     /// # Errors
-    /// The address cannot be had, is not one of this machine alone, or a node that is to be joined is not there.
+    /// The address cannot be bound, can be reached from other machines, or a node that is to be joined is not there.
     pub fn start(options: NodeOptions) -> Result<Node, Error> {
         let NodeOptions { name, listen, .. } = &options;
         if !is_name(name) {
@@ -127,7 +127,7 @@ impl Node {
         let mut number = 0;
         while !stop.load(Ordering::Relaxed) {
             let wait = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
-            // An interrupted wait is over early.
+            // A wait that is interrupted by a signal ends early.
             let _ = poll(&mut [PollFd::new(&self.listener, PollFlags::IN)], Some(&wait));
             for _ in 0..STRANGERS_MAX {
                 let Ok((stream, _)) = self.listener.accept() else { break };
@@ -140,7 +140,7 @@ impl Node {
 }
 
 impl Shared {
-    /// Hears who has connected, on a thread of its own.
+    /// Serves a peer that has connected, on a thread of its own.
     fn hear(self: &Arc<Self>, number: u64, stream: TcpStream) {
         let Ok(kept) = stream.try_clone() else { return };
         if stream.set_nonblocking(false).is_err() {
@@ -150,7 +150,7 @@ impl Shared {
         if strangers.len() >= STRANGERS_MAX
             && let Some((_, oldest)) = strangers.pop_front()
         {
-            // Its thread ends by that.
+            // The peer's thread ends by that.
             let _ = oldest.shutdown(std::net::Shutdown::Both);
         }
         strangers.push_back((number, kept));
@@ -179,7 +179,7 @@ impl Shared {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells a node of this one, and learns whom it knows.
+    /// Sends this node's address to another node, and learns which nodes it knows.
     fn join(&self, address: &str) -> Result<(), Error> {
         let there = Known { name: address.to_owned(), address: address.to_owned() };
         let mut channel = self.options.cluster.connect(&there)?;
@@ -196,7 +196,7 @@ impl Shared {
     fn note(&self, name: String, address: String) {
         if is_name(&name) && name != self.known.name {
             let known = Known { name: name.clone(), address: address.clone() };
-            // A folder that cannot be written is told of where that is asked for.
+            // A folder that cannot be written is reported where it is needed.
             let _ = self.options.cluster.note(&known);
             self.others().insert(name, address);
         }
@@ -212,7 +212,7 @@ impl Shared {
     }
 }
 
-/// Somebody of the cluster who asks.
+/// A peer of the cluster that asks.
 struct Guest {
     shared: Arc<Shared>,
     channel: Channel,
@@ -227,7 +227,7 @@ impl Guest {
             if self.channel.set_patience(Some(patience)).is_err() {
                 return;
             }
-            // Whoever is silent for longer than he promised is lost: his session ends with this.
+            // A peer that is silent for longer than it promised is lost: its session ends with this.
             let Ok(Some((head, blob))) = self.channel.receive() else { return };
             let answer = self.answer(&head, &blob);
             if let Some(lease) = head["lease_ms"].as_u64() {
@@ -267,7 +267,7 @@ impl Guest {
                 Some(session) => {
                     let answer = session.ask(other, head.clone(), blob);
                     if other == "close" {
-                        // Whoever hears the answer finds nothing left of the session.
+                        // When the answer arrives, nothing is left of the session.
                         self.session = None;
                     }
                     answer
@@ -313,9 +313,9 @@ struct SessionHere {
     child: Child,
     channel: Channel,
     folder: PathBuf,
-    /// Its space, which goes with it unless it is kept.
+    /// The process's space, which is removed at the end unless it is kept.
     space: Option<PathBuf>,
-    /// The end of what it has said.
+    /// The last part of its standard error.
     said: Arc<Mutex<String>>,
 }
 
@@ -347,7 +347,7 @@ impl SessionHere {
             std::thread::spawn(move || {
                 let mut bytes = [0; 1024];
                 while let Ok(read @ 1..) = from.read(&mut bytes) {
-                    // The node's own log has all of it.
+                    // The node's own log has the complete output.
                     let _ = std::io::stderr().write_all(&bytes[..read]);
                     let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
                     said.push_str(&String::from_utf8_lossy(&bytes[..read]));
@@ -358,7 +358,7 @@ impl SessionHere {
             });
         }
         let channel = Channel::private(own);
-        // A process that hangs must not make the node seem so.
+        // If a session's process hangs, the node must still answer.
         channel.set_patience(Some(PART_PATIENCE)).map_err(failed)?;
         shared.sessions.fetch_add(1, Ordering::Relaxed);
         Ok(SessionHere { shared: shared.clone(), child, channel, folder, space: None, said })
@@ -402,7 +402,7 @@ impl SessionHere {
                 _ => break None,
             }
         };
-        // Its last words may be under way.
+        // The last lines of its standard error may still be in the pipe.
         std::thread::sleep(Duration::from_millis(20));
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).trim().to_owned();
         let said = if said.is_empty() { said } else { format!(": {said}") };
@@ -418,7 +418,7 @@ impl Drop for SessionHere {
         // It may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // Best effort: nothing in it is needed any more.
+        // Errors are ignored: nothing in the folder is needed any more.
         let _ = std::fs::remove_dir_all(&self.folder);
         self.space.iter().for_each(|space| _ = std::fs::remove_dir_all(space));
         self.shared.sessions.fetch_sub(1, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! The links between the processes of a session: parts are opened over them, and records go both ways.
 //!
-//! Whoever opens a part has chosen the numbers of two links. The first message of the link to the part says who that is, the number of the
-//! way back, and which part; records follow. Control knows who lives, so links themselves wait long: a node that is
+//! The process that opens a part chooses the numbers of two links. The first message of the link to the part names that process, the number of the
+//! way back, and which part; records follow. Control connections know which nodes live, so links themselves wait long: a node that is
 //! lost stops all links that lead to it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,11 +10,16 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use thalweg_link::{
-    Address, LinkId, Listener, Place, Ports, Receiver, ReceiverOptions, Sender, SenderOptions, Stop, Tuning,
+    Address, Counters, LinkId, Listener, Place, Ports, Receiver, ReceiverOptions, Sender, SenderOptions,
+    Stop, Tuning,
 };
 use thalweg_net::run::{FromNode, Got, Opened, ToNode, Ways};
+use thalweg_space::Space;
 
-/// How long an end of a link looks for the other one, while control says that it lives.
+use crate::settings::Settings;
+use crate::watched::{Direction, WatchedEnds};
+
+/// How long one end of a link waits for the other one, while the other node is known to live.
 const PATIENCE: Duration = Duration::from_secs(3600);
 /// How long a node that opens a part here may take to its first message, which it sends with the connection.
 const FIRST_MESSAGE: Duration = Duration::from_secs(10);
@@ -29,13 +34,19 @@ pub(crate) struct Fabric {
     session: [u8; 16],
     token: [u8; 32],
     listener: Listener,
-    /// Where the processes of the session listen, by number; told when all are known.
+    /// Where the processes of the session listen, by number; set when all are known.
     addresses: OnceLock<Vec<Option<Address>>>,
     /// The links that others open here.
     places: Mutex<Places<Place>>,
     next: AtomicU64,
     sending: Ports,
     receiving: Ports,
+    /// What all links here share but the address.
+    tuning: Tuning,
+    /// What may be changed of these, once there is a space.
+    settings: OnceLock<Settings>,
+    /// What ends of links count, once there is a space.
+    watched: OnceLock<WatchedEnds>,
     /// What ends the waits of links, each with the node at the other end.
     stops: Mutex<Vec<(usize, Stop)>>,
     /// Why nodes are lost, by number.
@@ -55,6 +66,7 @@ impl Fabric {
         let listener = Listener::new(&Address::Tcp(format!("{host}:0")), token)
             .map_err(|error| format!("cannot listen for the other nodes: {error:#}"))?;
         let places = listener.unplaced(session);
+        let tuning = Tuning::new(listener.address().clone());
         let lost = Mutex::new(vec![None; names.len()]);
         Ok(Arc::new(Fabric {
             here,
@@ -67,6 +79,9 @@ impl Fabric {
             next: AtomicU64::new(0),
             sending: Ports::new(8, 0),
             receiving: Ports::new(8, 0),
+            tuning,
+            settings: OnceLock::new(),
+            watched: OnceLock::new(),
             stops: Mutex::default(),
             lost,
         }))
@@ -75,6 +90,27 @@ impl Fabric {
     /// Where it listens.
     pub(crate) fn address(&self) -> String {
         self.listener.address().to_string()
+    }
+
+    /// The links' settings become settings of this space, and what they count its events.
+    pub(crate) fn declare(&self, space: Option<&Space>) -> Result<(), String> {
+        let settings = Settings::DECLARED.make(space).map_err(|error| format!("{error:#}"))?;
+        self.settings.get_or_init(|| settings);
+        if let Some(space) = space {
+            self.watched.get_or_init(|| WatchedEnds::new(space.clone()));
+        }
+        self.look();
+        Ok(())
+    }
+
+    /// Gives the links the settings of now, and records what they have counted if it is time to: called some 40 times a second.
+    pub(crate) fn look(&self) {
+        let Some(settings) = self.settings.get() else { return };
+        let watched = self.watched.get();
+        let adopted =
+            |name, old, new| watched.into_iter().for_each(|watched| watched.adopted(name, old, new));
+        settings.apply(&self.tuning, (&self.sending, &self.receiving), adopted);
+        watched.into_iter().for_each(WatchedEnds::look);
     }
 
     /// Bytes that went out and came in by links, headers included.
@@ -92,7 +128,7 @@ impl Fabric {
 
     /// Where the others are.
     pub(crate) fn meet(&self, addresses: Vec<Option<Address>>) {
-        // They are told once.
+        // They are set once.
         let _ = self.addresses.set(addresses);
     }
 
@@ -124,7 +160,7 @@ impl Fabric {
                 let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
                 places.recv().ok()?
             };
-            // Whoever opens nothing in order has broken off, or is no node of ours.
+            // A peer that opens nothing in order has broken off, or is no node of ours.
             if let Ok(opened) = self.take(place) {
                 return Some(opened);
             }
@@ -132,6 +168,7 @@ impl Fabric {
     }
 
     fn take(self: &Arc<Self>, place: Place) -> Result<Opened, String> {
+        let number = place.link().number;
         let mut receiver = self.receiver(place, None)?;
         // Which node it is follows from the first message: a node that is lost before it sent one is not known to be the sender.
         if !receiver.advance(Some(Instant::now() + FIRST_MESSAGE)).map_err(|error| format!("{error:#}"))? {
@@ -143,7 +180,7 @@ impl Fabric {
         let (node, back, opening) = (word(0) as usize, word(8), opening.to_vec());
         self.stops().push((node, receiver.stop()));
         let to = self.sender(node, back)?;
-        Ok(Opened { opening, from: Box::new(self.incoming(node, receiver)), to: Box::new(to) })
+        Ok(Opened { opening, from: Box::new(self.incoming(node, number, receiver)), to: Box::new(to) })
     }
 
     /// Opens a part on another node.
@@ -163,11 +200,11 @@ impl Fabric {
         first.extend(opening);
         to.push(&first)?;
         to.flush()?;
-        Ok((Box::new(to), Box::new(self.incoming(node, receiver))))
+        Ok((Box::new(to), Box::new(self.incoming(node, back, receiver))))
     }
 
     fn receiver(&self, place: Place, node: Option<usize>) -> Result<Receiver, String> {
-        let tuning = Tuning::new(self.listener.address().clone());
+        let tuning = self.tuning.shared_to(self.listener.address().clone());
         let options = ReceiverOptions {
             ports: self.receiving.clone(),
             lease: PATIENCE,
@@ -178,8 +215,17 @@ impl Fabric {
         Ok(receiver)
     }
 
-    fn incoming(self: &Arc<Self>, node: usize, receiver: Receiver) -> LinkIn {
-        LinkIn { fabric: self.clone(), node, receiver, is_found: false }
+    fn incoming(self: &Arc<Self>, node: usize, number: u64, receiver: Receiver) -> LinkIn {
+        self.watch(number, node, Direction::In, receiver.counters());
+        LinkIn { fabric: self.clone(), node, number, receiver, is_found: false }
+    }
+
+    fn watch(&self, number: u64, node: usize, direction: Direction, counters: Counters) {
+        let name = self.names.get(node).map_or("?", String::as_str);
+        self.watched
+            .get()
+            .into_iter()
+            .for_each(|watched| watched.add(number, name, direction, counters.clone()));
     }
 
     fn sender(self: &Arc<Self>, node: usize, number: u64) -> Result<LinkOut, String> {
@@ -191,12 +237,13 @@ impl Fabric {
             token: self.token,
             ports: self.sending.clone(),
             lease: PATIENCE,
-            ..SenderOptions::new(link, Tuning::new(address))
+            ..SenderOptions::new(link, self.tuning.shared_to(address))
         };
         let sender = Sender::new(options).map_err(|error| format!("{error:#}"))?;
         self.stops().push((node, sender.stop()));
-        let mut out = LinkOut { fabric: self.clone(), node, sender: Some(sender), is_open: false };
-        // It may have been lost meanwhile.
+        self.watch(number, node, Direction::Out, sender.counters());
+        let mut out = LinkOut { fabric: self.clone(), node, number, sender: Some(sender), is_open: false };
+        // The node may have been lost meanwhile.
         match self.why_lost(node) {
             Some(why) => {
                 out.sender = None;
@@ -215,9 +262,10 @@ impl Fabric {
         self.why_lost(node).unwrap_or_else(|| format!("{error:#}"))
     }
 
-    /// A link has ended: what stops it would only pile up.
-    fn forget(&self, own: &Stop) {
+    /// Removes the stop of a link that has ended, which would accumulate otherwise, and records what the end has counted.
+    fn forget(&self, number: u64, direction: Direction, own: &Stop) {
         self.stops().retain(|(_, stop)| !stop.is_of(own));
+        self.watched.get().into_iter().for_each(|watched| watched.end(number, direction));
     }
 
     /// A panic under these locks leaves every step either done or not begun.
@@ -234,6 +282,7 @@ impl Fabric {
 struct LinkOut {
     fabric: Arc<Fabric>,
     node: usize,
+    number: u64,
     /// None once it has ended.
     sender: Option<Sender>,
     is_open: bool,
@@ -264,14 +313,14 @@ impl ToNode for LinkOut {
         let sender = self.sender.take().ok_or("the link has ended")?;
         let stop = sender.stop();
         let finished = sender.finish();
-        self.fabric.forget(&stop);
+        self.fabric.forget(self.number, Direction::Out, &stop);
         finished.map_err(|error| self.fabric.why(self.node, &error))
     }
 }
 
 impl Drop for LinkOut {
     fn drop(&mut self) {
-        self.sender.iter().for_each(|sender| self.fabric.forget(&sender.stop()));
+        self.sender.iter().for_each(|sender| self.fabric.forget(self.number, Direction::Out, &sender.stop()));
     }
 }
 
@@ -279,8 +328,9 @@ impl Drop for LinkOut {
 struct LinkIn {
     fabric: Arc<Fabric>,
     node: usize,
+    number: u64,
     receiver: Receiver,
-    /// The next message was found and not given out.
+    /// Whether the next message was found and not returned yet.
     is_found: bool,
 }
 
@@ -311,6 +361,6 @@ impl FromNode for LinkIn {
 
 impl Drop for LinkIn {
     fn drop(&mut self) {
-        self.fabric.forget(&self.receiver.stop());
+        self.fabric.forget(self.number, Direction::In, &self.receiver.stop());
     }
 }

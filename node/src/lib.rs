@@ -25,13 +25,16 @@ mod fabric;
 mod members;
 mod part;
 mod placement;
+mod settings;
 mod store;
+mod watched;
 
 pub use cluster::{Cluster, Known};
 pub use daemon::{Node, NodeOptions};
 pub use members::{Did, Loss, Members, MembersPlan, OnLoss, Tell};
 pub use part::serve_part;
 pub use placement::Placement;
+pub use settings::Settings;
 
 /// How long a node may be silent until it counts as lost, by default.
 pub const LEASE: std::time::Duration = std::time::Duration::from_secs(2);

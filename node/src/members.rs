@@ -32,25 +32,25 @@ const HERE: &str = "here";
 /// What becomes of a session when a node is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnLoss {
-    /// The inputs end; what does not need the node comes out, all else fails by name.
+    /// The inputs end; records that do not need the node come out, all others fail by name.
     #[default]
     Stop,
-    /// The inputs go on; what needs the node fails by name, also what was there.
+    /// The inputs go on; records that need the node fail by name, also those that were on it.
     GoOn,
 }
 
-/// What a session on several nodes is told.
+/// The options of a session on several nodes.
 #[derive(Clone, Debug)]
 pub struct MembersPlan {
     /// The nodes, by name or address, in the order of their numbers; those that stand twice count once.
     pub nodes: Vec<String>,
     /// The cluster that they are of.
     pub cluster: Cluster,
-    /// Which components run where; what it does not say is shared out, unless it says something.
+    /// Which components run where; if it is empty, components are shared out over the nodes.
     pub placement: Placement,
     /// Libraries of boxes, as the user names them.
     pub libraries: Vec<PathBuf>,
-    /// Whether boxes may run the commands that they are.
+    /// Whether boxes whose code is a command may run it.
     pub allow_exec: bool,
     /// What becomes of the session when a node is lost.
     pub on_loss: OnLoss,
@@ -108,7 +108,7 @@ pub struct Did {
     pub received: u64,
 }
 
-/// What is told when a node is lost.
+/// What is reported when a node is lost.
 pub type Tell = Arc<dyn Fn(&Loss) + Send + Sync>;
 
 /// The nodes of a session.
@@ -138,7 +138,7 @@ struct Reached {
 struct Watched {
     session: Mutex<Option<Session>>,
     losses: Mutex<Vec<(usize, Loss)>>,
-    /// What nodes did that ended well.
+    /// The accounts of nodes that ended well.
     did: Mutex<Vec<Did>>,
     /// Other things that went wrong on nodes.
     faults: Mutex<Vec<String>>,
@@ -157,7 +157,7 @@ impl std::fmt::Debug for Members {
 }
 
 impl Members {
-    /// Connects to the nodes, and sends them the libraries that they lack. `tell` is told of a node that is lost later, once.
+    /// Connects to the nodes, and sends them the libraries that they lack. `tell` is called once for each node that is lost later.
     ///
     /// # Errors
     /// A node is not there, is of another version or architecture, does not take a library, or the placement names one that
@@ -235,7 +235,7 @@ impl Members {
         did
     }
 
-    /// What else went wrong on nodes: tasks that ended badly, programs of boxes that said what is no answer.
+    /// What else went wrong on nodes: tasks that ended badly, lines of box programs that answer no record.
     pub fn faults(&self) -> Vec<String> {
         locked(&self.shared.faults).clone()
     }
@@ -273,7 +273,7 @@ impl Members {
         }))
     }
 
-    /// Asks what a node does before the run begins: it may take [`OPENING`], as long as it greets who connects meanwhile.
+    /// Asks what a node does before the run begins: it may take [`OPENING`], as long as it greets peers that connect meanwhile.
     fn ask_opening(&self, node: &mut Reached, what: &str, with: Value) -> Result<(Value, Vec<u8>), Refused> {
         let until = Instant::now() + OPENING;
         let Reached { known, channel, .. } = node;
@@ -281,6 +281,7 @@ impl Members {
     }
 
     fn try_begin(&self, session: Session) -> Result<(), String> {
+        self.fabric.declare(session.space())?;
         let mut reached = std::mem::take(&mut *locked(&self.reached));
         let mut addresses = vec![self.fabric.address()];
         let fingerprint = format!("{:016x}", session.fingerprint());
@@ -375,7 +376,7 @@ impl Elsewhere for Members {
             // A panic in it was reported by its thread.
             let _ = thread.join();
         }
-        // With this the stream of failed records ends.
+        // Dropping this ends the stream of failed records.
         *locked(&self.shared.session) = None;
     }
 }
@@ -389,7 +390,7 @@ struct Watch {
     fabric: Arc<Fabric>,
     shared: Arc<Watched>,
     tell: Tell,
-    /// How many of the losses this node was told of.
+    /// How many of the losses were sent to this node.
     told: usize,
 }
 
@@ -397,6 +398,7 @@ impl Watch {
     fn run(mut self) {
         let mut answered = Instant::now();
         loop {
+            self.fabric.look();
             let is_ending = self.shared.is_ending.load(Ordering::Acquire);
             let losses: Vec<(usize, String)> = locked(&self.shared.losses)
                 .iter()
@@ -412,7 +414,7 @@ impl Watch {
                     self.take(&answer, &failures);
                     if answer.get("ended").is_some() {
                         self.conclude(&answer["ended"]);
-                        // Its process ends by itself.
+                        // The session's process on the node ends by itself.
                         let _ = self.channel.ask("close", json!({}), &[]);
                         return;
                     }
@@ -441,7 +443,7 @@ impl Watch {
                     }
                 }
                 Err(why) => locked(&self.shared.faults)
-                    .push(format!("node {} told of a failure that is none: {why}", self.name)),
+                    .push(format!("node {} reported a failure that is none: {why}", self.name)),
             }
         }
         for (component, reason) in crate::part::pairs(&answer["strays"]) {
@@ -500,7 +502,7 @@ fn library(named: &Path) -> Result<(PathBuf, String), Error> {
     Ok((path, hash))
 }
 
-/// Asks a node who it is.
+/// Asks a node for its name and abilities.
 fn greet(channel: &mut Channel, node: &Known) -> Result<String, Error> {
     let Known { name, address } = node;
     channel.set_patience(Some(crate::LEASE)).map_err(Error::run_of)?;

@@ -28,8 +28,8 @@ use crate::placement::Placement;
 /// Failed records that one answer brings at most.
 const FAILURES_MAX: usize = 1000;
 
-/// How long parts may take to end when the process that began the session has ended its own. Whatever waits for longer waits for
-/// another end that is not there any more.
+/// How long parts may take to end when the process that began the session has ended its own. A task that waits longer
+/// waits for another process that has ended.
 const ENDING_MAX: Duration = Duration::from_secs(5);
 
 /// Which components are where, as all processes of a session work it out.
@@ -41,7 +41,8 @@ pub(crate) struct Map {
 }
 
 impl Map {
-    /// The node of a number of the text: the nodes in turn. The process that began the session is none of them.
+    /// The node for a number in the network's text. Numbers beyond the last node begin again with the first.
+    /// The process that began the session does not count.
     pub(crate) fn of_place(names: &[String], number: u64) -> usize {
         match names.len() as u64 {
             0 | 1 => 0,
@@ -66,7 +67,7 @@ pub fn serve_part() -> Result<(), Error> {
     loop {
         let (head, _) = match channel.receive() {
             Ok(Some(question)) => question,
-            // The node is gone, and with it all who want what runs here.
+            // The node is gone, and with it every user of what runs here.
             Ok(None) if part.is_some() => std::process::exit(1),
             Ok(None) => return Ok(()),
             Err(error) => {
@@ -93,7 +94,7 @@ pub fn serve_part() -> Result<(), Error> {
     }
 }
 
-/// What runs here of a session.
+/// The parts of a session that run here.
 struct Part {
     fabric: Arc<Fabric>,
     runtime: Option<Runtime>,
@@ -101,7 +102,7 @@ struct Part {
     keep: bool,
     errors: Receiver<RecordError>,
     strays: Receiver<StrayLine>,
-    /// What had no room in an answer.
+    /// Failures that had no room in the last answer.
     waiting: VecDeque<Vec<u8>>,
     /// Waits for the end of all tasks.
     joining: Option<JoinHandle<Value>>,
@@ -152,6 +153,7 @@ impl Part {
             gives_back: is("gives_back"),
         };
         let space = space(asked, &format!("{}@{name}", network.name()))?;
+        fabric.declare(Some(&space)).map_err(Error::run)?;
         let runtime = runtime(asked, &space)?;
         let crash_watch = CrashWatch::new(space.path())
             .map_err(|error| Error::run("cannot watch for crashes of boxes").because(error))?;
@@ -162,6 +164,7 @@ impl Part {
             network.serve(&runtime, options, Arc::new(there)).map_err(Error::run_of)?;
         runtime.start();
         set(&pairs(&asked["settings"]), &space)?;
+        fabric.look();
         let fingerprint = *fingerprint.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = json!({
             "address": fabric.address(),
@@ -188,6 +191,7 @@ impl Part {
             let (node, why) = (lost[0].as_u64().unwrap_or(u64::MAX) as usize, lost[1].as_str());
             self.fabric.lose(node, why.unwrap_or("it is lost"));
         }
+        self.fabric.look();
         match what {
             "meet" => {
                 let address = |text: String| text.parse::<Address>().ok();
@@ -204,7 +208,7 @@ impl Part {
         }
     }
 
-    /// What happened since the last time: failed records as bytes, each after its length.
+    /// Events since the last call: failed records as bytes, each after its length.
     fn poll(&mut self) -> (Value, Vec<u8>) {
         let mut over = false;
         while self.waiting.len() < FAILURES_MAX {

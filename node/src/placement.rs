@@ -15,7 +15,7 @@ impl Placement {
     /// Reads a file of one `COMPONENT = NODE` a line; `#` begins a comment.
     ///
     /// # Errors
-    /// The file cannot be read, or a line is none.
+    /// The file cannot be read, or a line has another form.
     pub fn read(path: &Path) -> Result<Placement, Error> {
         let shown = path.display();
         let text = std::fs::read_to_string(path).map_err(|error| {

@@ -4,11 +4,11 @@ use crate::transport::{Connection, is_later};
 use crate::wire::{GREETING_BYTES_MAX, HEADER_BYTES, Header, Violation};
 use std::io::{self, IoSliceMut};
 
-/// What came of an attempt to read.
+/// The result of an attempt to read.
 pub(crate) enum Read {
     /// A whole frame; its payload is [`Frames::payload`] until the next attempt.
     Frame(Header),
-    /// Not yet a whole one.
+    /// No complete frame yet.
     Later,
     /// The other end closed.
     Closed,

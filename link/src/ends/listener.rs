@@ -1,4 +1,4 @@
-//! Where a node waits for senders: it hears who they are, and hands each to the receiver of its link.
+//! Where a node waits for senders: it reads their greetings, and hands each to the receiver of its link.
 //!
 //! Strangers cost little: at most [`GREETED_MAX`] connections are heard at once, each for [`PATIENCE`] and 1 KiB; the one
 //! that has waited longest makes room for a new one.
@@ -40,9 +40,9 @@ pub struct Listener {
 struct Shared {
     places: Mutex<HashMap<LinkId, Arc<Slot>>>,
     /// Links whose receivers have taken everything, the oldest first. A sender that lost the connection over the last
-    /// acknowledgement comes again, perhaps when the receiver is gone, and is told here.
+    /// acknowledgement comes again, perhaps when the receiver is gone, and is reported here.
     ended: Mutex<VecDeque<Ended>>,
-    /// Who takes links that have no place yet, by session.
+    /// The receivers of links that have no place yet, by session.
     unplaced: Mutex<HashMap<[u8; 16], mpsc::Sender<Place>>>,
     token: [u8; 32],
     refused: AtomicU64,
@@ -93,7 +93,7 @@ enum Socket {
     Unix(UnixListener, std::path::PathBuf),
 }
 
-/// A connection that has not said who it is.
+/// A connection whose greeting has not come.
 struct Stranger {
     connection: Connection,
     frames: Frames,
@@ -104,7 +104,7 @@ impl Listener {
     /// Listens at this address (port 0 is any) for senders that know the token.
     ///
     /// # Errors
-    /// When the address cannot be had.
+    /// When the address cannot be bound.
     pub fn new(address: &Address, token: [u8; 32]) -> Result<Listener, Error> {
         let failed = |e| Error::io(format!("cannot listen at {address}"), e);
         let (socket, address) = match address {
@@ -183,7 +183,7 @@ impl Drop for Listener {
 }
 
 impl Place {
-    /// Which link's place it is.
+    /// The link that this place belongs to.
     pub fn link(&self) -> LinkId {
         self.link
     }
@@ -269,7 +269,7 @@ impl Shared {
         }
         let same = |ended: &&Ended| ended.link == hello.link && ended.incarnation == hello.incarnation;
         if let Some(ended) = self.ended().iter().find(same) {
-            // Best effort: a sender that does not hear it comes again.
+            // Errors are ignored: a sender that does not get the answer connects again.
             let _ = connection.write(&[IoSlice::new(&ended.welcome.encode())]);
             return Ok(());
         }
@@ -277,7 +277,7 @@ impl Shared {
             return refuse(connection, false, "nobody receives it here yet".into());
         };
         let arrived = Arrived { connection, incarnation: hello.incarnation };
-        // One that came before and was not taken yet is closed: the sender has given it up.
+        // An earlier connection that was not taken yet is closed, because the sender has given it up.
         *slot.arrived.lock().unwrap_or_else(PoisonError::into_inner) = Some(arrived);
         slot.has_arrived.store(true, Ordering::Release);
         ring(slot.bell.as_fd());
@@ -298,14 +298,14 @@ impl Hall {
     fn serve(mut self) {
         while !self.stop.is_asked() {
             if self.wait().is_err() {
-                // Without memory for the wait itself, nothing but a pause helps.
+                // If there is no memory for the wait, only a pause helps.
                 std::thread::sleep(Duration::from_millis(10));
             }
             self.accept();
             self.hear();
         }
         if let Socket::Unix(_, path) = &self.socket {
-            // Best effort: whoever removed it already did no harm.
+            // Best effort: another process may have removed it already.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -346,7 +346,7 @@ impl Hall {
         }
     }
 
-    /// Hears what the strangers have said by now.
+    /// Reads what unknown peers have sent so far.
     fn hear(&mut self) {
         for _ in 0..self.strangers.len() {
             let Some(mut stranger) = self.strangers.pop_front() else { return };
@@ -362,7 +362,7 @@ impl Hall {
 
     fn answer(&self, stranger: Stranger) {
         let Stranger { connection, frames, .. } = stranger;
-        // A sender says nothing more before it is welcome.
+        // A sender sends nothing after its hello until it has been admitted.
         let hello = if frames.is_empty() { Hello::decode(frames.payload()).ok() } else { None };
         let Some(hello) = hello else {
             self.shared.refused.fetch_add(1, Ordering::Relaxed);

@@ -36,7 +36,7 @@ pub struct ReceiverOptions {
 }
 
 impl ReceiverOptions {
-    /// The usual ones: the default lease, messages of up to 1 GiB, ports of its own without a limit.
+    /// The default options: the default lease, messages of up to 1 GiB, ports of its own without a limit.
     pub fn new(tuning: Tuning) -> ReceiverOptions {
         ReceiverOptions { ports: Ports::new(1, 0), tuning, message_bytes_max: 1 << 30, lease: LEASE }
     }
@@ -67,7 +67,7 @@ struct Connected {
     frame: Frame,
     /// What is still to be written: welcome, acknowledgements.
     answers: Vec<u8>,
-    /// The last attempt took all that was there, so it is not worth while to try again before waiting.
+    /// Whether the last read emptied the connection, so that another read before waiting is of no use.
     is_drained: bool,
 }
 
@@ -80,14 +80,14 @@ enum Frame {
         header: Header,
         got: usize,
     },
-    /// Other payloads are read whole.
+    /// Other payloads are read completely before they are used.
     Payload {
         header: Header,
         payload: Vec<u8>,
     },
 }
 
-/// What came of an attempt to read.
+/// The result of an attempt to read.
 enum Got {
     Something,
     Later,
@@ -126,7 +126,7 @@ impl Receiver {
     }
 
     /// The next message, waited for; none when the sender has ended the stream. With the call for the next one, a message
-    /// counts as taken: its sender is told so, sooner or later.
+    /// counts as taken: sooner or later its sender gets the acknowledgement.
     ///
     /// # Errors
     /// When no sender was there for the lease, the sender does not keep to the protocol, or this end was stopped.
@@ -199,7 +199,8 @@ impl Receiver {
         }
     }
 
-    /// Takes a connection that has come. The former one, if any, was given up by the sender.
+    /// Takes over a connection that the listener has accepted. The sender has already given up the former
+    /// connection, if there was one.
     fn meet(&mut self) -> Result<(), Error> {
         if let Some(arrived) = self.place.take() {
             self.welcome(arrived);
@@ -216,7 +217,7 @@ impl Receiver {
         let Arrived { mut connection, incarnation } = arrived;
         if self.incarnation.is_some_and(|of| of != incarnation) {
             let why = "another sender has begun its stream".into();
-            // Best effort, as all refusals.
+            // Errors are ignored, as with all refusals.
             let _ = connection.write(&[IoSlice::new(&Refusal { is_final: true, why }.encode())]);
             return;
         }
@@ -239,7 +240,7 @@ impl Receiver {
         self.lost_since = Instant::now();
     }
 
-    /// Says how far the user has got, if the sender needs to know.
+    /// Sends an acknowledgement, if the sender needs one.
     fn acknowledge(&mut self, wanted: bool) {
         let Some(connected) = &mut self.connected else { return };
         if let Some(ack) = self.flow.ack(wanted) {
@@ -250,7 +251,8 @@ impl Receiver {
         }
     }
 
-    /// Says that the user has taken everything, so that the sender can end. The listener says it to a sender that comes again.
+    /// Says that the user has taken everything, so that the sender can end. A sender that reconnects later
+    /// learns it from the listener.
     fn say_end(&mut self) {
         if let Some(incarnation) = self.incarnation {
             self.place.ended(incarnation, self.flow.welcome());
@@ -281,7 +283,7 @@ impl Receiver {
         let allowed = if self.options.ports.bandwidth() == 0 {
             usize::MAX
         } else {
-            // One byte shows whether there is something to spend the port's time on.
+            // Peeking one byte shows whether there are data, before a port is taken.
             let Some(mut taken) = self.options.ports.take(Instant::now() + LOOK) else { return Ok(false) };
             let allowed = taken.allowance();
             turn = Some(taken);
@@ -298,8 +300,9 @@ impl Receiver {
         let got = connected.read(&mut self.flow, allowed);
         match got {
             Ok(Ok((got, bytes, wanted))) => {
-                if let Some(turn) = &mut turn {
-                    turn.spend(bytes as u64);
+                match &mut turn {
+                    Some(turn) => turn.spend(bytes as u64),
+                    None => self.options.ports.carry(bytes as u64),
                 }
                 self.counters.wire(bytes);
                 if wanted {
@@ -348,7 +351,7 @@ impl Receiver {
     }
 }
 
-/// What a receiver found for its user.
+/// The message that a receiver found for its user.
 enum Found {
     Message(std::ops::Range<usize>),
     End,
@@ -371,10 +374,11 @@ impl Connected {
         true
     }
 
-    /// Reads at most so many bytes, and works on them. Says how many it read, and whether the sender asks for an answer.
+    /// Reads at most this many bytes, and handles their frames. Returns how many it read, and whether the sender asks
+    /// for an answer.
     fn read(&mut self, flow: &mut Incoming, most: usize) -> Attempt {
         let mut wanted = false;
-        // At most a part of a header is held from before.
+        // At most a part of a header was left from the last read.
         let part = self.held.len();
         let (read, direct, offered) = match &mut self.frame {
             Frame::Piece { header, got } => {

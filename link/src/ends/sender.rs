@@ -29,7 +29,7 @@ pub struct SenderOptions {
     pub link: LinkId,
     /// The name of this node, for messages.
     pub node: String,
-    /// What the receiver's listener wants to see.
+    /// The token that the receiver's listener expects.
     pub token: [u8; 32],
     /// The ports through which it sends, shared with other links of this node.
     pub ports: Ports,
@@ -40,7 +40,7 @@ pub struct SenderOptions {
 }
 
 impl SenderOptions {
-    /// The usual ones: the default lease, no token, ports of its own without a limit.
+    /// The default options: the default lease, no token, ports of its own without a limit.
     pub fn new(link: LinkId, tuning: Tuning) -> SenderOptions {
         SenderOptions {
             link,
@@ -96,7 +96,7 @@ enum Body {
     Own(Vec<u8>),
 }
 
-/// What stands in the way of sending.
+/// Why nothing can be sent now.
 enum Obstacle {
     /// Nothing: all is sent.
     None,
@@ -239,7 +239,7 @@ impl Sender {
 
     /// Sends, acknowledgements read and connections made as needed, until `done`.
     fn work(&mut self, done: impl Fn(&Outgoing) -> bool) -> Result<(), Error> {
-        // What was being waited for may come together with the end of the connection, which then is not made again.
+        // The awaited event may come together with the end of the connection; then no new connection is made.
         while !done(&self.flow) || self.is_within_a_frame() {
             let obstacle = self.step()?;
             if done(&self.flow) && !self.is_within_a_frame() {
@@ -332,7 +332,7 @@ impl Sender {
         }
     }
 
-    /// Waits until what stood in the way may be gone.
+    /// Waits until sending may be possible again.
     fn overcome(&mut self, obstacle: Obstacle) -> Result<(), Error> {
         let begun = Instant::now();
         let within = |time: Duration| begun + time.min(LOOK);
@@ -351,7 +351,7 @@ impl Sender {
 
     fn wait(&mut self, to_write: bool, deadline: Instant) -> Result<(), Broken> {
         let Some(connected) = &mut self.connected else { return Ok(()) };
-        // A pause for the pace's sake is not over because an acknowledgement has come; it is read all the same.
+        // An acknowledgement during a pause for the rate is read, but does not end the pause.
         connected.wait(to_write, &self.stop, deadline)?;
         connected.read_acks(&mut self.flow)?;
         Ok(())
@@ -486,7 +486,7 @@ enum Met {
 fn take(flow: &mut Outgoing, header: &Header, payload: &[u8]) -> Result<(), Violation> {
     match header.kind {
         Kind::Ack => flow.acknowledged(Ack::decode(header, payload)),
-        // An answer to a question that was given up.
+        // The answer to a question whose asker waits no longer; it is ignored.
         Kind::Pong => Ok(()),
         _ => Err(Violation::Order),
     }
@@ -551,7 +551,7 @@ impl Pending {
         self.written == self.bytes()
     }
 
-    /// Writes at most so many bytes of what is left.
+    /// Writes at most this many bytes of the rest of the frame.
     fn write(&mut self, connection: &mut Connection, flow: &Outgoing, most: usize) -> std::io::Result<usize> {
         let [first, second] = match &self.body {
             Body::Kept { offset, bytes } => flow.bytes(*offset, *bytes),

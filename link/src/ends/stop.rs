@@ -14,7 +14,7 @@ pub struct Stop {
 
 #[derive(Debug)]
 struct Inner {
-    /// Set once by whoever stops, before the bell is rung.
+    /// Set once by the thread that stops, before the bell is rung.
     asked: AtomicBool,
     bell: OwnedFd,
 }
@@ -30,7 +30,7 @@ impl Stop {
         ring(self.inner.bell.as_fd());
     }
 
-    /// Whether both stop the same end.
+    /// Whether this and `other` stop the same end of a link.
     pub fn is_of(&self, other: &Stop) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }

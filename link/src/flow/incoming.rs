@@ -4,7 +4,7 @@ use super::{LENGTH_BYTES_MAX, parse_length};
 use crate::wire::{Ack, Header, Violation, Welcome};
 use std::ops::Range;
 
-/// What has come and was not taken.
+/// The bytes that have come and were not taken.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     /// Storage. The bytes that have come are those at `held`.
@@ -18,7 +18,7 @@ pub(crate) struct Incoming {
     window: u64,
     /// The longest message that is taken.
     message_bytes_max: u64,
-    /// How far the sender was allowed to go.
+    /// The offset up to which the sender was allowed to send.
     limit: u64,
     /// The `consumed` of the last acknowledgement.
     acked: u64,
@@ -58,7 +58,7 @@ impl Incoming {
         self.end == Some(self.received) && self.given == self.held.end
     }
 
-    /// The user was told that the stream has ended.
+    /// The end of the stream was reported to the user.
     pub(crate) fn take_end(&mut self) {
         self.end_taken = true;
     }
@@ -100,7 +100,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Makes room behind what is held for so many bytes, of which the first `got` are there already and stay.
+    /// Makes room for this many bytes behind those that are held; the first `got` of them are there already and stay.
     fn make_room(&mut self, bytes: usize, got: usize) {
         if self.given == self.held.end && got == 0 {
             (self.held, self.given) = (0..0, 0);
@@ -184,7 +184,7 @@ impl Incoming {
         Some(Ack { received, consumed, limit })
     }
 
-    /// What is said to a sender over a new connection.
+    /// The answer to a sender that has made a new connection.
     pub(crate) fn welcome(&mut self) -> Welcome {
         // What a sender was allowed over the former connection stands: it may have sent it.
         self.limit = self.allowed();

@@ -12,7 +12,7 @@ pub(crate) use outgoing::{Outgoing, Piece};
 /// The most bytes of the length before a message.
 const LENGTH_BYTES_MAX: usize = 10;
 
-/// The length before a message of so many bytes.
+/// The length that stands before a message of this many bytes.
 fn length(bytes: u64) -> ([u8; LENGTH_BYTES_MAX], usize) {
     let mut encoded = [0; LENGTH_BYTES_MAX];
     let (mut rest, mut at) = (bytes, 0);

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 pub(crate) struct Piece {
     pub(crate) offset: u64,
     pub(crate) bytes: usize,
-    /// Whether the sender will soon have no room, so that it needs to be told what has come.
+    /// Whether the sender will soon have no room, so that it needs an acknowledgement.
     pub(crate) ack_wanted: bool,
 }
 
@@ -26,13 +26,13 @@ pub(crate) struct Outgoing {
     /// The highest offset that was ever sent.
     sent_max: u64,
     consumed: u64,
-    /// How far the receiver allows to send.
+    /// The offset up to which the receiver allows to send.
     limit: u64,
     /// No message follows. The end counts as one byte after the last.
     ended: bool,
-    /// It was sent over this connection.
+    /// Whether the end was sent over this connection.
     end_sent: bool,
-    /// It was sent over some connection.
+    /// Whether the end was sent over some connection.
     end_sent_ever: bool,
 }
 
@@ -114,7 +114,7 @@ impl Outgoing {
         self.end_sent_ever = true;
     }
 
-    /// The next piece to send, of at most so many bytes.
+    /// The next piece to send, of at most this many bytes.
     pub(crate) fn piece(&self, bytes_max: usize) -> Option<Piece> {
         let allowed = self.limit.saturating_sub(self.sent).min(self.unsent());
         let bytes = usize::try_from(allowed).unwrap_or(usize::MAX).min(bytes_max);

@@ -4,7 +4,7 @@ use crate::wire::{Ack, Header, Kind, Welcome};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
-/// One thing that happens to a link.
+/// An event in the life of a link.
 #[derive(Clone, Debug)]
 enum Step {
     Push(usize),

@@ -58,7 +58,7 @@ proptest! {
         // A frame of 2 µs bounds the rate, too, and a window that holds few frames is not filled by whole ones.
         let possible = 2 * rate;
         if frame_bytes * 500_000 > possible {
-            // What a late thread makes good comes in a burst; a window may hold the bursts at both of its ends.
+            // A thread that was late catches up in a burst, and a window may begin and end with such a burst.
             let latest = *lateness_ns.iter().max().unwrap();
             let lost = 1.5 * latest as f64 / WINDOW_NS as f64;
             let share = if window_bytes(rate) >= 500 * frame_bytes { 0.9925 - lost } else { 0.94 - lost };

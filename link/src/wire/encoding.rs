@@ -5,7 +5,7 @@ use super::{Encoding, PAYLOAD_BYTES_MAX, Violation};
 /// The level of Zstandard: the fastest of its usual ones.
 const ZSTD_LEVEL: i32 = 1;
 
-/// The pieces encoded; none where that does not make them shorter, so that they are better sent as they are.
+/// The pieces, compressed; none if that does not make them shorter.
 pub(crate) fn encode(encoding: Encoding, pieces: [&[u8]; 2]) -> Option<Vec<u8>> {
     let plain_bytes = pieces[0].len() + pieces[1].len();
     let plain = if pieces[1].is_empty() { pieces[0].into() } else { std::borrow::Cow::from(pieces.concat()) };
@@ -23,7 +23,7 @@ pub(crate) fn encode(encoding: Encoding, pieces: [&[u8]; 2]) -> Option<Vec<u8>> 
     Some(payload)
 }
 
-/// The payload decoded. What it says of its length is believed up to the most that a frame may hold.
+/// The payload decoded. The stated length is trusted only up to the most that a frame may hold.
 pub(crate) fn decode(encoding: Encoding, payload: &[u8]) -> Result<Vec<u8>, Violation> {
     let (length, encoded) = payload.split_first_chunk::<4>().ok_or(Violation::Damaged)?;
     let length = u32::from_le_bytes(*length) as usize;

@@ -24,7 +24,7 @@ pub(crate) const ACK_WANTED: u16 = 1;
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// From the sender: who it is, and which link it wants to serve.
+    /// From the sender: its name, and which link it wants to serve.
     Hello,
     /// From the receiver: what it has got, and how far the sender may go.
     Welcome,
@@ -80,7 +80,8 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    const ALL: [Encoding; 3] = [Encoding::Plain, Encoding::Lz4, Encoding::Zstd];
+    /// All encodings, in the order of their codes.
+    pub const ALL: [Encoding; 3] = [Encoding::Plain, Encoding::Lz4, Encoding::Zstd];
 
     pub(crate) fn code(self) -> u8 {
         self as u8

@@ -11,14 +11,14 @@ const MAGIC: [u8; 8] = *b"thalwegl";
 /// The most bytes of a node's name.
 const NAME_BYTES_MAX: usize = 255;
 
-/// What a sender says of itself.
+/// What a sender states about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hello {
     pub(crate) version: u32,
     pub(crate) link: LinkId,
     /// A number of this sender's own: another one would not continue its stream.
     pub(crate) incarnation: u64,
-    /// What whoever may connect knows.
+    /// The secret that every process that may connect knows.
     pub(crate) token: [u8; 32],
     pub(crate) node: String,
 }
@@ -38,7 +38,7 @@ impl Hello {
         framed(Kind::Hello, 0, &payload)
     }
 
-    /// A hello of another version has its version right, and nothing else.
+    /// Of a hello of another version only the version can be read.
     pub(crate) fn decode(payload: &[u8]) -> Result<Hello, Violation> {
         let rest = payload.strip_prefix(&MAGIC).ok_or(Violation::Greeting)?;
         let (version, rest) = rest.split_first_chunk::<4>().ok_or(Violation::Greeting)?;
@@ -60,7 +60,7 @@ impl Hello {
     }
 }
 
-/// Where the receiver's end of a link is.
+/// The state of the receiver's end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Welcome {
     /// The offset from which the sender goes on.

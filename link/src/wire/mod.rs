@@ -11,18 +11,18 @@ pub(crate) use greeting::{Hello, Refusal, VERSION, Welcome};
 
 use std::fmt;
 
-/// What the other end of a connection did against the protocol. Such a connection is closed.
+/// A violation of the protocol by the other end of a connection. Such a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// A frame of a kind that there is not.
+    /// A frame of an unknown kind.
     Kind(u8),
-    /// A payload encoded in a way that there is not.
+    /// A payload with an unknown encoding.
     Encoding(u8),
     /// A payload that is longer or shorter than its kind allows.
     Length {
         /// What the header said.
         bytes: usize,
-        /// The most that is allowed.
+        /// The greatest length that is allowed.
         most: usize,
     },
     /// A frame that is not allowed at this point of the conversation.
@@ -47,7 +47,7 @@ pub enum Violation {
         /// The most that is taken.
         most: u64,
     },
-    /// A greeting that is none of ours.
+    /// A greeting of another protocol.
     Greeting,
 }
 

@@ -1,0 +1,117 @@
+//! The settings of a process's links, which may be changed while records go over them.
+
+use thalweg_link::{
+    BUFFER_BYTES, Encoding, FRAME_BYTES, FRAME_BYTES_MIN, PAYLOAD_BYTES_MAX, PORTS_MAX, Ports, Tuning,
+    WINDOW_BYTES,
+};
+use thalweg_space::{Affects, NameRef};
+
+/// How many links of a process send at once, and how many receive, until it is set otherwise.
+const PORTS: u64 = 8;
+
+thalweg_space::settings! {
+    /// What can be set of the links of one process of a session. `Settings::DECLARED` says of each what it is.
+    pub struct Settings {
+        /// Links of this process that send at once, each at an equal share of the bandwidth
+        send_ports: {
+            name: "link.send_ports",
+            unit: "ports",
+            min: 1,
+            max: PORTS_MAX as u64,
+            default: PORTS,
+            affects: Affects::Stream,
+        },
+        /// Links of this process that receive at once, each at an equal share of the bandwidth
+        receive_ports: {
+            name: "link.receive_ports",
+            unit: "ports",
+            min: 1,
+            max: PORTS_MAX as u64,
+            default: PORTS,
+            affects: Affects::Stream,
+        },
+        /// Bytes a second that all links of this process send together at most; 0: no limit
+        send_bandwidth: {
+            name: "link.send_bandwidth",
+            unit: "B/s",
+            max: 1 << 50,
+            affects: Affects::Stream,
+        },
+        /// Bytes a second that all links of this process receive together at most; 0: no limit
+        receive_bandwidth: {
+            name: "link.receive_bandwidth",
+            unit: "B/s",
+            max: 1 << 50,
+            affects: Affects::Stream,
+        },
+        /// Bytes of records that a frame carries at most
+        frame_bytes: {
+            name: "link.frame_bytes",
+            unit: "bytes",
+            min: FRAME_BYTES_MIN as u64,
+            max: PAYLOAD_BYTES_MAX as u64,
+            default: FRAME_BYTES as u64,
+            affects: Affects::Stream,
+        },
+        /// Bytes that a link's sender keeps until the receiver has acknowledged them
+        buffer_bytes: {
+            name: "link.buffer_bytes",
+            unit: "bytes",
+            min: 1,
+            max: 1 << 40,
+            default: BUFFER_BYTES as u64,
+            affects: Affects::Stream,
+        },
+        /// Bytes that a link's receiver holds for its task
+        window_bytes: {
+            name: "link.window_bytes",
+            unit: "bytes",
+            min: 1,
+            max: 1 << 40,
+            default: WINDOW_BYTES,
+            affects: Affects::Stream,
+        },
+        /// How frames are compressed
+        encoding: {
+            name: "link.encoding",
+            choices: &["plain", "lz4", "zstd"],
+            default: 0,
+            affects: Affects::Stream,
+        },
+    }
+}
+
+impl Settings {
+    /// Gives the links the values of now; `adopted` gets the name of each that changed since the last call, its old value and the new one.
+    pub(crate) fn apply(
+        &self,
+        tuning: &Tuning,
+        (sending, receiving): (&Ports, &Ports),
+        adopted: impl Fn(NameRef, u64, u64),
+    ) {
+        let directions = [
+            (sending, &self.send_ports, &self.send_bandwidth),
+            (receiving, &self.receive_ports, &self.receive_bandwidth),
+        ];
+        for (ports, count, bandwidth) in directions {
+            // Only a change wakes the links that wait for a port.
+            let (count, bandwidth) = (count.load() as u32, bandwidth.load());
+            if ports.count() != count {
+                ports.set_count(count);
+            }
+            if ports.bandwidth() != bandwidth {
+                ports.set_bandwidth(bandwidth);
+            }
+        }
+        tuning.set_frame_bytes(self.frame_bytes.load() as usize);
+        tuning.set_buffer_bytes(self.buffer_bytes.load() as usize);
+        tuning.set_window_bytes(self.window_bytes.load());
+        // The setting's choices are in this order, and a load stays within them.
+        tuning.set_encoding(Encoding::ALL[self.encoding.load() as usize]);
+        for tunable in self.all() {
+            if let (new, Some(old)) = tunable.adopt() {
+                adopted(tunable.name(), old, new);
+            }
+        }
+    }
+}
