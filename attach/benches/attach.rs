@@ -1,0 +1,140 @@
+//! What attaching costs: `cargo bench -p thalweg-attach`. Each figure is the least or the median of several; the program calls a function that does nearly nothing.
+
+#[path = "../tests/started/mod.rs"]
+mod started;
+
+mod rivals;
+
+use started::{Target, compiled};
+use std::time::{Duration, Instant};
+use thalweg_attach::{Attachment, Options, Wish};
+
+const CALLS: &str = "20000000";
+const ROUNDS: usize = 7;
+
+fn main() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compiled(folder.path(), "calls.c", &["-O2"]);
+    costs(&program);
+    for threads in ["1", "64"] {
+        times(&program, threads);
+    }
+    listing(folder.path());
+    rivals::all(folder.path(), &program);
+}
+
+/// How long two readings of the processor's clock take, which every timed call contains.
+fn clock_ns() -> f64 {
+    const READINGS: u32 = 1_000_000;
+    let once = || {
+        let begin = Instant::now();
+        for _ in 0..READINGS {
+            std::hint::black_box(core::hint::black_box(Instant::now()));
+        }
+        begin.elapsed().as_secs_f64() * 1e9 / f64::from(READINGS)
+    };
+    2.0 * (0..ROUNDS).map(|_| once()).fold(f64::MAX, f64::min)
+}
+
+/// A hundred thousand functions with names of C++, read, matched and made readable.
+fn listing(folder: &std::path::Path) {
+    let mut text = String::from(".text\n");
+    for n in 0..100_000 {
+        let name = format!("_ZN4shop10Cart{n:06}3addEiRKSsPKc");
+        text += &format!(".globl {name}\n.type {name},@function\n{name}: ret\n.size {name},1\n");
+    }
+    text += ".section .note.GNU-stack,\"\",@progbits\n";
+    let source = folder.join("many.s");
+    std::fs::write(&source, text).expect("a file");
+    let library = folder.join("libmany.so");
+    let made = std::process::Command::new("cc").arg("-shared").arg(&source).arg("-o").arg(&library).status();
+    assert!(made.expect("a compiler").success());
+    let mut target = Target::start(&compiled(folder, "user.c", &["-O2", "-ldl"]), &[]);
+    target.ask(&format!("load {}", library.display()));
+    let mut all = vec![];
+    let mut matched = vec![];
+    for _ in 0..5 {
+        let begin = Instant::now();
+        let attachment = Attachment::open(target.pid(), Options::default()).expect("it can be attached to");
+        let found = attachment.modules().functions("libmany.so:*");
+        let names: usize = found.iter().map(|function| function.readable().len()).sum();
+        all.push(begin.elapsed());
+        assert!(found.len() >= 100_000 && names > 0, "{}", found.len());
+        let begin = Instant::now();
+        assert_eq!(attachment.modules().functions("shop::Cart012345::add").len(), 1);
+        matched.push(begin.elapsed());
+    }
+    line("100,000 functions read, matched, demangled (one thread)", median(all).as_secs_f64() * 1e3, "ms");
+    line("one of 100,000 found by its readable name", median(matched).as_secs_f64() * 1e3, "ms");
+}
+
+fn costs(program: &std::path::Path) {
+    let mut target = Target::start(program, &["1"]);
+    let mut least = || (0..ROUNDS).map(|_| target.ask(CALLS).parse().expect("ns")).fold(f64::MAX, f64::min);
+    let before = least();
+    line("a call, nothing attached", before, "ns");
+    line("two readings of the clock, by clock_gettime", clock_ns(), "ns");
+    let pid = target.pid();
+    let wishes = [
+        ("counted", Wish::default()),
+        ("argument changed, counted", Wish { set: Some((1, 5)), ..Wish::default() }),
+        ("one argument kept", Wish { arguments: vec![0], ..Wish::default() }),
+        ("timed", Wish { times: true, ..Wish::default() }),
+        (
+            "timed, argument and result kept",
+            Wish { times: true, arguments: vec![0], results: true, set: None },
+        ),
+    ];
+    for (name, wish) in wishes {
+        let mut attachment = Attachment::open(pid, Options::default()).expect("it can be attached to");
+        let work = attachment.modules().functions("work").remove(0);
+        attachment.add(&[(work, wish)]).expect("attached");
+        let mut least =
+            || (0..ROUNDS).map(|_| target.ask(CALLS).parse().expect("ns")).fold(f64::MAX, f64::min);
+        line(&format!("more: {name}"), least() - before, "ns");
+        attachment.detach().expect("detached");
+    }
+    let mut least = || (0..ROUNDS).map(|_| target.ask(CALLS).parse().expect("ns")).fold(f64::MAX, f64::min);
+    line("a call after detaching", least(), "ns");
+}
+
+fn times(program: &std::path::Path, threads: &str) {
+    let target = Target::start(program, &[threads]);
+    let (mut opened, mut added, mut again, mut stopped, mut detached) =
+        (vec![], vec![], vec![], vec![], vec![]);
+    for _ in 0..15 {
+        let begin = Instant::now();
+        let mut attachment =
+            Attachment::open(target.pid(), Options::default()).expect("it can be attached to");
+        opened.push(begin.elapsed());
+        let function = |name: &str| attachment.modules().functions(name).remove(0);
+        let (work, other) = (function("work"), function("set_work"));
+        let first = attachment.add(&[(work, Wish { times: true, ..Wish::default() })]).expect("attached");
+        added.push(first.took);
+        stopped.push(first.stopped);
+        again.push(attachment.add(&[(other, Wish::default())]).expect("attached").took);
+        let begin = Instant::now();
+        attachment.detach().expect("detached");
+        detached.push(begin.elapsed());
+    }
+    let all = [
+        ("symbols read", opened),
+        ("first point", added),
+        ("all threads stopped", stopped),
+        ("another point", again),
+        ("detached", detached),
+    ];
+    for (name, times) in all {
+        line(&format!("{threads} threads: {name}"), median(times).as_secs_f64() * 1e3, "ms");
+    }
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+fn line(name: &str, value: f64, unit: &str) {
+    let text = format!("{name:<56} {value:9.2} {unit}\n");
+    std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()).expect("standard output");
+}

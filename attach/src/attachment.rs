@@ -1,0 +1,854 @@
+//! An attachment: what is asked of a target, done, read, and taken back.
+
+mod ordered;
+
+use crate::blob::BLOB;
+use crate::claim::{Claim, attached_by};
+use crate::code::{Beginning, Code, JUMP_BYTES, jump_from};
+use crate::error::Error;
+use crate::guard::Guard;
+use crate::inject::Gadgets;
+use crate::memory::{Found, Memory, Record, Region};
+use crate::modules::{Function, Modules};
+use crate::points::{Change, Condition, Figures, Layout};
+use crate::process::{Identity, Mapping, PAGE, Process};
+use crate::refusal;
+use crate::restore::{Restored, restore, worker};
+use crate::stacks::interrupted;
+use crate::stub::{self, Routines, STUB_BYTES, Stub};
+use crate::tracer::{Stopped, traced};
+use std::os::unix::fs::FileExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Functions that begin an exception's way up the stack, or a walk over it: return addresses are put back before.
+const UNWINDERS: [&str; 5] = [
+    "_Unwind_RaiseException",
+    "_Unwind_Resume_or_Rethrow",
+    "_Unwind_ForcedUnwind",
+    "_Unwind_Backtrace",
+    "__pthread_unwind",
+];
+/// Functions that return twice, or not to where they were called from.
+const NOT_TIMED: [&str; 18] = [
+    "vfork",
+    "__vfork",
+    "__libc_vfork",
+    "setjmp",
+    "_setjmp",
+    "__sigsetjmp",
+    "sigsetjmp",
+    "getcontext",
+    "swapcontext",
+    "setcontext",
+    "makecontext",
+    "clone",
+    "__clone",
+    "clone3",
+    "__clone3",
+    "_start",
+    "__restore_rt",
+    "_dl_runtime_resolve_xsavec",
+];
+/// How often a stop is tried in which no thread stands where it may not.
+const STOPS_MAX: usize = 200;
+/// How long it is tried to free the memory when detaching.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How to attach.
+#[derive(Debug, Default)]
+pub struct Options {
+    /// A command that calls [`guard`](crate::guard()) with its last two arguments and its standard input: it takes everything back when this process
+    /// is killed. Without one, the next attachment does.
+    pub guard: Option<Command>,
+    /// The target's system calls are filtered, and the filter is known to allow those that attaching needs.
+    pub is_filtered: bool,
+}
+
+/// What is asked of a function: its calls are counted in any case.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// Keep how long calls last.
+    pub times: bool,
+    /// Keep these arguments, by their numbers from 0 to 5: integers and pointers.
+    pub arguments: Vec<usize>,
+    /// Keep what calls return: integers and pointers.
+    pub results: bool,
+    /// Give this argument this value.
+    pub set: Option<(usize, u64)>,
+}
+
+/// A function that is attached to.
+#[derive(Debug)]
+pub struct Point {
+    /// The function.
+    pub function: Function,
+    /// What was asked.
+    pub wish: Wish,
+    layout: Layout,
+    /// Where its figures are: in the target, and in the file.
+    stripes: u64,
+    figures: u64,
+    beginning: Beginning,
+    change: Option<Change>,
+    when: Option<Condition>,
+    patch: Patch,
+    is_on: bool,
+}
+
+impl Point {
+    /// Whether its calls are counted now: it was not taken away, and its library is loaded.
+    pub fn is_on(&self) -> bool {
+        self.is_on
+    }
+}
+
+/// What an addition did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Added {
+    /// How long all threads of the target were stopped.
+    pub stopped: Duration,
+    /// How long it took in all.
+    pub took: Duration,
+}
+
+/// Bytes of the target that are replaced at once.
+#[derive(Clone, Debug)]
+struct Patch {
+    address: u64,
+    old: Vec<u8>,
+    new: Vec<u8>,
+    /// Where threads go on that stand within these bytes.
+    places: Vec<(u64, u64)>,
+    is_unwinder: bool,
+}
+
+impl Patch {
+    fn record(&self) -> Record {
+        let (address, old, new) = (self.address, self.old.clone(), self.new.clone());
+        match self.is_unwinder {
+            true => Record::Unwinder { address, old, new },
+            false => Record::Bytes { address, old, new },
+        }
+    }
+}
+
+/// Code memory beside a module.
+#[derive(Debug)]
+struct Neighbour {
+    module: usize,
+    region: Region,
+    next: u64,
+}
+
+impl Neighbour {
+    fn routines(&self) -> Routines {
+        let at = |offset| self.region.address + offset;
+        let blob = &*BLOB;
+        Routines {
+            count: at(blob.count),
+            value: at(blob.value),
+            enter: at(blob.enter),
+            unwind: at(blob.unwind),
+            once: at(blob.once),
+        }
+    }
+
+    fn place(&self) -> Result<u64, Error> {
+        if self.next + STUB_BYTES > self.region.bytes {
+            return Err(Error::new(
+                "there is no room for so many points: detach, and attach to fewer functions",
+            ));
+        }
+        Ok(self.region.address + self.next)
+    }
+
+    fn put(&mut self, stub: &Stub) -> Result<u64, Error> {
+        let at = self.next;
+        self.region
+            .file
+            .write_all_at(&stub.bytes, at)
+            .map_err(|error| Error::of("cannot write code", error))?;
+        self.next = (at + stub.bytes.len() as u64).next_multiple_of(16);
+        Ok(self.region.address + at)
+    }
+}
+
+/// A target with what was added to it. Everything is taken back when this is dropped.
+#[derive(Debug)]
+pub struct Attachment {
+    process: Process,
+    modules: Modules,
+    gadgets: Gadgets,
+    memory: Option<Memory>,
+    neighbours: Vec<Neighbour>,
+    points: Vec<Point>,
+    /// Patches that are no points: replaced functions, variables, unwinders.
+    others: Vec<Patch>,
+    has_unwinders: bool,
+    /// The room for vector registers, and which there are, once a call needed them.
+    vectors: Option<(u64, u64)>,
+    is_detached: bool,
+    /// Given back before the guard is waited for, which takes it.
+    _claim: Claim,
+    /// Ends last: it looks whether anything is left.
+    guard: Option<Guard>,
+}
+
+impl Attachment {
+    /// Looks at a process and at its symbols; nothing is changed yet, but what a process that died has left there is taken back. From now on no
+    /// other process can attach to it.
+    ///
+    /// # Errors
+    /// The process cannot be attached to safely, or may not be, or another process is attached to it: says why.
+    pub fn open(pid: i32, options: Options) -> Result<Attachment, Error> {
+        let process = Process::open(pid)?;
+        refusal::of_process(&process, options.is_filtered)?;
+        let claim = Claim::new(&process)?;
+        if let Some(found) = Found::in_target(&process)? {
+            // A claim that holds everywhere says that the maker has given up; one that does not may leave out a maker of another container.
+            if let Some(maker) = found.maker.filter(|maker| !claim.is_everywhere && maker.lives()) {
+                return Err(attached_by(pid, Some(maker.pid)));
+            }
+            restore(pid, PATIENCE)?;
+        }
+        let maps = process.maps()?;
+        let modules = Modules::of(&process, &maps);
+        refusal::of_code(&process, &maps, &modules)?;
+        let gadgets = Gadgets::find(&process, &maps)?;
+        let guard = options.guard.map(|command| Guard::start(command, process.identity)).transpose()?;
+        Ok(Attachment {
+            process,
+            modules,
+            gadgets,
+            memory: None,
+            neighbours: Vec::new(),
+            points: Vec::new(),
+            others: Vec::new(),
+            has_unwinders: false,
+            vectors: None,
+            is_detached: false,
+            _claim: claim,
+            guard,
+        })
+    }
+
+    /// The program and its libraries.
+    pub fn modules(&self) -> &Modules {
+        &self.modules
+    }
+
+    /// The target.
+    pub fn target(&self) -> Identity {
+        self.process.identity
+    }
+
+    /// The functions that are attached to.
+    pub fn points(&self) -> &[Point] {
+        &self.points
+    }
+
+    /// Attaches to functions: all of them, or none if one is refused.
+    ///
+    /// # Errors
+    /// A function cannot be attached to: says which and why.
+    pub fn add(&mut self, wishes: &[(Function, Wish)]) -> Result<Added, Error> {
+        self.add_when(wishes, None)
+    }
+
+    /// The same, where only those calls are counted, timed and changed for which the condition holds.
+    ///
+    /// # Errors
+    /// As of [`Attachment::add`].
+    pub fn add_when(&mut self, wishes: &[(Function, Wish)], when: Option<Condition>) -> Result<Added, Error> {
+        let begin = Instant::now();
+        if when.is_some_and(|when| when.argument > 5) {
+            return Err(Error::new("a condition can be on arguments 0 to 5, which are in registers"));
+        }
+        let mut prepared = Vec::new();
+        for (number, (function, wish)) in wishes.iter().enumerate() {
+            if let Some((other, _)) = wishes[..number].iter().find(|(other, _)| overlap(other, function)) {
+                return Err(too_close(function, other.address, &other.name));
+            }
+            let (beginning, change) = self.prepared(function, wish)?;
+            let layout = Layout::new(wish.times, &wish.arguments, wish.results);
+            let needs_entry = wish.times || wish.results || change.is_some_and(|change| change.is_restored);
+            prepared.push((function, wish, beginning, change, layout, needs_entry));
+        }
+        let needs_unwinders = !self.has_unwinders && prepared.iter().any(|prepared| prepared.5);
+        let unwinders = if needs_unwinders { self.unwinders()? } else { Vec::new() };
+        let modules = wishes.iter().map(|(function, _)| function.module_index);
+        let modules: Vec<usize> =
+            modules.chain(unwinders.iter().map(|(function, _)| function.module_index)).collect();
+        let figures: u64 = prepared.iter().map(|prepared| prepared.4.bytes() + 64).sum();
+        self.make_room(&modules, figures)?;
+
+        let mut patches = self.unwinder_patches(&unwinders)?;
+        let others = patches.len();
+        let mut points = Vec::new();
+        for (function, wish, beginning, change, layout, _) in prepared {
+            let memory = self.memory.as_mut().expect("there is room");
+            let (stripes, figures) = memory.figures(layout.bytes())?;
+            let stub = self.stub(function, &beginning, &layout, stripes, (change, when))?;
+            let place = self.neighbour(function.module_index).put(&stub)?;
+            let patch = self.patch(function, place, &stub)?;
+            patches.push(patch.clone());
+            let (function, wish) = (function.clone(), wish.clone());
+            points.push(Point {
+                function,
+                wish,
+                layout,
+                stripes,
+                figures,
+                beginning,
+                change,
+                when,
+                patch,
+                is_on: true,
+            });
+        }
+        let stopped = self.apply(&patches)?;
+        self.has_unwinders |= needs_unwinders;
+        self.others.extend(patches.drain(..others));
+        self.points.extend(points);
+        Ok(Added { stopped, took: begin.elapsed() })
+    }
+
+    /// The trampoline of a point, and its descriptor. The module has room for it.
+    fn stub(
+        &mut self,
+        function: &Function,
+        beginning: &Beginning,
+        layout: &Layout,
+        stripes: u64,
+        what: (Option<Change>, Option<Condition>),
+    ) -> Result<Stub, Error> {
+        let descriptor = self.memory.as_mut().expect("there is room").private(64)?;
+        self.describe(descriptor, stripes, layout, what.0)?;
+        let neighbour = self.neighbour(function.module_index);
+        let (place, routines) = (neighbour.place()?, neighbour.routines());
+        stub::point(&function.name, place, beginning, routines, (layout, descriptor, stripes), what)
+    }
+
+    /// Changes of functions that begin an exception's way. Their modules have room.
+    fn unwinder_patches(&mut self, unwinders: &[(Function, Beginning)]) -> Result<Vec<Patch>, Error> {
+        let mut patches = Vec::new();
+        for (function, beginning) in unwinders {
+            let neighbour = self.neighbour(function.module_index);
+            let stub = stub::unwinder(&function.name, neighbour.place()?, beginning, neighbour.routines())?;
+            let place = neighbour.put(&stub)?;
+            let harmless = Record::Harmless { begin: place, end: place + stub.bytes.len() as u64 };
+            self.memory.as_mut().expect("there is room").record(&[harmless])?;
+            patches.push(Patch { is_unwinder: true, ..self.patch(function, place, &stub)? });
+        }
+        Ok(patches)
+    }
+
+    /// Looks at what the target has loaded and unloaded since. Whether it has loaded anything, of which functions can be attached to now.
+    ///
+    /// # Errors
+    /// The target cannot be looked at, or exceptions of what it has loaded would not pass functions that are timed.
+    pub fn look(&mut self) -> Result<bool, Error> {
+        let maps = self.process.maps()?;
+        let has_new = self.modules.look(&self.process, &maps);
+        for point in &mut self.points {
+            point.is_on &= self.modules.has(point.function.module_index);
+        }
+        if has_new && self.has_unwinders {
+            let unwinders = self.unwinders()?;
+            let modules: Vec<usize> = unwinders.iter().map(|(function, _)| function.module_index).collect();
+            self.make_room(&modules, 0)?;
+            let patches = self.unwinder_patches(&unwinders)?;
+            self.apply(&patches)?;
+            self.others.extend(patches);
+        }
+        Ok(has_new)
+    }
+
+    /// Attaches anew to a point that was taken away; its figures go on.
+    ///
+    /// # Errors
+    /// Its library was unloaded, or its code has changed.
+    pub fn renew(&mut self, point: usize) -> Result<Added, Error> {
+        let begin = Instant::now();
+        let Point { function, patch, is_on, .. } = &self.points[point];
+        if *is_on {
+            return Ok(Added::default());
+        }
+        if !self.modules.has(function.module_index) {
+            return Err(Error::new(format!("`{}` is gone: its library was unloaded", function.name)));
+        }
+        // The patch was recorded when the point was made, so it can be undone.
+        let patch = patch.clone();
+        let stopped = self.swap(std::slice::from_ref(&patch), |patch| (&patch.old, &patch.new), true)?;
+        self.points[point].is_on = true;
+        Ok(Added { stopped, took: begin.elapsed() })
+    }
+
+    /// Gives the argument that a point changes another value from now on; calls that have begun keep what they were given.
+    ///
+    /// # Errors
+    /// The point changes no argument, or it cannot be done safely.
+    pub fn set_argument(&mut self, point: usize, value: u64) -> Result<Added, Error> {
+        let begin = Instant::now();
+        let Point { function, beginning, layout, stripes, when, patch, is_on, change, .. } =
+            &self.points[point];
+        let Some(change) = change.map(|change| Change { value, ..change }) else {
+            return Err(Error::new(format!("no argument of `{}` is changed", function.name)));
+        };
+        let (function, beginning, layout, old) =
+            (function.clone(), beginning.clone(), layout.clone(), patch.clone());
+        let (stripes, when, is_on) = (*stripes, *when, *is_on);
+        self.make_room(&[function.module_index], 0)?;
+        let stub = self.stub(&function, &beginning, &layout, stripes, (Some(change), when))?;
+        let place = self.neighbour(function.module_index).put(&stub)?;
+        let new = jump_from(function.address, place, &function.name)?.to_vec();
+        let patch = Patch { new, places: stub.places, ..old.clone() };
+        self.memory.as_mut().expect("there is room").record(&[patch.record()])?;
+        let mut stopped = Duration::ZERO;
+        if is_on {
+            // From the one jump to the other: no thread stands within either.
+            let step = Patch { old: old.new, new: patch.new.clone(), places: Vec::new(), ..patch.clone() };
+            stopped = self.swap(std::slice::from_ref(&step), |patch| (&patch.old, &patch.new), true)?;
+        }
+        let changed = &mut self.points[point];
+        changed.change = Some(change);
+        changed.wish.set = Some((change.argument, value));
+        changed.patch = patch;
+        Ok(Added { stopped, took: begin.elapsed() })
+    }
+
+    /// Why a wish would be refused, if it would be.
+    pub fn refusal(&self, function: &Function, wish: &Wish) -> Option<Error> {
+        self.prepared(function, wish).err()
+    }
+
+    fn prepared(&self, function: &Function, wish: &Wish) -> Result<(Beginning, Option<Change>), Error> {
+        let (code, beginning) = self.beginning(function)?;
+        // Whether it can be moved does not depend on where to, but for the distance.
+        beginning.at(&function.name, function.address & !0xffff)?;
+        if let Some(number) = wish.arguments.iter().find(|number| **number > 5) {
+            return Err(Error::new(format!(
+                "argument {number} of `{}` is in no register: only 0 to 5 can be kept",
+                function.name
+            )));
+        }
+        let change = wish.set.map(|set| self.change(function, &code, set)).transpose()?;
+        if wish.times || wish.results || change.is_some_and(|change| change.is_restored) {
+            may_be_timed(function)?;
+        }
+        Ok((beginning, change))
+    }
+
+    /// Lets calls of a function go to another one instead.
+    ///
+    /// # Errors
+    /// It cannot be done safely: says why.
+    pub fn replace(&mut self, function: &Function, with: &Function) -> Result<Added, Error> {
+        let begin = Instant::now();
+        if !(function.is_exported && self.modules.get(function.module_index).is_library) {
+            return Err(Error::new(format!(
+                "`{}` is not exported by a library: its callers may rely on registers that another function changes",
+                function.name
+            )));
+        }
+        if with.is_chosen_at_start {
+            return Err(chosen(with));
+        }
+        self.beginning(function)?;
+        self.make_room(&[function.module_index], 0)?;
+        let neighbour = self.neighbour(function.module_index);
+        neighbour.place()?;
+        let stub = stub::replacement(with.address);
+        let place = neighbour.put(&stub)?;
+        let mut patch = self.patch(function, place, &stub)?;
+        // A thread that stands within the beginning has begun the old function; none may.
+        patch.places.clear();
+        let stopped = self.apply(std::slice::from_ref(&patch))?;
+        self.others.push(patch);
+        Ok(Added { stopped, took: begin.elapsed() })
+    }
+
+    /// Gives a variable of 1, 2, 4 or 8 bytes a value, until this is detached. Gives its former value.
+    ///
+    /// # Errors
+    /// There is no such variable, or the value is too large for it.
+    pub fn set_variable(&mut self, name: &str, value: i128) -> Result<i128, Error> {
+        let variable = self.modules.variable(name)?;
+        let bytes = usize::try_from(variable.size).unwrap_or(0);
+        if !matches!(bytes, 1 | 2 | 4 | 8) {
+            return Err(Error::new(format!(
+                "`{name}` has {bytes} bytes: only variables of 1, 2, 4 and 8 can be set"
+            )));
+        }
+        let bits = 8 * bytes as u32;
+        if value >= 1 << bits || value < -(1 << (bits - 1)) {
+            return Err(Error::new(format!("{value} does not fit into the {bytes} bytes of `{name}`")));
+        }
+        self.make_room(&[], 0)?;
+        let mut old = vec![0; bytes];
+        let failed = |error| Error::of(&format!("cannot read `{name}`"), error);
+        self.process.read(variable.address, &mut old).map_err(failed)?;
+        let new = value.to_le_bytes()[..bytes].to_vec();
+        let mut word = [0; 16];
+        word[..bytes].copy_from_slice(&old);
+        let patch = Patch { address: variable.address, old, new, places: Vec::new(), is_unwinder: false };
+        if patch.old != patch.new {
+            self.apply(std::slice::from_ref(&patch))?;
+            self.others.push(patch);
+        }
+        Ok(i128::from_le_bytes(word))
+    }
+
+    /// What a point has kept.
+    ///
+    /// # Errors
+    /// The shared memory cannot be read.
+    pub fn figures(&self, point: usize) -> Result<Figures, Error> {
+        let memory = self.memory.as_ref().ok_or_else(|| Error::new("nothing is attached to"))?;
+        let point = &self.points[point];
+        point.layout.figures(&memory.file, point.figures)
+    }
+
+    /// Takes a point away; its figures stay. A function without a point costs nothing.
+    ///
+    /// # Errors
+    /// The target's threads cannot be stopped.
+    pub fn remove(&mut self, point: usize) -> Result<Added, Error> {
+        let begin = Instant::now();
+        if !self.points[point].is_on {
+            return Ok(Added::default());
+        }
+        let patch = self.points[point].patch.clone();
+        let stopped = self.take_back(std::slice::from_ref(&patch))?;
+        self.points[point].is_on = false;
+        Ok(Added { stopped, took: begin.elapsed() })
+    }
+
+    /// Whether the target still runs the program that was attached to.
+    pub fn is_alive(&self) -> bool {
+        let mut byte = [0];
+        let is_there = |memory: &Memory| self.process.read(memory.table(), &mut byte).is_ok();
+        self.process.identity.lives() && self.memory.as_ref().is_none_or(is_there)
+    }
+
+    /// Takes everything back.
+    ///
+    /// # Errors
+    /// The target's threads cannot be stopped.
+    pub fn detach(mut self) -> Result<Restored, Error> {
+        self.is_detached = true;
+        restore(self.process.pid(), PATIENCE)
+    }
+
+    /// Reads a function's code, and its beginning if that can be replaced.
+    fn beginning(&self, function: &Function) -> Result<(Code, Beginning), Error> {
+        let name = &function.name;
+        if function.is_chosen_at_start {
+            return Err(chosen(function));
+        }
+        let patches =
+            self.points.iter().filter(|point| point.is_on).map(|point| &point.patch).chain(&self.others);
+        let is_close = |patch: &&Patch| patch.address.abs_diff(function.address) < JUMP_BYTES as u64;
+        if let Some(patch) = patches.clone().find(is_close) {
+            return Err(too_close(function, patch.address, "another one"));
+        }
+        let len = function.size.min(1 << 20) as usize;
+        let mut bytes = vec![0; len + 32];
+        let read = self.process.read_some(function.address, &mut bytes);
+        bytes.truncate(read);
+        let code = Code::new(function.address, bytes, len);
+        let beginning = code.beginning(name)?;
+        let module = self.modules.get(function.module_index);
+        if let Some(other) = module.begins_in(function.address + 1..beginning.end) {
+            return Err(Error::new(format!(
+                "`{other}` begins within the first bytes of `{name}`, which cannot be replaced then"
+            )));
+        }
+        for (address, size) in module.parts(function) {
+            let mut bytes = vec![0; size.min(1 << 20) as usize];
+            let read = self.process.read_some(address, &mut bytes);
+            bytes.truncate(read);
+            let part = Code::new(address, bytes, read);
+            if part.enters(function.address + 1..beginning.end).is_some() {
+                return Err(Error::new(format!(
+                    "a part of `{name}` elsewhere jumps into its first bytes: they cannot be replaced"
+                )));
+            }
+        }
+        Ok((code, beginning))
+    }
+
+    /// How an argument is changed so that no caller notices.
+    fn change(
+        &self,
+        function: &Function,
+        code: &Code,
+        (argument, value): (usize, u64),
+    ) -> Result<Change, Error> {
+        let name = &function.name;
+        if argument > 5 {
+            return Err(Error::new(format!(
+                "`{name}` has its argument {argument} not in a register: only 0 to 5 are"
+            )));
+        }
+        // Callers of a library's function rely on the ABI alone. So do callers of a function that writes the register itself.
+        let by_abi = function.is_exported && self.modules.get(function.module_index).is_library;
+        let is_restored = !by_abi && !code.writes(argument);
+        if is_restored && argument == 2 {
+            return Err(Error::new(format!(
+                "argument 2 of `{name}` cannot be changed: the function leaves its register alone, and a caller in the same program may rely on \
+                 that, or on a result in it"
+            )));
+        }
+        Ok(Change { argument, value, is_restored })
+    }
+
+    fn unwinders(&self) -> Result<Vec<(Function, Beginning)>, Error> {
+        let functions = self.modules.named(&UNWINDERS).into_iter();
+        let functions =
+            functions.filter(|function| !self.others.iter().any(|patch| patch.address == function.address));
+        functions
+            .map(|function| {
+                let (_, beginning) = self.beginning(&function).map_err(|error| {
+                    Error::of("calls cannot be timed, since exceptions could not pass them", error)
+                })?;
+                Ok((function, beginning))
+            })
+            .collect()
+    }
+
+    fn describe(&self, at: u64, stripes: u64, layout: &Layout, change: Option<Change>) -> Result<(), Error> {
+        let restored = change.filter(|change| change.is_restored);
+        let words = [
+            stripes,
+            layout.stripe_bytes,
+            restored.map_or(0, |change| u64::from(stub::FRAME_ARGUMENTS[change.argument])),
+            restored.map_or(0, |change| change.value),
+            layout.result.map_or(0, u64::from),
+            u64::from(layout.is_timed),
+        ];
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        self.process.write(at, &bytes).map_err(|error| Error::of("cannot write to the target", error))
+    }
+
+    fn patch(&self, function: &Function, place: u64, stub: &Stub) -> Result<Patch, Error> {
+        let mut old = vec![0; JUMP_BYTES];
+        self.process
+            .read(function.address, &mut old)
+            .map_err(|error| Error::of("cannot read the target's code", error))?;
+        let new = jump_from(function.address, place, &function.name)?.to_vec();
+        let places = stub.places.clone();
+        Ok(Patch { address: function.address, old, new, places, is_unwinder: false })
+    }
+
+    fn neighbour(&mut self, module: usize) -> &mut Neighbour {
+        self.neighbours.iter_mut().rfind(|neighbour| neighbour.module == module).expect("there is room")
+    }
+
+    /// Makes the memory, and the code beside these modules, if there is none yet or too little.
+    fn make_room(&mut self, modules: &[usize], figures: u64) -> Result<(), Error> {
+        const FIGURES_BYTES: u64 = 16 << 20;
+        const CODE_BYTES: u64 = 64 << 10;
+        let mut needed: Vec<(usize, u64)> = Vec::new();
+        for module in modules {
+            let count = modules.iter().filter(|other| *other == module).count() as u64;
+            let bytes = count * STUB_BYTES;
+            let has = self.neighbours.iter().rfind(|neighbour| neighbour.module == *module);
+            let has_room = has.is_some_and(|has| has.next + bytes <= has.region.bytes);
+            if !has_room && !needed.iter().any(|(other, _)| other == module) {
+                needed.push((
+                    *module,
+                    (BLOB.bytes.len() as u64 + bytes).next_multiple_of(PAGE).max(CODE_BYTES),
+                ));
+            }
+        }
+        if needed.is_empty() && self.memory.is_some() {
+            return Ok(());
+        }
+        let (process, gadgets, own) = (&self.process, &self.gadgets, &self.modules);
+        let has_memory = self.memory.is_some();
+        let (memory, regions) = traced(|| {
+            let maps = process.maps()?;
+            let stopped = stop_worker(process, &maps)?;
+            let thread = worker(process, &stopped, &maps).expect("that is why it was stopped");
+            let memory = if has_memory {
+                None
+            } else {
+                Some(Memory::make(process, gadgets, thread, &maps, FIGURES_BYTES.max(2 * figures))?)
+            };
+            let regions = needed.iter().map(|(module, bytes)| {
+                let reach = (own.get(*module).begin, own.get(*module).end);
+                Ok((*module, Region::make(process, gadgets, thread, reach, *bytes)?))
+            });
+            let regions: Result<Vec<(usize, Region)>, Error> = regions.collect();
+            Ok((memory, regions))
+        })?;
+        self.memory = memory.or(self.memory.take());
+        let table = self.memory.as_ref().expect("just made").table();
+        for (module, region) in regions? {
+            let leave =
+                self.neighbours.first().map_or(region.address, |first| first.region.address) + BLOB.leave;
+            let code = BLOB.with(table, leave);
+            region.file.write_all_at(&code, 0).map_err(|error| Error::of("cannot write code", error))?;
+            let (begin, end) = (region.address + BLOB.unwind, region.address + BLOB.once);
+            let mut records = vec![Record::Harmless { begin, end }];
+            if self.neighbours.is_empty() {
+                records.push(Record::Leave { address: leave });
+            }
+            self.memory.as_mut().expect("just made").record(&records)?;
+            self.neighbours.push(Neighbour {
+                module,
+                region,
+                next: (code.len() as u64).next_multiple_of(16),
+            });
+        }
+        Ok(())
+    }
+
+    /// Makes changes, all threads stopped and none within what is changed.
+    fn apply(&mut self, patches: &[Patch]) -> Result<Duration, Error> {
+        let records: Vec<Record> = patches.iter().map(Patch::record).collect();
+        self.memory.as_mut().expect("there is room").record(&records)?;
+        self.swap(patches, |patch| (&patch.old, &patch.new), true)
+    }
+
+    fn take_back(&self, patches: &[Patch]) -> Result<Duration, Error> {
+        self.swap(patches, |patch| (&patch.new, &patch.old), false)
+    }
+
+    fn swap<'a>(
+        &self,
+        patches: &'a [Patch],
+        order: impl Fn(&'a Patch) -> (&'a Vec<u8>, &'a Vec<u8>) + Sync,
+        moves: bool,
+    ) -> Result<Duration, Error> {
+        let (process, restorer) = (&self.process, self.gadgets.restorer);
+        for attempt in 0..STOPS_MAX {
+            let done = traced(|| {
+                let maps = process.maps()?;
+                let stopped = Stopped::all(process)?;
+                if moves && !clear(process, &maps, &stopped, patches, restorer)? {
+                    return Ok(None);
+                }
+                for (number, patch) in patches.iter().enumerate() {
+                    let (from, to) = order(patch);
+                    let mut now = vec![0; from.len()];
+                    let read = process.read(patch.address, &mut now);
+                    if moves && (read.is_err() || now != *from) {
+                        for done in &patches[..number] {
+                            let _ = process.write(done.address, order(done).0);
+                        }
+                        return Err(Error::new(format!(
+                            "the target's code at {:#x} has changed meanwhile",
+                            patch.address
+                        )));
+                    }
+                    if read.is_ok() && now == *from {
+                        process
+                            .write(patch.address, to)
+                            .map_err(|error| Error::of("cannot write the target's code", error))?;
+                    }
+                }
+                Ok(Some(stopped.lasts()))
+            })?;
+            if let Some(stopped) = done {
+                return Ok(stopped);
+            }
+            std::thread::sleep(Duration::from_micros(200 << attempt.min(7)));
+        }
+        Err(Error::new(
+            "a thread of the target stands in the first bytes of a function, interrupted by a signal, for too long: try again",
+        ))
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        if !self.is_detached {
+            // What fails here is done by the guard, or by the next attachment.
+            let _ = restore(self.process.pid(), PATIENCE);
+        }
+    }
+}
+
+/// Whether jumps at the beginnings of two functions would overlap.
+fn overlap(one: &Function, other: &Function) -> bool {
+    one.address.abs_diff(other.address) < JUMP_BYTES as u64
+}
+
+fn too_close(function: &Function, to: u64, name: &str) -> Error {
+    if to == function.address {
+        return Error::new(format!("`{}` is attached to already", function.name));
+    }
+    Error::new(format!(
+        "`{}` and {name} that is attached to begin within {JUMP_BYTES} bytes: there is no room for two jumps",
+        function.name
+    ))
+}
+
+fn chosen(function: &Function) -> Error {
+    Error::new(format!(
+        "which code `{}` is, is chosen when the program starts (IFUNC): attach to what was chosen, such as `__{}_avx2`",
+        function.name, function.name
+    ))
+}
+
+fn may_be_timed(function: &Function) -> Result<(), Error> {
+    let is_unwinder = function.name.starts_with("_Unwind_") || UNWINDERS.contains(&function.name.as_str());
+    if is_unwinder || NOT_TIMED.contains(&function.name.as_str()) {
+        return Err(Error::new(format!(
+            "`{}` does not return as other functions do: its calls can be counted, but not timed",
+            function.name
+        )));
+    }
+    Ok(())
+}
+
+/// Stops one thread that can run system calls, the first one if it can.
+fn stop_worker(process: &Process, maps: &[Mapping]) -> Result<Stopped, Error> {
+    const TRIES: usize = 50;
+    for _ in 0..TRIES {
+        let mut threads = process.threads();
+        threads.sort_unstable();
+        for id in threads.into_iter().take(8) {
+            let stopped = Stopped::one(process, id)?;
+            if worker(process, &stopped, maps).is_some() {
+                return Ok(stopped);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Err(Error::new(
+        "no thread of the target stands on a stack of its own on which a system call could be made",
+    ))
+}
+
+/// Moves threads that stand within the bytes to be changed to the moved copies. Whether none is left that will come back there.
+fn clear(
+    process: &Process,
+    maps: &[Mapping],
+    stopped: &Stopped,
+    patches: &[Patch],
+    restorer: u64,
+) -> Result<bool, Error> {
+    let within = |place: u64| {
+        patches.iter().find(|patch| place > patch.address && place < patch.address + patch.new.len() as u64)
+    };
+    let mut moves = Vec::new();
+    for thread in &stopped.threads {
+        let Ok(registers) = thread.registers() else { continue };
+        if interrupted(process, maps, &registers, restorer).into_iter().any(|place| within(place).is_some()) {
+            return Ok(false);
+        }
+        let Some(patch) = within(registers.rip) else { continue };
+        let Some((_, new)) = patch.places.iter().find(|(old, _)| *old == registers.rip) else {
+            return Ok(false);
+        };
+        moves.push((thread, crate::tracer::Registers { rip: *new, ..registers }));
+    }
+    for (thread, registers) in moves {
+        thread.set_registers(&registers).map_err(|error| Error::of("cannot move a thread", error))?;
+    }
+    Ok(true)
+}

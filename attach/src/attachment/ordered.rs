@@ -1,0 +1,192 @@
+//! Calls of functions that are ordered: made once, by a thread of the target that comes by.
+
+use super::{Attachment, Point, chosen, overlap};
+use crate::error::Error;
+use crate::memory::Record;
+use crate::modules::Function;
+use crate::stub;
+use crate::tracer::{Stopped, traced};
+use std::time::{Duration, Instant};
+
+impl Attachment {
+    /// Calls a function once, in the first thread that enters one of the functions `at` from outside the called function's module and outside
+    /// signal handlers. Waits for so long until it has returned; gives the result.
+    ///
+    /// # Errors
+    /// No thread came by, or it cannot be done safely: says why.
+    pub fn call(
+        &mut self,
+        function: &Function,
+        arguments: &[u64],
+        at: &[Function],
+        wait: Duration,
+    ) -> Result<u64, Error> {
+        if function.is_chosen_at_start {
+            return Err(chosen(function));
+        }
+        // A point where the call is to be made is away meanwhile.
+        let is_there = |point: &Point| point.is_on && at.iter().any(|place| overlap(place, &point.function));
+        let lifted: Vec<usize> =
+            (0..self.points.len()).filter(|number| is_there(&self.points[*number])).collect();
+        for number in &lifted {
+            self.remove(*number)?;
+        }
+        let called = self.call_at(function, arguments, at, wait);
+        for number in &lifted {
+            self.renew(*number)?;
+        }
+        called
+    }
+
+    /// Makes a call at functions that have no points.
+    fn call_at(
+        &mut self,
+        function: &Function,
+        arguments: &[u64],
+        at: &[Function],
+        wait: Duration,
+    ) -> Result<u64, Error> {
+        let mut beginnings = Vec::new();
+        let mut refused = None;
+        for (number, place) in at.iter().enumerate() {
+            if at[..number].iter().any(|other| overlap(other, place)) {
+                continue;
+            }
+            match self.beginning(place) {
+                Ok((_, beginning)) => beginnings.push((place, beginning)),
+                Err(error) => refused = Some(error),
+            }
+        }
+        if beginnings.is_empty() {
+            return Err(refused.unwrap_or_else(|| {
+                Error::new("the program has none of the functions at whose entry the call could be made")
+            }));
+        }
+        let modules: Vec<usize> = beginnings.iter().map(|(place, _)| place.module_index).collect();
+        self.make_room(&modules, 0)?;
+        let order = self.order(function, arguments)?;
+        let mut patches = Vec::new();
+        for (place, beginning) in &beginnings {
+            let neighbour = self.neighbour(place.module_index);
+            let stub = stub::caller(&place.name, neighbour.place()?, beginning, neighbour.routines(), order)?;
+            let address = neighbour.put(&stub)?;
+            patches.push(self.patch(place, address, &stub)?);
+        }
+        self.memory.as_mut().expect("there is room").record(&[Record::Order { address: order }])?;
+        self.apply(&patches)?;
+        let begin = Instant::now();
+        let state = || self.process.read_word(order).map_err(|_| Error::new("the target has ended"));
+        while state()? != 2 && begin.elapsed() < wait {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        // From here on no thread begins it; one that has is waited for.
+        self.take_back(&patches)?;
+        if state()? != 2 {
+            self.withdraw(order)?;
+        }
+        let begin = Instant::now();
+        while state()? == 1 && begin.elapsed() < wait {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        match state()? {
+            2 => {
+                self.process.read_word(order + 80).map_err(|error| Error::of("cannot read the result", error))
+            }
+            1 => Err(Error::new(format!("`{}` was called and has not returned yet", function.name))),
+            _ => {
+                let names: Vec<&str> =
+                    beginnings.iter().take(8).map(|(place, _)| place.name.as_str()).collect();
+                Err(Error::new(format!(
+                    "`{}` was not called: within {wait:?} no thread entered {} from outside of {}",
+                    function.name,
+                    names.join(", "),
+                    function.module
+                )))
+            }
+        }
+    }
+
+    /// A word of eight bytes in the target that nobody else uses, zero at first: for what a call is given the address of.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    pub fn word(&mut self) -> Result<u64, Error> {
+        self.make_room(&[], 0)?;
+        let address = self.memory.as_mut().expect("there is room").private(64)?;
+        self.write(address, &[0; 64])?;
+        Ok(address)
+    }
+
+    /// Writes up to 64 bytes to a [`word`](Attachment::word) of the target.
+    ///
+    /// # Errors
+    /// The target has ended.
+    pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), Error> {
+        let bytes = &bytes[..bytes.len().min(64)];
+        self.process.write(address, bytes).map_err(|error| Error::of("cannot write to the target", error))
+    }
+
+    /// Reads a [`word`](Attachment::word) of the target.
+    ///
+    /// # Errors
+    /// The target has ended.
+    pub fn read(&self, address: u64) -> Result<u64, Error> {
+        self.process.read_word(address).map_err(|error| Error::of("cannot read the target's memory", error))
+    }
+
+    /// Leaves a text with the guard, which [`guard`](crate::guard()) gives back if this process is killed; the last one counts.
+    pub fn note(&mut self, text: &str) {
+        if let Some(guard) = &mut self.guard {
+            guard.note(text);
+        }
+    }
+
+    /// Withdraws the order of a call, unless a thread has begun the call.
+    fn withdraw(&self, order: u64) -> Result<(), Error> {
+        const WITHDRAWN: u64 = 3;
+        let process = &self.process;
+        let failed = |error| Error::of("cannot withdraw a call", error);
+        traced(|| {
+            let _stopped = Stopped::all(process)?;
+            match process.read_word(order).map_err(failed)? {
+                0 => process.write(order, &WITHDRAWN.to_le_bytes()).map_err(failed),
+                _ => Ok(()),
+            }
+        })
+    }
+
+    /// How much room the vector registers need, and which there are: the same for all threads.
+    fn vector_registers(&self) -> Result<(u64, u64), Error> {
+        let process = &self.process;
+        let vectors = traced(|| {
+            let stopped = Stopped::one(process, process.pid())?;
+            let thread = stopped.threads.first().ok_or_else(|| Error::new("the target has ended"))?;
+            thread.vectors().map_err(|error| Error::of("cannot read the target's registers", error))
+        })?;
+        let parts = u64::from_le_bytes(vectors[464..472].try_into().expect("8 bytes"));
+        Ok(((vectors.len() as u64).next_multiple_of(64) + 64, parts))
+    }
+
+    /// Writes an order for a call.
+    fn order(&mut self, function: &Function, arguments: &[u64]) -> Result<u64, Error> {
+        if arguments.len() > 6 {
+            return Err(Error::new("a call has six arguments at most"));
+        }
+        let (room, parts) = match self.vectors {
+            Some(known) => known,
+            None => *self.vectors.insert(self.vector_registers()?),
+        };
+        let module = self.modules.get(function.module_index);
+        let mut words = [0_u64; 16];
+        words[1] = function.address;
+        words[2..2 + arguments.len()].copy_from_slice(arguments);
+        words[8] = module.begin;
+        words[9] = module.end;
+        (words[11], words[12]) = (room, parts);
+        words[13] = self.gadgets.restorer;
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let at = self.memory.as_mut().expect("there is room").private(128)?;
+        self.process.write(at, &bytes).map_err(|error| Error::of("cannot write to the target", error))?;
+        Ok(at)
+    }
+}

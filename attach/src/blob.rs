@@ -1,0 +1,55 @@
+//! The code that all trampolines of a module share. This module has `unsafe`: its bytes are this program's, between two labels.
+
+use std::sync::LazyLock;
+
+core::arch::global_asm!(
+    ".pushsection .rodata.thalweg_attach, \"a\", @progbits",
+    ".p2align 6",
+    ".globl thalweg_attach_blob_begin",
+    ".hidden thalweg_attach_blob_begin",
+    "thalweg_attach_blob_begin:",
+    include_str!("blob.s"),
+    ".popsection",
+);
+
+unsafe extern "C" {
+    static thalweg_attach_blob_begin: [u64; 8];
+}
+
+/// The code, and where its routines begin in it.
+#[derive(Debug)]
+pub(crate) struct Blob {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) count: u64,
+    pub(crate) value: u64,
+    pub(crate) enter: u64,
+    pub(crate) leave: u64,
+    pub(crate) unwind: u64,
+    pub(crate) once: u64,
+}
+
+/// The table of calls under way: `blob.s` says how it is laid out.
+pub(crate) const TABLE_BYTES: u64 = 1024 * 4 * ENTRY_BYTES;
+/// Bytes of an entry of the table.
+pub(crate) const ENTRY_BYTES: u64 = 64;
+
+pub(crate) static BLOB: LazyLock<Blob> = LazyLock::new(|| {
+    let begin = &raw const thalweg_attach_blob_begin;
+    // SAFETY: the assembly above defines these words, and so many bytes after their begin.
+    let (header, bytes) = unsafe {
+        let header = begin.read();
+        (header, std::slice::from_raw_parts(begin.cast::<u8>(), header[7] as usize))
+    };
+    let [_, count, value, enter, leave, unwind, once, _] = header;
+    Blob { bytes: bytes.to_vec(), count, value, enter, leave, unwind, once }
+});
+
+impl Blob {
+    /// The bytes of the code, for this address of the table of calls, and this return address of timed functions.
+    pub(crate) fn with(&self, table: u64, leave: u64) -> Vec<u8> {
+        let mut bytes = self.bytes.clone();
+        bytes[..8].copy_from_slice(&table.to_le_bytes());
+        bytes[56..64].copy_from_slice(&leave.to_le_bytes());
+        bytes
+    }
+}

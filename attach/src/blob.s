@@ -1,0 +1,371 @@
+# What trampolines share: position-independent, copied into the target beside each module that has points.
+#
+# Registers at a function's entry are all saved and restored, the flags too: callers in the same file may rely on more than the ABI says.
+# The frame that a trampoline makes, from the stack pointer up:
+#   r9 0, r8 8, rdi 16, rsi 24, rdx 32, rcx 40, flags 48, rax 56, the slot with the return address 64.
+# The routines are called, so for them everything lies 8 higher.
+#
+# The table of calls under way: 1024 buckets of 4 entries of 64 bytes; a call is found by the place of its return address (its slot), so neither
+# longjmp nor stacks that threads hand to each other confuse it.
+#   entry: slot 0, return address 8, begin 16, descriptor 24, thread 32, replaced argument 40, state 48
+#   state: 0 in use or free (slot 0), 1 its slot was put back before an exception, 2 being taken over
+# A descriptor: stripes' begin 0, a stripe's bytes 8, frame offset of the argument to restore 16 (0: none; r9 never), the value it was given 24,
+#   offset of the results' histogram 32 (0: none), whether times are kept 40.
+# A stripe: calls 0, calls that were not timed 8, sums 16 (time), 24 .. 64 (arguments), 72 (results), the histogram of times at 128.
+
+thalweg_attach_blob:
+    .quad 0                                     # the table's address
+    .quad ta_count - thalweg_attach_blob
+    .quad ta_value - thalweg_attach_blob
+    .quad ta_enter - thalweg_attach_blob
+    .quad ta_leave - thalweg_attach_blob
+    .quad ta_unwind - thalweg_attach_blob
+    .quad ta_once - thalweg_attach_blob
+    .quad thalweg_attach_blob_end - thalweg_attach_blob     # in the target: where timed functions return to, the same in all modules
+
+# Takes the stripe of descriptor rdi into rsi, by where the stack is: threads have stacks of their own. Clobbers r9.
+.macro stripe
+    mov r9, rsp
+    shr r9, 12
+    and r9d, 7
+    imul r9, [rdi + 8]
+    add r9, [rdi]
+    mov rsi, r9
+.endm
+
+# Takes the bucket of slot rcx into r8.
+.macro bucket
+    movabs r8, 0x9e3779b97f4a7c15
+    imul r8, rcx
+    shr r8, 54
+    shl r8, 8
+    add r8, [rip + thalweg_attach_blob]
+.endm
+
+# Counts a call. In: rdi descriptor. Out: rsi stripe. Clobbers r9.
+    .p2align 5
+ta_count:
+    stripe
+    lock inc qword ptr [rsi]
+    ret
+
+# Adds a value to a sum and a histogram. In: rax value, rsi stripe, rcx the histogram's and rdx the sum's offset. Clobbers rax, rcx, r8, r9.
+    .p2align 5
+ta_value:
+    lock add [rsi + rdx], rax
+    cmp rax, 4
+    jb 21f
+    bsr r8, rax
+    sub r8d, 2
+    mov r9, rcx
+    mov ecx, r8d
+    shr rax, cl
+    lea rax, [rax + r8 * 4]
+    mov rcx, r9
+21:  add rcx, rsi
+    lock inc qword ptr [rcx + rax * 8]
+    ret
+
+# Begins a timed call. In: rdi descriptor, rsi stripe. Out: r8 its entry, 0 if there is no room. Clobbers rax, rcx, rdx, r9.
+    .p2align 5
+ta_enter:
+    lea rcx, [rsp + 72]
+    mov rdx, [rcx]
+    mov rax, [rip + thalweg_attach_blob + 56]
+    bucket
+    cmp rdx, rax
+    je 8f
+    mov r9d, 4
+21:  cmp [r8], rcx
+    je 6f
+2:  add r8, 64
+    dec r9d
+    jnz 21b
+    sub r8, 256
+    mov r9d, 4
+3:  cmp qword ptr [r8], 0
+    jne 4f
+    xor eax, eax
+    lock cmpxchg [r8], rcx
+    je 7f
+4:  add r8, 64
+    dec r9d
+    jnz 3b
+    # An entry whose slot was put back may be taken over.
+    sub r8, 256
+    mov r9d, 4
+5:  mov eax, 1
+    push rdx
+    mov edx, 2
+    lock cmpxchg [r8 + 48], edx
+    pop rdx
+    je 22f
+    add r8, 64
+    dec r9d
+    jnz 5b
+    lock inc qword ptr [rsi + 8]
+    xor r8d, r8d
+    ret
+6:  # This very slot, left by longjmp or an exception before.
+    cmp dword ptr [r8 + 48], 0
+    je 7f
+    mov eax, 1
+    push rdx
+    mov edx, 2
+    lock cmpxchg [r8 + 48], edx
+    pop rdx
+    jne 2b
+22: mov [r8], rcx
+7:  mov [r8 + 8], rdx
+    mov [r8 + 24], rdi
+    mov rax, fs:[0]
+    mov [r8 + 32], rax
+    rdtsc
+    shl rdx, 32
+    or rax, rdx
+    mov [r8 + 16], rax
+    mov dword ptr [r8 + 48], 0
+    mov rax, [rip + thalweg_attach_blob + 56]
+    mov [rcx], rax
+    ret
+8:  # The caller is timed, and ends by a jump to this function: its call ends here, and this one has its entry.
+    mov r9d, 4
+9:  cmp [r8], rcx
+    je 23f
+    add r8, 64
+    dec r9d
+    jnz 9b
+    ud2
+23:
+    push rdi
+    push r8
+    mov rdi, [r8 + 24]
+    cmp qword ptr [rdi + 16], 0
+    jne 25f
+    cmp qword ptr [rdi + 40], 0
+    je 24f
+    push rsi
+    stripe
+    rdtsc
+    shl rdx, 32
+    or rax, rdx
+    mov r9, rax
+    sub r9, [r8 + 16]
+    mov [r8 + 16], rax
+    mov rax, r9
+    mov ecx, 128
+    mov edx, 16
+    call ta_value
+    pop rsi
+24: pop r8
+    pop rdi
+    mov [r8 + 24], rdi
+    rdtsc
+    shl rdx, 32
+    or rax, rdx
+    mov [r8 + 16], rax
+    ret
+
+25: # The caller's argument is to be restored when it returns, so the entry stays the caller's.
+    pop r8
+    pop rdi
+    lock inc qword ptr [rsi + 8]
+    xor r8d, r8d
+    ret
+
+# Where timed functions return to.
+    .p2align 5
+ta_leave:
+    lea rsp, [rsp - 8]
+    push rax
+    lahf
+    seto al
+    push rax
+    push rcx
+    push rdx
+    push rsi
+    push rdi
+    push r8
+    push r9
+    rdtsc
+    shl rdx, 32
+    or rax, rdx
+    lea rcx, [rsp + 64]
+    bucket
+    mov r9d, 4
+21:  cmp [r8], rcx
+    je 2f
+    add r8, 64
+    dec r9d
+    jnz 21b
+    # Its return address was put back at this very moment.
+    mov rax, [rip + thalweg_attach_blob + 56]
+    cmp [rcx], rax
+    jne 6f
+    ud2
+2:  mov rdx, [r8 + 8]
+    mov [rcx], rdx
+    mov rdi, [r8 + 24]
+    stripe
+    sub rax, [r8 + 16]
+    jnc 3f
+    xor eax, eax
+3:  mov rdx, [rdi + 16]
+    test rdx, rdx
+    jz 4f
+    mov r9, [rsp + rdx]
+    cmp r9, [rdi + 24]
+    jne 4f
+    mov r9, [r8 + 40]
+    mov [rsp + rdx], r9
+4:  # A free entry names no thread: one that looks for its own must not find it while another takes it.
+    mov qword ptr [r8 + 32], 0
+    mov qword ptr [r8], 0
+    cmp qword ptr [rdi + 40], 0
+    je 5f
+    mov ecx, 128
+    mov edx, 16
+    call ta_value
+5:  mov rcx, [rdi + 32]
+    test rcx, rcx
+    jz 6f
+    mov rax, [rsp + 56]
+    mov edx, 72
+    call ta_value
+6:  pop r9
+    pop r8
+    pop rdi
+    pop rsi
+    pop rdx
+    pop rcx
+    pop rax
+    add al, 0x7f
+    sahf
+    pop rax
+    lea rsp, [rsp + 8]
+    jmp qword ptr [rsp - 8]
+
+# Before an exception or a walk over the stack: puts all return addresses of this thread back. Clobbers rax, rcx, rdx, rsi, rdi, r8, r9.
+# A stack that a coroutine had may be gone. A system call that refuses its first argument, but reads the second one before, shows whether it is.
+    .p2align 5
+ta_unwind:
+    push r10
+    push r11
+    mov r8, [rip + thalweg_attach_blob]
+    lea r9, [r8 + 1024 * 256]
+21: mov rsi, [r8]
+    test rsi, rsi
+    jz 2f
+    mov rax, rsi
+    sub rax, rsp
+    cmp rax, 1 << 28
+    jae 2f
+    mov rax, fs:[0]
+    cmp rax, [r8 + 32]
+    jne 2f
+    cmp dword ptr [r8 + 48], 0
+    jne 2f
+    mov eax, 14
+    mov edi, 99
+    xor edx, edx
+    mov r10d, 8
+    syscall
+    cmp rax, -14
+    je 3f
+    mov rax, [rip + thalweg_attach_blob + 56]
+    mov rdx, [r8 + 8]
+    lock cmpxchg [rsi], rdx
+    jne 2f
+3:  mov dword ptr [r8 + 48], 1
+2:  add r8, 64
+    cmp r8, r9
+    jb 21b
+    pop r11
+    pop r10
+    ret
+
+# Calls a function once, at the entry of another, in the first thread that comes from outside the called function's module.
+# In: rdi its order: state 0 (0 wanted, 1 under way, 2 done), function 8, arguments 16 .. 56, the module's begin 64 and end 72, result 80,
+#   bytes for XSAVE 88, parts for XSAVE 96, the end of signal handlers 104. Clobbers rax, rcx, rdx, rsi, r8, r9.
+    .p2align 5
+ta_once:
+    cmp qword ptr [rdi], 0
+    jne 9f
+    mov rax, [rsp + 72]
+    sub rax, [rdi + 64]
+    mov rcx, [rdi + 72]
+    sub rcx, [rdi + 64]
+    cmp rax, rcx
+    jb 9f
+    push rbx
+    push rbp
+    push r10
+    push r11
+    mov rbp, rsp
+    mov rbx, rdi
+    # Is a signal handler at work here? It may have interrupted the very library.
+    sub rsp, 8192 + 64
+    mov [rsp + 8192], rsp
+    mov qword ptr [rsp + 8200], 8192
+    lea rax, [rbp + 40]
+    mov [rsp + 8208], rax
+    mov qword ptr [rsp + 8216], 8192
+    mov eax, 39
+    syscall
+    mov edi, eax
+    mov eax, 310
+    lea rsi, [rsp + 8192]
+    mov edx, 1
+    lea r10, [rsp + 8208]
+    mov r8d, 1
+    xor r9d, r9d
+    syscall
+    mov rcx, rax
+    shr rcx, 3
+    cmp rcx, 1024
+    ja 8f
+    mov rdx, [rbx + 104]
+21:  test rcx, rcx
+    jz 2f
+    cmp [rsp + rcx * 8 - 8], rdx
+    je 8f
+    dec rcx
+    jmp 21b
+2:  xor eax, eax
+    mov ecx, 1
+    lock cmpxchg [rbx], rcx
+    jne 8f
+    mov rsp, rbp
+    sub rsp, [rbx + 88]
+    and rsp, -64
+    # The header of the area has to be zero.
+    lea rdi, [rsp + 512]
+    xor eax, eax
+    mov ecx, 8
+    cld
+    rep stosq
+    mov eax, [rbx + 96]
+    mov edx, [rbx + 100]
+    xsave64 [rsp]
+    mov rdi, [rbx + 16]
+    mov rsi, [rbx + 24]
+    mov rdx, [rbx + 32]
+    mov rcx, [rbx + 40]
+    mov r8, [rbx + 48]
+    mov r9, [rbx + 56]
+    xor eax, eax
+    call qword ptr [rbx + 8]
+    mov [rbx + 80], rax
+    mov eax, [rbx + 96]
+    mov edx, [rbx + 100]
+    xrstor64 [rsp]
+    mov qword ptr [rbx], 2
+8:  mov rsp, rbp
+    mov rdi, rbx
+    pop r11
+    pop r10
+    pop rbp
+    pop rbx
+9:  ret
+    .p2align 5
+thalweg_attach_blob_end:

@@ -1,0 +1,144 @@
+//! The claim on a target: one process at a time has it, and the kernel takes it back when that process ends, however it ends. This module has
+//! `unsafe`: the standard library has no `pidfd_open`.
+//!
+//! A claim is a lock of a file that stands for the target and that nobody has to make or remove. From Linux 6.9 on this is the target's process
+//! descriptor, which is the same file in all containers. Before, it is `/proc/PID/mem`, which is the same for all that see the same `/proc`.
+//!
+//! While a claim is held, the target may be attached to, restored, or only looked at.
+
+use crate::error::Error;
+use crate::memory::Found;
+use crate::process::{Identity, Process};
+use std::fs::{File, TryLockError};
+use std::os::fd::FromRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+/// How long a claim is waited for that is not held by an attachment, but by a process that looks at the target, or restores it.
+const WAIT: Duration = Duration::from_secs(2);
+/// The kind of file system that process descriptors have from Linux 6.9 on, as `<linux/magic.h>` numbers it.
+const PID_FS_MAGIC: i64 = 0x5049_4446;
+
+/// A claim that is held; given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    _locked: File,
+    /// Whether processes of other containers respect it.
+    pub(crate) is_everywhere: bool,
+}
+
+/// What became of a try to claim a target.
+#[derive(Debug)]
+pub(crate) enum Claimed {
+    /// This process has it.
+    Ours(Claim),
+    /// Another one has it: its process id, unless it is in another container.
+    By(Option<i32>),
+}
+
+impl Claim {
+    /// Claims the target, if nobody has.
+    pub(crate) fn tried(target: Identity) -> Result<Claimed, Error> {
+        let (file, is_everywhere) = standing_for(target)?;
+        if !target.lives() {
+            return Err(Error::new(format!("process {} has ended", target.pid)));
+        }
+        match file.try_lock() {
+            Ok(()) => Ok(Claimed::Ours(Claim { _locked: file, is_everywhere })),
+            Err(TryLockError::WouldBlock) => Ok(Claimed::By(holder(&file))),
+            Err(TryLockError::Error(error)) => Err(Error::of("cannot claim the process", error)),
+        }
+    }
+
+    /// Claims the target. Waits a moment for a process that has claimed it and is not attached to it.
+    pub(crate) fn new(process: &Process) -> Result<Claim, Error> {
+        let begin = Instant::now();
+        loop {
+            let by = match Claim::tried(process.identity)? {
+                Claimed::Ours(claim) => return Ok(claim),
+                Claimed::By(by) => by,
+            };
+            let is_attached = Found::in_target(process)?
+                .is_some_and(|found| found.maker.is_some_and(|maker| maker.lives() && by == Some(maker.pid)));
+            if is_attached || begin.elapsed() > WAIT {
+                return Err(attached_by(process.pid(), by));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+/// The error of a second attachment.
+pub(crate) fn attached_by(pid: i32, by: Option<i32>) -> Error {
+    Error::new(match by {
+        Some(by) => format!("process {pid} is attached to by process {by}: `thalweg detach {pid}` ends that"),
+        None => {
+            format!("process {pid} is attached to by a process of another container: detach from it there")
+        }
+    })
+}
+
+/// The file that stands for a process, and whether it is the same in all containers.
+fn standing_for(target: Identity) -> Result<(File, bool), Error> {
+    // SAFETY: the call takes numbers only, and what it gives is a descriptor that nobody else has.
+    let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, target.pid, 0) };
+    if let Ok(descriptor) = i32::try_from(descriptor)
+        && descriptor >= 0
+    {
+        // SAFETY: it was just opened.
+        let file = unsafe { File::from_raw_fd(descriptor) };
+        // SAFETY: all zero is a value of these plain numbers.
+        let mut about: libc::statfs = unsafe { std::mem::zeroed() };
+        // SAFETY: the descriptor is open, and the result has a place.
+        let result = unsafe { libc::fstatfs(descriptor, &raw mut about) };
+        if result == 0 && about.f_type == PID_FS_MAGIC {
+            return Ok((file, true));
+        }
+    }
+    let memory = File::open(format!("/proc/{}/mem", target.pid));
+    let memory = memory.map_err(|error| crate::process::refused(target.pid, &error))?;
+    Ok((memory, false))
+}
+
+/// Which process has locked a file, as far as this one can see it.
+fn holder(file: &File) -> Option<i32> {
+    let about = file.metadata().ok()?;
+    let (major, minor) = (libc::major(about.dev()), libc::minor(about.dev()));
+    let name = format!("{major:02x}:{minor:02x}:{}", about.ino());
+    holder_in(&std::fs::read_to_string("/proc/locks").ok()?, &name)
+}
+
+/// The process that has the lock on the file of this name, in the text of `/proc/locks`.
+fn holder_in(locks: &str, name: &str) -> Option<i32> {
+    let line =
+        locks.lines().find(|line| line.split(' ').any(|word| word == name) && line.contains("FLOCK"))?;
+    let before = line.split_ascii_whitespace().take_while(|word| *word != name).last()?;
+    before.parse().ok().filter(|pid| *pid > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_claim_at_a_time() {
+        let own = Identity::of(std::process::id().cast_signed()).expect("oneself");
+        let Ok(Claimed::Ours(first)) = Claim::tried(own) else { panic!("nobody has it") };
+        let Ok(Claimed::By(by)) = Claim::tried(own) else { panic!("it is taken") };
+        assert_eq!(by, Some(own.pid));
+        drop(first);
+        assert!(matches!(Claim::tried(own), Ok(Claimed::Ours(_))));
+    }
+
+    #[test]
+    fn holders_are_read_from_the_kernels_list() {
+        let locks = "1: FLOCK  ADVISORY  WRITE 2815 00:05:35273 0 EOF\n\
+                     2: POSIX  ADVISORY  WRITE 11 00:15:27461 0 EOF\n\
+                     3: FLOCK  ADVISORY  WRITE 12 00:15:27461 0 EOF\n\
+                     4: FLOCK  ADVISORY  WRITE 0 00:15:9 0 EOF\n";
+        assert_eq!(holder_in(locks, "00:05:35273"), Some(2815));
+        assert_eq!(holder_in(locks, "00:15:27461"), Some(12));
+        assert_eq!(holder_in(locks, "00:15:9"), None);
+        assert_eq!(holder_in(locks, "00:05:3527"), None);
+    }
+}

@@ -1,0 +1,131 @@
+//! The process that takes everything back when the one that attached is killed. This module has `unsafe`: it leaves its terminal.
+
+use crate::claim::{Claim, Claimed};
+use crate::error::Error;
+use crate::memory::Found;
+use crate::process::{Identity, Process};
+use crate::restore::{Restored, restore};
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a guard tries to free the memory.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A guard at work; it ends when this is dropped, or its process ends.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    child: Child,
+    /// The guard reads its end.
+    life: Option<ChildStdin>,
+}
+
+impl Guard {
+    /// Starts `command`, which has to call [`guard`] with the target's process id and begin, its last two arguments.
+    pub(crate) fn start(mut command: Command, target: Identity) -> Result<Guard, Error> {
+        command.args([target.pid.to_string(), target.start.to_string()]);
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut child = command.spawn().map_err(|error| Error::of("cannot start the guard", error))?;
+        let life = child.stdin.take();
+        Ok(Guard { child, life })
+    }
+}
+
+impl Guard {
+    /// Gives the guard a text that [`guard`] gives back when this process was killed; the last one counts.
+    pub(crate) fn note(&mut self, text: &str) {
+        if let Some(life) = &mut self.life {
+            // A guard that has ended reads nothing, and does nothing either.
+            let _ = life.write_all(format!("{}\0", text.replace('\0', "")).as_bytes());
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.life = None;
+        // It has nothing to do any more, or does it now.
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until `life` ends, which the process that attached holds, then takes back what it has left in the target. Gives the last text that
+/// [`Attachment::note`](crate::Attachment::note) left.
+///
+/// # Errors
+/// The target's memory cannot be written.
+pub fn guard(target: Identity, mut life: impl Read) -> Result<(Restored, String), Error> {
+    // SAFETY: both change nothing but what signals from a terminal do to this process.
+    unsafe {
+        libc::setsid();
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+    }
+    let mut notes = Vec::new();
+    // What was read before a failure counts too.
+    let _ = life.read_to_end(&mut notes);
+    // The threads of a process that is killed end one after the other; the last that traces may hold the target still.
+    let begin = Instant::now();
+    while is_traced(target.pid) && begin.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut restored = Restored::default();
+    // Without the claim, what the next attachment makes could be taken for what was left.
+    if let Some(_claim) = claimed(target) {
+        // A thread may be in the kernel still, on behalf of the process that was killed: what it makes there is seen by the second look.
+        for _ in 0..2 {
+            std::thread::sleep(Duration::from_millis(2));
+            if target.lives() {
+                restored = restore(target.pid, PATIENCE)?;
+            }
+        }
+    }
+    Ok((restored, last_note(&notes)))
+}
+
+/// The claim on the target. None if it has ended, or if another process has claimed it, which restores it first thing.
+fn claimed(target: Identity) -> Option<Claim> {
+    let begin = Instant::now();
+    loop {
+        match Claim::tried(target).ok()? {
+            Claimed::Ours(claim) => return Some(claim),
+            Claimed::By(by) => {
+                let process = Process::open(target.pid).ok()?;
+                let found = Found::in_target(&process).ok()?;
+                let is_anew =
+                    found.is_none_or(|found| found.maker.is_some_and(|maker| by == Some(maker.pid)));
+                if is_anew || begin.elapsed() > PATIENCE {
+                    return None;
+                }
+            }
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The last text that is whole: each ends with a zero byte.
+fn last_note(notes: &[u8]) -> String {
+    let whole = notes.iter().rposition(|byte| *byte == 0).map_or(&[][..], |end| &notes[..end]);
+    let begin = whole.iter().rposition(|byte| *byte == 0).map_or(0, |end| end + 1);
+    String::from_utf8_lossy(&whole[begin..]).into_owned()
+}
+
+fn is_traced(pid: i32) -> bool {
+    let Ok(process) = Process::open(pid) else { return false };
+    let traced = |thread: &i32| process.status(*thread, "TracerPid").is_some_and(|tracer| tracer != "0");
+    process.threads().iter().any(traced)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_whole_note_counts() {
+        assert_eq!(last_note(b""), "");
+        assert_eq!(last_note(b"cut"), "");
+        assert_eq!(last_note(b"one\0two\0cu"), "two");
+        assert_eq!(last_note(b"one\0\0"), "");
+    }
+}

@@ -1,0 +1,190 @@
+//! Making a stopped thread of the target run a system call.
+//!
+//! No code is written for it. The thread is sent to a `syscall; ret` that the target has, with a stack on which a return leads to the end of
+//! every signal handler (`rt_sigreturn`), and the frame of a signal lies there that holds the thread's own registers. So the thread takes its
+//! registers back by itself if this process is killed meanwhile. If not, they are put back from here, which restarts an interrupted system call
+//! as if nothing had been.
+
+use crate::error::Error;
+use crate::process::{Mapping, Process};
+use crate::tracer::{Registers, Thread};
+
+/// `syscall`
+const SYSCALL: &[u8] = &[0x0f, 0x05];
+/// `syscall; ret`
+const CALL: &[u8] = &[0x0f, 0x05, 0xc3];
+/// `mov rax, 15; syscall`, as glibc has it and as musl has it.
+const RESTORERS: [&[u8]; 2] =
+    [&[0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05], &[0xb8, 15, 0, 0, 0, 0x0f, 0x05]];
+/// What the thread may use below its stack pointer without saying so.
+const RED_ZONE: u64 = 128;
+/// The part of a signal's frame before and after its registers.
+const FRAME_BYTES: usize = 512;
+/// In the frame: user registers, after flags, link and alternate stack.
+const FRAME_REGISTERS: usize = 40;
+const FRAME_MASK: usize = FRAME_REGISTERS + 256;
+/// Where the vector registers' size stands within them.
+const XSTATE_SIZES: usize = 464;
+const XSTATE_MAGIC_1: u32 = 0x4650_5853;
+const XSTATE_MAGIC_2: u32 = 0x4650_5845;
+
+/// What of the target's code can be used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gadgets {
+    call: u64,
+    /// The end of signal handlers.
+    pub(crate) restorer: u64,
+}
+
+impl Gadgets {
+    /// Looks for them in the C library first.
+    pub(crate) fn find(process: &Process, maps: &[Mapping]) -> Result<Gadgets, Error> {
+        let mut code: Vec<&Mapping> =
+            maps.iter().filter(|mapping| mapping.is_executable && mapping.is_readable).collect();
+        code.sort_by_key(|mapping| !is_c_library(&mapping.path));
+        let (mut call, mut restorer) = (None, None);
+        for mapping in code.into_iter().filter(|mapping| mapping.path != "[vsyscall]") {
+            let mut bytes = vec![0; (mapping.end - mapping.begin).min(64 << 20) as usize];
+            let read = process.read_some(mapping.begin, &mut bytes);
+            let bytes = &bytes[..read];
+            for at in memchr::memmem::find_iter(bytes, SYSCALL) {
+                if call.is_none() && bytes[at..].starts_with(CALL) {
+                    call = Some(mapping.begin + at as u64);
+                }
+                let ends = |restorer: &&&[u8]| bytes[..at + SYSCALL.len()].ends_with(restorer);
+                if restorer.is_none()
+                    && let Some(found) = RESTORERS.iter().find(ends)
+                {
+                    restorer = Some(mapping.begin + (at + SYSCALL.len() - found.len()) as u64);
+                }
+                if call.is_some() && restorer.is_some() {
+                    break;
+                }
+            }
+            if let (Some(call), Some(restorer)) = (call, restorer) {
+                return Ok(Gadgets { call, restorer });
+            }
+        }
+        Err(Error::new(
+            "the program has neither the C library of GNU nor musl: attaching uses a few instructions of it",
+        ))
+    }
+
+    /// Lets `thread` run the system call `number`. `data` lies in the target's memory meanwhile, and its address is the first argument.
+    pub(crate) fn call(
+        &self,
+        process: &Process,
+        thread: &Thread,
+        (number, mut arguments): (i64, [u64; 6]),
+        data: &[u8],
+    ) -> Result<i64, Error> {
+        let failed = |error| Error::of("cannot run a system call in the target", error);
+        let own = thread.registers().map_err(failed)?;
+        let mask = thread.signal_mask().map_err(failed)?;
+        let vectors = thread.vectors().map_err(failed)?;
+
+        let mut top = own.rsp - RED_ZONE;
+        let mut put = |bytes: &[u8], align: u64| {
+            top = (top - bytes.len() as u64) & !(align - 1);
+            process.write(top, bytes).map(|()| top)
+        };
+        if !data.is_empty() {
+            arguments[0] = put(data, 8).map_err(failed)?;
+        }
+        let vectors = put(&vectors_of_frame(vectors), 64).map_err(failed)?;
+        let frame = frame(&restarting(&own), mask, vectors);
+        let frame = put(&frame, 16).map_err(failed)?;
+        // The `ret` takes the restorer's address; the stack pointer is at the frame then, as after a handler's return.
+        let stack = put(&self.restorer.to_le_bytes(), 8).map_err(failed)?;
+        debug_assert_eq!(stack + 8, frame);
+
+        let [rdi, rsi, rdx, r10, r8, r9] = arguments;
+        let rax = number as u64;
+        let calling = Registers {
+            rip: self.call,
+            rsp: stack,
+            rax,
+            orig_rax: u64::MAX,
+            rdi,
+            rsi,
+            rdx,
+            r10,
+            r8,
+            r9,
+            ..own
+        };
+        let result = (|| {
+            // In this order, and in the other one afterwards: a process that is killed in between leaves a thread that takes all of its own back.
+            thread.set_registers(&calling).map_err(failed)?;
+            thread.set_signal_mask(u64::MAX).map_err(failed)?;
+            thread.run_to_kernel()?;
+            thread.run_to_kernel()?;
+            let result = thread.registers().map_err(failed)?.rax.cast_signed();
+            thread.interrupt()?;
+            Ok(result)
+        })();
+        thread.set_signal_mask(mask).map_err(failed)?;
+        thread.set_registers(&own).map_err(failed)?;
+        result
+    }
+}
+
+/// Whether the file is the C library or the loader.
+fn is_c_library(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.starts_with("libc.so") || name.starts_with("libc-2") || name.starts_with("ld-musl")
+}
+
+/// The registers with which the thread goes on by itself: an interrupted system call is made once more.
+fn restarting(own: &Registers) -> Registers {
+    const RESTART_BLOCK: i64 = -516;
+    let mut registers = *own;
+    if own.orig_rax == u64::MAX {
+        return registers;
+    }
+    match own.rax.cast_signed() {
+        -514..=-512 => {
+            registers.rax = own.orig_rax;
+            registers.rip -= 2;
+        }
+        // What is left of the wait is lost with the frame's end: the call says that it was interrupted.
+        RESTART_BLOCK => registers.rax = (-i64::from(libc::EINTR)).cast_unsigned(),
+        _ => {}
+    }
+    registers
+}
+
+/// The vector registers as a signal's frame has them.
+fn vectors_of_frame(mut vectors: Vec<u8>) -> Vec<u8> {
+    let size = vectors.len() as u32;
+    // `ptrace` says here which parts of the registers are present; a signal frame says it 8 bytes further on.
+    let parts: [u8; 8] = vectors[XSTATE_SIZES..XSTATE_SIZES + 8].try_into().expect("8 bytes");
+    vectors[XSTATE_SIZES..XSTATE_SIZES + 4].copy_from_slice(&XSTATE_MAGIC_1.to_le_bytes());
+    vectors[XSTATE_SIZES + 4..XSTATE_SIZES + 8].copy_from_slice(&(size + 4).to_le_bytes());
+    vectors[XSTATE_SIZES + 8..XSTATE_SIZES + 16].copy_from_slice(&parts);
+    vectors[XSTATE_SIZES + 16..XSTATE_SIZES + 20].copy_from_slice(&size.to_le_bytes());
+    vectors.extend(XSTATE_MAGIC_2.to_le_bytes());
+    vectors
+}
+
+/// The user context of a signal's frame.
+fn frame(of: &Registers, mask: u64, vectors: u64) -> [u8; FRAME_BYTES] {
+    /// The frame has vector registers, and a stack segment that is to be restored.
+    const FLAGS: u64 = 1 | 2 | 4;
+    /// Flags of an alternate stack that do not exist: the kernel leaves the thread's as it is.
+    const NO_STACK: u64 = 0x1234;
+    let segments = of.cs & 0xffff | (of.ss & 0xffff) << 48;
+    let registers = [
+        of.r8, of.r9, of.r10, of.r11, of.r12, of.r13, of.r14, of.r15, of.rdi, of.rsi, of.rbp, of.rbx, of.rdx,
+        of.rax, of.rcx, of.rsp, of.rip, of.eflags, segments, 0, 0, 0, 0, vectors,
+    ];
+    let mut frame = [0; FRAME_BYTES];
+    let mut put = |at: usize, word: u64| frame[at..at + 8].copy_from_slice(&word.to_le_bytes());
+    put(0, FLAGS);
+    put(24, NO_STACK);
+    for (number, register) in registers.into_iter().enumerate() {
+        put(FRAME_REGISTERS + 8 * number, register);
+    }
+    put(FRAME_MASK, mask);
+    frame
+}

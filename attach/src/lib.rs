@@ -1,0 +1,46 @@
+//! Counts, times and changes calls of functions in programs that already run: nobody compiles, links or starts them anew.
+//!
+//! ```no_run
+//! use thalweg_attach::{Attachment, Options, Wish};
+//!
+//! let mut attachment = Attachment::open(4242, Options::default())?;
+//! let malloc = attachment.modules().functions("libc.so.6:malloc").remove(0);
+//! attachment.add(&[(malloc, Wish { times: true, arguments: vec![0], ..Wish::default() })])?;
+//! std::thread::sleep(std::time::Duration::from_secs(1));
+//! println!("{} calls", attachment.figures(0)?.calls);
+//! attachment.detach()?;
+//! # Ok::<(), thalweg_attach::Error>(())
+//! ```
+//!
+//! The target gets some memory and no library. Its threads are stopped by `ptrace` while the beginnings of functions are replaced by jumps to
+//! *trampolines* (`stub`, `code`, `blob.s`); no tracer is left afterwards. What is changed is written down in the target before it is changed
+//! (`memory`), so it can be taken back at any time and by anybody (`restore`): by [`Attachment::detach`], by a [`guard()`] when the process that
+//! attached was killed, or by the next attachment.
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+
+mod attachment;
+mod blob;
+mod claim;
+mod code;
+mod error;
+mod guard;
+mod inject;
+mod listing;
+mod memory;
+mod modules;
+mod points;
+mod process;
+mod refusal;
+mod restore;
+mod stacks;
+mod stub;
+mod tracer;
+
+pub use attachment::{Added, Attachment, Options, Point, Wish};
+pub use error::Error;
+pub use guard::guard;
+pub use listing::{Attached, attached, detach};
+pub use modules::{Function, Module, Modules};
+pub use points::{Comparison, Condition, Figures, Histogram};
+pub use process::Identity;
+pub use restore::Restored;

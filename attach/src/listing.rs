@@ -1,0 +1,84 @@
+//! Which processes are attached to, and the end of attachments that others made. This module has `unsafe`: it sends a signal.
+
+use crate::claim::{Claim, Claimed, attached_by};
+use crate::error::Error;
+use crate::memory::Found;
+use crate::process::{Identity, Process};
+use crate::restore::{Restored, restore};
+use std::time::{Duration, Instant};
+
+/// How long the process that attached may take to end.
+const WAIT: Duration = Duration::from_secs(10);
+
+/// A process that is attached to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attached {
+    /// Its process id.
+    pub pid: i32,
+    /// The process that attached to it, if that still lives; none: it was killed, and nobody has cleaned up yet.
+    pub maker: Option<Identity>,
+    /// Functions and variables that are changed.
+    pub changes: usize,
+    /// Memory in the process, in bytes of its address space.
+    pub bytes: u64,
+}
+
+/// The processes that are attached to and that may be looked at.
+pub fn attached() -> Vec<Attached> {
+    let Ok(list) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let numbers = list.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let mut found: Vec<Attached> = numbers.filter_map(one).collect();
+    found.sort_by_key(|attached| attached.pid);
+    found
+}
+
+fn one(pid: i32) -> Option<Attached> {
+    let maps = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
+    String::from_utf8_lossy(&maps).contains(crate::memory::NAME).then_some(())?;
+    let found = Found::in_target(&Process::open(pid).ok()?).ok()??;
+    Some(Attached {
+        pid,
+        maker: found.maker.filter(Identity::lives),
+        changes: found.changes(),
+        bytes: found.mappings.iter().map(|mapping| mapping.end - mapping.begin).sum(),
+    })
+}
+
+/// Ends an attachment: signals the process that made it to end, or undoes its changes if that process is gone.
+///
+/// # Errors
+/// The process is not attached to, or may not be touched.
+pub fn detach(pid: i32) -> Result<Restored, Error> {
+    let process = Process::open(pid)?;
+    let found = Found::in_target(&process)?;
+    let changes = found.as_ref().map_or(0, Found::changes);
+    let holder = match Claim::tried(process.identity)? {
+        Claimed::By(Some(holder)) => holder,
+        Claimed::By(None) => return Err(attached_by(pid, None)),
+        Claimed::Ours(claim) => {
+            let Some(found) = found else {
+                return Err(Error::new(format!("process {pid} is not attached to")));
+            };
+            match found.maker.filter(|maker| !claim.is_everywhere && maker.lives()) {
+                Some(maker) => maker.pid,
+                None => return restore(pid, WAIT),
+            }
+        }
+    };
+    // SAFETY: a signal changes no memory of this process.
+    if unsafe { libc::kill(holder, libc::SIGTERM) } != 0 {
+        return Err(Error::of(&format!("cannot end process {holder}"), std::io::Error::last_os_error()));
+    }
+    let begin = Instant::now();
+    while Found::in_target(&process)?.is_some() || is_claimed_by(process.identity, holder) {
+        if begin.elapsed() > WAIT {
+            return Err(Error::new(format!("process {holder}, which attached to {pid}, does not end")));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(Restored { changes, ..Restored::default() })
+}
+
+fn is_claimed_by(target: Identity, holder: i32) -> bool {
+    matches!(Claim::tried(target), Ok(Claimed::By(Some(by))) if by == holder)
+}

@@ -1,0 +1,519 @@
+//! Which files the target has mapped, and the functions and variables that their symbols name.
+
+use crate::error::Error;
+use crate::process::{Mapping, PAGE, Process};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use thalweg_glob::Glob;
+
+/// Sections larger than this are not read.
+const SECTION_BYTES_MAX: u64 = 1 << 30;
+const SYMBOL_BYTES: usize = 24;
+
+/// A program or library in the target's memory.
+#[derive(Debug)]
+pub struct Module {
+    /// Its file, as the target names it.
+    pub path: String,
+    /// What is to be added to addresses of the file.
+    pub(crate) bias: u64,
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+    /// It is a shared library: others call its exported functions by the ABI.
+    pub(crate) is_library: bool,
+    pub(crate) is_go: bool,
+    /// It was unloaded since.
+    is_gone: bool,
+    symbols: Vec<Symbol>,
+    names: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Symbol {
+    name: u32,
+    kind: Kind,
+    is_exported: bool,
+    address: u64,
+    size: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Function,
+    /// An indirect function: the loader chooses its implementation when the program starts.
+    Chosen,
+    Variable,
+}
+
+/// A function or variable of the target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its name, as the symbol has it.
+    pub name: String,
+    /// The file that it is in, without folders.
+    pub module: String,
+    /// Where it is in the target.
+    pub address: u64,
+    /// How many bytes it has.
+    pub size: u64,
+    /// Which of several functions it is, is decided when the program starts.
+    pub is_chosen_at_start: bool,
+    /// Other modules may call it.
+    pub(crate) is_exported: bool,
+    pub(crate) module_index: usize,
+}
+
+impl Function {
+    /// The name as people write it: without what compilers add.
+    pub fn readable(&self) -> String {
+        readable(&self.name)
+    }
+}
+
+/// All modules of the target.
+#[derive(Debug)]
+pub struct Modules {
+    modules: Vec<Module>,
+    /// Where the target had which code when this was looked at last.
+    seen: Vec<(u64, String)>,
+}
+
+impl Modules {
+    pub(crate) fn of(process: &Process, maps: &[Mapping]) -> Modules {
+        let mut modules = Modules { modules: Vec::new(), seen: Vec::new() };
+        modules.look(process, maps);
+        modules
+    }
+
+    /// Notes what the target has loaded and unloaded since. Whether it has loaded anything. Numbers of modules stay what they are.
+    pub(crate) fn look(&mut self, process: &Process, maps: &[Mapping]) -> bool {
+        let is_code = |mapping: &&Mapping| {
+            mapping.is_executable && mapping.path.starts_with('/') && !mapping.path.starts_with("/memfd:")
+        };
+        let now: Vec<(u64, String)> =
+            maps.iter().filter(is_code).map(|mapping| (mapping.begin, mapping.path.clone())).collect();
+        if now == self.seen {
+            return false;
+        }
+        for module in &mut self.modules {
+            module.is_gone |=
+                !maps.iter().any(|mapping| mapping.begin == module.begin && mapping.path == module.path);
+        }
+        let known = self.modules.len();
+        for mapping in maps.iter().filter(is_code) {
+            let is_known = |module: &Module| !module.is_gone && module.path == mapping.path;
+            let was_seen = self.seen.iter().any(|(at, path)| *at == mapping.begin && *path == mapping.path);
+            if self.modules.iter().any(is_known) || was_seen {
+                continue;
+            }
+            // A file without readable symbols has no functions that could be asked for.
+            if let Some(module) = Module::read(process, maps, mapping) {
+                self.modules.push(module);
+            }
+        }
+        self.seen = now;
+        self.modules.len() > known
+    }
+
+    /// Whether this module is still loaded.
+    pub(crate) fn has(&self, index: usize) -> bool {
+        !self.modules[index].is_gone
+    }
+
+    pub(crate) fn get(&self, index: usize) -> &Module {
+        &self.modules[index]
+    }
+
+    /// The program and its libraries.
+    pub fn all(&self) -> &[Module] {
+        &self.modules
+    }
+
+    /// The functions that a pattern names: `NAME` or `MODULE:NAME`, with `*` and `?`. A name is the symbol's, or what it says without the types of arguments.
+    pub fn functions(&self, pattern: &str) -> Vec<Function> {
+        self.matching(pattern, |kind| kind != Kind::Variable)
+    }
+
+    /// Whether a pattern says in which module a function is, and no such module is loaded.
+    pub fn has_none_of(&self, pattern: &str) -> bool {
+        let Some(module) = split(pattern).0.map(Glob::new) else { return false };
+        let is_named = |other: &Module| module.matches(other.short()) || module.matches(&other.path);
+        !self.modules.iter().any(|other| !other.is_gone && is_named(other))
+    }
+
+    /// The variable that has this name.
+    pub(crate) fn variable(&self, name: &str) -> Result<Function, Error> {
+        let mut found = self.matching(name, |kind| kind == Kind::Variable);
+        match found.len() {
+            0 => {
+                Err(Error::new(format!("no variable `{name}` has a symbol in the program or its libraries")))
+            }
+            1 => Ok(found.remove(0)),
+            _ => Err(Error::new(format!(
+                "`{name}` is the name of variables in several modules: say which, such as `{}:{name}`",
+                found[0].module
+            ))),
+        }
+    }
+
+    fn matching(&self, pattern: &str, wanted: impl Fn(Kind) -> bool) -> Vec<Function> {
+        let (module, name) = split(pattern);
+        let modules = module.map(Glob::new);
+        let names = Names::new(name);
+        let mut found: Vec<Function> = Vec::new();
+        for (index, module) in self.modules.iter().enumerate().filter(|(_, module)| !module.is_gone) {
+            let short = module.short();
+            if modules
+                .as_ref()
+                .is_some_and(|modules| !modules.matches(short) && !modules.matches(&module.path))
+            {
+                continue;
+            }
+            let first = found.len();
+            for symbol in module.symbols.iter().filter(|symbol| wanted(symbol.kind)) {
+                let name = module.name(symbol);
+                let same = found[first..]
+                    .last()
+                    .is_some_and(|last| last.address == symbol.address + module.bias && last.name == name);
+                // What is seldom executed of a function is no function of its own.
+                let is_part = name.ends_with(".cold");
+                if !same && !is_part && names.match_name(name) {
+                    found.push(module.function(index, symbol));
+                }
+            }
+        }
+        found
+    }
+
+    /// Functions of exactly these names, wherever they are.
+    pub(crate) fn named(&self, names: &[&str]) -> Vec<Function> {
+        let mut found: Vec<Function> = Vec::new();
+        for (index, module) in self.modules.iter().enumerate().filter(|(_, module)| !module.is_gone) {
+            let functions = module.symbols.iter().filter(|symbol| symbol.kind == Kind::Function);
+            for symbol in functions.filter(|symbol| names.contains(&module.name(symbol))) {
+                if !found.iter().any(|other| other.address == symbol.address + module.bias) {
+                    found.push(module.function(index, symbol));
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether any module has a symbol that begins so.
+    pub(crate) fn have(&self, prefix: &str) -> bool {
+        self.modules
+            .iter()
+            .any(|module| module.symbols.iter().any(|symbol| module.name(symbol).starts_with(prefix)))
+    }
+}
+
+impl Module {
+    /// The file's name without folders.
+    pub fn short(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+
+    /// How many functions its symbols name.
+    pub fn functions(&self) -> usize {
+        self.symbols.iter().filter(|symbol| symbol.kind != Kind::Variable).count()
+    }
+
+    fn name(&self, symbol: &Symbol) -> &str {
+        let rest = self.names.get(symbol.name as usize..).unwrap_or_default();
+        let end = rest.iter().position(|byte| *byte == 0).unwrap_or(0);
+        std::str::from_utf8(&rest[..end]).unwrap_or("")
+    }
+
+    fn function(&self, module_index: usize, symbol: &Symbol) -> Function {
+        Function {
+            name: self.name(symbol).to_owned(),
+            module: self.short().to_owned(),
+            address: symbol.address.wrapping_add(self.bias),
+            size: symbol.size,
+            is_chosen_at_start: symbol.kind == Kind::Chosen,
+            is_exported: symbol.is_exported,
+            module_index,
+        }
+    }
+
+    /// A function's other parts that are elsewhere, such as `f.cold`, and other functions that begin inside of it.
+    pub(crate) fn parts(&self, function: &Function) -> Vec<(u64, u64)> {
+        let prefix = format!("{}.", function.name);
+        let parts = self.symbols.iter().filter(|symbol| symbol.kind == Kind::Function);
+        let parts = parts.filter(|symbol| self.name(symbol).starts_with(&prefix));
+        parts.map(|symbol| (symbol.address.wrapping_add(self.bias), symbol.size)).collect()
+    }
+
+    /// A function that begins within this range.
+    pub(crate) fn begins_in(&self, range: std::ops::Range<u64>) -> Option<&str> {
+        let within = |symbol: &&Symbol| {
+            symbol.kind == Kind::Function && range.contains(&symbol.address.wrapping_add(self.bias))
+        };
+        self.symbols.iter().find(within).map(|symbol| self.name(symbol))
+    }
+
+    fn read(process: &Process, maps: &[Mapping], code: &Mapping) -> Option<Module> {
+        let file = opened(process, code)?;
+        let elf = Elf::read(&file)?;
+        let page = |address: u64| address & !(PAGE - 1);
+        let segment = elf
+            .segments
+            .iter()
+            .find(|segment| segment.is_executable && page(segment.offset) == code.offset)?;
+        let bias = code.begin.wrapping_sub(page(segment.address));
+        let own = || maps.iter().filter(|mapping| mapping.path == code.path);
+        let exported = elf.symbols(&file, SHT_DYNSYM, true);
+        let (symbols, names) = match elf.symbols(&file, SHT_SYMTAB, false) {
+            Some((mut symbols, names)) => {
+                if let Some((exported, _)) = exported {
+                    let exported: std::collections::HashSet<u64> =
+                        exported.iter().map(|symbol| symbol.address).collect();
+                    for symbol in &mut symbols {
+                        symbol.is_exported &= exported.contains(&symbol.address);
+                    }
+                }
+                (symbols, names)
+            }
+            None => exported?,
+        };
+        Some(Module {
+            path: code.path.clone(),
+            bias,
+            begin: own().map(|mapping| mapping.begin).min()?,
+            end: own().map(|mapping| mapping.end).max()?,
+            is_library: !elf.has_interpreter && elf.is_position_independent,
+            is_go: elf.is_go,
+            is_gone: false,
+            symbols,
+            names,
+        })
+    }
+}
+
+/// The file that is mapped: by its name as the target sees it, or by the kernel's list of mapped files, which only root may open, but where files
+/// are found that were deleted, or that no name of the target's leads to (in a container, or below another root).
+fn opened(process: &Process, code: &Mapping) -> Option<File> {
+    if let Some(path) = code.path.strip_suffix(" (deleted)") {
+        // The program itself can be read though its file is gone.
+        let exe = std::fs::read_link(process.proc("exe")).ok()?;
+        if exe.to_str()?.trim_end_matches(" (deleted)") == path {
+            return File::open(process.proc("exe")).ok();
+        }
+    } else if let Ok(file) = File::open(process.file(&code.path)) {
+        return Some(file);
+    }
+    File::open(process.proc(&format!("map_files/{:x}-{:x}", code.begin, code.end))).ok()
+}
+
+const SHT_SYMTAB: u32 = 2;
+const SHT_DYNSYM: u32 = 11;
+
+/// The parts of a file in the Executable and Linkable Format that matter here. Nothing in it is believed.
+#[derive(Debug)]
+struct Elf {
+    segments: Vec<Segment>,
+    sections: Vec<Section>,
+    has_interpreter: bool,
+    is_position_independent: bool,
+    is_go: bool,
+}
+
+#[derive(Debug)]
+struct Segment {
+    is_executable: bool,
+    offset: u64,
+    address: u64,
+}
+
+#[derive(Debug)]
+struct Section {
+    kind: u32,
+    link: u32,
+    offset: u64,
+    size: u64,
+}
+
+impl Elf {
+    fn read(file: &File) -> Option<Elf> {
+        let header = part(file, 0, 64)?;
+        // 64 bits, little-endian, x86-64
+        if header[..6] != *b"\x7fELF\x02\x01" || half(&header, 18) != 62 {
+            return None;
+        }
+        let segments = part(file, word(&header, 32), u64::from(half(&header, 56)) * 56)?;
+        let segments = segments.chunks_exact(56);
+        let sections = part(file, word(&header, 40), u64::from(half(&header, 60)) * 64).unwrap_or_default();
+        let name = |at: &[u8]| long(at, 0);
+        let list: Vec<Section> = sections
+            .chunks_exact(64)
+            .map(|at| Section {
+                kind: long(at, 4),
+                link: long(at, 40),
+                offset: word(at, 24),
+                size: word(at, 32),
+            })
+            .collect();
+        let names = list.get(usize::from(half(&header, 62)));
+        let names = names.and_then(|names| part(file, names.offset, names.size)).unwrap_or_default();
+        let is_go = sections.chunks_exact(64).any(|at| {
+            let name = names.get(name(at) as usize..).unwrap_or_default();
+            name.starts_with(b".gopclntab\0") || name.starts_with(b".go.buildinfo\0")
+        });
+        Some(Elf {
+            has_interpreter: segments.clone().any(|at| long(at, 0) == 3),
+            is_position_independent: half(&header, 16) == 3,
+            is_go,
+            segments: segments
+                .filter(|at| long(at, 0) == 1)
+                .map(|at| Segment {
+                    is_executable: long(at, 4) & 1 != 0,
+                    offset: word(at, 8),
+                    address: word(at, 16),
+                })
+                .collect(),
+            sections: list,
+        })
+    }
+
+    /// The functions and variables of a table of symbols by address, and the names of the table.
+    fn symbols(&self, file: &File, kind: u32, is_dynamic: bool) -> Option<(Vec<Symbol>, Vec<u8>)> {
+        let table = self.sections.iter().find(|section| section.kind == kind)?;
+        let names = self.sections.get(table.link as usize)?;
+        let bytes = part(file, table.offset, table.size)?;
+        let names = part(file, names.offset, names.size)?;
+        let mut symbols: Vec<Symbol> =
+            bytes.chunks_exact(SYMBOL_BYTES).filter_map(|at| symbol(at, is_dynamic)).collect();
+        symbols.sort_by_key(|symbol| (symbol.address, symbol.name));
+        Some((symbols, names))
+    }
+}
+
+fn symbol(at: &[u8], is_dynamic: bool) -> Option<Symbol> {
+    const UNDEFINED: u16 = 0;
+    let kind = match at[4] & 0xf {
+        1 => Kind::Variable,
+        2 => Kind::Function,
+        10 => Kind::Chosen,
+        _ => return None,
+    };
+    let is_local = at[4] >> 4 == 0;
+    let is_hidden = at[5] & 3 == 1 || at[5] & 3 == 2;
+    let (section, address, size) = (half(at, 6), word(at, 8), word(at, 16));
+    let is_there = section != UNDEFINED && address != 0;
+    is_there.then_some(Symbol {
+        name: long(at, 0),
+        kind,
+        is_exported: is_dynamic || (!is_local && !is_hidden),
+        address,
+        size,
+    })
+}
+
+fn part(file: &File, offset: u64, size: u64) -> Option<Vec<u8>> {
+    if size > SECTION_BYTES_MAX || offset.checked_add(size)? > file.metadata().ok()?.len() {
+        return None;
+    }
+    let mut bytes = vec![0; size as usize];
+    file.read_exact_at(&mut bytes, offset).ok()?;
+    Some(bytes)
+}
+
+fn half(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes(bytes[at..at + 2].try_into().expect("2 bytes"))
+}
+
+fn long(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
+}
+
+/// `MODULE:NAME`; the colons of `a::b` belong to the name.
+fn split(pattern: &str) -> (Option<&str>, &str) {
+    let colon = pattern.char_indices().find(|(at, byte)| {
+        *byte == ':' && !pattern[at + 1..].starts_with(':') && !pattern[..*at].ends_with(':')
+    });
+    match colon {
+        Some((at, _)) => (Some(&pattern[..at]), &pattern[at + 1..]),
+        None => (None, pattern),
+    }
+}
+
+/// Which names a pattern has.
+struct Names {
+    glob: Glob,
+    /// What a name that the compiler has changed has in it all the same.
+    words: Vec<String>,
+    text: String,
+    /// What stands before the first `*` or `?`.
+    prefix: String,
+}
+
+impl Names {
+    fn new(text: &str) -> Names {
+        let prefix = text.split(['*', '?']).next().unwrap_or("");
+        Names { glob: Glob::new(text), words: words(text), text: text.to_owned(), prefix: prefix.to_owned() }
+    }
+
+    fn match_name(&self, name: &str) -> bool {
+        let is_name = self.prefix.len() == self.text.len();
+        if self.text == "*" || (is_name && name == self.text) {
+            return true;
+        }
+        if !is_name && name.starts_with(&self.prefix) && self.glob.matches(name) {
+            return true;
+        }
+        let is_mangled = name.starts_with("_Z") || name.starts_with("_R");
+        if !is_mangled || !self.words.iter().all(|word| name.contains(word.as_str())) {
+            return false;
+        }
+        let readable = readable(name);
+        let without_types = readable.split('(').next().unwrap_or(&readable);
+        self.glob.matches(&readable) || self.glob.matches(without_types)
+    }
+}
+
+fn words(pattern: &str) -> Vec<String> {
+    let words = pattern.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.len() > 2 && !word.starts_with("operator")).map(str::to_owned).collect()
+}
+
+fn readable(name: &str) -> String {
+    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+        return format!("{rust:#}");
+    }
+    if name.starts_with("_Z")
+        && let Ok(symbol) = cpp_demangle::Symbol::new(name)
+        && let Ok(text) = symbol.demangle(&cpp_demangle::DemangleOptions::default())
+    {
+        return text;
+    }
+    name.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_before_names() {
+        assert_eq!(split("malloc"), (None, "malloc"));
+        assert_eq!(split("libc.so.6:mall*"), (Some("libc.so.6"), "mall*"));
+        assert_eq!(split("shop::order"), (None, "shop::order"));
+        assert_eq!(split("libshop.so:shop::order"), (Some("libshop.so"), "shop::order"));
+    }
+
+    #[test]
+    fn this_programs_functions() {
+        let process = Process::open(std::process::id() as i32).expect("oneself");
+        let modules = Modules::of(&process, &process.maps().expect("maps"));
+        let own = modules.functions("*tests::this_programs_functions");
+        let address = this_programs_functions as *const () as usize as u64;
+        assert!(own.iter().any(|function| function.address == address), "{own:x?}");
+        let write = modules.functions("libc.so.6:write");
+        assert!(write.len() == 1 && write[0].is_exported, "{write:?}");
+        assert!(modules.functions("no_such_function_at_all").is_empty());
+    }
+}

@@ -1,0 +1,234 @@
+//! What a point keeps, and where: stripes of counters and histograms in memory that the target and this process share.
+//!
+//! A point has several stripes; a thread takes one by where its stack is, so that threads seldom write the same line of the cache. Every number is
+//! added to atomically, so none is lost where threads share one after all.
+
+use crate::error::Error;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// Stripes of a point: a power of two, which the trampolines know.
+pub(crate) const STRIPES: u64 = 8;
+/// Bytes of a histogram.
+pub(crate) const HISTOGRAM_BYTES: u64 = 256 * 8;
+/// Bytes before the first histogram of a stripe.
+const HEADER_BYTES: u64 = 128;
+/// Bytes of a stripe with nothing but the count.
+const COUNT_BYTES: u64 = 64;
+
+/// Where a stripe has the sum of a channel: 0 times, 1 to 6 arguments, 7 results.
+pub(crate) fn sum_offset(channel: usize) -> u32 {
+    16 + 8 * channel as u32
+}
+
+/// An argument that is changed on entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) argument: usize,
+    pub(crate) value: u64,
+    /// Its register gets its old value back on return, if it still has the new one.
+    pub(crate) is_restored: bool,
+}
+
+/// When a call is to be counted, and its argument changed: how an argument compares with a number, both with signs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// The argument, from 0 to 5.
+    pub argument: usize,
+    /// How it has to compare.
+    pub is: Comparison,
+    /// With what.
+    pub value: i64,
+}
+
+/// How two numbers compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// `==`
+    Equal,
+    /// `!=`
+    Other,
+    /// `<`
+    Less,
+    /// `<=`
+    AtMost,
+    /// `>`
+    Greater,
+    /// `>=`
+    AtLeast,
+}
+
+impl Comparison {
+    /// The second byte of the conditional jump that is taken where it does not hold.
+    pub(crate) fn opposite(self) -> u8 {
+        match self {
+            Comparison::Equal => 0x85,
+            Comparison::Other => 0x84,
+            Comparison::Less => 0x8d,
+            Comparison::AtMost => 0x8f,
+            Comparison::Greater => 0x8e,
+            Comparison::AtLeast => 0x8c,
+        }
+    }
+}
+
+/// What a stripe of a point consists of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) is_timed: bool,
+    /// The arguments that are kept, each with its histogram's offset.
+    pub(crate) arguments: Vec<(usize, u32)>,
+    pub(crate) result: Option<u32>,
+    pub(crate) stripe_bytes: u64,
+}
+
+impl Layout {
+    pub(crate) fn new(is_timed: bool, arguments: &[usize], has_result: bool) -> Layout {
+        let mut next = HEADER_BYTES;
+        let mut histogram = || {
+            next += HISTOGRAM_BYTES;
+            (next - HISTOGRAM_BYTES) as u32
+        };
+        if is_timed {
+            histogram();
+        }
+        let arguments: Vec<(usize, u32)> =
+            arguments.iter().map(|argument| (*argument, histogram())).collect();
+        let result = has_result.then(histogram);
+        let is_plain = !is_timed && arguments.is_empty() && result.is_none();
+        Layout { is_timed, arguments, result, stripe_bytes: if is_plain { COUNT_BYTES } else { next } }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.stripe_bytes * STRIPES
+    }
+
+    /// What a point that begins there has kept.
+    pub(crate) fn figures(&self, memory: &File, begin: u64) -> Result<Figures, Error> {
+        let mut bytes = vec![0; self.bytes() as usize];
+        memory
+            .read_exact_at(&mut bytes, begin)
+            .map_err(|error| Error::of("cannot read the figures", error))?;
+        let word =
+            |at: u64| u64::from_le_bytes(bytes[at as usize..at as usize + 8].try_into().expect("8 bytes"));
+        let sum = |offset: u64| {
+            (0..STRIPES).fold(0_u64, |sum, n| sum.wrapping_add(word(n * self.stripe_bytes + offset)))
+        };
+        let histogram = |channel: usize, offset: u32| {
+            let buckets: Vec<u64> = (0..256).map(|n| sum(u64::from(offset) + 8 * n)).collect();
+            Histogram { sum: sum(u64::from(sum_offset(channel))), buckets }
+        };
+        let is_plain = self.stripe_bytes == COUNT_BYTES;
+        Ok(Figures {
+            calls: sum(0),
+            not_timed: if is_plain { 0 } else { sum(8) },
+            ticks: self.is_timed.then(|| histogram(0, HEADER_BYTES as u32)),
+            arguments: self
+                .arguments
+                .iter()
+                .map(|(number, offset)| (*number, histogram(1 + number, *offset)))
+                .collect(),
+            results: self.result.map(|offset| histogram(7, offset)),
+        })
+    }
+}
+
+/// What a point has kept since it was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Calls that began.
+    pub calls: u64,
+    /// Calls that found no room in the table of calls under way, and have neither time nor result.
+    pub not_timed: u64,
+    /// Ticks of the processor's clock from entry to return, of calls that returned.
+    pub ticks: Option<Histogram>,
+    /// The arguments that are kept, by their numbers from 0.
+    pub arguments: Vec<(usize, Histogram)>,
+    /// What calls returned.
+    pub results: Option<Histogram>,
+}
+
+/// How often which values came: in buckets, of which a power of two has four.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Histogram {
+    /// The sum of the values, modulo 2⁶⁴.
+    pub sum: u64,
+    buckets: Vec<u64>,
+}
+
+impl Histogram {
+    /// How many values there were.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
+    /// Buckets that have values: the least value of each, the greatest, and how many there are.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
+        self.buckets.iter().enumerate().filter(|(_, count)| **count > 0).map(|(number, count)| {
+            let (first, last) = bounds(number);
+            (first, last, *count)
+        })
+    }
+
+    /// The quantile `part` (from 0 to 1) of the values. Its error is at most a quarter of the power of two
+    /// below it.
+    pub fn quantile(&self, part: f64) -> Option<u64> {
+        let wanted = (self.count() as f64 * part).ceil().max(1.0) as u64;
+        let mut sum = 0;
+        self.buckets().find_map(|(first, last, count)| {
+            sum += count;
+            (sum >= wanted).then_some(first + (last - first) / 2)
+        })
+    }
+
+    /// What came since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Histogram) -> Histogram {
+        let old = |number: usize| before.buckets.get(number).copied().unwrap_or(0);
+        let buckets =
+            self.buckets.iter().enumerate().map(|(number, count)| count.saturating_sub(old(number)));
+        Histogram { sum: self.sum.wrapping_sub(before.sum), buckets: buckets.collect() }
+    }
+}
+
+/// The values of a bucket.
+fn bounds(number: usize) -> (u64, u64) {
+    if number < 4 {
+        return (number as u64, number as u64);
+    }
+    let shift = number / 4 - 1;
+    let first = (4 + number as u64 % 4) << shift.min(61);
+    (first, first.saturating_add((1_u64 << shift.min(61)) - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_follow_each_other() {
+        assert_eq!((bounds(3), bounds(4), bounds(7), bounds(8)), ((3, 3), (4, 4), (7, 7), (8, 9)));
+        for number in 1..252 {
+            assert_eq!(bounds(number).0, bounds(number - 1).1 + 1, "{number}");
+        }
+        assert_eq!(bounds(251).1, u64::MAX);
+    }
+
+    #[test]
+    fn quantiles_lie_in_their_buckets() {
+        let mut buckets = vec![0; 256];
+        (buckets[1], buckets[20]) = (9, 1);
+        let histogram = Histogram { sum: 0, buckets };
+        assert_eq!(histogram.quantile(0.5), Some(1));
+        assert!((64..80).contains(&histogram.quantile(1.0).expect("a value")));
+        assert_eq!(Histogram::default().quantile(0.5), None);
+    }
+
+    #[test]
+    fn a_point_that_only_counts_has_a_line_a_stripe() {
+        assert_eq!(Layout::new(false, &[], false).bytes(), 512);
+        let layout = Layout::new(true, &[2, 0], true);
+        assert_eq!(layout.arguments, [(2, 128 + 2048), (0, 128 + 2 * 2048)]);
+        assert_eq!((layout.result, layout.stripe_bytes), (Some(128 + 3 * 2048), 128 + 4 * 2048));
+    }
+}

@@ -1,0 +1,236 @@
+//! The target as `/proc` shows it: its identity, its maps, its threads, its memory.
+
+use crate::error::Error;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+/// Bytes of a page.
+pub(crate) const PAGE: u64 = 4096;
+
+/// A process: its number, and when it began, since numbers are given again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its process id, as this process sees it.
+    pub pid: i32,
+    /// When it began, in the kernel's ticks since the machine was started.
+    pub start: u64,
+}
+
+impl Identity {
+    /// Of the process that has this number now.
+    pub fn of(pid: i32) -> Option<Identity> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (_, after) = stat.rsplit_once(") ")?;
+        let start = after.split(' ').nth(19)?.parse().ok()?;
+        (!after.starts_with(['Z', 'X'])).then_some(Identity { pid, start })
+    }
+
+    /// Whether the process still runs.
+    pub fn lives(&self) -> bool {
+        Identity::of(self.pid) == Some(*self)
+    }
+}
+
+/// A line of `/proc/PID/maps`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mapping {
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+    pub(crate) is_readable: bool,
+    pub(crate) is_executable: bool,
+    pub(crate) offset: u64,
+    /// The file, as the target names it; empty for memory without a file.
+    pub(crate) path: String,
+}
+
+impl Mapping {
+    pub(crate) fn has(&self, address: u64) -> bool {
+        (self.begin..self.end).contains(&address)
+    }
+
+    fn parsed(line: &str) -> Option<Mapping> {
+        let mut fields = line.splitn(6, ' ');
+        let (begin, end) = fields.next()?.split_once('-')?;
+        let rights = fields.next()?;
+        let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
+        let path = fields.nth(2).unwrap_or("").trim_start().to_owned();
+        Some(Mapping {
+            begin: u64::from_str_radix(begin, 16).ok()?,
+            end: u64::from_str_radix(end, 16).ok()?,
+            is_readable: rights.starts_with('r'),
+            is_executable: rights.as_bytes().get(2) == Some(&b'x'),
+            offset,
+            path,
+        })
+    }
+}
+
+/// The target: its identity, and its memory, which stays that of the same program: after `exec` it can be neither read nor written.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) identity: Identity,
+    memory: File,
+}
+
+impl Process {
+    pub(crate) fn open(pid: i32) -> Result<Process, Error> {
+        let identity = Identity::of(pid).ok_or_else(|| Error::new(format!("there is no process {pid}")))?;
+        let memory = OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"));
+        let memory = memory.map_err(|error| refused(pid, &error))?;
+        Ok(Process { identity, memory })
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        self.identity.pid
+    }
+
+    /// A path below `/proc/PID`.
+    pub(crate) fn proc(&self, name: &str) -> PathBuf {
+        format!("/proc/{}/{name}", self.pid()).into()
+    }
+
+    /// A file of the target's, where this process sees it: the target may have another root.
+    pub(crate) fn file(&self, path: &str) -> PathBuf {
+        format!("/proc/{}/root{path}", self.pid()).into()
+    }
+
+    pub(crate) fn maps(&self) -> Result<Vec<Mapping>, Error> {
+        let text =
+            fs::read(self.proc("maps")).map_err(|error| Error::of("cannot read the target's maps", error))?;
+        Ok(String::from_utf8_lossy(&text).lines().filter_map(Mapping::parsed).collect())
+    }
+
+    /// The ids of its threads.
+    pub(crate) fn threads(&self) -> Vec<i32> {
+        let Ok(tasks) = fs::read_dir(self.proc("task")) else { return Vec::new() };
+        tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
+    }
+
+    /// How many threads it has, as the kernel counts them: the folder of threads has a link of each.
+    pub(crate) fn thread_count(&self) -> Option<usize> {
+        use std::os::unix::fs::MetadataExt;
+        let links = fs::metadata(self.proc("task")).ok()?.nlink();
+        usize::try_from(links.checked_sub(2)?).ok()
+    }
+
+    pub(crate) fn read(&self, address: u64, into: &mut [u8]) -> io::Result<()> {
+        self.memory.read_exact_at(into, address)
+    }
+
+    /// Reads as much as there is, up to the length of `into`.
+    pub(crate) fn read_some(&self, address: u64, into: &mut [u8]) -> usize {
+        let mut done = 0;
+        while done < into.len() {
+            match self.memory.read_at(&mut into[done..], address + done as u64) {
+                Ok(bytes) if bytes > 0 => done += bytes,
+                _ => break,
+            }
+        }
+        done
+    }
+
+    pub(crate) fn read_word(&self, address: u64) -> io::Result<u64> {
+        let mut word = [0; 8];
+        self.read(address, &mut word)?;
+        Ok(u64::from_le_bytes(word))
+    }
+
+    /// Writes, also where the target itself may not: the kernel copies the page for it first.
+    pub(crate) fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        self.memory.write_all_at(bytes, address)
+    }
+
+    /// A field of `/proc/PID/status`, or of one of its threads.
+    pub(crate) fn status(&self, thread: i32, field: &str) -> Option<String> {
+        let text = fs::read_to_string(format!("/proc/{}/task/{thread}/status", self.pid())).ok()?;
+        let line =
+            text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':').map(str::trim))?;
+        Some(line.to_owned())
+    }
+}
+
+/// Why a process's memory may not be touched, and what to do.
+pub(crate) fn refused(pid: i32, error: &io::Error) -> Error {
+    if error.kind() == io::ErrorKind::NotFound {
+        return Error::new(format!("process {pid} has ended"));
+    }
+    if error.raw_os_error() == Some(libc::ESRCH) {
+        return Error::new(format!(
+            "process {pid} has no memory of its own: it is the kernel's, or has just ended"
+        ));
+    }
+    if error.kind() != io::ErrorKind::PermissionDenied && error.raw_os_error() != Some(libc::EPERM) {
+        return Error::of(&format!("cannot open the memory of process {pid}"), error);
+    }
+    let field = |of: &str, name: &str| {
+        let text = fs::read_to_string(format!("/proc/{of}/status")).ok()?;
+        let line =
+            text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t").map(str::to_owned))?;
+        Some(line)
+    };
+    let first = |line: Option<String>| line.and_then(|line| line.split('\t').next().map(str::to_owned));
+    let tracer = field(&pid.to_string(), "TracerPid").filter(|tracer| tracer != "0");
+    if let Some(tracer) = tracer {
+        return Error::new(format!(
+            "process {pid} is traced by process {tracer}, a debugger perhaps: end that first, since a process has one tracer"
+        ));
+    }
+    let theirs = field(&pid.to_string(), "Uid");
+    let ids: Vec<&str> = theirs.as_deref().unwrap_or("").split('\t').collect();
+    if ids.len() >= 3 && (ids[0] != ids[1] || ids[0] != ids[2]) {
+        return Error::new(format!(
+            "process {pid} has changed its user (set-user-ID): only root may attach to it"
+        ));
+    }
+    let (theirs, ours) = (first(theirs), first(field("self", "Uid")));
+    if theirs != ours {
+        return Error::new(format!(
+            "process {pid} belongs to the user with id {}: attach as that user or as root",
+            theirs.unwrap_or_default()
+        ));
+    }
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    match scope.trim() {
+        "1" => Error::new(format!(
+            "the kernel lets a process attach to its own children only: attach to {pid} as root, start the program by \
+             `thalweg attach -- COMMAND`, or allow it with `sysctl kernel.yama.ptrace_scope=0`"
+        )),
+        "2" => Error::new("the kernel lets only root attach (kernel.yama.ptrace_scope is 2)"),
+        "3" => {
+            Error::new("the kernel lets nobody attach until the next start (kernel.yama.ptrace_scope is 3)")
+        }
+        _ => Error::new(format!(
+            "may not attach to process {pid}: it has rights that this process lacks, or has forbidden it by prctl(PR_SET_DUMPABLE); attach as root"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_read_and_written() {
+        let process = Process::open(std::process::id() as i32).expect("oneself");
+        assert!(process.identity.lives());
+        let word = Box::new(0x1234_5678_9abc_def0_u64);
+        let address = std::ptr::from_ref(&*word).addr() as u64;
+        assert_eq!(process.read_word(address).expect("a word"), *word);
+        let maps = process.maps().expect("maps");
+        let code = maps.iter().find(|mapping| mapping.has(refused as *const () as usize as u64));
+        assert!(
+            code.is_some_and(|mapping| mapping.is_executable && mapping.path.starts_with('/')),
+            "{maps:?}"
+        );
+        assert!(!process.threads().is_empty());
+        assert_eq!(process.status(process.pid(), "TracerPid").as_deref(), Some("0"));
+    }
+
+    #[test]
+    fn nobody_there() {
+        let error = Process::open(i32::MAX - 1).expect_err("no process");
+        assert_eq!(error.to_string(), "there is no process 2147483646");
+    }
+}

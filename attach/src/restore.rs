@@ -1,0 +1,239 @@
+//! Taking everything back: by the process that attached, by its guard if it was killed, or by the next attachment.
+//!
+//! All that is needed lies in the target: the journal, in memory that is found by its name. So this can be done at any time, by anybody with the
+//! right to, and more than once.
+
+use crate::blob::{ENTRY_BYTES, TABLE_BYTES};
+use crate::error::Error;
+use crate::inject::Gadgets;
+use crate::memory::{Found, Record};
+use crate::process::{Mapping, Process};
+use crate::stacks::interrupted;
+use crate::tracer::{Stopped, traced};
+use std::time::{Duration, Instant};
+
+/// What was taken back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Functions and variables that were changed, and are as before.
+    pub changes: usize,
+    /// Bytes of memory that stay in the target, since threads still stand there; nothing leads there any more.
+    pub bytes_left: u64,
+    /// How long the target's threads were stopped the longest.
+    pub stopped: Duration,
+}
+
+/// The state of an order while its call runs.
+const UNDER_WAY: u64 = 1;
+
+/// So often it is looked whether children of the target have the memory still.
+const GENERATIONS: usize = 8;
+
+/// How a try ended.
+enum Try {
+    Done(usize, Duration),
+    /// Threads stand in the memory that is to be freed.
+    Occupied(usize, Duration, u64),
+}
+
+/// Takes back what was done to a process, and to the children that it has forked since. Tries for so long to free the memory.
+pub(crate) fn restore(pid: i32, patience: Duration) -> Result<Restored, Error> {
+    let Ok(process) = Process::open(pid) else { return Ok(Restored::default()) };
+    let Some(found) = Found::in_target(&process)? else { return Ok(Restored::default()) };
+    let mut restored = one(&process, patience)?;
+    // A child may have forked another one before it was seen to.
+    for _ in 0..GENERATIONS {
+        let children = others(pid, &found.name);
+        if children.is_empty() {
+            break;
+        }
+        let mut left = 0;
+        for child in children {
+            if let Ok(process) = Process::open(child) {
+                left += one(&process, patience)?.bytes_left;
+            }
+        }
+        if left > 0 {
+            restored.bytes_left += left;
+            break;
+        }
+    }
+    Ok(restored)
+}
+
+/// Other processes that have memory of the same attachment; none if its name is not known.
+fn others(pid: i32, name: &str) -> Vec<i32> {
+    if name.is_empty() {
+        return Vec::new();
+    }
+    let Ok(list) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let numbers = list.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let has = |other: &i32| {
+        *other != pid
+            && std::fs::read(format!("/proc/{other}/maps"))
+                .is_ok_and(|maps| String::from_utf8_lossy(&maps).contains(name))
+    };
+    numbers.filter(has).collect()
+}
+
+fn one(process: &Process, patience: Duration) -> Result<Restored, Error> {
+    let begin = Instant::now();
+    let mut restored = Restored::default();
+    let gadgets = Gadgets::find(process, &process.maps()?)?;
+    let mut wait = Duration::from_millis(1);
+    loop {
+        let result = traced(|| attempt(process, &gadgets));
+        if !process.identity.lives() {
+            // It has ended, and its memory with it.
+            return Ok(Restored { bytes_left: 0, ..restored });
+        }
+        match result {
+            Ok(Try::Done(changes, stopped)) => {
+                restored.changes += changes;
+                restored.stopped = restored.stopped.max(stopped);
+                restored.bytes_left = 0;
+                // A thread that the killed process had sent into the kernel may have come back with a mapping since this was looked at.
+                if Found::in_target(process)?.is_none() {
+                    return Ok(restored);
+                }
+            }
+            Ok(Try::Occupied(changes, stopped, bytes)) => {
+                restored.changes += changes;
+                restored.stopped = restored.stopped.max(stopped);
+                restored.bytes_left = bytes;
+                if begin.elapsed() > patience {
+                    return Ok(restored);
+                }
+            }
+            // Another process may be doing the same.
+            Err(error) if begin.elapsed() > patience => return Err(error),
+            Err(_) => {}
+        }
+        std::thread::sleep(wait);
+        wait = (wait * 2).min(Duration::from_millis(50));
+    }
+}
+
+fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Try, Error> {
+    let Some(found) = Found::in_target(process)? else { return Ok(Try::Done(0, Duration::ZERO)) };
+    let maps = process.maps()?;
+    let stopped = Stopped::all(process)?;
+    let is_unwinder = |record: &Record| matches!(record, Record::Unwinder { .. });
+    let changes = put_back(process, found.records.iter().filter(|record| !is_unwinder(record)))?;
+    return_addresses(process, &found)?;
+    let mut within: Vec<u64> = Vec::new();
+    for thread in &stopped.threads {
+        // A thread that is about to be killed has no registers any more.
+        let Ok(registers) = thread.registers() else { continue };
+        within.extend(interrupted(process, &maps, &registers, gadgets.restorer));
+        within.push(registers.rip);
+    }
+    within.retain(|place| found.mappings.iter().any(|mapping| mapping.has(*place)));
+    let occupied = !within.is_empty();
+    // A thread that stands elsewhere in the code may be about to change its return address, and an exception would not pass it. But threads that
+    // throw all the time are within nearly always, and would be as long as these are not put back.
+    if within.iter().all(|place| is_harmless(&found.records, *place)) {
+        put_back(process, found.records.iter().filter(|record| is_unwinder(record)))?;
+    }
+    let bytes = found.mappings.iter().map(|mapping| mapping.end - mapping.begin).sum();
+    if occupied || is_calling(process, &found) {
+        return Ok(Try::Occupied(changes, stopped.lasts(), bytes));
+    }
+    let Some(thread) = worker(process, &stopped, &maps) else {
+        return Ok(Try::Occupied(changes, stopped.lasts(), bytes));
+    };
+    for number in &found.open {
+        gadgets.call(process, thread, (libc::SYS_close, [*number, 0, 0, 0, 0, 0]), &[])?;
+    }
+    // The journal goes last.
+    for mapping in found
+        .mappings
+        .iter()
+        .rev()
+        .filter(|mapping| !is_journal(mapping))
+        .chain(found.mappings.iter().filter(|mapping| is_journal(mapping)))
+    {
+        let arguments = [mapping.begin, mapping.end - mapping.begin, 0, 0, 0, 0];
+        gadgets.call(process, thread, (libc::SYS_munmap, arguments), &[])?;
+    }
+    Ok(Try::Done(changes, stopped.lasts()))
+}
+
+fn is_harmless(records: &[Record], place: u64) -> bool {
+    records
+        .iter()
+        .any(|record| matches!(record, Record::Harmless { begin, end } if (*begin..*end).contains(&place)))
+}
+
+fn is_journal(mapping: &Mapping) -> bool {
+    mapping.offset == 0 && !mapping.path.contains("-code")
+}
+
+/// A stopped thread that can run system calls: its stack must be the one that the kernel or the C library gave it.
+pub(crate) fn worker<'a>(
+    process: &Process,
+    stopped: &'a Stopped,
+    maps: &[Mapping],
+) -> Option<&'a crate::tracer::Thread> {
+    stopped.threads.iter().filter(|thread| thread.is_free()).find(|thread| {
+        let Ok(registers) = thread.registers() else { return false };
+        let Some(stack) = maps.iter().find(|mapping| mapping.has(registers.rsp)) else { return false };
+        // A thread's own stack has its thread block at its end; a fiber's has not. 16 KiB below have to be there.
+        let is_own = stack.path == "[stack]" || stack.has(registers.fs_base);
+        let has_room = registers.rsp - stack.begin > 16 << 10;
+        // Its process is this one: no child of `vfork`.
+        is_own && has_room && process.identity.lives()
+    })
+}
+
+/// Writes back what is still as it was changed; what another program changed again is left alone.
+fn put_back<'a>(
+    process: &Process,
+    records: impl DoubleEndedIterator<Item = &'a Record>,
+) -> Result<usize, Error> {
+    let mut changes = 0;
+    for record in records.rev() {
+        let (Record::Bytes { address, old, new } | Record::Unwinder { address, old, new }) = record else {
+            continue;
+        };
+        let mut now = vec![0; new.len()];
+        // A library that was unloaded took the change with it.
+        if process.read(*address, &mut now).is_ok() && now == *new && new != old {
+            process
+                .write(*address, old)
+                .map_err(|error| Error::of("cannot write the target's code", error))?;
+            changes += 1;
+        }
+    }
+    Ok(changes)
+}
+
+/// Puts the return addresses of calls under way back to where they are on the stacks.
+fn return_addresses(process: &Process, found: &Found) -> Result<(), Error> {
+    let leave = found.records.iter().filter_map(|record| match record {
+        Record::Leave { address } => Some(*address),
+        _ => None,
+    });
+    let leave: Vec<u64> = leave.collect();
+    let Some(table) = found.table.filter(|_| !leave.is_empty()) else { return Ok(()) };
+    let mut bytes = vec![0; TABLE_BYTES as usize];
+    process.read(table, &mut bytes).map_err(|error| Error::of("cannot read the calls under way", error))?;
+    for entry in bytes.chunks_exact(ENTRY_BYTES as usize) {
+        let word = |at: usize| u64::from_le_bytes(entry[at..at + 8].try_into().expect("8 bytes"));
+        let (slot, back) = (word(0), word(8));
+        if slot != 0 && process.read_word(slot).is_ok_and(|now| leave.contains(&now)) {
+            process
+                .write(slot, &back.to_le_bytes())
+                .map_err(|error| Error::of("cannot write the target's stack", error))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a call that was ordered is under way: its thread returns to the code.
+fn is_calling(process: &Process, found: &Found) -> bool {
+    found.records.iter().any(|record| match record {
+        Record::Order { address } => process.read_word(*address).is_ok_and(|state| state == UNDER_WAY),
+        _ => false,
+    })
+}

@@ -1,0 +1,217 @@
+//! Trampolines: what a function does before it does what it did.
+//!
+//! A trampoline saves what it changes, counts, keeps what was asked for, and goes on with the function's beginning, which stands at its end.
+//! A point that only counts has it all in itself; others call what `blob.s` holds.
+
+use crate::code::Beginning;
+use crate::error::Error;
+use crate::points::{Change, Condition, HISTOGRAM_BYTES, Layout, STRIPES, sum_offset};
+
+/// More than any trampoline needs.
+pub(crate) const STUB_BYTES: u64 = 512;
+/// The frame of `blob.s`: where the registers of arguments lie in it.
+pub(crate) const FRAME_ARGUMENTS: [u8; 6] = [16, 24, 32, 40, 8, 0];
+
+/// `push rax; lahf; seto al; push rax`: the flags, without the cost of `pushf`.
+const SAVE_FLAGS: [u8; 6] = [0x50, 0x9f, 0x0f, 0x90, 0xc0, 0x50];
+/// `pop rax; add al, 0x7f; sahf; pop rax`
+const RESTORE_FLAGS: [u8; 5] = [0x58, 0x04, 0x7f, 0x9e, 0x58];
+/// rcx, rdx, rsi, rdi, r8, r9
+const PUSH_REST: [u8; 8] = [0x51, 0x52, 0x56, 0x57, 0x41, 0x50, 0x41, 0x51];
+const POP_REST: [u8; 8] = [0x41, 0x59, 0x41, 0x58, 0x5f, 0x5e, 0x5a, 0x59];
+
+/// A trampoline in the making.
+#[derive(Debug)]
+struct Assembler {
+    bytes: Vec<u8>,
+    place: u64,
+}
+
+impl Assembler {
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes.extend(bytes);
+    }
+
+    fn put_with(&mut self, code: &[u8], word: u64) {
+        self.put(code);
+        self.put(&word.to_le_bytes());
+    }
+
+    fn call(&mut self, target: u64) {
+        let next = self.place + self.bytes.len() as u64 + 5;
+        self.bytes.push(0xe8);
+        // What is called stands in the same region.
+        self.put(&(target.wrapping_sub(next) as u32).to_le_bytes());
+    }
+
+    fn save(&mut self) {
+        self.put(&SAVE_FLAGS);
+        self.put(&PUSH_REST);
+    }
+
+    fn restore(&mut self) {
+        self.put(&POP_REST);
+        self.put(&RESTORE_FLAGS);
+    }
+
+    /// `mov [rsp + offset], rax`
+    fn store(&mut self, offset: u8) {
+        self.put(&[0x48, 0x89, 0x44, 0x24, offset]);
+    }
+
+    /// `mov rax, [rsp + offset]`
+    fn load(&mut self, offset: u8) {
+        self.put(&[0x48, 0x8b, 0x44, 0x24, offset]);
+    }
+
+    /// Where the condition does not hold: jumps to where [`Assembler::lands`] will say. Clobbers rax and the flags.
+    fn unless(&mut self, when: Option<Condition>) -> Option<usize> {
+        let when = when?;
+        self.put_with(&[0x48, 0xb8], when.value.cast_unsigned());
+        // cmp REGISTER, rax
+        let compare: [[u8; 3]; 6] = [
+            [0x48, 0x39, 0xc7],
+            [0x48, 0x39, 0xc6],
+            [0x48, 0x39, 0xc2],
+            [0x48, 0x39, 0xc1],
+            [0x49, 0x39, 0xc0],
+            [0x49, 0x39, 0xc1],
+        ];
+        self.put(&compare[when.argument]);
+        self.put(&[0x0f, when.is.opposite(), 0, 0, 0, 0]);
+        Some(self.bytes.len())
+    }
+
+    fn lands(&mut self, past: Option<usize>) {
+        let Some(past) = past else { return };
+        let distance = (self.bytes.len() - past) as u32;
+        self.bytes[past - 4..past].copy_from_slice(&distance.to_le_bytes());
+    }
+
+    fn end(mut self, name: &str, beginning: &Beginning) -> Result<Stub, Error> {
+        let begin = self.bytes.len();
+        let moved = beginning.at(name, self.place + begin as u64)?;
+        self.put(&moved.bytes);
+        debug_assert!(self.bytes.len() as u64 <= STUB_BYTES, "{}", self.bytes.len());
+        let places = moved.places.iter().map(|(old, new)| (*old, self.place + (begin + new) as u64));
+        Ok(Stub { places: places.collect(), bytes: self.bytes })
+    }
+}
+
+/// A trampoline for a certain place.
+#[derive(Clone, Debug)]
+pub(crate) struct Stub {
+    pub(crate) bytes: Vec<u8>,
+    /// Where threads that stand in the function's beginning go on: old address, new address.
+    pub(crate) places: Vec<(u64, u64)>,
+}
+
+/// Where a region's shared routines are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Routines {
+    pub(crate) count: u64,
+    pub(crate) value: u64,
+    pub(crate) enter: u64,
+    pub(crate) unwind: u64,
+    pub(crate) once: u64,
+}
+
+/// Counts, keeps values, begins a timed call, changes an argument: as the layout and the change say.
+pub(crate) fn point(
+    name: &str,
+    place: u64,
+    beginning: &Beginning,
+    routines: Routines,
+    (layout, descriptor, stripes): (&Layout, u64, u64),
+    (change, when): (Option<Change>, Option<Condition>),
+) -> Result<Stub, Error> {
+    let mut stub = Assembler { bytes: Vec::new(), place };
+    let needs_entry =
+        layout.is_timed || layout.result.is_some() || change.is_some_and(|change| change.is_restored);
+    if !needs_entry && layout.arguments.is_empty() {
+        stub.put(&SAVE_FLAGS);
+        let past = stub.unless(when);
+        // push rcx; mov rcx, rsp; shr rcx, 6; and ecx, 7 << 6
+        stub.put(&[0x51, 0x48, 0x89, 0xe1, 0x48, 0xc1, 0xe9, 0x06, 0x81, 0xe1]);
+        stub.put(&((STRIPES as u32 - 1) << 6).to_le_bytes());
+        stub.put_with(&[0x48, 0xb8], stripes);
+        // lock inc qword ptr [rax + rcx]; pop rcx
+        stub.put(&[0xf0, 0x48, 0xff, 0x04, 0x08, 0x59]);
+        if let Some(change) = change {
+            let load: [&[u8]; 6] =
+                [&[0x48, 0xbf], &[0x48, 0xbe], &[0x48, 0xba], &[0x48, 0xb9], &[0x49, 0xb8], &[0x49, 0xb9]];
+            stub.put_with(load[change.argument], change.value);
+        }
+        stub.lands(past);
+        stub.put(&RESTORE_FLAGS);
+        return stub.end(name, beginning);
+    }
+    stub.save();
+    let past = stub.unless(when);
+    stub.put_with(&[0x48, 0xbf], descriptor);
+    stub.call(routines.count);
+    for (argument, histogram) in &layout.arguments {
+        stub.load(FRAME_ARGUMENTS[*argument]);
+        stub.put(&[0xb9]);
+        stub.put(&histogram.to_le_bytes());
+        stub.put(&[0xba]);
+        stub.put(&sum_offset(1 + argument).to_le_bytes());
+        stub.call(routines.value);
+    }
+    if needs_entry {
+        stub.call(routines.enter);
+    }
+    if let Some(change) = change {
+        let offset = FRAME_ARGUMENTS[change.argument];
+        if change.is_restored {
+            // Without an entry it would not be restored: test r8, r8; jz past it. Else [r8 + 40] = what it was.
+            stub.put(&[0x4d, 0x85, 0xc0, 0x74, 5 + 4 + 10 + 5]);
+            stub.load(offset);
+            stub.put(&[0x49, 0x89, 0x40, 40]);
+        }
+        stub.put_with(&[0x48, 0xb8], change.value);
+        stub.store(offset);
+    }
+    stub.lands(past);
+    stub.restore();
+    stub.end(name, beginning)
+}
+
+/// Puts return addresses back before an exception passes them.
+pub(crate) fn unwinder(
+    name: &str,
+    place: u64,
+    beginning: &Beginning,
+    routines: Routines,
+) -> Result<Stub, Error> {
+    let mut stub = Assembler { bytes: Vec::new(), place };
+    stub.save();
+    stub.call(routines.unwind);
+    stub.restore();
+    stub.end(name, beginning)
+}
+
+/// Calls a function once.
+pub(crate) fn caller(
+    name: &str,
+    place: u64,
+    beginning: &Beginning,
+    routines: Routines,
+    order: u64,
+) -> Result<Stub, Error> {
+    let mut stub = Assembler { bytes: Vec::new(), place };
+    stub.save();
+    stub.put_with(&[0x48, 0xbf], order);
+    stub.call(routines.once);
+    stub.restore();
+    stub.end(name, beginning)
+}
+
+/// Goes to another function instead.
+pub(crate) fn replacement(target: u64) -> Stub {
+    let mut bytes = vec![0xff, 0x25, 0, 0, 0, 0];
+    bytes.extend(target.to_le_bytes());
+    Stub { bytes, places: Vec::new() }
+}
+
+const _: () = assert!(HISTOGRAM_BYTES == 256 * 8);

@@ -1,0 +1,275 @@
+//! Stopping the threads of the target, and their registers. This module has `unsafe`: `ptrace` takes pointers.
+//!
+//! A thread is stopped by the thread that traces it, and goes on when that ends, however it ends. So all of this happens in threads of their own
+//! ([`traced`]): whatever fails there, the kernel lets the target go.
+
+use crate::error::Error;
+use crate::process::{Identity, Process, refused};
+use libc::{c_int, c_long, c_void, pid_t, user_regs_struct};
+use std::io;
+use std::time::{Duration, Instant};
+
+/// Registers of a thread.
+pub(crate) type Registers = user_regs_struct;
+
+/// How long a thread may take to stop.
+const STOP_MAX: Duration = Duration::from_secs(5);
+/// The number, from `<elf.h>`, of the ELF note that holds the vector registers.
+const NT_X86_XSTATE: usize = 0x202;
+/// More than any processor's vector registers need.
+const XSTATE_BYTES_MAX: usize = 16 << 10;
+
+/// A thread that is stopped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Thread {
+    pub(crate) id: pid_t,
+    /// The signal that it was about to take: it takes it when it goes on.
+    signal: c_int,
+}
+
+impl Thread {
+    /// Whether the stopped thread can be used to run other code: it has no signal to handle.
+    pub(crate) fn is_free(&self) -> bool {
+        self.signal == 0
+    }
+
+    pub(crate) fn registers(&self) -> io::Result<Registers> {
+        // SAFETY: all zero is a value of these plain numbers.
+        let mut registers: Registers = unsafe { std::mem::zeroed() };
+        call(libc::PTRACE_GETREGS, self.id, 0, std::ptr::from_mut(&mut registers) as usize)?;
+        Ok(registers)
+    }
+
+    pub(crate) fn set_registers(&self, registers: &Registers) -> io::Result<()> {
+        call(libc::PTRACE_SETREGS, self.id, 0, std::ptr::from_ref(registers) as usize)
+    }
+
+    /// The vector registers, laid out as by `XSAVE`.
+    pub(crate) fn vectors(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0_u8; XSTATE_BYTES_MAX];
+        let mut list = libc::iovec { iov_base: bytes.as_mut_ptr().cast::<c_void>(), iov_len: bytes.len() };
+        call(libc::PTRACE_GETREGSET, self.id, NT_X86_XSTATE, std::ptr::from_mut(&mut list) as usize)?;
+        bytes.truncate(list.iov_len);
+        Ok(bytes)
+    }
+
+    pub(crate) fn signal_mask(&self) -> io::Result<u64> {
+        let mut mask = 0_u64;
+        call(libc::PTRACE_GETSIGMASK, self.id, 8, std::ptr::from_mut(&mut mask) as usize)?;
+        Ok(mask)
+    }
+
+    pub(crate) fn set_signal_mask(&self, mask: u64) -> io::Result<()> {
+        call(libc::PTRACE_SETSIGMASK, self.id, 8, std::ptr::from_ref(&mask) as usize)
+    }
+
+    /// Lets it run up to the next entry to or return from the kernel.
+    pub(crate) fn run_to_kernel(&self) -> Result<(), Error> {
+        call(libc::PTRACE_SYSCALL, self.id, 0, 0)
+            .map_err(|error| Error::of("cannot continue a thread", error))?;
+        match self.wait(STOP_MAX)? {
+            Stop::Kernel => Ok(()),
+            other => {
+                Err(Error::new(format!("thread {} stopped otherwise than expected: {other:?}", self.id)))
+            }
+        }
+    }
+
+    /// Brings it back to where an interrupted thread stands, so that the kernel looks once more whether a system call is to be restarted.
+    pub(crate) fn interrupt(&self) -> Result<(), Error> {
+        let failed = |error| Error::of("cannot interrupt a thread", error);
+        call(libc::PTRACE_INTERRUPT, self.id, 0, 0).map_err(failed)?;
+        call(libc::PTRACE_CONT, self.id, 0, 0).map_err(failed)?;
+        match self.wait(STOP_MAX)? {
+            Stop::Interrupted => Ok(()),
+            other => {
+                Err(Error::new(format!("thread {} stopped otherwise than expected: {other:?}", self.id)))
+            }
+        }
+    }
+
+    fn wait(&self, at_most: Duration) -> Result<Stop, Error> {
+        let begin = Instant::now();
+        loop {
+            if let Some(stop) = stopped(self.id) {
+                return Ok(stop);
+            }
+            if begin.elapsed() > at_most {
+                return Err(Error::new(format!("thread {} of the target does not stop", self.id)));
+            }
+            pause(begin);
+        }
+    }
+}
+
+/// How a thread stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    Interrupted,
+    Kernel,
+    Signal(c_int),
+    Gone,
+}
+
+/// Threads that are stopped; they go on when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Stopped {
+    pub(crate) threads: Vec<Thread>,
+    since: Instant,
+}
+
+impl Stopped {
+    /// Stops one thread that can be made to run something.
+    pub(crate) fn one(process: &Process, id: pid_t) -> Result<Stopped, Error> {
+        let mut stopped = Stopped { threads: Vec::new(), since: Instant::now() };
+        stopped.add(process, &[id])?;
+        Ok(stopped)
+    }
+
+    /// Stops all threads, those too that are made meanwhile.
+    pub(crate) fn all(process: &Process) -> Result<Stopped, Error> {
+        let mut stopped = Stopped { threads: Vec::new(), since: Instant::now() };
+        let since = stopped.since;
+        let mut known: Vec<pid_t> = Vec::new();
+        loop {
+            let listed = process.threads();
+            // Threads that end while they are listed make the kernel leave others out.
+            let is_complete = process.thread_count().is_none_or(|count| count == listed.len());
+            let new: Vec<pid_t> = listed.into_iter().filter(|id| !known.contains(id)).collect();
+            if new.is_empty() {
+                if is_complete || since.elapsed() > STOP_MAX {
+                    break;
+                }
+                std::thread::yield_now();
+                continue;
+            }
+            stopped.add(process, &new)?;
+            known.extend(new);
+        }
+        if stopped.threads.is_empty() {
+            return Err(Error::new(format!("process {} has ended", process.pid())));
+        }
+        Ok(stopped)
+    }
+
+    /// How long they have been stopped.
+    pub(crate) fn lasts(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    fn add(&mut self, process: &Process, ids: &[pid_t]) -> Result<(), Error> {
+        let mut waited = Vec::new();
+        for id in ids {
+            match call(libc::PTRACE_SEIZE, *id, 0, libc::PTRACE_O_TRACESYSGOOD as usize) {
+                Ok(()) => waited.push(*id),
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                Err(_) if is_over(process, *id) => {}
+                Err(error) => return Err(refused(process.pid(), &error)),
+            }
+        }
+        waited.retain(|id| call(libc::PTRACE_INTERRUPT, *id, 0, 0).is_ok());
+        let begin = Instant::now();
+        let mut looked = begin;
+        while !waited.is_empty() {
+            let mut has_news = false;
+            while let Some((id, stop)) = any_stopped() {
+                has_news = true;
+                waited.retain(|waiting| *waiting != id);
+                let signal = if let Stop::Signal(signal) = stop { signal } else { 0 };
+                if stop != Stop::Gone {
+                    self.threads.push(Thread { id, signal });
+                }
+            }
+            // The first thread, if it ends before the others, never says so.
+            if !has_news && looked.elapsed() > Duration::from_millis(5) {
+                waited.retain(|id| !is_over(process, *id));
+                looked = Instant::now();
+            }
+            if begin.elapsed() > STOP_MAX {
+                return Err(Error::new(format!(
+                    "thread {} of process {} does not stop within {} s: it is inside the kernel, and cannot be interrupted there",
+                    waited[0],
+                    process.pid(),
+                    STOP_MAX.as_secs()
+                )));
+            }
+            if !has_news {
+                pause(begin);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        for thread in &self.threads {
+            // A thread that was killed meanwhile needs nothing.
+            let _ = call(libc::PTRACE_DETACH, thread.id, 0, thread.signal as usize);
+        }
+    }
+}
+
+/// Runs `work` in a thread of its own: what it traces goes on when it ends, whatever happens in it.
+pub(crate) fn traced<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+    let ended = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("tracer".to_owned()).spawn_scoped(scope, work);
+        thread.map(std::thread::ScopedJoinHandle::join)
+    });
+    match ended {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => Err(Error::new("tracing the target failed by a mistake of this program")),
+        Err(error) => Err(Error::of("cannot start a thread", error)),
+    }
+}
+
+/// Whether a thread has ended, though the kernel still lists it.
+fn is_over(process: &Process, id: pid_t) -> bool {
+    let state = process.status(id, "State");
+    state.is_none_or(|state| state.starts_with(['Z', 'X']))
+        || Identity::of(process.pid()) != Some(process.identity)
+}
+
+/// Waits a moment: none at first, since most threads stop at once.
+fn pause(since: Instant) {
+    if since.elapsed() < Duration::from_micros(200) {
+        std::thread::yield_now();
+    } else {
+        std::thread::sleep(Duration::from_micros(50));
+    }
+}
+
+/// Whether and how a thread has stopped.
+fn stopped(id: pid_t) -> Option<Stop> {
+    waited(id, libc::__WALL | libc::WNOHANG).map(|(_, stop)| stop)
+}
+
+/// A thread that has stopped, of those that this thread traces.
+fn any_stopped() -> Option<(pid_t, Stop)> {
+    waited(-1, libc::__WALL | libc::WNOHANG | libc::__WNOTHREAD).filter(|(id, _)| *id > 0)
+}
+
+fn waited(id: pid_t, options: c_int) -> Option<(pid_t, Stop)> {
+    let mut status: c_int = 0;
+    // SAFETY: the status is this function's.
+    let waited = unsafe { libc::waitpid(id, &raw mut status, options) };
+    if waited == 0 {
+        return None;
+    }
+    if waited < 0 || !libc::WIFSTOPPED(status) {
+        return Some((waited, Stop::Gone));
+    }
+    let signal = libc::WSTOPSIG(status);
+    let stop = match status >> 16 {
+        libc::PTRACE_EVENT_STOP => Stop::Interrupted,
+        _ if signal == libc::SIGTRAP | 0x80 => Stop::Kernel,
+        _ => Stop::Signal(signal),
+    };
+    Some((waited, stop))
+}
+
+fn call(request: libc::c_uint, id: pid_t, address: usize, data: usize) -> io::Result<()> {
+    // SAFETY: every caller in this file gives what the request needs, and pointers to memory that outlives the call.
+    let result: c_long = unsafe { libc::ptrace(request, id, address as *mut c_void, data as *mut c_void) };
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -1,0 +1,411 @@
+//! Programs that run are attached to, and are afterwards as they were.
+
+mod started;
+
+use started::{Target, compiled};
+use std::time::Duration;
+use thalweg_attach::{Attachment, Comparison, Condition, Function, Options, Wish};
+
+fn one(attachment: &Attachment, name: &str) -> Function {
+    let mut found = attachment.modules().functions(name);
+    assert_eq!(found.len(), 1, "{name}: {found:?}");
+    found.remove(0)
+}
+
+fn open(target: &Target) -> Attachment {
+    Attachment::open(target.pid(), Options::default()).expect("it can be attached to")
+}
+
+fn counting() -> Wish {
+    Wish::default()
+}
+
+fn timing() -> Wish {
+    Wish { times: true, ..Wish::default() }
+}
+
+#[test]
+fn calls_are_counted_and_nothing_is_left() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for options in [&["-O0"][..], &["-O2"], &["-O3", "-no-pie"], &["-O2", "-static"]] {
+        let mut target = Target::start(&compiled(folder.path(), "hot.c", options), &["4"]);
+        let before = target.code();
+        let mut attachment = open(&target);
+        let work = one(&attachment, "work");
+        attachment.add(&[(work, counting())]).expect("it is attached to");
+        assert_eq!(target.ask("run 100000"), "done 400000", "{options:?}");
+        assert_eq!(attachment.figures(0).expect("figures").calls, 400_000, "{options:?}");
+        let restored = attachment.detach().expect("it is detached from");
+        assert_eq!((restored.changes, restored.bytes_left), (1, 0), "{options:?}");
+        assert_eq!(target.ask("run 10"), "done 40");
+        assert!(target.code() == before, "code and maps are as before, {options:?}");
+    }
+}
+
+#[test]
+fn times_arguments_and_results_are_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(&compiled(folder.path(), "hot.c", &["-O2"]), &["2"]);
+    let before = target.code();
+    let mut attachment = open(&target);
+    let work = one(&attachment, "work");
+    attachment
+        .add(&[(work, Wish { times: true, arguments: vec![0, 1], results: true, set: None })])
+        .expect("attached");
+    assert_eq!(target.ask("run 1000"), "done 2000");
+    let figures = attachment.figures(0).expect("figures");
+    assert_eq!((figures.calls, figures.not_timed), (2000, 0));
+    assert_eq!(figures.ticks.as_ref().map(|ticks| ticks.count()), Some(2000));
+    let (number, first) = &figures.arguments[0];
+    assert_eq!((*number, first.count(), first.sum), (0, 2000, 999 * 1000));
+    assert_eq!(figures.arguments[1].1.buckets().collect::<Vec<_>>(), [(0, 0, 2000)]);
+    let results = figures.results.expect("results");
+    assert_eq!((results.count(), results.sum), (2000, 3 * 999 * 1000));
+    assert_eq!(attachment.detach().expect("detached").bytes_left, 0);
+    assert!(target.code() == before);
+}
+
+#[test]
+fn threads_that_call_all_the_time_do_not_notice() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (options, cycles) in [(&["-O2"][..], 60), (&["-O0"], 20), (&["-O3", "-fno-plt"], 20)] {
+        let mut target = Target::start(&compiled(folder.path(), "hot.c", options), &["6", "signals"]);
+        let before = target.code();
+        assert_eq!(target.ask("begin"), "begun");
+        let mut left = 0;
+        for cycle in 0..cycles {
+            let mut attachment = open(&target);
+            let names = ["work", "deep", "jumping", "tail", "wide", "real", "safe_point"];
+            let wish = |number: usize| match (cycle + number) % 3 {
+                0 => counting(),
+                1 => timing(),
+                _ => Wish { times: true, arguments: vec![0, 1, 2], results: true, set: None },
+            };
+            let wishes: Vec<_> = names
+                .iter()
+                .enumerate()
+                .map(|(number, name)| (one(&attachment, name), wish(number)))
+                .collect();
+            attachment.add(&wishes).expect("attached");
+            if cycle % 5 == 0 {
+                attachment.remove(0).expect("removed");
+            }
+            std::thread::sleep(Duration::from_millis(3));
+            assert!(attachment.figures(1).is_ok());
+            left += attachment.detach().expect("detached").bytes_left;
+        }
+        let ended = target.ask("end");
+        assert!(ended.starts_with("ended ") && ended.ends_with(" 0"), "{options:?}: {ended}");
+        assert_eq!(left, 0, "{options:?}");
+        assert!(target.code() == before, "{options:?}");
+    }
+}
+
+#[test]
+fn exceptions_pass_timed_functions() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for options in [&["-O0"][..], &["-O2"], &["-O2", "-static-libgcc"]] {
+        let mut target = Target::start(&compiled(folder.path(), "throwing.cpp", options), &[]);
+        let expected = target.ask("1000");
+        let mut attachment = open(&target);
+        let names = ["thrower", "middle", "again", "caught"];
+        let wishes: Vec<_> = names.iter().map(|name| (one(&attachment, name), timing())).collect();
+        attachment.add(&wishes).expect("attached");
+        assert_eq!(target.ask("1000"), expected, "{options:?}");
+        let figures = attachment.figures(0).expect("figures");
+        // Half of the calls of `thrower` throw: they have no time.
+        assert_eq!((figures.calls, figures.ticks.expect("times").count()), (1000, 500));
+        // Nor has a call that catches, since the exception's way up begins with putting all return addresses back.
+        assert_eq!(attachment.figures(3).expect("figures").ticks.expect("times").count(), 500);
+        attachment.detach().expect("detached");
+        assert_eq!(target.ask("1000"), expected);
+    }
+}
+
+#[test]
+fn arguments_are_changed_and_callers_cannot_tell() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for options in [&["-O0"][..], &["-O2"], &["-O3"]] {
+        let mut target = Target::start(&compiled(folder.path(), "hot.c", options), &["2"]);
+        let mut attachment = open(&target);
+        let note = one(&attachment, "note");
+        attachment.add(&[(note, Wish { set: Some((0, 77)), ..Wish::default() })]).expect("attached");
+        assert_eq!(target.ask("note 5"), "noted");
+        assert_eq!(target.ask("ask"), "value 3 0 77", "{options:?}");
+        attachment.detach().expect("detached");
+        assert_eq!(target.ask("note 5"), "noted");
+        assert_eq!(target.ask("ask"), "value 3 0 5");
+    }
+}
+
+#[test]
+fn functions_are_called_and_variables_set() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(&compiled(folder.path(), "hot.c", &["-O2"]), &["2"]);
+    let before = target.code();
+    let mut attachment = open(&target);
+    // `safe_point` is in the called function's module: no thread comes from outside of it.
+    let (set_state, safe_point) = (one(&attachment, "set_state"), one(&attachment, "safe_point"));
+    assert_eq!(target.ask("begin"), "begun");
+    let error =
+        attachment.call(&set_state, &[41], std::slice::from_ref(&safe_point), Duration::from_millis(50));
+    assert!(error.expect_err("nobody comes").to_string().contains("was not called"));
+    // The C library's function is called where the program enters its own.
+    let function = one(&attachment, "libc.so.6:labs");
+    let result =
+        attachment.call(&function, &[(-12_i64).cast_unsigned()], &[safe_point], Duration::from_secs(10));
+    assert_eq!(result, Ok(12));
+    assert_eq!(attachment.set_variable("level", 9), Ok(3));
+    assert!(target.ask("end").ends_with(" 0"));
+    assert_eq!(target.ask("ask"), "value 9 0 0");
+    let error = attachment.set_variable("level", 1 << 40).expect_err("too large");
+    assert_eq!(error.to_string(), "1099511627776 does not fit into the 4 bytes of `level`");
+    assert_eq!(attachment.detach().expect("detached").bytes_left, 0);
+    assert_eq!(target.ask("ask"), "value 3 0 0");
+    assert!(target.code() == before);
+}
+
+#[test]
+fn children_of_fork_are_detached_from_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(&compiled(folder.path(), "hot.c", &["-O2"]), &["1"]);
+    let mut attachment = open(&target);
+    let wishes = [(one(&attachment, "work"), counting()), (one(&attachment, "deep"), timing())];
+    attachment.add(&wishes).expect("attached");
+    assert_eq!(target.ask("fork"), "forked 0");
+    // What the child called is counted, too.
+    assert_eq!(attachment.figures(0).expect("figures").calls, 7);
+    attachment.detach().expect("detached");
+    assert_eq!(target.ask("fork"), "forked 0");
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_in_a_sentence() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(&compiled(folder.path(), "hot.c", &["-O2"]), &["1"]);
+    let mut attachment = open(&target);
+    let mut refused = |name: &str, wish: Wish| {
+        let function = attachment.modules().functions(name).remove(0);
+        attachment.add(&[(function, wish)]).expect_err("it is refused").to_string()
+    };
+    assert_eq!(
+        refused("tiny", counting()),
+        "`tiny` has 3 bytes: it is too short for a jump of 5 bytes at its beginning"
+    );
+    assert!(refused("looping", counting()).contains("jumps into its own first 6 bytes"));
+    assert!(refused("libc.so.6:memcpy", counting()).contains("IFUNC"));
+    assert!(refused("libc.so.6:_setjmp", timing()).contains("can be counted, but not timed"));
+    let work = one(&attachment, "work");
+    attachment.add(&[(work.clone(), counting())]).expect("attached");
+    assert_eq!(
+        attachment.add(&[(work, timing())]).expect_err("twice").to_string(),
+        "`work` is attached to already"
+    );
+    let second = Attachment::open(target.pid(), Options::default()).expect_err("a second tool").to_string();
+    assert!(second.contains("is attached to by process"), "{second}");
+    assert_eq!(target.ask("run 10"), "done 10");
+}
+
+/// The library `storm_kept.c`, and a program that loads it when it is asked to.
+fn user(folder: &std::path::Path) -> (Target, String) {
+    let library = compiled(folder, "storm_kept.c", &["-O2", "-shared", "-fPIC"]);
+    let target = Target::start(&compiled(folder, "user.c", &["-O2", "-ldl"]), &[]);
+    (target, library.to_string_lossy().into_owned())
+}
+
+#[test]
+fn functions_of_libraries_are_replaced() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut target, library) = user(folder.path());
+    assert_eq!(target.ask(&format!("load {library}")), "loaded");
+    let before = target.code();
+    for _ in 0..3 {
+        let mut attachment = open(&target);
+        let (kept, instead) = (one(&attachment, "kept"), one(&attachment, "instead"));
+        attachment.replace(&kept, &instead).expect("replaced");
+        assert_eq!(target.ask("kept 10"), "kept 72");
+        let again = attachment.replace(&kept, &instead).expect_err("it is replaced already").to_string();
+        assert!(again.contains("is attached to already"), "{again}");
+        // What it is replaced by can be counted, and what is replaced cannot.
+        attachment.add(&[(instead, counting())]).expect("attached");
+        assert_eq!(target.ask("calls 7"), "called");
+        assert_eq!(attachment.figures(0).expect("figures").calls, 7);
+        attachment.detach().expect("detached");
+        assert_eq!(target.ask("kept 10"), "kept 52");
+    }
+    assert!(target.code() == before);
+    let mut attachment = open(&target);
+    let (main, kept) = (one(&attachment, "user*:main"), one(&attachment, "kept"));
+    let error = attachment.replace(&main, &kept).expect_err("not of a library").to_string();
+    assert!(error.contains("is not exported by a library"), "{error}");
+}
+
+#[test]
+fn libraries_that_come_and_go_are_noticed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut target, library) = user(folder.path());
+    let before = target.code();
+    let mut attachment = open(&target);
+    assert!(attachment.modules().functions("kept").is_empty());
+    assert!(
+        attachment.modules().has_none_of("*kept*:kept")
+            && !attachment.modules().has_none_of("libc.so.6:kept")
+    );
+    assert_eq!(attachment.look(), Ok(false));
+    for round in 0..3 {
+        assert_eq!(target.ask(&format!("load {library}")), "loaded");
+        assert_eq!(attachment.look(), Ok(true));
+        let kept = one(&attachment, "kept");
+        attachment.add(&[(kept, timing())]).expect("attached");
+        assert_eq!(target.ask("calls 5"), "called");
+        assert_eq!(attachment.figures(round).expect("figures").calls, 5);
+        assert_eq!(target.ask("unload"), "unloaded");
+        assert_eq!(attachment.look(), Ok(false));
+        assert!(!attachment.points()[round].is_on() && attachment.modules().functions("kept").is_empty());
+        let error = attachment.renew(round).expect_err("it is gone").to_string();
+        assert_eq!(error, "`kept` is gone: its library was unloaded");
+    }
+    assert_eq!(attachment.detach().expect("detached").bytes_left, 0);
+    assert!(target.code() == before);
+}
+
+#[test]
+fn points_are_taken_away_and_renewed_and_their_values_changed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for options in [&["-O0"][..], &["-O2"]] {
+        let mut target = Target::start(&compiled(folder.path(), "hot.c", options), &["2"]);
+        let before = target.code();
+        let mut attachment = open(&target);
+        let (work, note) = (one(&attachment, "work"), one(&attachment, "note"));
+        let set = Wish { set: Some((0, 77)), ..Wish::default() };
+        attachment.add(&[(work, timing()), (note, set)]).expect("attached");
+        for round in 1..4 {
+            assert_eq!(target.ask("run 100"), "done 200");
+            assert_eq!(attachment.figures(0).expect("figures").calls, 200 * round);
+            attachment.remove(0).expect("removed");
+            assert_eq!(target.ask("run 100"), "done 200");
+            assert_eq!(attachment.figures(0).expect("figures").calls, 200 * round);
+            attachment.renew(0).expect("renewed");
+            attachment.set_argument(1, 1000 + round).expect("changed");
+            assert_eq!(target.ask("note 5"), "noted");
+            assert_eq!(target.ask("ask"), format!("value 3 0 {}", 1000 + round));
+        }
+        // A value can be changed while the point is off.
+        attachment.remove(1).expect("removed");
+        attachment.set_argument(1, 9).expect("changed");
+        assert_eq!((target.ask("note 5"), target.ask("ask")), ("noted".to_owned(), "value 3 0 5".to_owned()));
+        attachment.renew(1).expect("renewed");
+        assert_eq!((target.ask("note 5"), target.ask("ask")), ("noted".to_owned(), "value 3 0 9".to_owned()));
+        assert!(
+            attachment.set_argument(0, 1).expect_err("no argument").to_string().contains("no argument of")
+        );
+        attachment.detach().expect("detached");
+        assert_eq!((target.ask("note 5"), target.ask("ask")), ("noted".to_owned(), "value 3 0 5".to_owned()));
+        assert!(target.code() == before);
+    }
+}
+
+#[test]
+fn conditions_choose_calls() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(&compiled(folder.path(), "hot.c", &["-O2"]), &["1"]);
+    for (is, expected) in [
+        (Comparison::Equal, 1),
+        (Comparison::Other, 99),
+        (Comparison::Less, 40),
+        (Comparison::AtMost, 41),
+        (Comparison::Greater, 59),
+        (Comparison::AtLeast, 60),
+    ] {
+        let mut attachment = open(&target);
+        let work = one(&attachment, "work");
+        for wish in [counting(), Wish { arguments: vec![0], ..timing() }] {
+            let when = Some(Condition { argument: 0, is, value: 40 });
+            attachment.add_when(&[(work.clone(), wish)], when).expect("attached");
+            assert_eq!(target.ask("run 100"), "done 100");
+            let point = attachment.points().len() - 1;
+            assert_eq!(attachment.figures(point).expect("figures").calls, expected, "{is:?}");
+            attachment.remove(point).expect("removed");
+        }
+        let times = attachment.figures(1).expect("figures").ticks.expect("times");
+        assert_eq!(times.count(), expected, "{is:?}");
+        attachment.detach().expect("detached");
+    }
+}
+
+#[test]
+fn conditions_choose_what_is_changed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut target, library) = user(folder.path());
+    assert_eq!(target.ask(&format!("load {library}")), "loaded");
+    for argument in 0..2 {
+        // An argument that the condition is on, and another one; counted only, and with more.
+        for more in [vec![], vec![0]] {
+            let mut attachment = open(&target);
+            let kept = one(&attachment, "kept");
+            let wish = Wish { set: Some((argument, 100)), arguments: more, ..Wish::default() };
+            let when = Some(Condition { argument: 0, is: Comparison::Less, value: 10 });
+            attachment.add_when(&[(kept, wish)], when).expect("attached");
+            let expected = ["kept 502", "kept 125"][argument];
+            assert_eq!(target.ask("kept 5"), expected);
+            assert_eq!(target.ask("kept -1"), ["kept 502", "kept 95"][argument]);
+            assert_eq!(target.ask("kept 10"), "kept 52");
+            assert_eq!(attachment.figures(0).expect("figures").calls, 2);
+            attachment.detach().expect("detached");
+        }
+    }
+}
+
+/// Threads of a C program that end in the middle of calls that are timed: the library that unwinds stacks is loaded only then.
+#[test]
+fn threads_end_within_timed_calls() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for options in [&["-O0"][..], &["-O2"]] {
+        let mut target = Target::start(&compiled(folder.path(), "ending.c", options), &[]);
+        let mut attachment = open(&target);
+        let wishes = [(one(&attachment, "ending"), timing()), (one(&attachment, "cleaned"), timing())];
+        attachment.add(&wishes).expect("attached");
+        assert_eq!(target.ask("50"), "ended 100 100");
+        assert_eq!(attachment.figures(0).expect("figures").calls, 100);
+        attachment.detach().expect("detached");
+        assert_eq!(target.ask("50"), "ended 200 200");
+    }
+}
+
+#[test]
+fn exceptions_after_coroutines_that_were_given_up() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(&compiled(folder.path(), "given_up.cpp", &["-O2"]), &[]);
+    let expected = target.ask("x");
+    let mut attachment = open(&target);
+    let names = ["given_up", "thrower", "caught"];
+    let wishes: Vec<_> = names.iter().map(|name| (one(&attachment, name), timing())).collect();
+    attachment.add(&wishes).expect("attached");
+    for _ in 0..3 {
+        assert_eq!(target.ask("x"), expected);
+    }
+    assert_eq!(attachment.figures(0).expect("figures").calls, 3 * 32);
+    attachment.detach().expect("detached");
+    assert_eq!(target.ask("x"), expected);
+}
+
+/// Ten to the ninth calls in 64 threads: none is lost, none is counted twice.
+#[test]
+#[ignore = "takes minutes"]
+fn a_thousand_million_calls_are_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(&compiled(folder.path(), "hot.c", &["-O2"]), &["64"]);
+    let mut attachment = open(&target);
+    let work = one(&attachment, "work");
+    attachment.add(&[(work.clone(), counting())]).expect("attached");
+    assert_eq!(target.ask("run 15625000"), "done 1000000000");
+    assert_eq!(attachment.figures(0).expect("figures").calls, 1_000_000_000);
+    attachment.remove(0).expect("removed");
+    attachment.add(&[(work, Wish { arguments: vec![1], ..timing() })]).expect("attached");
+    assert_eq!(target.ask("run 1562500"), "done 100000000");
+    let figures = attachment.figures(1).expect("figures");
+    let timed = figures.ticks.expect("times").count();
+    assert_eq!((figures.calls, timed + figures.not_timed), (100_000_000, 100_000_000));
+    assert_eq!(figures.arguments[0].1.count(), 100_000_000);
+    attachment.detach().expect("detached");
+}

@@ -1,0 +1,13 @@
+/* Looks like a program in Go: it has the section by which those are known. */
+#include <stdio.h>
+#include <unistd.h>
+
+__attribute__((section(".go.buildinfo"), used)) static const char buildinfo[] = "\xff Go buildinf:";
+
+int main(void)
+{
+    puts("ready");
+    fflush(stdout);
+    for (;;)
+        pause();
+}

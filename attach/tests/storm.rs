@@ -1,0 +1,283 @@
+//! Programs that do all that makes patching code dangerous are attached to, changed, and detached from, again and again: no crash, no wrong result,
+//! counts as the program's own, code as in the files. `ROUNDS=` and `SEED=` set how many cycles, and which.
+
+#![allow(clippy::print_stdout, reason = "says what runs, and what is skipped")]
+
+mod started;
+
+use started::Target;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use thalweg_attach::{Attachment, Function, Options, Wish};
+use thalweg_chance::Chance;
+
+/// What a target does: signals, exceptions, longjmp, coroutines, forks, vfork and exec, threads, pages of code, libraries that come and go.
+const KINDS: &str = "sxjcfvtpd";
+/// The functions of which the target itself counts the calls, in the order in which it prints the counts.
+const COUNTED: [&str; 11] =
+    ["plain", "deep", "tail", "wide", "real", "large", "thrower", "middle", "jumping", "woven", "kept"];
+/// Functions of libraries that the target calls all the time or now and then.
+const FOREIGN: [&str; 9] = [
+    "libc.so.6:malloc",
+    "libc.so.6:free",
+    "libc.so.6:usleep",
+    "libc.so.6:mmap",
+    "libc.so.6:pthread_create",
+    "libc.so.6:dlclose",
+    "libc.so.6:waitpid",
+    "libc.so.6:vfork",
+    "libstorm_part.so:*part*",
+];
+/// Cycles of one target.
+const CYCLES: u64 = 25;
+
+struct Storm {
+    folder: tempfile::TempDir,
+    programs: Vec<(String, PathBuf)>,
+    chance: Chance,
+}
+
+fn built(compiler: &str, options: &[&str], source: &str, into: &Path) -> bool {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
+    let mut command = Command::new(compiler);
+    command.args(options).arg(source).arg("-o").arg(into).args(["-pthread", "-ldl"]);
+    command.status().is_ok_and(|status| status.success())
+}
+
+impl Storm {
+    fn new(seed: u64, options: &[&str]) -> Storm {
+        let folder = tempfile::tempdir().expect("a folder");
+        for part in ["storm_part", "storm_kept"] {
+            let library = folder.path().join(format!("lib{part}.so"));
+            assert!(
+                built("cc", &["-O2", "-shared", "-fPIC"], &format!("{part}.c"), &library),
+                "a C compiler"
+            );
+        }
+        let mut programs = Vec::new();
+        for compiler in ["c++", "clang++"] {
+            if Command::new(compiler).arg("--version").output().is_err() {
+                println!("skipped: there is no {compiler}");
+                continue;
+            }
+            for option in options {
+                let program = folder.path().join(format!("{compiler}{option}"));
+                assert!(built(compiler, &[option], "storm.cpp", &program), "{compiler} {option}");
+                programs.push((format!("{compiler} {option}"), program));
+            }
+        }
+        Storm { folder, programs, chance: Chance::new(seed) }
+    }
+
+    /// A target that is started anew, and its number of threads.
+    fn target(&mut self, threads: &[u64]) -> (Target, u64) {
+        let number = self.chance.below(self.programs.len() as u64) as usize;
+        let (name, program) = &self.programs[number];
+        let threads = self.chance.of(threads);
+        let all = std::env::var("KINDS").unwrap_or_else(|_| KINDS.to_owned());
+        let some: String = all.chars().filter(|_| self.chance.one_in(2)).collect();
+        let kinds = if self.chance.one_in(4) { format!("-{some}") } else { all };
+        println!("{name}, {threads} threads, {kinds}");
+        let folder = self.folder.path().to_string_lossy().into_owned();
+        (Target::start(program, &[&threads.to_string(), &folder, &kinds]), threads)
+    }
+}
+
+fn functions(attachment: &Attachment, pattern: &str) -> Vec<Function> {
+    attachment.modules().functions(pattern)
+}
+
+fn one(attachment: &Attachment, name: &str) -> Function {
+    let mut found = functions(attachment, name);
+    found.retain(|function| {
+        !function.module.starts_with("libstorm_part") && !function.module.starts_with("libc.")
+    });
+    assert_eq!(found.len(), 1, "{name}: {found:?}");
+    found.remove(0)
+}
+
+fn wish(chance: &mut Chance) -> Wish {
+    let times = chance.one_in(2);
+    let arguments = (0..3).filter(|_| chance.one_in(3)).collect();
+    Wish { times, arguments, results: chance.one_in(4), set: None }
+}
+
+/// The calls that the target has counted itself.
+fn truth(target: &mut Target) -> Vec<u64> {
+    let answer = target.ask("truth");
+    answer.split(' ').skip(1).map(|number| number.parse().expect("a count")).collect()
+}
+
+/// Code in memory is what the files have, and nothing of ours is mapped or open. While the target works, libraries come and go, so that memory is
+/// read that has something else by then: it is looked at again.
+fn assert_clean(target: &Target, is_hot: bool) {
+    for again in (0..if is_hot { 50 } else { 1 }).rev() {
+        let Some(wrong) = difference(target) else { return };
+        assert!(again > 0, "{wrong}");
+    }
+}
+
+fn difference(target: &Target) -> Option<String> {
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", target.pid())).expect("maps");
+    let memory = File::open(format!("/proc/{}/mem", target.pid())).expect("memory");
+    if maps.contains("thalweg-attach") {
+        return Some(maps);
+    }
+    let open = std::fs::read_dir(format!("/proc/{}/fd", target.pid())).expect("descriptors").flatten();
+    let mut open = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    if open.any(|file| file.to_string_lossy().contains("thalweg-attach")) {
+        return Some("a file is open still".to_owned());
+    }
+    maps.lines().filter(|line| line.contains("r-xp")).find_map(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let path = fields.get(5).filter(|path| path.starts_with('/'))?;
+        let number = |text: &str| u64::from_str_radix(text, 16).expect("a number");
+        let (begin, end) = fields[0].split_once('-').map(|(a, b)| (number(a), number(b))).expect("a range");
+        let (mut now, mut before) = (vec![0; (end - begin) as usize], vec![0; (end - begin) as usize]);
+        memory.read_exact_at(&mut now, begin).ok()?;
+        let read = File::open(path).expect("the file").read_at(&mut before, number(fields[2])).expect("code");
+        let first = now[..read].iter().zip(&before[..read]).position(|(now, before)| now != before)?;
+        Some(format!("the code of {path} is not as in the file, {first:#x} bytes from {begin:#x} on"))
+    })
+}
+
+/// One cycle: attached, changed, some of it undone, detached. While the target works, or around a time in which it does.
+fn cycle(target: &mut Target, threads: u64, chance: &mut Chance, is_hot: bool) {
+    let mut attachment = Attachment::open(target.pid(), Options::default()).expect("it can be attached to");
+    let counted: Vec<usize> = (0..COUNTED.len()).filter(|_| chance.one_in(2)).collect();
+    let replaces = chance.one_in(3);
+    let counted: Vec<usize> =
+        counted.into_iter().filter(|number| !(replaces && COUNTED[*number] == "kept")).collect();
+    let mut wishes: Vec<(Function, Wish)> =
+        counted.iter().map(|number| (one(&attachment, COUNTED[*number]), wish(chance))).collect();
+    if chance.one_in(2) {
+        let set = Some((1, 77));
+        wishes.push((one(&attachment, "chosen"), Wish { set, ..wish(chance) }));
+    }
+    let foreign: Vec<&str> = FOREIGN.into_iter().filter(|_| chance.one_in(3)).collect();
+    for pattern in foreign {
+        for function in functions(&attachment, pattern) {
+            let wish = wish(chance);
+            if attachment.refusal(&function, &wish).is_none() {
+                wishes.push((function, wish));
+            }
+        }
+    }
+    let before = truth(target);
+    // A library may be unloaded between being looked at and being patched, or its memory may hold another by then.
+    while let Err(error) = attachment.add(&wishes) {
+        assert!(wishes.iter().any(|(function, _)| function.module.starts_with("libstorm_part")), "{error}");
+        wishes.retain(|(function, _)| !function.module.starts_with("libstorm_part"));
+    }
+    let after = truth(target);
+    if replaces {
+        let (kept, instead) = (one(&attachment, "kept"), one(&attachment, "instead"));
+        attachment.replace(&kept, &instead).expect("it is replaced");
+    }
+    let sets = chance.one_in(3);
+    if sets {
+        assert_eq!(attachment.set_variable("level", 9), Ok(3));
+    }
+    if !is_hot {
+        assert_eq!(target.ask("begin"), "begun");
+    }
+    if chance.one_in(3) {
+        let (called, place) = (one(&attachment, "called"), one(&attachment, "safe_point"));
+        let before = sum_of_calls(target);
+        attachment.call(&called, &[3], &[place], Duration::from_secs(60)).expect("it is called");
+        assert_eq!(sum_of_calls(target), before + 3);
+    }
+    std::thread::sleep(Duration::from_micros(chance.below(8000)));
+    if !is_hot {
+        assert_right(target);
+    }
+    let least = truth(target);
+    for (point, number) in counted.iter().enumerate() {
+        let figures = attachment.figures(point).expect("figures");
+        let most = truth(target);
+        // A call may stand between its count and its function, and children that were forked before do not know of this.
+        let slack = if is_hot { threads + 32 } else { 0 };
+        let (low, high) = (least[*number] - after[*number], most[*number] - before[*number] + slack);
+        let name = COUNTED[*number];
+        assert!(
+            (low.saturating_sub(slack)..=high).contains(&figures.calls),
+            "{name}: {low} {} {high}",
+            figures.calls
+        );
+        let timed = figures.ticks.as_ref().map_or(0, thalweg_attach::Histogram::count);
+        assert!(timed + figures.not_timed <= figures.calls + slack, "{name}: {timed} of {}", figures.calls);
+        for (argument, values) in &figures.arguments {
+            // They are read one after the other, while the program goes on.
+            let range = figures.calls.saturating_sub(slack)..=if is_hot { high } else { figures.calls };
+            assert!(
+                range.contains(&values.count()),
+                "{name}: argument {argument}: {} {range:?}",
+                values.count()
+            );
+        }
+    }
+    if chance.one_in(4) && !wishes.is_empty() {
+        attachment.remove(chance.below(wishes.len() as u64) as usize).expect("removed");
+    }
+    let restored = attachment.detach().expect("it is detached from");
+    let state = std::fs::read_to_string(format!("/proc/{}/status", target.pid())).unwrap_or_default();
+    assert_eq!(restored.bytes_left, 0, "{restored:?}, {:?}", state.lines().nth(2));
+    assert_clean(target, is_hot);
+    assert!(target.ask("ask").starts_with("value 3 "), "the variable is as before");
+}
+
+fn sum_of_calls(target: &mut Target) -> u64 {
+    let answer = target.ask("ask");
+    answer.rsplit(' ').next().and_then(|sum| sum.parse().ok()).expect("a sum")
+}
+
+fn assert_right(target: &mut Target) {
+    let ended = target.ask("end");
+    assert_eq!(ended.split(' ').nth(2), Some("0"), "{ended}");
+}
+
+fn storm(rounds: u64, seed: u64, options: &[&str], threads: &[u64]) {
+    let mut storm = Storm::new(seed, options);
+    let begin = Instant::now();
+    let mut done = 0;
+    while done < rounds {
+        let (mut target, threads) = storm.target(threads);
+        let chance = &mut storm.chance;
+        for _ in 0..CYCLES.min(rounds - done) {
+            let is_hot = chance.one_in(2);
+            if is_hot {
+                assert_eq!(target.ask("begin"), "begun");
+            }
+            for _ in 0..if is_hot { 3 } else { 1 } {
+                cycle(&mut target, threads, chance, is_hot);
+                done += 1;
+            }
+            if is_hot {
+                assert_right(&mut target);
+            }
+            // Without anything attached it goes on as well.
+            assert_eq!(target.ask("begin"), "begun");
+            assert_right(&mut target);
+        }
+    }
+    println!("{done} cycles in {:.0?}", begin.elapsed());
+}
+
+fn setting(name: &str, usual: u64) -> u64 {
+    std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
+}
+
+#[test]
+fn a_few_cycles_harm_nothing() {
+    storm(12, 1, &["-O2"], &[4]);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn thousands_of_cycles_harm_nothing() {
+    let options = ["-O0", "-O1", "-O2", "-O3"];
+    storm(setting("ROUNDS", 2000), setting("SEED", 26), &options, &[1, 2, 4, 8, 16, 64]);
+}
