@@ -16,7 +16,7 @@ fn main() {
         let found = search(&problem, Some(&start)).expect("it makes sense");
         let took = begun.elapsed().as_secs_f64() * 1e3;
         let even = problem.work.iter().sum::<f64>() / f64::from(workers);
-        // Over what each worker would bear if nothing crossed.
+        // As multiples of each worker's share of the work if no message crossed between workers.
         let (before, after) = (problem.period(&start) / even, found.period / even);
         println!("{tasks:>9} {workers:>7} {took:>7.1} ms {before:>12.3} {after:>12.3}");
     }

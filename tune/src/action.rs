@@ -43,7 +43,7 @@ pub struct Candidate {
     pub model: String,
     /// By which part the goal is expected to become better.
     pub gain: f64,
-    /// What was seen that speaks for it.
+    /// The observation that speaks for the action.
     pub why: String,
 }
 
@@ -63,7 +63,8 @@ impl Action {
         Action { changes: vec![Change { knob: Knob::Setting(name.into()), from, to }] }
     }
 
-    /// What was found not to help is not tried again under this key: which way a setting goes, or that tasks move.
+    /// An action that did not help is remembered under this key: a setting and the direction of its change, or a move
+    /// of tasks.
     pub fn key(&self) -> String {
         let keys = self.changes.iter().map(|change| match &change.knob {
             Knob::Setting(name) if change.to > change.from => format!("{name} up"),
@@ -88,7 +89,8 @@ impl Action {
         self.changes.iter().map(value).collect::<Vec<_>>().join(" ")
     }
 
-    /// Reads the values that an action sets and those that undo it. None: they do not belong together, or are none.
+    /// Reads the values that an action sets and those that undo it. None: the two texts do not fit together, or are
+    /// malformed.
     pub fn read(values: &str, back: &str) -> Option<Action> {
         let pair = |text: &str| {
             let (name, value) = text.split_once('=')?;
@@ -109,7 +111,7 @@ impl Action {
     }
 }
 
-/// How many moves are spelt out.
+/// How many moves are listed in a text.
 const SPELT: usize = 3;
 
 impl fmt::Display for Action {

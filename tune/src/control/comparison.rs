@@ -5,12 +5,12 @@
 
 /// Student's t, one-sided 99 %, for 1 to 10 degrees of freedom.
 const T99: [f64; 10] = [31.821, 6.965, 4.541, 3.747, 3.365, 3.143, 2.998, 2.896, 2.821, 2.764];
-/// Even windows that agree to the last digit are not more certain than this: they are short.
+/// The least uncertainty of a comparison: short windows that agree exactly do not make it certain.
 const SCATTER_MIN: f64 = 0.002;
 
 /// Pairs of windows so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Comparison {
+pub(crate) struct Comparison {
     ratios: Vec<f64>,
     /// The sum of the logarithms of the first ways' scores.
     firsts: f64,
@@ -21,9 +21,9 @@ pub(super) struct Comparison {
 pub struct Gain {
     /// The best guess.
     pub mean: f64,
-    /// It is at least this, in 99 of 100 cases.
+    /// The gain is at least this, in 99 of 100 cases.
     pub least: f64,
-    /// It is at most this.
+    /// The gain is at most this, in 99 of 100 cases.
     pub most: f64,
     /// Pairs of windows that were compared.
     pub pairs: usize,
@@ -31,7 +31,7 @@ pub struct Gain {
 
 impl Comparison {
     /// Adds a pair of scores, both positive.
-    pub(super) fn add(&mut self, first: f64, second: f64) {
+    pub(crate) fn add(&mut self, first: f64, second: f64) {
         self.ratios.push((second / first).ln());
         self.firsts += first.ln();
     }
@@ -41,8 +41,8 @@ impl Comparison {
         (self.firsts / self.ratios.len().max(1) as f64).exp()
     }
 
-    /// What is known so far; of one pair no bounds.
-    pub(super) fn gain(&self) -> Option<Gain> {
+    /// The result so far; one pair gives no bounds.
+    pub(crate) fn gain(&self) -> Option<Gain> {
         let n = self.ratios.len();
         if n == 0 {
             return None;

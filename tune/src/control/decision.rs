@@ -10,17 +10,17 @@ use crate::action::Action;
 pub enum What {
     /// A tuner began.
     Began,
-    /// The run does something else than before; what failed may be tried again.
+    /// The run's behaviour changed; actions that failed may be tried again.
     Changed,
-    /// Something is tried by turns with what was.
+    /// An action is tried by turns with the former values.
     Tried,
     /// It was better, and stays.
     Kept,
     /// It was not better, or broke a guard, and was taken back.
     TakenBack,
-    /// What was kept broke a guard later, and was taken back.
+    /// A change that was kept broke a guard later, and was taken back.
     Undone,
-    /// A person or another tool set it, or said that it stays: the tuner leaves it alone.
+    /// A person or another tool set it or pinned it: the tuner leaves it alone.
     Pinned,
     /// It would be tried, if the tuner were allowed to.
     Advised,

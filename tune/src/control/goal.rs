@@ -34,7 +34,7 @@ impl Goal {
         Goal::ALL.into_iter().map(|(_, word)| word)
     }
 
-    /// How good a window was: the greater the better. None: that is not known.
+    /// How good a window was: the greater the better. None: the score is not known.
     pub fn score(self, seen: &Seen) -> Option<f64> {
         let score = match self {
             Goal::Throughput => seen.rate,
@@ -80,7 +80,7 @@ pub struct Guard {
     limit: f64,
 }
 
-/// What a guard looks at.
+/// The measure that a guard limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Measure {
     Rate,
@@ -117,14 +117,14 @@ impl Measure {
     }
 }
 
-/// What a guard says of a window.
+/// The judgement of a guard on a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judged {
     /// It holds.
     Holds,
     /// It is broken.
     Broken,
-    /// What it looks at was not measured.
+    /// Its measure was not known.
     Unknown,
 }
 
@@ -144,7 +144,7 @@ impl Guard {
         self.measure == Measure::Errors
     }
 
-    /// What it says of a window.
+    /// Judges a window.
     pub fn judge(&self, seen: &Seen) -> Judged {
         let value = self.measure.of(seen);
         match (value.is_nan(), self.below) {

@@ -25,9 +25,9 @@ mod seen;
 use std::collections::{HashMap, HashSet};
 
 use crate::action::{Action, Candidate};
-use comparison::Comparison;
 use regime::Regime;
 
+pub(crate) use comparison::Comparison;
 pub use comparison::Gain;
 pub use decision::{Decision, What, percent};
 pub use goal::{Goal, Guard, Judged};
@@ -36,17 +36,17 @@ pub use seen::Seen;
 /// How a controller decides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// What is kept has to gain this part at least, surely.
+    /// A change is kept only if its gain is surely at least this.
     pub gain_min: f64,
-    /// Windows after each change that are not compared: what was under way leaves.
+    /// Windows after each change that are not compared, because messages from before still leave.
     pub settle: usize,
     /// Pairs of windows that are compared at least.
     pub pairs_min: usize,
-    /// After so many without a clear result it is taken back.
+    /// After this many pairs without a clear result the change is taken back.
     pub pairs_max: usize,
-    /// A way that is worse by this part in one window is left at once.
+    /// If the new values are worse by this part in one window, the trial ends at once.
     pub harm: f64,
-    /// For how long what failed is not tried again, in seconds; twice as long each time.
+    /// For how many seconds an action that failed is not tried again; the time doubles with each failure.
     pub rest: f64,
     /// At the longest.
     pub rest_max: f64,
@@ -54,7 +54,7 @@ pub struct Policy {
     pub cost: f64,
     /// … and as a part of the time so far.
     pub cost_share: f64,
-    /// Windows in a row that tell nothing before a trial ends.
+    /// After this many windows in a row without a measurement a trial ends.
     pub blind_max: usize,
 }
 
@@ -100,12 +100,12 @@ struct Trial {
     half: Option<(f64, f64)>,
     /// Whether the new way is on.
     is_on: bool,
-    /// Guards that were broken without it: it is not to blame for them.
+    /// Guards that were broken before the trial, so the trial does not count as the cause.
     broken_before: Vec<usize>,
     unknown: usize,
 }
 
-/// What was kept is looked at once more: what it brings may come late, and so may what it does harm.
+/// A change that was kept is watched for some windows more, because its gain or its harm may come late.
 #[derive(Clone, Debug)]
 struct Watch {
     action: Action,
@@ -138,12 +138,12 @@ pub struct Controller {
     era: u64,
     trial: Option<Trial>,
     watch: Option<Watch>,
-    /// Windows until what was changed last is felt.
+    /// Windows until the last change has its effect.
     settling: usize,
-    /// Windows in a row that told nothing.
+    /// Windows in a row from which nothing could be measured.
     blind: usize,
     failures: HashMap<String, Failure>,
-    /// How far to believe each model: the part of what it promised that came.
+    /// The weight of each model: the part of its predicted gains that came true.
     trust: HashMap<String, f64>,
     pinned: HashSet<String>,
     kept: Vec<Action>,
@@ -157,7 +157,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// One that has seen nothing yet. Its decisions are numbered from `first` on.
+    /// A controller that has seen nothing yet. Its decisions are numbered from `first` on.
     pub fn new(goal: Goal, guards: Vec<Guard>, policy: Policy, first: u64) -> Controller {
         Controller {
             goal,
@@ -183,7 +183,7 @@ impl Controller {
         }
     }
 
-    /// Likewise, one that says what it would try and touches nothing.
+    /// A controller that says what it would try and touches nothing.
     #[must_use]
     pub fn advising(self) -> Controller {
         Controller { is_advising: true, ..self }
@@ -209,12 +209,13 @@ impl Controller {
         self.cost
     }
 
-    /// Whether it leaves this knob alone.
+    /// Whether the tuner leaves this knob alone.
     pub fn is_pinned(&self, name: &str) -> bool {
         self.pinned.contains(name)
     }
 
-    /// Leaves a knob alone from now on. Where it is under trial, the trial is over, and what else it changed is to be taken back.
+    /// Leaves a knob alone from now on. If a trial changes it, the trial ends, and the other changes of the trial are
+    /// taken back.
     pub fn pin(&mut self, name: &str, why: &str) -> Order {
         if !self.pinned.insert(name.to_owned()) {
             return Order::Wait;
@@ -272,7 +273,7 @@ impl Controller {
         order
     }
 
-    /// Whether the window's times make sense: a clock that jumped, or a run that did not go on, tells nothing.
+    /// Whether the window's times make sense: a clock that jumped, or a run that made no progress, gives no measurement.
     fn believes(&mut self, seen: &Seen) -> bool {
         let is_sound = seen.at.is_finite() && seen.lasted.is_finite() && seen.lasted > 0.0;
         if !is_sound {
@@ -285,7 +286,7 @@ impl Controller {
         first || gone_on >= seen.lasted / 2.0
     }
 
-    /// A window told nothing. A trial that cannot be judged ends.
+    /// Nothing could be measured in a window. A trial that cannot be judged ends.
     fn blind(&mut self) -> Order {
         self.blind += 1;
         match self.trial.take_if(|_| self.blind >= self.policy.blind_max) {
@@ -339,7 +340,7 @@ impl Controller {
     fn change_era(&mut self) {
         self.era += 1;
         self.watch = None;
-        // What a model was wrong about then says nothing of now.
+        // Errors of a model in the former regime do not count in this one.
         self.trust.clear();
         let why = format!("the {} is another one than before", self.goal);
         self.tell(What::Changed, None, None, why);
@@ -365,7 +366,7 @@ impl Controller {
         Some(Order::Undo(action))
     }
 
-    /// What promises most of what may be tried.
+    /// The action with the highest expected gain among those that may be tried.
     fn best(&self, candidates: Vec<Candidate>) -> Option<Candidate> {
         let hoped =
             |candidate: &Candidate| candidate.gain * self.trust.get(&candidate.model).copied().unwrap_or(1.0);
@@ -381,7 +382,7 @@ impl Controller {
         candidates.into_iter().filter(may).max_by(|a, b| hoped(a).total_cmp(&hoped(b)))
     }
 
-    /// Whether trials have cost little enough for one more.
+    /// Whether trials have cost so little that one more may begin.
     fn may_cost(&self) -> bool {
         let so_far = self.begun.map_or(0.0, |begun| self.last - begun);
         self.cost < self.policy.cost + self.policy.cost_share * so_far
@@ -452,11 +453,11 @@ impl Controller {
         if gain.pairs >= pairs_max {
             return self.take_back(trial, "whether it gains is not clear".to_owned());
         }
-        // What is on stays on for the first window of the next pair.
+        // The present values stay for the first window of the next pair.
         Order::Wait.with(|| self.trial = Some(trial))
     }
 
-    /// Puts the other way on.
+    /// Switches between the former and the new values.
     fn turn(&mut self, mut trial: Trial) -> Order {
         trial.is_on = !trial.is_on;
         let action = trial.candidate.action.clone();
@@ -492,7 +493,7 @@ impl Controller {
         Order::Undo(candidate.action)
     }
 
-    /// A model whose promises do not come true loses weight.
+    /// A model whose predictions are wrong loses weight.
     fn learn(&mut self, candidate: &Candidate, gain: f64) {
         let came = (gain / candidate.gain).clamp(0.0, 1.5);
         let trust = self.trust.entry(candidate.model.clone()).or_insert(1.0);
@@ -531,7 +532,7 @@ impl Order {
 }
 
 impl Candidate {
-    /// An action that nobody proposed.
+    /// An action that no model proposed.
     fn of(action: Action) -> Candidate {
         Candidate { action, model: String::new(), gain: f64::NAN, why: String::new() }
     }

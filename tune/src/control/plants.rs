@@ -11,7 +11,7 @@ const WINDOW: f64 = 0.2;
 
 /// A run whose rate depends on one setting from 0 to 10.
 struct Plant {
-    /// The rate at each value.
+    /// The run's rate at each value of the setting.
     response: Vec<f64>,
     /// By how much windows scatter.
     noise: f64,
@@ -47,7 +47,7 @@ impl Plant {
         (rate, rate * (1.0 + self.noise * (2.0 * self.chance.uniform() - 1.0)))
     }
 
-    /// One up, one down, four up: a model that knows nothing promises 5 % each.
+    /// A model without knowledge that proposes one step up, one down, and four up, and expects 5 % of each.
     fn propose(&self) -> Vec<Candidate> {
         let now = self.value as i64;
         let to = [now + 1, now - 1, now + 4, now - 4].into_iter();
@@ -62,15 +62,15 @@ impl Plant {
 }
 
 struct Outcome {
-    /// What was done over what would have been without a tuner.
+    /// What the run did, as a fraction of what it would have done without a tuner.
     part: f64,
-    /// The rate at the end over the best there is.
+    /// The rate at the end, as a fraction of the best rate that the setting allows.
     end: f64,
     kept: usize,
     tried: usize,
 }
 
-/// Runs a plant for so many windows; `lie` changes what is seen.
+/// Runs a plant for this many windows; `lie` changes what is seen.
 fn run(plant: &mut Plant, guards: Vec<Guard>, windows: usize, lie: impl Fn(usize, &mut Seen)) -> Outcome {
     let mut controller = Controller::new(Goal::Throughput, guards, Policy::default(), 0);
     let (start, mut done) = (plant.response[plant.value], 0.0);
@@ -203,8 +203,8 @@ fn a_regime_that_changes_opens_what_had_failed() {
     }
     assert!(plant.value >= 8, "ended at {}", plant.value);
     let told = controller.told();
-    let changed = told.iter().find(|decision| decision.what == What::Changed).expect("the change is told");
-    assert!((200.0..201.5).contains(&changed.at), "told at {} s", changed.at);
+    let changed = told.iter().find(|decision| decision.what == What::Changed).expect("the change is noticed");
+    assert!((200.0..201.5).contains(&changed.at), "noticed at {} s", changed.at);
 }
 
 proptest! {
@@ -222,7 +222,7 @@ proptest! {
     ) {
         let mut plant = Plant { delay, hysteresis, value, felt: vec![value], ..Plant::new(response, noise, seed) };
         let outcome = run(&mut plant, Vec::new(), 1500, honest);
-        // Whoever tries a higher value comes back from above: what hysteresis takes then, no tuner can give back.
+        // A trial of a higher value comes back from above: what hysteresis takes then, no tuner can give back.
         let least = 0.96 * (1.0 - hysteresis);
         prop_assert!(outcome.part > least, "{:.3} of the untouched run, at least {:.3}", outcome.part, least);
         // In 300 s: each keep gains 2 % at least, and what failed rests for twice as long each time.

@@ -1,16 +1,16 @@
 //! Whether a run does the same as before: a test for a change of the mean by Page and Hinkley (Page, Biometrika 1954).
 //!
 //! Of the logarithms `x_k` of the scores, with `m` their mean so far and `s` how they scatter from one to the next, it sums
-//! `u_k = max(0, u_{k-1} + (x_k − m) − δ)` and likewise downwards; where a sum passes `λ` the regime has changed, with `δ = max(1 %, s/2)` and
+//! `u_k = max(0, u_{k-1} + (x_k − m) − δ)` and the same downwards; where a sum passes `λ` the regime has changed, with `δ = max(1 %, s/2)` and
 //! `λ = max(20 %, 6 s)`. So a step of 30 % is seen within two or three windows, and noise is not.
 
 /// Windows before a regime counts as stable.
 const STABLE: usize = 3;
-/// Changes below this are none.
+/// Smaller changes do not count.
 const DELTA: f64 = 0.01;
-/// The sum that is a change.
+/// A sum beyond this is a change.
 const LAMBDA: f64 = 0.2;
-/// Where so much of the work is done elsewhere than before, the regime is another one whatever the score.
+/// If this part of the work has moved to other components, the regime has changed, whatever the score is.
 const SHIFT: f64 = 0.25;
 
 /// Watches for changes of the regime.
@@ -37,7 +37,7 @@ impl Regime {
             return true;
         }
         let step = (x - self.last).abs();
-        // A step is no scatter beyond what was seen so far, or the first change would hide itself.
+        // A step counts towards the scatter at most as much as earlier ones; otherwise the first change would hide itself.
         let believed = if self.count < STABLE { step } else { step.min(2.0 * self.scatter.max(DELTA)) };
         let weight = 1.0 / (self.count as f64).min(16.0);
         let delta = DELTA.max(self.scatter / 2.0);
@@ -65,7 +65,7 @@ impl Regime {
         self.count > 0 && (score.ln() - self.mean).abs() > LAMBDA.max(6.0 * self.scatter)
     }
 
-    /// Begins anew in the same regime: a change of ours moved the mean.
+    /// Begins anew in the same regime: the tuner's own change moved the mean.
     pub(super) fn restart(&mut self) {
         *self = Regime { scatter: self.scatter, ..Regime::default() };
     }

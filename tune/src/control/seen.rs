@@ -3,7 +3,7 @@
 /// What was measured in a window of time. What is not known is NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Seen {
-    /// When it ended, in seconds of a clock that does not go back; where it does nevertheless, the window is not believed.
+    /// When it ended, in seconds of a clock that does not go back; if it does nevertheless, the window is ignored.
     pub at: f64,
     /// How long it lasted, in seconds.
     pub lasted: f64,

@@ -8,9 +8,9 @@ use crate::action::{Action, Candidate};
 use crate::control::Goal;
 use crate::live::Window;
 
-/// What comes with the program.
+/// The pack that comes with the program.
 const OURS: &str = include_str!("../../packs/network.toml");
-/// What rules of networks speak of.
+/// The area of packs about networks.
 const AREA: &str = "network";
 /// What a change is expected to bring if its rule does not say.
 const GAIN: f64 = 0.05;
@@ -49,7 +49,7 @@ pub struct Rules {
 /// A pack that cannot be followed.
 #[derive(Clone, Debug)]
 pub struct BadPack {
-    /// Its file, or that it is ours.
+    /// Its file; empty for a built-in pack.
     pub file: String,
     /// Its text, which the problems' places refer to.
     pub text: String,
@@ -81,7 +81,7 @@ impl Values for Figures {
 }
 
 impl Rules {
-    /// Ours and those in these files, each its name and text, for a run with these settings.
+    /// The built-in packs and those in these files, each its name and text, for a run with these settings.
     ///
     /// # Errors
     /// A pack has mistakes, or is about something else than networks.
@@ -102,7 +102,7 @@ impl Rules {
         Ok(Rules { packs, settings: names })
     }
 
-    /// What the rules propose for a run that was seen so.
+    /// The actions that the rules propose for a run with these measurements.
     pub(crate) fn propose(
         &self,
         window: &Window,
@@ -146,7 +146,7 @@ impl Rules {
 fn schema(settings: &[SettingView]) -> (Schema, Vec<String>) {
     let mut schema = Schema::default();
     for (name, unit) in FIELDS {
-        // Each is there once, with a unit that is known: a test looks.
+        // A test checks that each name is unique and its unit known.
         let _ = schema.number(name, unit);
     }
     let mut names = Vec::new();
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn a_pack_with_mistakes_names_its_file_and_line() {
         let pack = "format = 1\nname = \"x\"\nabout = \"y\"\narea = \"network\"\n\n[[condition]]\nname = \"c\"\nwhen = \"run.tas > 0\"\nsays = \"z\"\n";
-        // Ours speaks of settings, which are none here: only its own mistakes are looked at.
+        // The built-in pack names settings that do not exist here, so only the problems of the other packs are compared.
         let others = [("mine.toml".to_owned(), pack.to_owned())];
         let settings: Vec<SettingView> = ["quantum", "capacity", "unfinished", "workers", "steal", "spread"]
             .map(|name| SettingView::switch(&format!("exec.{name}")))

@@ -21,7 +21,7 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// Takes it, if nobody has it.
+    /// Takes the claim, if no other tuner has it.
     pub(super) fn take(space: &Path) -> Result<Claim, Untuned> {
         let path = space.join(CLAIM);
         let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
@@ -61,7 +61,7 @@ fn pins_path(space: &Path) -> PathBuf {
 pub fn pin(space: &Path, name: &str) -> Result<(), Untuned> {
     let path = pins_path(space);
     let open = OpenOptions::new().append(true).create(true).open(&path);
-    // One write: of two at once neither is torn.
+    // The line is written by one call, so two tuners cannot mix their lines.
     let written = open.and_then(|mut file| file.write_all(format!("{name}\n").as_bytes()));
     written.map_err(|error| cannot("write", &path, &error))
 }

@@ -10,13 +10,13 @@ use thalweg_space::{Answer, Command, Error};
 use crate::action::{Action, Knob};
 use crate::control::Decision;
 
-/// What is tried goes back after this, if the tuner does not renew it. It turns more often than that.
+/// What is tried goes back after this, if the tuner does not renew it. Trials switch values more often than that.
 const LASTS: Duration = Duration::from_secs(30);
 /// How long the run may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Commands that wait for their answers at the same time.
 const AT_ONCE: usize = 32;
-/// More tasks are not moved back after the run has placed them anew.
+/// At most this many tasks are moved back after the run has placed them anew.
 const BACK_MAX: usize = 512;
 /// Letters of a text in a note.
 const NOTE_MAX: usize = 300;
@@ -76,7 +76,7 @@ impl<'r> Hands<'r> {
         self.move_tasks(action, None)
     }
 
-    /// Takes an action back for good. What somebody else has set meanwhile stays.
+    /// Takes an action back for good. Values that another process has set meanwhile stay.
     pub(super) fn undo(&mut self, action: &Action) -> Result<(), Refused> {
         let back = action.inverse();
         let mut taken = None;
@@ -98,7 +98,7 @@ impl<'r> Hands<'r> {
         self.leases.remove(name);
     }
 
-    /// Moves the tasks of an action, for good or for now. Those that have ended are no failure.
+    /// Moves the tasks of an action, for good or for now. Tasks that have ended are no failure.
     fn move_tasks(&self, action: &Action, terms: Option<Terms>) -> Result<(), Refused> {
         let moves = action.changes.iter().filter_map(|change| match change.knob {
             Knob::Worker { task, .. } => Some((task, change.to)),
@@ -107,10 +107,10 @@ impl<'r> Hands<'r> {
         self.move_all(&moves.collect::<Vec<_>>(), terms)
     }
 
-    /// Moves tasks to where they were before the run placed them anew; as many as that takes a moment for.
+    /// Moves tasks to where they were before the run placed them anew; at most as many as can be moved at once.
     pub(super) fn move_back(&self, places: &[(u64, u64)]) {
         if !places.is_empty() && places.len() <= BACK_MAX {
-            // One that has ended, or whose worker takes no part, is placed by the run.
+            // The run itself places a task that has ended, or whose former worker is parked.
             let _ = self.move_all(places, None);
         }
     }
@@ -142,31 +142,38 @@ impl<'r> Hands<'r> {
 
     /// Lets the run write a decision among its events; false: it takes no commands yet. A run that knows no such note does without.
     pub(super) fn note(&self, decision: &Decision) -> bool {
-        let number = |value: f64| format!("{value:e}");
-        let gain = decision.gain;
-        let figure = |of: fn(&crate::control::Gain) -> f64| number(gain.as_ref().map_or(f64::NAN, of));
-        let action = decision.action.clone().unwrap_or_default();
-        let (values, back) = (action.values(), action.inverse().values());
-        // What is cut off could not be undone: then nothing is.
-        let whole = values.len() <= 2 * NOTE_MAX && back.len() <= 2 * NOTE_MAX;
-        let (values, back) = if whole { (values, back) } else { (String::new(), String::new()) };
-        let command = Command::new("tuner", "note")
-            .with(decision.number.to_string())
-            .with(decision.what.word())
-            .with(number(decision.predicted.unwrap_or(f64::NAN)))
-            .with(figure(|gain| gain.mean))
-            .with(figure(|gain| gain.least))
-            .with(figure(|gain| gain.most))
-            .with(gain.map_or(0, |gain| gain.pairs).to_string())
-            .with(cut(&decision.change))
-            .with(values)
-            .with(back)
-            .with(cut(&decision.model))
-            .with(cut(&decision.why));
+        let mut command = Command::new("tuner", "note");
+        command.arguments = noted(decision);
         let Ok(sent) = self.reader.send(&command) else { return false };
         let _ = sent.wait(Duration::from_millis(200));
         true
     }
+}
+
+/// A decision as the arguments of the command `note`, which a run writes down among its events.
+pub fn noted(decision: &Decision) -> Vec<String> {
+    let number = |value: f64| format!("{value:e}");
+    let gain = decision.gain;
+    let figure = |of: fn(&crate::control::Gain) -> f64| number(gain.as_ref().map_or(f64::NAN, of));
+    let action = decision.action.clone().unwrap_or_default();
+    let (values, back) = (action.values(), action.inverse().values());
+    // A text that was cut could not be undone, so it is left empty.
+    let whole = values.len() <= 2 * NOTE_MAX && back.len() <= 2 * NOTE_MAX;
+    let (values, back) = if whole { (values, back) } else { (String::new(), String::new()) };
+    vec![
+        decision.number.to_string(),
+        decision.what.word().to_owned(),
+        number(decision.predicted.unwrap_or(f64::NAN)),
+        figure(|gain| gain.mean),
+        figure(|gain| gain.least),
+        figure(|gain| gain.most),
+        gain.map_or(0, |gain| gain.pairs).to_string(),
+        cut(&decision.change),
+        values,
+        back,
+        cut(&decision.model),
+        cut(&decision.why),
+    ]
 }
 
 fn cut(text: &str) -> String {

@@ -37,7 +37,7 @@ impl Messages {
         self.follower.poll();
     }
 
-    /// Adds what was told since the last time to what was seen, and begins anew.
+    /// Adds what was recorded since the last time to what was seen, and begins anew.
     pub(super) fn add(&mut self, seen: Seen) -> Result<Seen, Untuned> {
         self.follower.poll();
         let report = self.follower.report()?;

@@ -28,6 +28,7 @@ use sample::{Sample, processor_s};
 use window::shift;
 
 pub use claim::{pin, pins};
+pub use hands::noted;
 pub use log::log;
 pub use untuned::Untuned;
 pub use window::{Progress, StreamIn, TaskIn, Window, WorkerIn};
@@ -37,13 +38,13 @@ pub const TOOL: &str = "thalweg tune";
 /// The least and the longest window.
 const WINDOW: Duration = Duration::from_millis(150);
 const WINDOW_MAX: Duration = Duration::from_secs(3);
-/// A window in which nothing is tried is at most so long.
+/// The longest window in which nothing is tried.
 const IDLE_MAX: Duration = Duration::from_secs(1);
 /// Messages that a window should see.
 const MESSAGES: f64 = 200.0;
 /// Windows until tasks that were moved are where they should be.
 const QUIET: usize = 3;
-/// Decisions of a run that takes no commands that are kept for it, the first ones.
+/// How many decisions are kept while the run takes no commands: the first ones.
 const UNNOTED_MAX: usize = 64;
 /// How often it is asked whether to go on.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -84,7 +85,7 @@ impl Default for Options {
     }
 }
 
-/// What a tuner tells while it works.
+/// What a tuner reports while it works.
 #[derive(Debug)]
 pub enum Told<'t> {
     /// It decided something.
@@ -115,7 +116,7 @@ pub struct Tuned {
     pub processor: f64,
 }
 
-/// Tunes the run whose space is in the directory `path`, until it ends, `stop` says so, or its time is over. What happens is given to `tell`.
+/// Tunes the run whose space is in the directory `path`, until it ends, `stop` says so, or its time is over. `tell` is called with what happens.
 ///
 /// # Errors
 /// When there is no such run, it cannot be tuned (it is over, or shows nothing of itself), somebody else tunes it, or a pack is wrong.
@@ -129,7 +130,7 @@ pub fn tune(
     let settings = reader.settings()?;
     check(&reader, &settings)?;
     let rules = Rules::read(&options.packs, &settings).map_err(|bad| Untuned::Refused(bad.to_string()))?;
-    // One that only advises is in nobody's way.
+    // A tuner that only advises needs no claim.
     let _claim = if options.advise { None } else { Some(Claim::take(path)?) };
     let controller =
         Controller::new(options.goal, options.guards.clone(), options.policy.clone(), options.first);
@@ -223,7 +224,7 @@ impl Tuner<'_> {
             self.say(tell);
             let used = processor_s(std::process::id()).unwrap_or(0.0) - used_before;
             length = self.next_length(length, used, begun);
-            // What was changed just now took time that belongs to no window.
+            // The time that a change took belongs to no window.
             from = if changed { Sample::take(self.reader)? } else { to };
         };
         let order = self.controller.end(why);
@@ -316,7 +317,7 @@ impl Tuner<'_> {
             seen = messages.add(seen)?;
         }
         if seen.rate.is_nan() || seen.rate <= 0.0 {
-            // Perhaps it is told by something else now.
+            // Perhaps something else measures it now.
             self.progress = None;
         }
         let trial = self.controller.trial();
@@ -343,7 +344,7 @@ impl Tuner<'_> {
     /// Does what the controller says.
     fn obey(&mut self, order: Order) {
         let mut order = order;
-        // What follows from a failure may fail, too: each time there is less to do.
+        // Taking a change back after a failure may fail as well; each time there is less left to do.
         for _ in 0..8 {
             let done = match &order {
                 Order::Wait => return,
@@ -404,7 +405,8 @@ impl Tuner<'_> {
         Ok(changed)
     }
 
-    /// Finds the tasks that somebody else has moved. What the run itself moves, stolen tasks and replicas that it spreads, is nobody's.
+    /// Finds the tasks that somebody else has moved. Tasks that the run itself moves (stolen ones and replicas) do
+    /// not count as moved by somebody.
     fn see_to_places(&mut self, now: &Sample, surprises: &mut Vec<(String, String)>) {
         self.quiet += 1;
         if self.quiet < QUIET {
@@ -445,7 +447,7 @@ impl Tuner<'_> {
         self.places.extend(moves.chain(places.iter().copied()).map(|(task, worker)| (task, worker as u32)));
     }
 
-    /// Tells what was decided since, and lets the run note it.
+    /// Reports new decisions, and lets the run write them.
     fn say(&mut self, tell: &mut dyn FnMut(&Told<'_>)) {
         for decision in self.controller.told() {
             self.decisions += 1;

@@ -12,7 +12,8 @@ const CROSSING_S: f64 = 100e-9;
 const MOVES_MAX: usize = 48;
 /// A move that brings less than this part is left out.
 const WORTH: f64 = 0.002;
-/// Where sources wait for room for less than this part of the time and no worker is this busy, the network does not limit.
+/// Where sources wait for room for less than this part of the time and no worker is this busy, the network does not
+/// limit the flow.
 const SOURCE_WAITS: f64 = 0.05;
 const BUSY: f64 = 0.9;
 
@@ -41,7 +42,10 @@ pub(super) fn propose(window: &Window, around: &Around<'_>) -> Option<Candidate>
         window.workers.iter().enumerate().map(|(n, w)| (w.id, n as u32)).collect();
     let mut problem = problem(window, around, &workers);
     let present: Vec<u32> = present(window, &workers);
-    problem.delay = delay(&problem, &present);
+    // Messages from and to threads of tasks' own cross wherever the others are.
+    let outside = outside(window, &workers);
+    problem.delay = delay(&problem, &present, outside);
+    let stays = problem.delay * outside;
     let now = problem.period(&present);
     let found = search(&problem, Some(&present))?;
     let places = fewest_moves(&problem, &present, relabelled(&problem, &present, found));
@@ -59,7 +63,7 @@ pub(super) fn propose(window: &Window, around: &Around<'_>) -> Option<Candidate>
     if changes.is_empty() || period >= now {
         return None;
     }
-    let gain = (now / period - 1.0).min(4.0);
+    let gain = ((now + stays) / (period + stays) - 1.0).min(4.0);
     Some(Candidate {
         gain,
         why: why(&problem, &present, &places),
@@ -72,7 +76,7 @@ fn is_on(worker: Option<u32>, workers: &HashMap<u64, u32>) -> bool {
     worker.is_some_and(|worker| workers.contains_key(&u64::from(worker)))
 }
 
-/// The workers of the tasks, and of what stands for the tasks that came and went.
+/// The workers of the tasks, and of the stand-ins for tasks that lived shorter than the window.
 fn present(window: &Window, workers: &HashMap<u64, u32>) -> Vec<u32> {
     let places = window.tasks.iter().filter_map(|task| workers.get(&u64::from(task.worker?)).copied());
     places.chain(0..window.workers.len() as u32).collect()
@@ -81,7 +85,7 @@ fn present(window: &Window, workers: &HashMap<u64, u32>) -> Vec<u32> {
 fn problem(window: &Window, around: &Around<'_>, workers: &HashMap<u64, u32>) -> Problem {
     let tasks: Vec<_> = window.tasks.iter().filter(|task| is_on(task.worker, workers)).collect();
     let place = |worker: Option<u32>| workers[&u64::from(worker.unwrap_or_default())] as usize;
-    // Of the time that its worker had, as the loads are.
+    // Relative to the time that its worker had, as the loads are.
     let busy = |task: &TaskIn| task.busy * window.workers[place(task.worker)].had;
     let mut work: Vec<f64> = tasks.iter().map(|task| busy(task)).collect();
     let mut fixed: Vec<Option<u32>> = vec![None; tasks.len()];
@@ -91,7 +95,7 @@ fn problem(window: &Window, around: &Around<'_>, workers: &HashMap<u64, u32>) ->
         left[place] -= work[at];
         fixed[at] = (around.pinned)(task.id).then_some(place as u32);
     }
-    // What was not of these tasks stays where it was done.
+    // Work of other tasks stays on its worker.
     for (place, left) in left.into_iter().enumerate() {
         work.push(left.max(0.0));
         fixed.push(Some(place as u32));
@@ -112,10 +116,20 @@ fn problem(window: &Window, around: &Around<'_>, workers: &HashMap<u64, u32>) ->
     }
 }
 
-/// What a crossing delays the flow: all that the loads do not explain of the present period, which is 1.
-fn delay(problem: &Problem, present: &[u32]) -> f64 {
+/// Messages a second between tasks of workers and those with a thread of their own: sources and sinks.
+fn outside(window: &Window, workers: &HashMap<u64, u32>) -> f64 {
+    let on_workers: HashSet<u64> =
+        window.tasks.iter().filter(|task| is_on(task.worker, workers)).map(|task| task.id).collect();
+    let is_outside = |writer: u64, reader: u64| on_workers.contains(&writer) != on_workers.contains(&reader);
+    let crossing = window.streams.iter().filter(|stream| is_outside(stream.writer, stream.reader));
+    crossing.map(|stream| stream.rate).sum()
+}
+
+/// The delay by a crossing: the part of the present period (which is 1) that the loads do not explain. `outside` messages cross
+/// wherever tasks are placed: if streams hold next to nothing, most of the waiting is caused by these, and no move removes it.
+fn delay(problem: &Problem, present: &[u32], outside: f64) -> f64 {
     let crosses = |link: &&Link| present[link.from as usize] != present[link.to as usize];
-    let cut: f64 = problem.links.iter().filter(crosses).map(|link| link.traffic).sum();
+    let cut: f64 = problem.links.iter().filter(crosses).map(|link| link.traffic).sum::<f64>() + outside;
     let unexplained = 1.0 - problem.period(present);
     if cut > 0.0 && unexplained > 0.0 { unexplained / cut } else { 0.0 }
 }
@@ -144,7 +158,7 @@ fn relabelled(problem: &Problem, present: &[u32], found: Mapping) -> Vec<u32> {
     if problem.period(&places) <= found.period * (1.0 + WORTH) { places } else { found.places }
 }
 
-/// Without the moves that bring next to nothing, those of the least work first, and with so many at most.
+/// Leaves out moves with very little gain, those with the least work first, and limits the number of moves.
 fn fewest_moves(problem: &Problem, present: &[u32], mut places: Vec<u32>) -> Vec<u32> {
     let mut moved: Vec<usize> = (0..places.len()).filter(|&at| places[at] != present[at]).collect();
     moved.sort_by(|&a, &b| problem.work[a].total_cmp(&problem.work[b]));
@@ -244,6 +258,23 @@ mod tests {
         assert!(candidate.why.contains("100 % of messages cross"), "{}", candidate.why);
         let candidate = propose_for(&window, 2).expect("the others may move");
         assert!(candidate.action.changes.iter().all(|change| change.knob.name() != "task/2.worker"));
+    }
+
+    #[test]
+    fn what_waits_for_source_and_sink_is_not_promised_to_a_move() {
+        // Streams of two messages: nobody is busy, all wait for one another.
+        let mut window = chain(&[0.04, 0.04, 0.04, 0.04], [0.08, 0.08]);
+        let promised = |window: &Window| propose_for(window, 0).map_or(0.0, |candidate| candidate.gain);
+        assert_eq!(promised(&window), 4.0);
+        let stream = |writer, reader| StreamIn { writer, reader, capacity: 2, rate: 1e4, held: 1.0 };
+        let sink = TaskIn { id: 100, kind: "sink".into(), worker: None, ..window.tasks[0].clone() };
+        window.tasks.push(sink);
+        window.streams.extend([stream(99, 1), stream(4, 100)]);
+        // Two of five crossings are those of source and sink.
+        let gain = promised(&window);
+        assert!((0.5..1.0 / (2.0 / 5.0)).contains(&gain), "{gain}");
+        window.streams.extend([stream(99, 2), stream(99, 3), stream(99, 4)]);
+        assert!(promised(&window) < gain, "{}", promised(&window));
     }
 
     #[test]

@@ -90,12 +90,12 @@ impl Sample {
     }
 }
 
-/// Processor time of a process so far, in seconds: of each thread to the nanosecond where the system tells, else in its ticks.
+/// Processor time of a process so far, in seconds: of each thread to the nanosecond where the system counts so, else in its ticks.
 pub(super) fn processor_s(pid: u32) -> Option<f64> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let mut ns = 0;
     for thread in threads.flatten() {
-        // One that ends meanwhile is none.
+        // A thread that ends meanwhile does not count.
         let Ok(text) = fs::read_to_string(thread.path().join("schedstat")) else { continue };
         ns += text.split_whitespace().next()?.parse::<u64>().ok()?;
     }

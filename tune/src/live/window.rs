@@ -7,7 +7,7 @@ use thalweg_monitor::{Names, TaskTotals};
 use super::sample::{Sample, TaskAt};
 use crate::control::Seen;
 
-/// So many messages in a window tell a rate.
+/// A window with at least this many messages gives a rate.
 const ENOUGH: f64 = 20.0;
 
 /// What counts as progress of a run.
@@ -131,7 +131,7 @@ impl Window {
             let before = from.workers.get(id)?;
             let busy = part(after.busy_ticks, before.busy_ticks);
             let waited = part(after.waiting_ticks, before.waiting_ticks);
-            // Where next to nothing is known of its time, nothing is made of it.
+            // If nearly nothing of its time is known, its shares are left unknown.
             let had = 1.0 / (busy + waited).clamp(0.2, 1.0);
             Some(WorkerIn { id: *id, busy: (busy * had).min(1.0), had })
         });
@@ -156,7 +156,7 @@ impl Window {
         self.tasks.iter().filter(move |task| task.kind == kind)
     }
 
-    /// What a source is: the tasks that read nothing and write.
+    /// Sources: the tasks that read nothing and write.
     pub fn sources(&self) -> impl Iterator<Item = &TaskIn> {
         self.of_kind("source")
     }
@@ -171,7 +171,7 @@ impl Window {
         }
     }
 
-    /// The progress that can be told from a window as this.
+    /// The kind of progress that can be measured in such a window.
     pub fn told(&self) -> Progress {
         let is_enough = |of: &Progress| self.progress(*of) * self.lasted >= ENOUGH;
         [Progress::Sinks, Progress::Sources, Progress::Tasks]
@@ -180,7 +180,7 @@ impl Window {
             .unwrap_or(Progress::Dispatches)
     }
 
-    /// What the controller sees of it.
+    /// The window as the controller gets it.
     pub(super) fn seen(&self, at: f64, of: Progress, shift: f64) -> Seen {
         let rate = self.progress(of);
         Seen {

@@ -29,12 +29,12 @@ const STEPS: u64 = 6_000_000;
 /// Random mappings that are refined, too, while there are steps left.
 const RESTARTS: u64 = 8;
 
-/// What tasks cost, who sends to whom, and what there is to place them on.
+/// What tasks cost, which sends to which, and what there is to place them on.
 #[derive(Clone, Debug, Default)]
 pub struct Problem {
     /// The work of each task.
     pub work: Vec<f64>,
-    /// Who sends how much to whom.
+    /// How much each task sends to each other one.
     pub links: Vec<Link>,
     /// The speed of each worker; 1 is that at which the work was measured.
     pub speeds: Vec<f64>,
@@ -98,12 +98,12 @@ impl Problem {
         most.max(shared) + self.delay * cut
     }
 
-    /// Where a task has to stay.
+    /// The worker on which a task has to stay.
     fn fixed(&self, task: usize) -> Option<u32> {
         self.fixed.get(task).copied().flatten()
     }
 
-    /// Whether all of it is a number that makes sense, and every link's end exists.
+    /// Whether all numbers are finite and positive, and the ends of every link exist.
     fn is_sound(&self) -> bool {
         let sound = |value: f64| value.is_finite() && value >= 0.0;
         let tasks = self.work.len();

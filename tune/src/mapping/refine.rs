@@ -1,14 +1,14 @@
-//! The best move again and again, until none is better.
+//! Makes the best move again and again, until no move improves the mapping.
 
 use super::{Problem, RMS};
 
-/// Up to so many tasks every one is a candidate; beyond, only those of the worker that limits.
+/// With at most this many tasks each is a candidate; with more, only those of the worker that limits.
 const ALL_MAX: usize = 256;
 /// Candidates of a round at most.
 const CANDIDATES_MAX: usize = 2048;
 /// Workers that a task may go to in a round at most: those with the least load.
 const TARGETS_MAX: usize = 16;
-/// What counts as better: less is the arithmetic's noise.
+/// The least improvement that counts: smaller ones are rounding errors.
 const BETTER: f64 = 1e-9;
 
 /// A mapping under refinement.
@@ -100,7 +100,7 @@ impl<'p> Refinement<'p> {
         self.turn = 0;
     }
 
-    /// Improves it as long as that works and there are steps left.
+    /// Improves the mapping as long as moves help and steps are left.
     pub(super) fn run(&mut self, steps: &mut u64) {
         if self.loads.len() < 2 {
             return;

@@ -40,7 +40,7 @@ fn by_definition(problem: &Problem, places: &[u32]) -> f64 {
     worst.max(all / problem.processors) + problem.delay * cut
 }
 
-/// A network of so many tasks, mostly a chain with branches, as those of streams are.
+/// A network of this many tasks, mostly a chain with branches, as those of streams are.
 fn network(chance: &mut Chance, tasks: u32, workers: usize) -> Problem {
     let work = (0..tasks).map(|_| chance.exponential(1.0) + 0.01).collect();
     let mut links = Vec::new();

@@ -1,0 +1,205 @@
+//! The packs about libraries: those that come with the program, those of files, and what one says of measures that were recorded.
+
+use thalweg_pack::{Change, Pack, Problem, Schema, Values, nearest};
+
+use crate::knowledge::BadPack;
+
+/// The packs that come with the program, by their names.
+const OURS: [(&str, &str); 3] = [
+    ("pvm", include_str!("../../packs/pvm.toml")),
+    ("mpich", include_str!("../../packs/mpich.toml")),
+    ("malloc", include_str!("../../packs/malloc.toml")),
+];
+/// The area of packs about libraries.
+const AREA: &str = "library";
+/// What is known of each process, by the names that packs use.
+pub(super) const FIELDS: [(&str, &str); 7] = [
+    ("process.descriptors", ""),
+    ("process.descriptors_max", ""),
+    ("process.memory", "B"),
+    ("process.threads", ""),
+    ("group.processes", ""),
+    ("machine.processors", ""),
+    ("window.lasted", "s"),
+];
+
+/// Values by the numbers of their fields.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Row(pub(super) Vec<f64>);
+
+impl Values for Row {
+    fn number(&self, field: usize) -> f64 {
+        self.0.get(field).copied().unwrap_or(f64::NAN)
+    }
+}
+
+/// The text of a pack that comes with the program.
+///
+/// # Errors
+/// There is none of this name.
+pub fn ours(name: &str) -> Result<&'static str, String> {
+    if let Some((_, text)) = OURS.iter().find(|(known, _)| *known == name) {
+        return Ok(text);
+    }
+    let names = OURS.map(|(name, _)| name);
+    let near = nearest(name, names).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+    Err(format!("no pack is called `{name}`: there are {}, or say a pack's file{near}", names.join(", ")))
+}
+
+/// Reads a pack about a library.
+///
+/// # Errors
+/// All that is wrong with it.
+pub fn read(file: &str, text: &str) -> Result<Pack, BadPack> {
+    let bad = |problems| BadPack { file: file.to_owned(), text: text.to_owned(), problems };
+    let mut schema = Schema::default();
+    for (name, unit) in FIELDS {
+        // A test checks that each name is unique and its unit known.
+        let _ = schema.number(name, unit);
+    }
+    let pack = Pack::read(text, &schema).map_err(bad)?;
+    let mut missing = Vec::new();
+    if pack.area != AREA {
+        missing
+            .push(format!("this pack is about `{}`, and those of libraries are about `{AREA}`", pack.area));
+    }
+    if pack.identity.is_none() {
+        missing.push(
+            "a pack about a library needs `[identity]`, which says what the library is recognised by"
+                .to_owned(),
+        );
+    }
+    if pack.progress.is_none() {
+        missing.push(
+            "a pack about a library needs `progress`: what is to become faster, such as \"send.rate\""
+                .to_owned(),
+        );
+    }
+    for point in pack.points.iter().filter(|point| point.lever.is_none()) {
+        missing.push(format!(
+            "the point `{}` needs `set`, `argument` or `variable`: how the library is given the value",
+            point.setting
+        ));
+    }
+    if missing.is_empty() {
+        return Ok(pack);
+    }
+    Err(bad(missing.into_iter().map(|message| Problem::new(0..0, message)).collect()))
+}
+
+/// What a pack says of the measures of one process in one window.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tried {
+    /// Measures and models with their values.
+    pub figures: Vec<(String, f64)>,
+    /// Conditions that hold, with what they say.
+    pub holds: Vec<(String, String)>,
+    /// Points that would be set, with their values and what forbids it, if something does.
+    pub sets: Vec<(String, f64, Option<String>)>,
+}
+
+/// Evaluates a pack's conditions and actions on these measures, which are given by name.
+pub fn tried(pack: &Pack, measures: &[(String, f64)]) -> Tried {
+    let value = |name: &String| {
+        measures.iter().find(|(known, _)| known == name).map_or(f64::NAN, |(_, value)| *value)
+    };
+    let row = Row(pack.names.iter().map(value).collect());
+    let measured = pack.measured(&row);
+    let mut tried = Tried::default();
+    for (name, is) in pack
+        .measures
+        .iter()
+        .map(|it| (&it.name, &it.is))
+        .chain(pack.models.iter().map(|it| (&it.name, &it.is)))
+    {
+        tried.figures.push((name.clone(), is.number(&measured)));
+    }
+    for condition in pack.conditions.iter().filter(|condition| condition.when.holds(&measured)) {
+        tried.holds.push((condition.name.clone(), condition.says.clone()));
+    }
+    for (action, to) in pack.due(&measured) {
+        let (Change::Setting { point, .. }, Some(to)) = (&action.change, to) else { continue };
+        tried.sets.push((pack.points[*point].setting.clone(), to, forbidden(pack, action, &measured)));
+    }
+    tried
+}
+
+/// What forbids an action, if something does.
+pub(super) fn forbidden(pack: &Pack, action: &thalweg_pack::Action, values: &impl Values) -> Option<String> {
+    let conditions = action.forbidden.iter().map(|at| &pack.conditions[*at]);
+    conditions
+        .into_iter()
+        .find(|condition| condition.when.holds(values))
+        .map(|condition| condition.says.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_packs_are_right() {
+        for (name, text) in OURS {
+            let pack = read(name, text).unwrap_or_else(|bad| panic!("{bad}"));
+            assert_eq!((pack.name.as_str(), ours(name)), (name, Ok(text)));
+        }
+        assert!(ours("pvn").is_err_and(|why| why.contains("did you mean `pvm`")));
+    }
+
+    #[test]
+    fn the_example_of_the_page_is_right() {
+        let page = include_str!("../../../docs/library-packs.md");
+        let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+        let pack =
+            read("library-packs.md", example.expect("an example")).unwrap_or_else(|bad| panic!("{bad}"));
+        assert_eq!(pack.name, "zlib-level");
+    }
+
+    #[test]
+    fn a_pack_that_lacks_something_says_what() {
+        let text =
+            "format = 1\nname = \"x\"\nabout = \"y\"\narea = \"network\"\n[[point]]\nsetting = \"p\"\n";
+        let bad = read("x.toml", text).expect_err("it lacks much").to_string();
+        for part in ["about `network`", "[identity]", "`progress`", "point `p`"] {
+            assert!(bad.contains(part), "{bad}");
+        }
+    }
+
+    #[test]
+    fn recorded_measures_are_judged_without_a_target() {
+        let pack = read("pvm", ours("pvm").expect("ours")).expect("it is right");
+        let mut measures: Vec<(String, f64)> = [
+            ("initsend.calls", 100.0),
+            ("initsend.rate", 2000.0),
+            ("initsend.encoding.most", 0.0),
+            ("ints.calls", 100.0),
+            ("ints.items.sum", 2_500_000.0),
+            ("ints.items.p99", 25_000.0),
+            ("pvm.fragment", 4080.0),
+            ("pvm.route", 2.0),
+            ("pvm.encoding", 0.0),
+            ("pvm.architectures", 1.0),
+            ("process.descriptors", 10.0),
+            ("process.descriptors_max", 1024.0),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .to_vec();
+        let sets = |measures: &[(String, f64)]| tried(&pack, measures).sets;
+        let names = |measures: &[(String, f64)]| {
+            let free = sets(measures).into_iter().filter(|(_, _, forbidden)| forbidden.is_none());
+            free.map(|(name, _, _)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&measures), ["pvm.fragment", "pvm.encoding", "pvm.route"]);
+        let fragment = sets(&measures)[0].1;
+        assert!((100_000.0..=200_000.0).contains(&fragment), "{fragment}");
+        measures.iter_mut().find(|(name, _)| name == "process.descriptors_max").expect("there").1 = 12.0;
+        assert_eq!(names(&measures), ["pvm.fragment", "pvm.encoding"]);
+        assert!(
+            sets(&measures)
+                .iter()
+                .any(|(_, _, why)| why.as_ref().is_some_and(|why| why.contains("descriptor")))
+        );
+        measures.iter_mut().find(|(name, _)| name == "pvm.architectures").expect("there").1 = 2.0;
+        assert_eq!(names(&measures), ["pvm.fragment"]);
+    }
+}

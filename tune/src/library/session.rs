@@ -1,0 +1,706 @@
+//! The loop: processes come and go, windows are measured, actions are tried in all of them at once, kept or taken back.
+
+use std::collections::{HashMap, VecDeque};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use thalweg_pack::{Change, Pack};
+
+use super::found;
+use super::known::{FIELDS, forbidden};
+use super::target::{NoTarget, Target};
+use super::trial::{Trial, Verdict};
+use crate::action::Action;
+use crate::control::{Decision, Gain, What, percent};
+
+/// A window while something is looked for, and one while nothing is.
+const WINDOW: Duration = Duration::from_millis(40);
+const IDLE: Duration = Duration::from_millis(160);
+const WINDOW_MAX: Duration = Duration::from_secs(1);
+/// Calls that count as progress which a window should see.
+const PROGRESS: f64 = 20.0;
+/// Windows that have to be alike before something is tried.
+const STABLE: usize = 3;
+/// Windows are alike if their rates differ by less than this factor.
+const ALIKE: f64 = 1.6;
+/// Windows in a row without progress after which a trial ends.
+const BLIND: usize = 4;
+/// Windows in a row that are not alike, while something could be tried, after which windows become longer: a program that works in steps shows
+/// the same only in windows that are longer than its steps.
+const UNLIKE: usize = 5;
+/// Windows in a row with other calls than before a trial, after which it ends; the first is not counted.
+const SHIFTED: usize = 2;
+/// How often it is looked for processes, and what costs more is read.
+const LOOK_EVERY: Duration = Duration::from_millis(1000);
+/// For how long an action that failed is not tried again; doubled each time.
+const REST: Duration = Duration::from_secs(10);
+/// Windows in which a value has to be wanted before it follows.
+const FOLLOW: usize = 2;
+/// What an action is expected to bring if it names no model.
+const GAIN: f64 = 0.05;
+/// If a measure of calls changes by more than this part, the program is taken to have entered another phase.
+const SHIFT: f64 = 0.25;
+
+/// What is tuned, and how.
+pub struct Library<'l> {
+    /// The pack.
+    pub pack: &'l Pack,
+    /// These processes and their children; none: all that use the library.
+    pub processes: Vec<i32>,
+    /// What was set by calls stays when this ends.
+    pub keep: bool,
+    /// It only says what it would do.
+    pub advise: bool,
+    /// How long; none: until the processes have ended.
+    pub lasts: Option<Duration>,
+    /// Points that are left alone.
+    pub pinned: Vec<String>,
+    /// Makes the command of a guard, which has to call [`thalweg_attach::guard`] and [`put_back`](super::put_back).
+    pub guard: &'l dyn Fn() -> Option<Command>,
+}
+
+/// What is said while it works.
+#[derive(Debug)]
+pub enum Said<'s> {
+    /// Something was decided.
+    Decision(&'s Decision),
+    /// A process was attached to.
+    Attached(i32),
+    /// A process is not tuned: why.
+    Refused(i32, &'s str),
+    /// A window of a process: seconds since the begin, and each field with its value.
+    Window(i32, f64, &'s [(&'s str, f64)]),
+}
+
+/// What an action would set in which process.
+struct Candidate {
+    action: usize,
+    point: usize,
+    /// Targets by their index, each with the value that it would get.
+    values: Vec<(usize, f64)>,
+    /// The value of the first before it.
+    from: Option<f64>,
+    gain: f64,
+    model: String,
+    why: String,
+}
+
+/// A candidate that is tried.
+struct Running {
+    candidate: Candidate,
+    trial: Trial,
+    /// The least and the most that each mean had in the windows before.
+    signature: Vec<(f64, f64)>,
+    blind: usize,
+    shifted: usize,
+}
+
+struct Session<'l, 't> {
+    library: &'l Library<'l>,
+    tell: &'t mut dyn FnMut(&Said<'_>),
+    begun: Instant,
+    targets: Vec<Target>,
+    /// Processes that are not tuned, with when they began, so that they are not looked at again.
+    others: HashMap<i32, u64>,
+    rates: Vec<f64>,
+    /// What calls were like in the last windows.
+    signatures: VecDeque<Vec<f64>>,
+    /// Windows are not shorter than this, and how many in a row were not alike.
+    least: Duration,
+    unlike: usize,
+    trial: Option<Running>,
+    /// Numbers of actions that were kept.
+    kept: Vec<usize>,
+    rests: HashMap<usize, (Instant, Duration)>,
+    /// What was said of actions that are forbidden, and of points that are left alone.
+    warned: Vec<String>,
+    /// Windows in which an action that follows wanted another value, by action and process.
+    wanted: HashMap<(usize, i32), usize>,
+    number: u64,
+}
+
+/// Tunes a library in the processes that use it, until they have ended, `stop` says so, or the time is over.
+///
+/// # Errors
+/// No process uses the library, or none can be attached to: says why.
+pub fn tune_library(
+    library: &Library<'_>,
+    stop: &dyn Fn() -> bool,
+    tell: &mut dyn FnMut(&Said<'_>),
+) -> Result<u64, String> {
+    let mut session = Session {
+        library,
+        tell,
+        begun: Instant::now(),
+        targets: Vec::new(),
+        others: HashMap::new(),
+        rates: Vec::new(),
+        signatures: VecDeque::new(),
+        least: WINDOW,
+        unlike: 0,
+        trial: None,
+        kept: Vec::new(),
+        rests: HashMap::new(),
+        warned: Vec::new(),
+        wanted: HashMap::new(),
+        number: 0,
+    };
+    session.find()?;
+    session.decide(What::Began, None, None, format!("pack {}: {}", library.pack.name, library.pack.about));
+    session.run(stop)
+}
+
+impl Session<'_, '_> {
+    fn run(&mut self, stop: &dyn Fn() -> bool) -> Result<u64, String> {
+        let (mut window, mut slow) = (WINDOW, Instant::now());
+        let why = loop {
+            let begin = Instant::now();
+            while begin.elapsed() < window && !stop() {
+                std::thread::sleep(Duration::from_millis(10).min(window.saturating_sub(begin.elapsed())));
+            }
+            if stop() {
+                break "it was asked to";
+            }
+            if self.library.lasts.is_some_and(|lasts| self.begun.elapsed() > lasts) {
+                break "its time was over";
+            }
+            if slow.elapsed() > LOOK_EVERY {
+                slow = Instant::now();
+                self.find()?;
+                self.targets.iter_mut().for_each(|target| target.look_slowly(self.library.pack));
+            }
+            self.drop_ended();
+            if self.targets.is_empty() {
+                break "all processes have ended";
+            }
+            let seconds = begin.elapsed().as_secs_f64();
+            let progress = self.look(seconds);
+            self.window(progress / seconds);
+            // The calls that changes need belong to no window.
+            self.targets.iter_mut().for_each(|target| drop(target.look(self.library.pack, seconds)));
+            window = self.next(window, progress);
+        };
+        self.end(why)
+    }
+
+    /// Attaches to processes that came.
+    fn find(&mut self) -> Result<(), String> {
+        let library = self.library;
+        let Some(identity) = &library.pack.identity else {
+            return Err("the pack identifies nothing".to_owned());
+        };
+        let is_first = self.targets.is_empty() && self.others.is_empty();
+        let mut found = match &library.processes[..] {
+            [] => found::using(&identity.library),
+            processes => found::with_children(processes),
+        };
+        found.retain(|pid| !self.targets.iter().any(|target| target.pid == *pid));
+        let mut first = None;
+        for pid in found {
+            let Some(process) = thalweg_attach::Identity::of(pid) else { continue };
+            if self.others.get(&pid) == Some(&process.start) {
+                continue;
+            }
+            match Target::open(pid, library.pack, (library.guard)()) {
+                Ok(target) => {
+                    self.targets.push(target);
+                    self.rates.clear();
+                    (self.tell)(&Said::Attached(pid));
+                }
+                Err(NoTarget::Other) => drop(self.others.insert(pid, process.start)),
+                Err(NoTarget::Refused(why)) => {
+                    self.others.insert(pid, process.start);
+                    (self.tell)(&Said::Refused(pid, &why));
+                    first.get_or_insert(why);
+                }
+            }
+        }
+        if is_first && self.targets.is_empty() {
+            let name = &library.pack.name;
+            let why =
+                first.unwrap_or_else(|| format!("no process of these uses the library of the pack `{name}`"));
+            return Err(why);
+        }
+        let count = self.targets.len() as f64;
+        let processors = std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64);
+        self.targets.iter_mut().for_each(|target| target.row.0[4..6].copy_from_slice(&[count, processors]));
+        Ok(())
+    }
+
+    fn drop_ended(&mut self) {
+        let before = self.targets.len();
+        self.targets.retain(Target::is_alive);
+        if self.targets.len() != before {
+            // Numbers of targets have changed; what was tried stays where it is until the end of this.
+            if let Some(running) = self.trial.take() {
+                self.decide(
+                    What::TakenBack,
+                    Some(&running.candidate),
+                    None,
+                    "a process has ended meanwhile".to_owned(),
+                );
+                let point = running.candidate.point;
+                self.undo_everywhere(point);
+            }
+            self.rates.clear();
+        }
+    }
+
+    /// Reads a window of all processes; the sum of what counts as progress.
+    fn look(&mut self, seconds: f64) -> f64 {
+        let pack = self.library.pack;
+        let mut progress = 0.0;
+        let at = self.begun.elapsed().as_secs_f64();
+        for target in &mut self.targets {
+            target.row.0[6] = seconds;
+            if target.look(pack, seconds).is_err() {
+                continue;
+            }
+            let measured = pack.measured(&target.row);
+            let rate = pack.progress.as_ref().map_or(f64::NAN, |progress| progress.number(&measured));
+            // Rates are computed per nanosecond.
+            progress += if rate.is_nan() { 0.0 } else { rate * 1e9 * seconds };
+            let row: Vec<(&str, f64)> =
+                pack.names.iter().map(String::as_str).zip(target.row.0.iter().copied()).collect();
+            (self.tell)(&Said::Window(target.pid, at, &row));
+        }
+        progress
+    }
+
+    /// The length of the next window.
+    fn next(&self, window: Duration, progress: f64) -> Duration {
+        if self.trial.is_some() {
+            // Fewer calls than before are what a trial has to see, and no reason to look for longer at what may be harm.
+            return window;
+        }
+        let is_idle = self.begun.elapsed() >= Duration::from_secs(3);
+        let least = self.least.max(if is_idle { IDLE } else { WINDOW });
+        if progress > 0.0 && progress < PROGRESS {
+            return (window * 2).min(WINDOW_MAX);
+        }
+        if progress > 4.0 * PROGRESS { (window / 2).max(least) } else { window.max(least) }
+    }
+
+    fn window(&mut self, rate: f64) {
+        self.see_choices();
+        self.see_forbidden();
+        if let Some(running) = self.trial.take() {
+            self.step(running, rate);
+            return;
+        }
+        self.follow();
+        if rate <= 0.0 {
+            self.rates.clear();
+            return;
+        }
+        self.rates.push(rate);
+        let signature = self.signature();
+        self.signatures.push_back(signature);
+        while self.signatures.len() > STABLE {
+            self.signatures.pop_front();
+        }
+        let before = self.rates[self.rates.len().saturating_sub(STABLE)..].to_vec();
+        if before.len() < STABLE {
+            return;
+        }
+        let Some(candidate) = self.best() else { return };
+        if !self.is_alike(&before) {
+            self.look_longer();
+            return;
+        }
+        self.unlike = 0;
+        self.begin(candidate, before);
+    }
+
+    /// Whether the last windows show the same: rates that differ little, and calls of one kind.
+    fn is_alike(&self, rates: &[f64]) -> bool {
+        let (least, most) = bounds(rates.iter().copied());
+        let calls = self.ranges();
+        most <= ALIKE * least
+            && calls.iter().all(|(least, most)| *most <= (1.0 + SHIFT) * (1.0 + SHIFT) * *least)
+    }
+
+    /// For each mean of what is kept of calls, the least and the most of the last windows.
+    fn ranges(&self) -> Vec<(f64, f64)> {
+        let count = self.signatures.back().map_or(0, Vec::len);
+        let of = |at: usize| bounds(self.signatures.iter().filter_map(|known| known.get(at).copied()));
+        (0..count).map(of).collect()
+    }
+
+    /// Windows were not alike.
+    fn look_longer(&mut self) {
+        self.unlike += 1;
+        if self.unlike < UNLIKE {
+            return;
+        }
+        self.unlike = 0;
+        self.least = (2 * self.least).min(WINDOW_MAX);
+        self.rates.clear();
+        self.signatures.clear();
+    }
+
+    /// Leaves alone what applications set.
+    fn see_choices(&mut self) {
+        for number in 0..self.library.pack.points.len() {
+            let chosen = self.targets.iter().find_map(|target| target.points[number].chosen.clone());
+            let Some(why) = chosen else { continue };
+            let setting = self.library.pack.points[number].setting.clone();
+            if !self.warn(format!("{setting} {why}")) {
+                continue;
+            }
+            if let Some(running) = self.trial.take_if(|running| running.candidate.point == number) {
+                self.decide(What::TakenBack, Some(&running.candidate), None, why.clone());
+                self.undo_everywhere(number);
+            }
+            self.decide(What::Pinned, None, None, format!("{setting}: {why}"));
+        }
+    }
+
+    /// Whether this was not said before.
+    fn warn(&mut self, text: String) -> bool {
+        let is_new = !self.warned.contains(&text);
+        if is_new {
+            self.warned.push(text);
+        }
+        is_new
+    }
+
+    /// Takes back what was kept and is forbidden now.
+    fn see_forbidden(&mut self) {
+        let pack = self.library.pack;
+        for action in self.kept.clone() {
+            let Change::Setting { point, .. } = &pack.actions[action].change else { continue };
+            let forbids = self.targets.iter().find_map(|target| {
+                forbidden(pack, &pack.actions[action], &pack.measured(&target.row))
+                    .filter(|_| target.points[*point].former.is_some())
+            });
+            if let Some(why) = forbids {
+                let candidate = self.candidate(action, *point, Vec::new());
+                self.decide(What::Undone, Some(&candidate), None, why);
+                self.undo_everywhere(*point);
+                self.kept.retain(|kept| *kept != action);
+            }
+        }
+    }
+
+    fn undo_everywhere(&mut self, point: usize) {
+        let pack = self.library.pack;
+        let mut failed = Vec::new();
+        for target in &mut self.targets {
+            if let Err(why) = target.undo(pack, point) {
+                failed.push((target.pid, why));
+            }
+        }
+        for (pid, why) in failed {
+            (self.tell)(&Said::Refused(
+                pid,
+                &format!("{} is not put back yet: {why}", pack.points[point].setting),
+            ));
+        }
+    }
+
+    /// What an action would set where: processes in which it is due, and whose value is another one.
+    fn due(&mut self, action: usize) -> Vec<(usize, f64)> {
+        let pack = self.library.pack;
+        let of = &pack.actions[action];
+        let Change::Setting { point, .. } = &of.change else { return Vec::new() };
+        let mut values = Vec::new();
+        let mut warnings = Vec::new();
+        for (number, target) in self.targets.iter().enumerate() {
+            let measured = pack.measured(&target.row);
+            let due = pack.due(&measured).into_iter().find(|(known, _)| std::ptr::eq(*known, of));
+            let Some(value) = due.and_then(|(_, value)| value) else { continue };
+            let value = value.round();
+            let is_left_alone = target.points[*point].chosen.is_some();
+            if is_left_alone
+                || target.has(*point, value)
+                || target.points[*point].value.is_none() && needs_value(pack, *point)
+            {
+                continue;
+            }
+            match forbidden(pack, of, &measured) {
+                Some(why) => warnings.push(why),
+                None => values.push((number, value)),
+            }
+        }
+        for why in warnings {
+            let setting = &pack.points[*point].setting;
+            if self.warn(format!("{setting} {why}")) {
+                let candidate = self.candidate(action, *point, Vec::new());
+                self.decide(What::Advised, Some(&candidate), None, format!("it is forbidden: {why}"));
+            }
+        }
+        values
+    }
+
+    fn candidate(&self, action: usize, point: usize, values: Vec<(usize, f64)>) -> Candidate {
+        let pack = self.library.pack;
+        let of = &pack.actions[action];
+        let condition = &pack.conditions[of.on];
+        let model = of.gain.map(|model| &pack.models[model]);
+        let gains = values.iter().map(|(number, _)| {
+            model.map_or(GAIN, |model| model.is.number(&pack.measured(&self.targets[*number].row)))
+        });
+        let gain = gains.filter(|gain| !gain.is_nan()).fold(f64::NAN, f64::max);
+        let name = model.map_or(condition.name.as_str(), |model| model.name.as_str());
+        let default = pack.points[point].lever.as_ref().and_then(|lever| lever.default);
+        let first = values.first().and_then(|(number, _)| self.targets.get(*number));
+        let from = first.and_then(|target| target.points[point].value.or(default));
+        Candidate {
+            action,
+            point,
+            values,
+            from,
+            gain,
+            model: format!("{}/{name}", pack.name),
+            why: condition.says.clone(),
+        }
+    }
+
+    /// The candidate that promises most.
+    fn best(&mut self) -> Option<Candidate> {
+        let pack = self.library.pack;
+        let mut best: Option<Candidate> = None;
+        for action in 0..pack.actions.len() {
+            let Change::Setting { point, .. } = &pack.actions[action].change else { continue };
+            let rests = self.rests.get(&action).is_some_and(|(until, _)| Instant::now() < *until);
+            if rests
+                || self.kept.contains(&action)
+                || self.library.pinned.contains(&pack.points[*point].setting)
+            {
+                continue;
+            }
+            let values = self.due(action);
+            if values.is_empty() {
+                continue;
+            }
+            let candidate = self.candidate(action, *point, values);
+            if best.as_ref().is_none_or(|best| candidate.gain > best.gain) {
+                best = Some(candidate);
+            }
+        }
+        best
+    }
+
+    fn begin(&mut self, candidate: Candidate, before: Vec<f64>) {
+        let pack = self.library.pack;
+        if self.library.advise {
+            self.rest(candidate.action);
+            self.decide(What::Advised, Some(&candidate), None, candidate.why.clone());
+            return;
+        }
+        self.decide(What::Tried, Some(&candidate), None, candidate.why.clone());
+        let signature = self.ranges();
+        if let Err(why) = self.put(&candidate) {
+            self.rest(candidate.action);
+            self.undo_everywhere(candidate.point);
+            self.decide(What::TakenBack, Some(&candidate), None, format!("it could not be done: {why}"));
+            return;
+        }
+        let is_lasting = pack.points[candidate.point].lever.as_ref().is_some_and(|lever| lever.is_lasting);
+        let trial = Trial::new(before, is_lasting, pack.actions[candidate.action].is_trusted);
+        self.rates.clear();
+        self.trial = Some(Running { candidate, trial, signature, blind: 0, shifted: 0 });
+    }
+
+    fn put(&mut self, candidate: &Candidate) -> Result<(), String> {
+        for (number, value) in &candidate.values {
+            let Some(target) = self.targets.get_mut(*number) else { continue };
+            target
+                .set(self.library.pack, candidate.point, *value)
+                .map_err(|why| format!("process {}: {why}", target.pid))?;
+        }
+        Ok(())
+    }
+
+    /// What calls are like: the means of what is kept of them.
+    fn signature(&self) -> Vec<f64> {
+        let keeps = || self.library.pack.probes.iter().flat_map(|probe| &probe.keeps);
+        let keeps = || keeps().filter(|keep| matches!(keep.what, thalweg_pack::Kept::Argument(_)));
+        self.targets.iter().flat_map(|target| keeps().map(|keep| target.row.0[keep.field])).collect()
+    }
+
+    fn step(&mut self, mut running: Running, rate: f64) {
+        let point = running.candidate.point;
+        let shifted = |((least, most), now): (&(f64, f64), &f64)| {
+            // Of what had no value before, nothing can be said.
+            least <= most && (*now > most * (1.0 + SHIFT) || *now < least * (1.0 - SHIFT))
+        };
+        if running.signature.iter().zip(&self.signature()).any(shifted) {
+            running.shifted += 1;
+            if running.shifted < SHIFTED {
+                self.trial = Some(running);
+                return;
+            }
+            self.unlike = UNLIKE;
+            self.look_longer();
+            self.undo_everywhere(point);
+            self.decide(
+                What::TakenBack,
+                Some(&running.candidate),
+                None,
+                "the program does something else now".to_owned(),
+            );
+            return;
+        }
+        running.shifted = 0;
+        if rate <= 0.0 {
+            running.blind += 1;
+            if running.blind < BLIND {
+                self.trial = Some(running);
+                return;
+            }
+            self.rest(running.candidate.action);
+            self.undo_everywhere(point);
+            self.decide(
+                What::TakenBack,
+                Some(&running.candidate),
+                None,
+                "what it brings could not be measured".to_owned(),
+            );
+            return;
+        }
+        let verdict = running.trial.take(rate);
+        match verdict {
+            Verdict::On => self.trial = Some(running),
+            Verdict::Turn(false) => {
+                self.undo_everywhere(point);
+                self.trial = Some(running);
+            }
+            Verdict::Turn(true) => match self.put(&running.candidate) {
+                Ok(()) => self.trial = Some(running),
+                Err(why) => self.give_up(&running.candidate, None, &format!("it could not be done: {why}")),
+            },
+            Verdict::Keep(gain) => {
+                let why = format!("it gains {gain}; expected were {}", percent(running.candidate.gain));
+                self.decide(What::Kept, Some(&running.candidate), Some(gain), why);
+                self.kept.push(running.candidate.action);
+                self.rates = running.trial.after().to_vec();
+            }
+            Verdict::Back(gain, why) => {
+                let why = gain.map_or(why.to_owned(), |gain| format!("{why}: {gain}"));
+                self.give_up(&running.candidate, gain, &why);
+            }
+        }
+    }
+
+    fn give_up(&mut self, candidate: &Candidate, gain: Option<Gain>, why: &str) {
+        self.rest(candidate.action);
+        self.undo_everywhere(candidate.point);
+        self.decide(What::TakenBack, Some(candidate), gain, why.to_owned());
+    }
+
+    fn rest(&mut self, action: usize) {
+        let rest = self.rests.get(&action).map_or(REST, |(_, rest)| 2 * *rest);
+        self.rests.insert(action, (Instant::now() + rest, rest));
+    }
+
+    /// Actions that were kept go on: in processes that came, and where their value follows what is measured.
+    fn follow(&mut self) {
+        for action in self.kept.clone() {
+            let Change::Setting { point, .. } = &self.library.pack.actions[action].change else { continue };
+            let follows = self.library.pack.actions[action].follows;
+            let due = self.due(action);
+            let pids: Vec<i32> = due.iter().map(|(number, _)| self.targets[*number].pid).collect();
+            self.wanted.retain(|(known, pid), _| *known != action || pids.contains(pid));
+            for (number, value) in due {
+                let is_new = self.targets[number].points[*point].former.is_none();
+                let wanted = self.wanted.entry((action, self.targets[number].pid)).or_insert(0);
+                *wanted += 1;
+                if !is_new && !follows || *wanted < FOLLOW {
+                    continue;
+                }
+                *wanted = 0;
+                let candidate = self.candidate(action, *point, vec![(number, value)]);
+                let said = (self.words(&candidate), candidate.why.clone());
+                match self.put(&candidate) {
+                    Ok(()) => self.decide_said(
+                        What::Kept,
+                        (said.0, Some(&candidate)),
+                        None,
+                        format!("it follows: {}", said.1),
+                    ),
+                    Err(why) => (self.tell)(&Said::Refused(self.targets[number].pid, &why)),
+                }
+                self.rates.clear();
+            }
+        }
+    }
+
+    /// A candidate in words.
+    fn words(&self, candidate: &Candidate) -> String {
+        let pack = self.library.pack;
+        let setting = &pack.points[candidate.point].setting;
+        let Some((first, to)) = candidate.values.first() else { return setting.clone() };
+        let from = candidate.from.map_or("?".to_owned(), |from| from.to_string());
+        let mut values: Vec<f64> = candidate.values.iter().map(|(_, value)| *value).collect();
+        values.dedup();
+        let to = if values.len() > 1 { format!("{to} (and others)") } else { to.to_string() };
+        let at = match &candidate.values[..] {
+            [_] => format!("in process {}", self.targets.get(*first).map_or(0, |target| target.pid)),
+            several => format!("in {} processes", several.len()),
+        };
+        format!("{setting} {from} → {to} {at}")
+    }
+
+    fn decide(&mut self, what: What, about: Option<&Candidate>, gain: Option<Gain>, why: String) {
+        let change = about.map_or(String::new(), |candidate| self.words(candidate));
+        self.decide_said(what, (change, about), gain, why);
+    }
+
+    fn decide_said(
+        &mut self,
+        what: What,
+        (change, about): (String, Option<&Candidate>),
+        gain: Option<Gain>,
+        why: String,
+    ) {
+        self.number += 1;
+        let action = about.and_then(|candidate| {
+            let (_, to) = candidate.values.first()?;
+            let from = candidate.from.unwrap_or(0.0);
+            Some(Action::set(
+                self.library.pack.points[candidate.point].setting.clone(),
+                from as u64,
+                *to as u64,
+            ))
+        });
+        let decision = Decision {
+            number: self.number,
+            at: self.begun.elapsed().as_secs_f64(),
+            what,
+            action,
+            change,
+            model: about.map_or(String::new(), |candidate| candidate.model.clone()),
+            predicted: about.map(|candidate| candidate.gain).filter(|gain| gain.is_finite()),
+            gain,
+            why,
+        };
+        (self.tell)(&Said::Decision(&decision));
+    }
+
+    fn end(&mut self, why: &str) -> Result<u64, String> {
+        let mut failed = Vec::new();
+        for target in std::mem::take(&mut self.targets) {
+            failed.extend(target.end(self.library.pack, self.library.keep).err());
+        }
+        self.decide(What::Ended, None, None, why.to_owned());
+        if failed.is_empty() {
+            Ok(self.number)
+        } else {
+            Err(format!("not everything is as before: {}", failed.join("; ")))
+        }
+    }
+}
+
+/// The least and the most of these; what is unknown does not count.
+fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::INFINITY, 0.0_f64), |(least, most), value| (least.min(value), most.max(value)))
+}
+
+/// Whether a point can only be changed when its former value was read.
+fn needs_value(pack: &Pack, point: usize) -> bool {
+    pack.points[point].lever.as_ref().is_some_and(|lever| matches!(lever.by, thalweg_pack::By::Calls { .. }))
+}
+
+const _: () = assert!(FIELDS.len() == 7);

@@ -1,0 +1,457 @@
+//! One process that uses the library: its calls as figures, its points as they are, and what takes them back.
+
+use std::process::Command;
+
+use thalweg_attach::{Attachment, Figures, Function, Histogram, Options, Wish};
+use thalweg_pack::{By, Call, Get, Kept, Pack, Point};
+use thalweg_space::Clock;
+
+use super::calls::{WAIT, function, line, make};
+use super::known::Row;
+
+/// A function of the library that is measured.
+struct Watched {
+    function: Function,
+    wish: Wish,
+    /// Its place among the attachment's points.
+    index: usize,
+    before: Figures,
+}
+
+/// What is known of a point in this process.
+#[derive(Clone, Debug, Default)]
+pub(super) struct State {
+    /// The value it has.
+    pub(super) value: Option<f64>,
+    /// The value before it was changed; none: it was not.
+    pub(super) former: Option<f64>,
+    /// Why it is left alone, if it is.
+    pub(super) chosen: Option<String>,
+    /// Calls of ours that look as if the application had chosen.
+    own: u64,
+}
+
+/// Why a process is not tuned.
+#[derive(Debug)]
+pub(super) enum NoTarget {
+    /// It does not use the library.
+    Other,
+    /// It does, and cannot be tuned: says why.
+    Refused(String),
+}
+
+/// A process that is attached to.
+pub(super) struct Target {
+    pub(super) pid: i32,
+    attachment: Attachment,
+    module: String,
+    watched: Vec<Watched>,
+    pub(super) points: Vec<State>,
+    /// The values of the pack's fields.
+    pub(super) row: Row,
+    clock: Clock,
+}
+
+impl Target {
+    /// Attaches to a process, if it uses the library of this version, with these functions.
+    pub(super) fn open(pid: i32, pack: &Pack, guard: Option<Command>) -> Result<Target, NoTarget> {
+        let refused = |why: thalweg_attach::Error| NoTarget::Refused(why.to_string());
+        let attachment = Attachment::open(pid, Options { guard, is_filtered: false }).map_err(refused)?;
+        let module = identified(&attachment, pack)?;
+        let mut target = Target {
+            pid,
+            attachment,
+            module,
+            watched: Vec::new(),
+            points: vec![State::default(); pack.points.len()],
+            row: Row(vec![f64::NAN; pack.names.len()]),
+            clock: Clock::new(),
+        };
+        target.watch(pack).map_err(NoTarget::Refused)?;
+        target.look_slowly(pack);
+        Ok(target)
+    }
+
+    /// Attaches to the functions that the pack's probes and points name.
+    fn watch(&mut self, pack: &Pack) -> Result<(), String> {
+        let mut wishes: Vec<(Function, Wish)> = Vec::new();
+        let mut wish_for = |name: &str, kept: &[Kept]| {
+            let function = function(&self.attachment, &self.module, name)?;
+            let at = wishes.iter().position(|(known, _)| known.address == function.address);
+            let at = at.unwrap_or_else(|| {
+                wishes.push((function, Wish::default()));
+                wishes.len() - 1
+            });
+            let wish = &mut wishes[at].1;
+            for kept in kept {
+                match kept {
+                    Kept::Time => wish.times = true,
+                    Kept::Result => wish.results = true,
+                    Kept::Argument(number) if !wish.arguments.contains(number) => {
+                        wish.arguments.push(*number)
+                    }
+                    Kept::Argument(_) => {}
+                }
+            }
+            Ok::<(), String>(())
+        };
+        for probe in &pack.probes {
+            let kept: Vec<Kept> = probe.keeps.iter().map(|keep| keep.what).collect();
+            wish_for(&probe.function, &kept)?;
+        }
+        for point in &pack.points {
+            match point.lever.as_ref().map(|lever| &lever.by) {
+                Some(By::Argument { function, .. }) => wish_for(function, &[])?,
+                Some(By::Calls { .. }) => {
+                    if let Some((name, argument, _)) = choosing(point) {
+                        let kept: Vec<Kept> = argument.map(Kept::Argument).into_iter().collect();
+                        wish_for(name, &kept)?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.attachment.add(&wishes).map_err(|error| error.to_string())?;
+        let watched = wishes.into_iter().enumerate();
+        self.watched = watched
+            .map(|(index, (function, wish))| Watched { function, wish, index, before: Figures::default() })
+            .collect();
+        Ok(())
+    }
+
+    /// Whether it still runs.
+    pub(super) fn is_alive(&self) -> bool {
+        self.attachment.is_alive()
+    }
+
+    /// Reads what was kept in the window that lasted so many seconds.
+    pub(super) fn look(&mut self, pack: &Pack, seconds: f64) -> Result<(), String> {
+        let mut since = Vec::new();
+        for watched in &mut self.watched {
+            let now = self.attachment.figures(watched.index).map_err(|error| error.to_string())?;
+            since.push(Window::between(&watched.before, &now));
+            watched.before = now;
+        }
+        for probe in &pack.probes {
+            let Some(at) = self.watched.iter().position(|watched| watched.function.name == probe.function)
+            else {
+                continue;
+            };
+            let window = &since[at];
+            let row = &mut self.row.0;
+            row[probe.calls] = window.calls as f64;
+            row[probe.calls + 1] = window.calls as f64 / seconds;
+            for keep in &probe.keeps {
+                let is_time = keep.what == Kept::Time;
+                let scale = if is_time { 1e9 / self.clock.hz() } else { 1.0 };
+                let figures = window.of(keep.what).map_or([f64::NAN; 7], |values| figures(values, scale));
+                row[keep.field..keep.field + figures.len()].copy_from_slice(&figures);
+            }
+        }
+        self.see_choices(pack);
+        for (state, point) in self.points.iter().zip(&pack.points) {
+            if let Some(lever) = &point.lever {
+                self.row.0[lever.field] = state.value.or(lever.default).unwrap_or(f64::NAN);
+            }
+        }
+        Ok(())
+    }
+
+    /// Notices what the application itself set since it was attached to.
+    fn see_choices(&mut self, pack: &Pack) {
+        for (state, point) in self.points.iter_mut().zip(&pack.points) {
+            let Some((name, argument, number)) = choosing(point).filter(|_| state.chosen.is_none()) else {
+                continue;
+            };
+            let Some(watched) = self.watched.iter().find(|watched| watched.function.name == name) else {
+                continue;
+            };
+            let figures = &watched.before;
+            let seen = match argument {
+                None => figures.calls,
+                Some(argument) => {
+                    let values = figures.arguments.iter().find(|(known, _)| *known == argument);
+                    // An `int` in a register: its upper half may be anything, mostly zero, and that of our own calls is the sign.
+                    let (number, signed) = (u64::from(number as u32), number.cast_unsigned());
+                    values.map_or(0, |(_, values)| {
+                        let has = |(first, last, _): &(u64, u64, u64)| {
+                            (*first..=*last).contains(&number) || (*first..=*last).contains(&signed)
+                        };
+                        values.buckets().filter(has).map(|(_, _, count)| count).sum()
+                    })
+                }
+            };
+            if seen > state.own {
+                state.chosen = Some(format!("process {} has set it itself", self.pid));
+                state.former = None;
+            }
+        }
+    }
+
+    /// Reads what costs more: the process's limits, readings, and points whose value is not known yet.
+    pub(super) fn look_slowly(&mut self, pack: &Pack) {
+        let (pid, row) = (self.pid, &mut self.row.0);
+        row[0] = std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(f64::NAN, |list| list.count() as f64);
+        row[1] = limit(pid, "Max open files").unwrap_or(f64::NAN);
+        row[2] = status(pid, "VmRSS").map_or(f64::NAN, |kib| kib * 1024.0);
+        row[3] = status(pid, "Threads").unwrap_or(f64::NAN);
+        for reading in &pack.readings {
+            self.row.0[reading.field] = self.get(&reading.get).map_or(f64::NAN, |value| value as f64);
+        }
+        for number in 0..pack.points.len() {
+            let Some(lever) = &pack.points[number].lever else { continue };
+            let By::Calls { get, .. } = &lever.by else { continue };
+            if self.points[number].value.is_some() {
+                continue;
+            }
+            if get.calls.is_empty() {
+                self.points[number].value = lever.default;
+                continue;
+            }
+            let Ok(value) = self.get(get) else { continue };
+            let state = &mut self.points[number];
+            state.value = Some(value as f64);
+            if lever.default.is_some_and(|default| default != value as f64) {
+                state.chosen = Some(format!("process {pid} has set it to {value} itself"));
+            }
+        }
+    }
+
+    fn get(&mut self, get: &Get) -> Result<i64, String> {
+        let came = make(&mut self.attachment, &self.module, (&get.calls, &get.at), 0, WAIT)?;
+        came.value(&self.attachment, get.word.as_ref())
+    }
+
+    /// Whether a point has this value already.
+    pub(super) fn has(&self, point: usize, value: f64) -> bool {
+        self.points[point].value == Some(value)
+    }
+
+    /// Gives a point a value.
+    pub(super) fn set(&mut self, pack: &Pack, point: usize, value: f64) -> Result<(), String> {
+        let whole = value.round();
+        let Some(lever) = &pack.points[point].lever else { return Ok(()) };
+        let former = self.points[point].value.or(lever.default);
+        match &lever.by {
+            By::Calls { set, get, .. } => {
+                self.call(pack, point, set, &get.at, whole)?;
+                let now = if get.calls.is_empty() { whole } else { self.get(get)? as f64 };
+                if now != whole {
+                    return Err(format!("the library has {now} after it was given {whole}"));
+                }
+            }
+            By::Argument { function, number } => {
+                self.change(function, Some((*number, (whole as i64).cast_unsigned())))?
+            }
+            By::Variable(name) => {
+                let name = format!("{}:{name}", self.module);
+                let before =
+                    self.attachment.set_variable(&name, whole as i128).map_err(|error| error.to_string())?;
+                self.points[point].former.get_or_insert(before as f64);
+            }
+        }
+        let state = &mut self.points[point];
+        state.value = Some(whole);
+        if state.former.is_none() {
+            state.former = former;
+        }
+        self.leave_note(pack);
+        Ok(())
+    }
+
+    /// Makes calls that set a point, and counts those that look as if the application had made them.
+    fn call(
+        &mut self,
+        pack: &Pack,
+        point: usize,
+        calls: &[Call],
+        at: &[String],
+        value: f64,
+    ) -> Result<(), String> {
+        make(&mut self.attachment, &self.module, (calls, at), value as i64, WAIT)?;
+        let name = choosing(&pack.points[point]).map(|(name, ..)| name);
+        let own = calls.iter().filter(|call| Some(call.function.as_str()) == name).count();
+        self.points[point].own += own as u64;
+        Ok(())
+    }
+
+    /// Puts the value back that a point had before it was changed.
+    pub(super) fn undo(&mut self, pack: &Pack, point: usize) -> Result<(), String> {
+        let Some(former) = self.points[point].former else { return Ok(()) };
+        match pack.points[point].lever.as_ref().map(|lever| &lever.by) {
+            Some(By::Argument { function, .. }) => self.change(function, None)?,
+            Some(By::Calls { back, get, .. }) if !back.is_empty() => {
+                self.call(pack, point, back, &get.at, former)?;
+            }
+            _ => self.set(pack, point, former)?,
+        }
+        let state = &mut self.points[point];
+        state.former = None;
+        state.value = Some(former);
+        self.leave_note(pack);
+        Ok(())
+    }
+
+    /// Lets the calls of a function have another argument, or the program's own.
+    fn change(&mut self, name: &str, set: Option<(usize, u64)>) -> Result<(), String> {
+        let said = |error: thalweg_attach::Error| error.to_string();
+        let Some(watched) = self.watched.iter_mut().find(|watched| watched.function.name == name) else {
+            return Err(format!("`{name}` is not attached to"));
+        };
+        let wish = Wish { set, ..watched.wish.clone() };
+        self.attachment.remove(watched.index).map_err(said)?;
+        let index = self.attachment.points().len();
+        if let Err(error) = self.attachment.add(&[(watched.function.clone(), wish.clone())]) {
+            // Restores the former point, if that is possible.
+            let former = Wish { set: None, ..wish };
+            if self.attachment.add(&[(watched.function.clone(), former)]).is_ok() {
+                (watched.index, watched.before) = (index, Figures::default());
+            }
+            return Err(said(error));
+        }
+        (watched.index, watched.before) = (index, Figures::default());
+        Ok(())
+    }
+
+    /// What has to be called to put things back if this process is killed.
+    fn leave_note(&mut self, pack: &Pack) {
+        let mut note = String::new();
+        for (state, point) in self.points.iter().zip(&pack.points) {
+            let Some(By::Calls { set, back, get }) = point.lever.as_ref().map(|lever| &lever.by) else {
+                continue;
+            };
+            if let Some(former) = state.former.filter(|former| state.value != Some(*former)) {
+                let calls = if back.is_empty() { set } else { back };
+                note += &line(&self.module, calls, &get.at, former as i64);
+            }
+        }
+        self.attachment.note(&note);
+    }
+
+    /// Takes everything back, or, if `keeps`, all but what was called.
+    pub(super) fn end(mut self, pack: &Pack, keeps: bool) -> Result<(), String> {
+        let mut failed = Vec::new();
+        if keeps {
+            self.attachment.note("");
+        } else if self.is_alive() {
+            for point in 0..self.points.len() {
+                if let Err(why) = self.undo(pack, point) {
+                    failed.push(format!("{} of process {}: {why}", pack.points[point].setting, self.pid));
+                }
+            }
+        }
+        self.attachment.detach().map_err(|error| error.to_string())?;
+        if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
+    }
+}
+
+/// By which calls an application chooses a point's value itself: the function, and the argument that always has a number.
+fn choosing(point: &Point) -> Option<(&str, Option<usize>, i64)> {
+    let By::Calls { set, .. } = &point.lever.as_ref()?.by else { return None };
+    let call = set.iter().rfind(|call| call.takes_value())?;
+    let (argument, number) = call.numbers().next().map_or((None, 0), |(at, number)| (Some(at), number));
+    Some((call.function.as_str(), argument, number))
+}
+
+/// The file of the library, if the process has it in this version.
+fn identified(attachment: &Attachment, pack: &Pack) -> Result<String, NoTarget> {
+    let identity = pack.identity.as_ref().ok_or(NoTarget::Other)?;
+    let mut files = attachment.modules().all().iter().map(|module| module.short());
+    let file = files.find(|file| identity.library.matches(file)).ok_or(NoTarget::Other)?.to_owned();
+    let version = file.split_once(".so").map_or("", |(_, rest)| rest.trim_start_matches('.'));
+    if identity.version.as_ref().is_some_and(|known| !known.matches(version)) {
+        return Err(NoTarget::Refused(format!(
+            "the program has {file}, and the pack `{}` is about other versions of that library",
+            pack.name
+        )));
+    }
+    for symbol in &identity.symbols {
+        function(attachment, &file, symbol).map_err(|why| {
+            NoTarget::Refused(format!(
+                "{why}: the pack `{}` is about another version of that library",
+                pack.name
+            ))
+        })?;
+    }
+    Ok(file)
+}
+
+/// What came in a window.
+struct Window {
+    calls: u64,
+    ticks: Option<Histogram>,
+    results: Option<Histogram>,
+    arguments: Vec<(usize, Histogram)>,
+}
+
+impl Window {
+    fn between(before: &Figures, now: &Figures) -> Window {
+        let since = |now: &Histogram, before: Option<&Histogram>| {
+            before.map_or_else(|| now.clone(), |before| now.since(before))
+        };
+        let argument = |(number, values): &(usize, Histogram)| {
+            let before = before.arguments.iter().find(|(known, _)| known == number);
+            (*number, since(values, before.map(|(_, values)| values)))
+        };
+        Window {
+            calls: now.calls.saturating_sub(before.calls),
+            ticks: now.ticks.as_ref().map(|values| since(values, before.ticks.as_ref())),
+            results: now.results.as_ref().map(|values| since(values, before.results.as_ref())),
+            arguments: now.arguments.iter().map(argument).collect(),
+        }
+    }
+
+    fn of(&self, kept: Kept) -> Option<&Histogram> {
+        match kept {
+            Kept::Time => self.ticks.as_ref(),
+            Kept::Result => self.results.as_ref(),
+            Kept::Argument(number) => {
+                self.arguments.iter().find(|(known, _)| *known == number).map(|(_, values)| values)
+            }
+        }
+    }
+}
+
+/// The figures of a distribution, in the order of `thalweg_pack::FIGURES`. Of a bucket its greatest value counts, but for the least.
+fn figures(values: &Histogram, scale: f64) -> [f64; 7] {
+    let count = values.count();
+    let sum = values.sum as f64;
+    if count == 0 {
+        let mut none = [f64::NAN; 7];
+        none[6] = 0.0;
+        return none;
+    }
+    let mean = sum / count as f64;
+    let middle = |first: u64, last: u64| first as f64 / 2.0 + last as f64 / 2.0;
+    let squares: f64 = values
+        .buckets()
+        .map(|(first, last, count)| count as f64 * (middle(first, last) - mean).powi(2))
+        .sum();
+    let at = |part: f64| {
+        let wanted = (count as f64 * part).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        let mut found = values.buckets().find(|(_, _, count)| {
+            seen += count;
+            seen >= wanted
+        });
+        found.take().map_or(f64::NAN, |(_, last, _)| last as f64)
+    };
+    let least = values.buckets().next().map_or(f64::NAN, |(first, ..)| first as f64);
+    let figures = [mean, (squares / count as f64).sqrt(), least, at(0.5), at(0.99), at(1.0), sum];
+    figures.map(|figure| figure * scale)
+}
+
+fn status(pid: i32, field: &str) -> Option<f64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let rest = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
+fn limit(pid: i32, name: &str) -> Option<f64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+    match rest.split_whitespace().next()? {
+        "unlimited" => Some(f64::INFINITY),
+        number => number.parse().ok(),
+    }
+}

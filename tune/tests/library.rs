@@ -1,0 +1,232 @@
+//! Libraries of programs that run are tuned by packs, and are afterwards as they were.
+
+mod machine;
+
+use machine::{Machine, skipped};
+use std::time::{Duration, Instant};
+use thalweg_tune::What;
+use thalweg_tune::library::{Library, Said, ours, read, tune_library};
+
+/// What a tuner did: decisions with their times, and each process that it refused.
+#[derive(Default)]
+struct Seen {
+    decisions: Vec<(f64, What, String, String)>,
+    refused: Vec<String>,
+    /// For each window of a process, how many decisions there were before it.
+    windows: Vec<(i32, usize)>,
+}
+
+impl Seen {
+    fn has(&self, what: What, change: &str) -> bool {
+        self.decisions.iter().any(|(_, known, text, _)| *known == what && text.contains(change))
+    }
+}
+
+/// Tunes these processes until `enough`, at most for half a minute.
+fn tune(pack: &str, processes: Vec<i32>, enough: impl Fn(&Seen) -> bool) -> (Seen, Result<u64, String>) {
+    let pack = read("pack", pack).unwrap_or_else(|bad| panic!("{bad}"));
+    let library = Library {
+        pack: &pack,
+        processes,
+        keep: false,
+        advise: false,
+        lasts: Some(Duration::from_secs(30)),
+        pinned: Vec::new(),
+        guard: &|| None,
+    };
+    let seen = std::cell::RefCell::new(Seen::default());
+    let mut tell = |said: &Said<'_>| match said {
+        Said::Decision(decision) => {
+            eprintln!("{:.2} {} {} {}", decision.at, decision.what, decision.change, decision.why);
+            let of = (decision.at, decision.what, decision.change.clone(), decision.why.clone());
+            seen.borrow_mut().decisions.push(of);
+        }
+        Said::Refused(_, why) => {
+            eprintln!("refused {why}");
+            seen.borrow_mut().refused.push((*why).to_owned());
+        }
+        Said::Window(pid, ..) => {
+            let mut seen = seen.borrow_mut();
+            let decisions = seen.decisions.len();
+            seen.windows.push((*pid, decisions));
+        }
+        Said::Attached(_) => {}
+    };
+    let result = tune_library(&library, &|| enough(&seen.borrow()), &mut tell);
+    (seen.into_inner(), result)
+}
+
+#[test]
+fn a_ping_pong_of_pvm_is_tuned_and_put_back() {
+    let Some(machine) = Machine::start() else { return skipped("no PVM, or no C compiler") };
+    let mut run = machine.run(&["40", "0", "0", "0", "0", "100000"]);
+    let begin = Instant::now();
+    // On a busy machine a trial may be unclear; what was taken back is tried again after ten seconds.
+    let kept = |seen: &Seen| {
+        let ended = |point: &&str| seen.has(What::Kept, point) || seen.has(What::TakenBack, point);
+        seen.has(What::Kept, "pvm.fragment") && ["pvm.encoding", "pvm.route"].iter().all(ended)
+    };
+    let (seen, result) = tune(ours("pvm").expect("ours"), run.processes(), kept);
+    eprintln!("{:?}", begin.elapsed());
+    assert!(result.is_ok(), "{result:?}");
+    assert!(seen.has(What::Kept, "pvm.fragment"), "{:?}", seen.decisions);
+    assert!(
+        seen.has(What::Tried, "pvm.encoding") && seen.has(What::Tried, "pvm.route"),
+        "{:?}",
+        seen.decisions
+    );
+    assert!(!run.is_attached(), "nothing is left in the tasks");
+    assert!(run.ended_well(), "the tasks go on, and what they receive is right");
+}
+
+#[test]
+fn without_descriptors_no_direct_route_is_tried() {
+    let Some(machine) = Machine::start() else { return skipped("no PVM, or no C compiler") };
+    let mut run = machine.run(&["40", "0", "0", "0", "16", "100000"]);
+    let (seen, _) = tune(ours("pvm").expect("ours"), vec![run.processes()[0]], |seen| {
+        seen.has(What::Advised, "pvm.route")
+    });
+    assert!(
+        seen.has(What::Advised, "pvm.route") && !seen.has(What::Tried, "pvm.route"),
+        "{:?}",
+        seen.decisions
+    );
+    assert!(seen.decisions.iter().any(|(.., why)| why.contains("descriptor")), "{:?}", seen.decisions);
+    assert!(run.ended_well());
+}
+
+#[test]
+fn what_the_application_chose_is_left_alone() {
+    let Some(machine) = Machine::start() else { return skipped("no PVM, or no C compiler") };
+    let mut run = machine.run(&["40", "0", "0", "8192", "0", "100000"]);
+    let (seen, _) =
+        tune(ours("pvm").expect("ours"), run.processes(), |seen| seen.has(What::Tried, "pvm.encoding"));
+    assert!(!seen.has(What::Tried, "pvm.fragment"), "{:?}", seen.decisions);
+    let says = |(_, what, _, why): &(f64, What, String, String)| {
+        *what == What::Pinned && why.contains("pvm.fragment")
+    };
+    assert!(seen.decisions.iter().any(says), "{:?}", seen.decisions);
+    assert!(run.ended_well());
+}
+
+#[test]
+fn what_makes_it_slower_is_taken_back() {
+    let Some(machine) = Machine::start() else { return skipped("no PVM, or no C compiler") };
+    // Large raw fragments are chosen by hand, and a pack thinks that the smallest are better.
+    let mut run = machine.run(&["40", "0", "1", "0", "0", "400000"]);
+    let pack = ours("pvm").expect("ours").replace("on = \"fragments_do_not_fit\"", "on = \"always\"");
+    let pack = pack.replace("to = \"wanted / 1 B\"", "to = \"64\"").replace("min = 4080", "min = 64");
+    let pack = pack + "[[condition]]\nname = \"always\"\nwhen = \"initsend.calls > 0\"\nsays = \"Wrong.\"\n";
+    let (seen, result) = tune(&pack, run.processes(), |seen| seen.has(What::TakenBack, "pvm.fragment"));
+    assert!(result.is_ok(), "{result:?}");
+    assert!(!seen.has(What::Kept, "pvm.fragment"), "{:?}", seen.decisions);
+    // Each message has thousands of fragments then, so few windows are enough to see it.
+    let tried = seen.decisions.iter().position(|(_, what, ..)| *what == What::Tried).expect("it was tried");
+    let first = run.processes()[0];
+    let windows = seen.windows.iter().filter(|(pid, after)| *pid == first && *after == tried + 1).count();
+    assert!(windows <= 10, "{windows} windows were slower: {:?}", seen.decisions);
+    assert!(!run.is_attached() && run.ended_well());
+}
+
+#[test]
+fn a_task_that_is_killed_stops_neither_the_tuner_nor_the_others() {
+    let Some(machine) = Machine::start() else { return skipped("no PVM, or no C compiler") };
+    let mut run = machine.run(&["60", "0", "0", "0", "0", "100000"]);
+    let other = machine.run(&["60", "0", "0", "0", "0", "100000"]);
+    let killed = other.processes()[0];
+    let all = [run.processes(), other.processes()].concat();
+    let is_killed = std::cell::Cell::new(false);
+    let (seen, result) = tune(ours("pvm").expect("ours"), all, |seen| {
+        if !is_killed.get() && seen.has(What::Tried, "pvm.") {
+            let status = std::process::Command::new("kill").args(["-9", &killed.to_string()]).status();
+            is_killed.set(status.is_ok_and(|status| status.success()));
+        }
+        // It goes on with those that are left: windows of theirs come after the last one of what was killed.
+        let last = seen.windows.iter().rposition(|(pid, _)| *pid == killed).unwrap_or(0);
+        is_killed.get() && seen.windows.len() > last + 30
+    });
+    // The partner of the killed task waits for ever, so that nothing can be called there; that is said, of it alone.
+    let waits = format!("process {}:", other.processes()[1]);
+    let is_right = result.as_ref().map_or_else(|why| why.contains(&waits) && !why.contains(';'), |_| true);
+    assert!(is_right && is_killed.get(), "{result:?}");
+    assert!(!run.is_attached() && run.ended_well(), "{:?}", seen.decisions);
+}
+
+#[test]
+fn a_pack_for_another_version_refuses() {
+    let Some(machine) = Machine::start() else { return skipped("no PVM, or no C compiler") };
+    let mut run = machine.run(&["40", "0", "0", "0", "0", "1000"]);
+    let pack = ours("pvm").expect("ours").replace("version = \"3.4*\"", "version = \"4*\"");
+    let (_, result) = tune(&pack, run.processes(), |_| false);
+    assert!(result.as_ref().is_err_and(|why| why.contains("other versions")), "{result:?}");
+    assert!(!run.is_attached() && run.ended_well());
+}
+
+#[test]
+fn the_fragment_size_follows_the_phases() {
+    let Some(machine) = Machine::start() else { return skipped("no PVM, or no C compiler") };
+    let sizes = ["100000", "4", "400000", "4", "4000000", "1000"];
+    let mut run = machine.run(&[&["2", "0", "0", "0", "0"][..], &sizes].concat());
+    let (seen, result) = tune(ours("pvm").expect("ours"), run.processes(), |_| false);
+    assert!(result.is_ok(), "{result:?}");
+    let set = |(_, what, change, _): &&(f64, What, String, String)| {
+        *what == What::Kept && change.contains("pvm.fragment")
+    };
+    let count = seen.decisions.iter().filter(set).count();
+    // At most once for each change of the size and each task.
+    assert!(count <= 2 * sizes.len(), "{count}: {:?}", seen.decisions);
+    assert!(count >= 2 || !seen.has(What::Kept, "pvm.fragment"), "{:?}", seen.decisions);
+    assert!(run.ended_well());
+}
+
+/// A C program of this folder's, compiled; none: there is no compiler, or not what it needs.
+fn compiled(compiler: &str, name: &str, folder: &std::path::Path) -> Option<std::path::PathBuf> {
+    let source = std::path::Path::new(machine::PROGRAMS).join(name);
+    let program = folder.join("program");
+    let status = std::process::Command::new(compiler).arg("-O2").arg(source).arg("-o").arg(&program).status();
+    status.is_ok_and(|status| status.success()).then_some(program)
+}
+
+#[test]
+fn the_allocator_keeps_what_it_would_give_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(program) = compiled("cc", "blocks.c", folder.path()) else { return skipped("no C compiler") };
+    let mut run = machine::Run::of(std::process::Command::new(program).args(["40", "1000000"]));
+    let done = |seen: &Seen| {
+        seen.has(What::Kept, "malloc.trim_threshold") || seen.has(What::TakenBack, "malloc.trim_threshold")
+    };
+    let (seen, result) = tune(ours("malloc").expect("ours"), run.processes(), done);
+    assert!(result.is_ok(), "{result:?}");
+    assert!(done(&seen), "{:?}", seen.decisions);
+    assert!(!run.is_attached() && run.ended_well());
+}
+
+#[test]
+fn integer_sort_is_right_while_it_is_tuned() {
+    let Some(machine) = Machine::start() else { return skipped("no PVM, or no C compiler") };
+    let mut run = machine.sort(&["W", "4000", "2", "0", "0", "0"]);
+    let (seen, result) =
+        tune(ours("pvm").expect("ours"), run.processes(), |seen| seen.has(What::Tried, "pvm."));
+    assert!(result.is_ok() && seen.has(What::Tried, "pvm."), "{result:?}: {:?}", seen.decisions);
+    // It says so itself: five ranks in each iteration are those of the specification, and the keys are in order.
+    assert!(!run.is_attached() && run.ended_well());
+}
+
+#[test]
+fn a_control_variable_of_mpi_is_tried_while_ranks_play() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(program) = compiled("mpicc.mpich", "ranks.c", folder.path()) else { return skipped("no MPICH") };
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+    if processors > 6 {
+        return skipped("more ranks than processors would be too many");
+    }
+    let ranks = (2 * (processors / 2) + 2).to_string();
+    let mut command = std::process::Command::new("mpirun.mpich");
+    command.args(["-n", &ranks]).arg(program).args(["40", "1000"]);
+    let mut run = machine::Run::of(&mut command);
+    let done = |seen: &Seen| seen.has(What::Kept, "mpich.") || seen.has(What::TakenBack, "mpich.");
+    let (seen, result) = tune(ours("mpich").expect("ours"), run.processes(), done);
+    assert!(result.is_ok(), "{result:?}");
+    assert!(seen.has(What::Tried, "mpich.polls_before_yield"), "{:?}", seen.decisions);
+    assert!(run.ended_well());
+}

@@ -1,0 +1,173 @@
+//! A virtual machine of PVM with a folder of its own, and a ping-pong of two tasks in it.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Where Debian has PVM.
+const ROOT: &str = "/usr/lib/pvm3";
+/// The sources of the programs, seen from this crate and from others that use this file.
+pub(crate) const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tune/tests/programs");
+const WAIT: Duration = Duration::from_secs(20);
+
+/// Says why a test does nothing.
+pub(crate) fn skipped(why: &str) {
+    eprintln!("skipped: {why}");
+}
+
+/// A daemon that lives as long as this.
+pub(crate) struct Machine {
+    folder: tempfile::TempDir,
+    daemon: Child,
+    program: PathBuf,
+}
+
+fn environment(command: &mut Command, folder: &Path) {
+    command
+        .env("PVM_ROOT", ROOT)
+        .env("PVM_TMP", folder)
+        .env("PVM_ALLOW_ROOT", "1")
+        .env("PVM_ARCH", "LINUX64");
+    command.env_remove("PVMSOCK").env("HOME", folder);
+}
+
+impl Machine {
+    /// None: this computer has no PVM.
+    pub(crate) fn start() -> Option<Machine> {
+        let daemon = Path::new(ROOT).join("lib/pvmd");
+        if !daemon.exists() || !Path::new("/usr/include/pvm3.h").exists() {
+            return None;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let source = Path::new(PROGRAMS).join("pingpong.c");
+        let program = folder.path().join("thalweg-pingpong");
+        if !compiled(&source, &program) {
+            return None;
+        }
+        let mut command = Command::new(daemon);
+        command.arg("-n127.0.0.1").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        environment(&mut command, folder.path());
+        let daemon = command.process_group(0).spawn().ok()?;
+        let machine = Machine { folder, daemon, program };
+        let begin = Instant::now();
+        let is_ready = || {
+            let list = std::fs::read_dir(machine.folder.path()).expect("a folder");
+            list.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with("pvmd."))
+        };
+        while !is_ready() {
+            if begin.elapsed() > WAIT {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Some(machine)
+    }
+
+    /// A ping-pong with these arguments, once it has begun.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Run {
+        self.started(&self.program, arguments)
+    }
+
+    /// An integer sort of two tasks with these arguments, once it has begun.
+    #[allow(dead_code, reason = "not every test that has this module sorts")]
+    pub(crate) fn sort(&self, arguments: &[&str]) -> Run {
+        let program = self.folder.path().join("thalweg-pingsort");
+        assert!(compiled(&Path::new(PROGRAMS).join("sort_pvm.c"), &program), "the sort is compiled");
+        self.started(&program, arguments)
+    }
+
+    fn started(&self, program: &Path, arguments: &[&str]) -> Run {
+        let before = processes_of(program);
+        let mut command = Command::new(program);
+        environment(&mut command, self.folder.path());
+        let mut run = Run::of(command.args(arguments));
+        let first = run.processes[0];
+        let is_new = |pid: &i32| *pid != first && !before.contains(pid);
+        let other = processes_of(program).into_iter().find(is_new);
+        run.processes.push(other.expect("a second task"));
+        run
+    }
+}
+
+/// Whether this program of PVM could be compiled.
+fn compiled(source: &Path, program: &Path) -> bool {
+    let mut compile = Command::new("cc");
+    compile.arg("-O2").arg(source).arg("-o").arg(program).arg("-lpvm3");
+    compile.status().is_ok_and(|status| status.success())
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
+    }
+}
+
+fn processes_of(program: &Path) -> Vec<i32> {
+    let list = std::fs::read_dir("/proc").expect("a list of processes").flatten();
+    let numbers = list.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    numbers
+        .filter(|pid| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program))
+        .collect()
+}
+
+/// Two tasks that play.
+pub(crate) struct Run {
+    child: Child,
+    output: BufReader<std::process::ChildStdout>,
+    processes: Vec<i32>,
+    /// Where it looks for a file that ends it.
+    stop: tempfile::TempDir,
+}
+
+impl Run {
+    /// A program that has said its first line.
+    pub(crate) fn of(command: &mut Command) -> Run {
+        let stop = tempfile::tempdir().expect("a folder");
+        command.env("STOP", stop.path().join("stop"));
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
+        let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut line = String::new();
+        output.read_line(&mut line).expect("the program says something");
+        assert!(line.split(' ').count() == 3, "{line}");
+        let first = child.id().cast_signed();
+        Run { child, output, processes: vec![first], stop }
+    }
+
+    pub(crate) fn processes(&self) -> Vec<i32> {
+        self.processes.clone()
+    }
+
+    /// Whether memory of an attachment is left in a task.
+    pub(crate) fn is_attached(&self) -> bool {
+        let has = |pid: &i32| {
+            let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+            String::from_utf8_lossy(&maps).contains("thalweg-attach")
+        };
+        self.processes.iter().any(has)
+    }
+
+    /// Ends it, if it can be ended, and waits; whether all that was received was right.
+    pub(crate) fn ended_well(&mut self) -> bool {
+        std::fs::write(self.stop.path().join("stop"), "").expect("a file");
+        let lines: Vec<String> = self.output.by_ref().lines().map_while(Result::ok).collect();
+        self.child.wait().is_ok_and(|status| status.success())
+            && lines.last().is_some_and(|line| line == "done")
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // Tasks that the daemon has started are no children of ours.
+        for pid in &self.processes[1..] {
+            let is_ours = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+            if is_ours.is_ok_and(|name| name.starts_with("thalweg-ping")) {
+                let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+            }
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
