@@ -4,9 +4,10 @@
 //! thalweg_probe_tracing::init();
 //! ```
 //!
-//! Or, beside other layers, `registry().with(thalweg_probe_tracing::layer())`. A span is a call from each time it is entered to the time it is left, of
-//! the operation `target::name`; what is entered within it, in the same thread, it calls. Spans of `async` code are entered at each poll. A span that
-//! another thread enters for the first time, while it was made in a call of this one, counts as handed over. Each call site is an
+//! Or, beside other layers, `registry().with(thalweg_probe_tracing::layer())`. A span is a call from each
+//! time it is entered to the time it is left, of the operation `target::name`; what is entered within it, in
+//! the same thread, it calls. Spans of `async` code are entered at each poll. A span that was made in a call
+//! of one thread, and is first entered by another thread, counts as handed over. Each call site is an
 //! operation, which is switched as any other: `thalweg set 'probe/shop::*.on' 0`.
 #![forbid(unsafe_code)]
 
@@ -38,7 +39,8 @@ pub fn init() -> bool {
     tracing_core::dispatcher::set_global_default(subscriber.into()).is_ok()
 }
 
-/// The operations of the call sites met so far. They are never dropped, as call sites are not.
+/// The operations of the call sites met so far. Operations are never dropped, because call sites live as long
+/// as the program.
 static OPERATIONS: LazyLock<RwLock<HashMap<Identifier, &'static Operation>>> = LazyLock::new(RwLock::default);
 
 thread_local! {

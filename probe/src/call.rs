@@ -1,4 +1,4 @@
-//! Operations and their calls. A room for unsafe: a call has a pointer to its thread's state.
+//! Operations and their calls. This module has `unsafe`: a call has a pointer to its thread's state.
 
 use crate::kinds::{Called, Counted, Gauged, Outcome};
 use crate::process::{Process, count_lost, remember};
@@ -56,37 +56,36 @@ impl Operation {
     #[inline(always)]
     #[must_use = "the call ends when this is dropped"]
     pub fn enter(&'static self) -> Call {
-        let none = Call {
-            thread: null_mut(),
-            entry: 0,
-            id: 0,
-            depth: 0,
-            outcome: Outcome::Returned,
-            here: PhantomData,
-        };
         // SAFETY: it points to a static, or to a word of a probe that is never dropped.
         if unsafe { &*self.on.load(Ordering::Relaxed) }.load(Ordering::Relaxed) == 0 {
-            return none;
+            return Call::NONE;
         }
+        self.begin()
+    }
+
+    /// Begins a call of an operation that is on. It is a function of its own, so that a call of an operation that is off saves no
+    /// registers for it.
+    #[inline(never)]
+    fn begin(&'static self) -> Call {
         let thread = thread::here();
         // SAFETY: null or this thread's own; no other reference to it lives here.
         let Some(state) = (unsafe { thread.as_mut() }) else {
             if Process::is_none() {
                 self.on.store(std::ptr::from_ref(&OFF).cast_mut(), Ordering::Relaxed);
             }
-            return none;
+            return Call::NONE;
         };
         let id = self.id.load(Ordering::Acquire);
         if state.muted || state.depth == 0 || id == 0 {
             match self.begins(state) {
                 Begins::Recorded => {}
-                Begins::LeftOut => return Call { thread, ..none },
-                Begins::Not => return none,
+                Begins::LeftOut => return Call { thread, ..Call::NONE },
+                Begins::Not => return Call::NONE,
             }
         }
         let (id, depth) = (self.id.load(Ordering::Relaxed), state.depth);
         state.depth = depth + 1;
-        Call { thread, entry: state.writer.clock().now(), id, depth, ..none }
+        Call { thread, entry: state.writer.clock().now(), id, depth, ..Call::NONE }
     }
 
     /// Declares the operation, and decides where a trace begins whether it is recorded.
@@ -197,6 +196,10 @@ pub struct Call {
 }
 
 impl Call {
+    /// A call of which nothing is recorded.
+    const NONE: Call =
+        Call { thread: null_mut(), entry: 0, id: 0, depth: 0, outcome: Outcome::Returned, here: PhantomData };
+
     /// Says that the call failed, though it returns.
     pub fn fail(&mut self) {
         self.outcome = Outcome::Failed;
@@ -214,8 +217,18 @@ impl Call {
 impl Drop for Call {
     #[inline(always)]
     fn drop(&mut self) {
+        if !self.thread.is_null() {
+            self.end();
+        }
+    }
+}
+
+impl Call {
+    /// Records the call. It is a function of its own, so that a call that is not recorded saves no registers for it.
+    #[inline(never)]
+    fn end(&mut self) {
         // A thread that ends, or the child of a fork, has another.
-        if self.thread.is_null() || !thread::is_current(self.thread) {
+        if !thread::is_current(self.thread) {
             return;
         }
         // SAFETY: this thread's own, as just compared; no other reference to it lives here.

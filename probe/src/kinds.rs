@@ -27,7 +27,7 @@ pub enum Level {
     Warning = 2,
     /// What happens.
     Info = 3,
-    /// For who looks for a mistake.
+    /// For people who look for a mistake.
     Debug = 4,
     /// Every step.
     Trace = 5,
@@ -90,7 +90,7 @@ pub struct Entered {
     pub depth: u16,
 }
 
-/// A call ended whose beginning `probe.entered` told.
+/// A call ended whose beginning `probe.entered` recorded.
 #[derive(Clone, Copy, Debug, Kind)]
 #[kind(name = "probe.left")]
 pub struct Left {

@@ -1,6 +1,7 @@
 //! The space of this process: made with the first event, and once more in the child of a `fork`.
 //!
-//! A room for unsafe: the space is behind a pointer that the child of a fork clears, since a lock may be held there by a thread that does not exist.
+//! This module has `unsafe`: the space is behind a pointer that the child of a fork clears, since a thread that does not exist in the
+//! child may hold a lock of the space.
 
 use crate::call::Operation;
 use crate::thread;

@@ -1,4 +1,5 @@
-//! A thread's writer, and where its calls are. A room for unsafe: the thread's state is behind a pointer in its local storage, which costs a load.
+//! A thread's writer, and where its calls are. This module has `unsafe`: the thread's state is behind a pointer in its local storage, so
+//! that access to it costs one load.
 
 use crate::kinds::{Called, HandedOver, Logged, Sent, TakenOver, TraceBegun};
 use crate::process::{Process, count_lost};

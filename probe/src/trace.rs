@@ -65,7 +65,7 @@ impl Handed {
     }
 }
 
-/// The W3C `traceparent` of a message that is sent now, and records the sending; none where nothing is recorded.
+/// Records that a message is sent now, and returns its W3C `traceparent`; `None` where nothing is recorded.
 pub fn traceparent() -> Option<String> {
     with(None, |thread| {
         if thread.muted {

@@ -30,6 +30,20 @@ export function checked(data) {
   return data;
 }
 
+/** A timeline with what changed since: what `Changes` (view/src/changes.rs) has of it. @param {TimelineData} old @param {any} by @returns {TimelineData} */
+export function changed(old, by) {
+  const sums = (/** @type {{sums: number[]}[]} */ lanes, /** @type {number[][]} */ all) => lanes.map((lane, n) => (all[n].length === 1 && all[n][0] === lane.sums.length ? lane : { ...lane, sums: lane.sums.slice(0, all[n][0]).concat(all[n].slice(1)) }));
+  const tasks = /** @type {TaskLane[]} */ (sums(old.tasks, by.tasks));
+  for (const [n, worker] of by.moved) tasks[n] = { ...tasks[n], worker };
+  const begin = (/** @type {{exact_from_ns: number|null}} */ of) => Math.round(of.exact_from_ns || 0);
+  const before = old.spans.end.slice(0, by.dropped).reduce((sum, end) => sum + end, begin(old));
+  const column = (/** @type {number[]} */ then, /** @type {number[]} */ more) => then.slice(by.dropped, by.dropped + by.kept).concat(more);
+  const spans = /** @type {Columns} */ (Object.fromEntries(Object.entries(old.spans).map(([name, then]) => [name, column(then, by.spans[name])])));
+  if (by.kept > 0) spans.end[0] += before - begin(by);
+  return { ...old, duration_ns: by.duration_ns, exact_from_ns: by.exact_from_ns, processes: by.processes, workers: /** @type {WorkerLane[]} */ (sums(old.workers, by.workers)), tasks, spans,
+    gaps: by.gaps || old.gaps, decisions: by.decisions || old.decisions };
+}
+
 /** The spans of one lane in order, with sums of all before each: what happened in any window is two lookups away. */
 export class Lane {
   /** @param {number} size */
@@ -79,11 +93,38 @@ export class Lane {
   }
 }
 
+/** The cells of a lane with sums of all before each: what happened in any window, as far as cells lie in it, is two lookups away. */
+class Sums {
+  /** @param {number[]} sums @param {number} begin @param {number} step */
+  constructor(sums, begin, step) {
+    this.begin = begin;
+    this.step = step;
+    this.size = sums.length >> 2;
+    this.before = new Float64Array(4 * (this.size + 1));
+    for (let at = 0; at < 4 * this.size; at++) this.before[at + 4] = this.before[at] + (sums[at] / 1000) * step;
+  }
+  /** Time in each state up to a time. @param {number} time @param {number[]} found @returns {number[]} */
+  until(time, found) {
+    const place = Math.min(Math.max((time - this.begin) / this.step, 0), this.size);
+    const cell = Math.min(Math.floor(place), Math.max(0, this.size - 1));
+    const part = this.size > 0 ? place - cell : 0;
+    for (let state = 0; state < 4; state++) {
+      const before = this.before[4 * cell + state];
+      found[state] = part > 0 ? before + (this.before[4 * cell + 4 + state] - before) * part : before;
+    }
+    return found;
+  }
+}
+
 /** The timeline, ready to be drawn: exact spans by task and by worker, sums of whatever is older. */
 export class Spans {
   /** @param {TimelineData} data */
   constructor(data) {
     this.data = data;
+    /** The sums of lanes that were asked for. @type {WeakMap<Summed, Sums>} */
+    this.known = new WeakMap();
+    /** The places of lanes by their components, once they were asked for. @type {Map<string, number[]>|null} */
+    this.byComponent = null;
     const columns = data.spans;
     const size = columns.lane.length;
     this.exactFrom = data.exact_from_ns === null ? Infinity : data.exact_from_ns;
@@ -113,15 +154,32 @@ export class Spans {
   }
   /** Likewise of another timeline. @param {TimelineData} data @param {Summed} lane @param {number} from @param {number} to @returns {number[]} */
   summedOf(data, lane, from, to) {
-    const { sums } = lane;
-    const { step_ns: step, sums_from_ns: begin } = data.processes[lane.process] || { step_ns: 1, sums_from_ns: 0 };
-    const found = [0, 0, 0, 0];
-    const first = Math.max(0, Math.floor((from - begin) / step));
-    const last = Math.min(sums.length / 4 - 1, Math.ceil((to - begin) / step) - 1);
-    for (let cell = first; cell <= last; cell++) {
-      const inside = Math.min(to, begin + (cell + 1) * step) - Math.max(from, begin + cell * step);
-      for (let state = 0; state < 4; state++) found[state] += (sums[4 * cell + state] / 1000) * Math.max(0, inside);
+    const sums = this.sumsOf(data, lane);
+    const before = sums.until(from, [0, 0, 0, 0]);
+    return sums.until(to, [0, 0, 0, 0]).map((sum, state) => sum - before[state]);
+  }
+  /** The sums of a lane. @param {TimelineData} data @param {Summed} lane @returns {Sums} */
+  sumsOf(data, lane) {
+    let sums = this.known.get(lane);
+    if (!sums) {
+      const { step_ns: step, sums_from_ns: begin } = data.processes[lane.process] || { step_ns: 1, sums_from_ns: 0 };
+      sums = new Sums(lane.sums, begin, step);
+      this.known.set(lane, sums);
     }
-    return found;
+    return sums;
+  }
+  /** The lanes of a component's tasks, by their places. @param {string} path @returns {number[]} */
+  lanesOf(path) {
+    if (!this.byComponent) {
+      /** @type {Map<string, number[]>} */
+      const all = new Map();
+      this.data.tasks.forEach((task, n) => {
+        const of = all.get(task.component);
+        if (of) of.push(n);
+        else all.set(task.component, [n]);
+      });
+      this.byComponent = all;
+    }
+    return this.byComponent.get(path) || [];
   }
 }

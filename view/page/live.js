@@ -1,7 +1,7 @@
 // @ts-check
 import { WORDS } from './words.js';
 import { byId } from './dom.js';
-import { checked } from './data.js';
+import { checked, changed } from './data.js';
 /** @typedef {import('./data.js').PageData} PageData */
 /** @typedef {import('./data.js').Told} Told */
 
@@ -19,14 +19,15 @@ export class Server {
   }
   open() {
     const source = new EventSource(this.address('/events'));
-    /** What came last: a part changes some of its fields. @type {any} */
+    /** What came last: a part changes some of its fields, and the timeline by what is new in it. @type {any} */
     let last = {};
     const take = (/** @type {Event} */ event) => {
       // What was said of a change stays; that nobody answers is over.
       if (byId('state').textContent === WORDS.reconnecting) this.say('');
       try {
-        const data = JSON.parse(/** @type {MessageEvent} */ (event).data);
+        const { changes, ...data } = JSON.parse(/** @type {MessageEvent} */ (event).data);
         last = event.type === 'part' ? { ...last, ...data } : data;
+        if (changes) last.timeline = changed(last.timeline, changes);
         this.take(checked(last));
       } catch (error) {
         this.say(WORDS.damaged + String(error));

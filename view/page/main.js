@@ -151,8 +151,8 @@ export class App {
         continue;
       }
       const { data, spans } = this.lanes;
-      data.tasks.forEach((task, n) => {
-        if (task.component !== path) return;
+      spans.lanesOf(path).forEach((n) => {
+        const task = data.tasks[n];
         const exact = task.id !== null && spans.exactFrom <= this.from;
         const of = exact ? spans.tasks[n].sums(this.from, this.to) : spans.summed(task, this.from, this.to);
         of.forEach((time, state) => { sums[state] += time; });

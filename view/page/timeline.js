@@ -2,11 +2,15 @@
 import { WORDS } from './words.js';
 import { duration, moment, count } from './numbers.js';
 import { make, byId, canvasOf, button, colours, prepared, shortened } from './dom.js';
+import { Pixels } from './pixels.js';
 /** @typedef {import('./main.js').App} App */
 /** @typedef {import('./data.js').Lane} Lane */
 /** @typedef {{title: string, indent: number, height: number, worker: number|null, task: number, lane: Lane|undefined, sums: import('./data.js').Summed, shared: boolean}} Row */
 
 const NAMES = 190;
+/** In a lane that has more spans in the window, columns of their sums are drawn. */
+const SPANS_DRAWN = 400;
+const AXIS = 20;
 const STATES = ['busy', 'starved', 'blocked', 'ready'];
 
 /** The timeline: a lane for each worker, unfolded for each task. */
@@ -20,11 +24,10 @@ export class TimelineView {
     this.scrolled = 0;
     /** How many items the last drawing took. */
     this.items = 0;
-    /** What the strip was worked out from, and its columns. @type {import('./data.js').Spans|null} */
-    this.stripOf = null;
-    this.stripWide = 0;
-    /** @type {number[]} */
-    this.stripBusy = [];
+    this.pixels = new Pixels();
+    /** What the strip was drawn of, and the strip without the window. @type {any[]} */
+    this.stripOf = [];
+    this.stripDrawn = document.createElement('canvas');
     byId('timeline-title').textContent = WORDS.timeline;
     this.canvas.setAttribute('aria-label', WORDS.timelineLabel);
     this.tools();
@@ -60,7 +63,7 @@ export class TimelineView {
   }
   draw() {
     const rows = this.rows();
-    const axis = 20;
+    const axis = AXIS;
     const wanted = axis + 8 + rows.reduce((sum, row) => sum + row.height, 0);
     const tall = `${Math.max(120, Math.min(440, wanted))}px`;
     if (this.canvas.style.height !== tall) this.canvas.style.height = tall;
@@ -69,11 +72,20 @@ export class TimelineView {
     const all = rows.reduce((sum, row) => sum + row.height, 0);
     this.scrolled = Math.max(0, Math.min(this.scrolled, all - (height - axis)));
     this.items = 0;
+    // Lanes first, then what is written on them and beside them.
+    this.pixels.begin(context, width - NAMES, height - axis);
+    const points = STATES.map((state) => this.pixels.point(colour[state]));
     let y = axis - this.scrolled;
+    const shown = [];
     for (const row of rows) {
-      if (y + row.height > axis && y < height) this.row(context, row, y, width, colour);
+      if (y + row.height > axis && y < height) {
+        this.row(row, y, width, points);
+        shown.push({ row, y });
+      }
       y += row.height;
     }
+    this.pixels.end(context, NAMES, axis);
+    for (const { row, y } of shown) this.texts(context, row, y, width, colour);
     context.clearRect(0, 0, width, axis);
     this.axis(context, width, axis, colour);
     this.gaps(context, rows, axis, width, height, colour);
@@ -102,79 +114,71 @@ export class TimelineView {
   timeAt(x) {
     return this.app.from + ((x - NAMES) / Math.max(1, this.canvas.clientWidth - NAMES)) * (this.app.to - this.app.from);
   }
-  /** @param {CanvasRenderingContext2D} context @param {Row} row @param {number} y @param {number} width @param {Record<string, string>} colour */
-  row(context, row, y, width, colour) {
-    const inside = row.height - 4;
+  /** The spans of a lane that are drawn one by one: none if they are too many, or not known. @param {Row} row @returns {{lane: Lane, first: number, last: number}|null} */
+  single(row) {
+    const { from, to } = this.app;
+    const exactFrom = row.shared ? Infinity : this.app.lanes.spans.exactFrom;
+    const { lane } = row;
+    if (to <= exactFrom || !lane || lane.size === 0) return null;
+    const [first, last] = [lane.at(Math.max(from, exactFrom)), Math.min(lane.size - 1, lane.at(to))];
+    return last - first > SPANS_DRAWN ? null : { lane, first, last };
+  }
+  /** What a lane did. @param {Row} row @param {number} y @param {number} width @param {number[]} points */
+  row(row, y, width, points) {
+    const [top, inside] = [y + 2 - AXIS, row.height - 4];
+    const { from, to } = this.app;
+    const { spans, data } = this.app.lanes;
+    const exactFrom = row.shared ? Infinity : spans.exactFrom;
+    if (from < exactFrom) this.columns(spans.sumsOf(data, row.sums), from, Math.min(to, exactFrom), top, inside, width, points);
+    if (to <= exactFrom || !row.lane || row.lane.size === 0) return;
+    const single = this.single(row);
+    if (!single) { this.columns(row.lane, Math.max(from, exactFrom), to, top, inside, width, points); return; }
+    const { lane, first, last } = single;
+    const count = last - first + 1;
+    this.items += Math.max(0, count);
+    // What ends behind the window is cut by the picture's edge.
+    this.pixels.lane(top, inside, count, (at) => {
+      const n = first + at;
+      return [this.x(lane.start[n], width) - NAMES, lane.start[n] >= to ? -1 : this.x(lane.end[n], width) - NAMES, points[lane.state[n]]];
+    });
+  }
+  /** The names of a lane and of what is drawn in it. @param {CanvasRenderingContext2D} context @param {Row} row @param {number} y @param {number} width @param {Record<string, string>} colour */
+  texts(context, row, y, width, colour) {
     context.fillStyle = colour.ink;
     context.font = row.task < 0 ? '600 12px system-ui, sans-serif' : '11px system-ui, sans-serif';
     context.fillText(shortened(row.title, row.task < 0 ? 24 : 29), 6 + row.indent, y + row.height / 2 + 4, NAMES - 12 - row.indent);
-    const { from, to } = this.app;
-    const { spans, data } = this.app.lanes;
-    const lane = row.lane;
-    const exactFrom = row.shared ? Infinity : spans.exactFrom;
-    if (from < exactFrom) this.columns(context, row, from, Math.min(to, exactFrom), y + 2, inside, width, colour, false);
-    if (to <= exactFrom || !lane || lane.size === 0) return;
-    const begin = Math.max(from, exactFrom);
-    const [first, last] = [lane.at(begin), Math.min(lane.size - 1, lane.at(to))];
-    if (last - first > 1500) { this.columns(context, row, begin, to, y + 2, inside, width, colour, true); return; }
-    for (let n = first; n <= last; n++) {
-      if (lane.start[n] >= to) break;
-      const left = Math.max(NAMES, this.x(lane.start[n], width));
-      const right = Math.min(width, this.x(lane.end[n], width));
-      context.fillStyle = colour[STATES[lane.state[n]]];
-      context.fillRect(left, y + 2, Math.max(right - left, 0.6), inside);
-      this.items++;
-      if (right - left > 46 && row.task < 0 && lane.task[n] >= 0) {
-        context.fillStyle = colour['on-busy'];
-        context.font = '11px system-ui, sans-serif';
-        context.fillText(shortened(data.tasks[lane.task[n]].name, Math.floor((right - left - 6) / 6.2)), left + 3, y + row.height / 2 + 4, right - left - 6);
-      }
+    const single = row.task < 0 ? this.single(row) : null;
+    if (!single) return;
+    const { lane, first, last } = single;
+    context.fillStyle = colour['on-busy'];
+    context.font = '11px system-ui, sans-serif';
+    for (let n = first; n <= last && lane.start[n] < this.app.to; n++) {
+      const [left, right] = [Math.max(NAMES, this.x(lane.start[n], width)), Math.min(width, this.x(lane.end[n], width))];
+      if (right - left <= 46 || lane.task[n] < 0) continue;
+      context.fillText(shortened(this.app.lanes.data.tasks[lane.task[n]].name, Math.floor((right - left - 6) / 6.2)), left + 3, y + row.height / 2 + 4, right - left - 6);
     }
   }
-  /** Sums, a column for each step of two pixels. @param {CanvasRenderingContext2D} context @param {Row} row @param {number} from @param {number} to @param {number} y @param {number} height @param {number} width @param {Record<string, string>} colour @param {boolean} exact */
-  columns(context, row, from, to, y, height, width, colour, exact) {
+  /** Sums, a column for each step of two points. @param {{until: (time: number, found: number[]) => number[]}} lane @param {number} from @param {number} to @param {number} y @param {number} height @param {number} width @param {number[]} points */
+  columns(lane, from, to, y, height, width, points) {
     const step = 2;
     const [left, right] = [Math.max(NAMES, this.x(from, width)), Math.min(width, this.x(to, width))];
-    const lane = exact && row.lane ? row.lane : null;
-    let before = lane ? lane.until(this.timeAt(left), [0, 0, 0, 0]) : [0, 0, 0, 0];
+    let before = lane.until(this.timeAt(left), [0, 0, 0, 0]);
     let behind = [0, 0, 0, 0];
-    // Columns that look alike are drawn as one, and all of one colour together.
-    /** @type {number[][]} */
-    const drawn = [[], [], [], []];
-    const heights = [0, 0, 0, 0];
-    let begin = left;
-    const flush = (/** @type {number} */ x) => {
-      for (let state = 0, top = y + height; state < 4; state++) {
-        if (heights[state] <= 0) continue;
-        top -= heights[state];
-        drawn[state].push(begin, top, x - begin, heights[state]);
-        this.items++;
-      }
-      begin = x;
-    };
-    for (let x = left; x < right; x += step) {
-      const [a, b] = [this.timeAt(x), this.timeAt(Math.min(x + step, right))];
-      const sums = lane ? lane.until(b, behind) : this.app.lanes.spans.summed(row.sums, a, b);
-      let whole = b - a;
-      if (lane) for (let state = 0; state < 4; state++) before[state] = sums[state] - before[state];
-      const parts = lane ? before : sums;
-      whole = Math.max(whole, parts[0] + parts[1] + parts[2] + parts[3]);
-      let sum = 0;
-      let high = 0;
-      let same = true;
+    this.pixels.columns(y, height, left - NAMES, right - NAMES, step, points, (x, heights) => {
+      const [a, b] = [x + NAMES, Math.min(x + NAMES + step, right)];
+      lane.until(this.timeAt(b), behind);
+      const whole = Math.max(this.timeAt(b) - this.timeAt(a), behind[0] + behind[1] + behind[2] + behind[3] - before[0] - before[1] - before[2] - before[3]);
+      let [sum, high, same] = [0, 0, true];
       for (let state = 0; state < 4; state++) {
-        sum += parts[state];
+        sum += behind[state] - before[state];
         // Halves of a point, so that all states together are as high as the lane.
         const until = Math.round((sum / whole) * height * 2) / 2;
-        if (heights[state] !== until - high) { if (same) flush(x); same = false; heights[state] = until - high; }
+        same = same && heights[state] === until - high;
+        heights[state] = until - high;
         high = until;
       }
-      if (lane) [before, behind] = [behind, before];
-    }
-    flush(right);
-    drawn.forEach((rects, state) => {
-      context.fillStyle = colour[STATES[state]];
-      for (let at = 0; at < rects.length; at += 4) context.fillRect(rects[at], rects[at + 1], rects[at + 2], rects[at + 3]);
+      if (!same) this.items++;
+      [before, behind] = [behind, before];
     });
   }
   /** @param {CanvasRenderingContext2D} context @param {number} width @param {number} height @param {Record<string, string>} colour */
@@ -264,17 +268,12 @@ export class TimelineView {
     const { context, width, height } = prepared(this.overview);
     const { timeline } = this.app.data;
     const whole = Math.max(1, timeline.duration_ns);
-    const lanes = timeline.workers.length > 0 ? timeline.workers : timeline.tasks;
-    const step = 2;
-    context.fillStyle = colour.busy;
-    if (this.stripOf !== this.app.spans || this.stripWide !== width) {
-      [this.stripOf, this.stripWide, this.stripBusy] = [this.app.spans, width, /** @type {number[]} */ ([])];
-      for (let x = NAMES; x < width; x += step) {
-        const [a, b] = [x, x + step].map((at) => ((at - NAMES) / (width - NAMES)) * whole);
-        this.stripBusy.push(lanes.reduce((sum, lane) => sum + this.app.spans.summed(lane, a, b)[0], 0) / Math.max(1, lanes.length) / (b - a));
-      }
+    const of = [this.app.spans, this.overview.width, this.overview.height, colour.busy];
+    if (of.some((one, n) => one !== this.stripOf[n])) {
+      this.stripOf = of;
+      this.drawStrip(width, height, whole, colour);
     }
-    this.stripBusy.forEach((busy, n) => context.fillRect(NAMES + n * step, height - busy * (height - 4), step, busy * (height - 4)));
+    context.drawImage(this.stripDrawn, 0, 0, width, height);
     const [left, right] = [this.app.from, this.app.to].map((time) => NAMES + (time / whole) * (width - NAMES));
     context.strokeStyle = colour.accent;
     context.lineWidth = 2;
@@ -282,6 +281,23 @@ export class TimelineView {
     context.fillStyle = colour.faint;
     context.font = '11px system-ui, sans-serif';
     context.fillText(duration(timeline.duration_ns), 6, height / 2 + 4);
+  }
+  /** @param {number} width @param {number} height @param {number} whole @param {Record<string, string>} colour */
+  drawStrip(width, height, whole, colour) {
+    const { timeline } = this.app.data;
+    const lanes = timeline.workers.length > 0 ? timeline.workers : timeline.tasks;
+    const strip = this.stripDrawn;
+    [strip.width, strip.height] = [this.overview.width, this.overview.height];
+    const context = strip.getContext('2d');
+    if (!context) return;
+    context.scale(strip.width / Math.max(1, width), strip.height / Math.max(1, height));
+    context.fillStyle = colour.busy;
+    const step = 2;
+    for (let x = NAMES; x < width; x += step) {
+      const [a, b] = [x, x + step].map((at) => ((at - NAMES) / (width - NAMES)) * whole);
+      const busy = lanes.reduce((sum, lane) => sum + this.app.spans.summed(lane, a, b)[0], 0) / Math.max(1, lanes.length) / (b - a);
+      context.fillRect(x, height - busy * (height - 4), step, busy * (height - 4));
+    }
   }
   /** @param {number} factor @param {number} [around] */
   zoom(factor, around = (this.app.from + this.app.to) / 2) {

@@ -1,5 +1,5 @@
-//! What a lane did at the edges of a window where its events tell nothing: a wait that began long before what was read, or goes on long
-//! behind it. The sums of all of the run have it.
+//! The states of a lane at the edges of a window where its events are missing: a wait that began long before what was
+//! read, or goes on long behind it. The sums of the whole run include it.
 //!
 //! Between two dispatches a task waits, then it is ready, then it runs: so what a cell holds beside the spans that are known has one order,
 //! and where no dispatch ends within the cell, its sums say to the tick when which state was left.
@@ -13,7 +13,8 @@ pub(crate) type Part = (State, u64, u64);
 /// In this order a task goes through its states until a dispatch ends.
 const ORDER: [State; STATES] = [State::Starved, State::Blocked, State::Ready, State::Busy];
 
-/// What a lane did in a window before the first and behind the last of its spans that are known (in the order of time), by its sums.
+/// Computes from its sums what a lane did in a window before the first and after the last of its known spans, which
+/// are in order of time.
 pub(crate) fn filled(summary: &Summary, known: &[Part], from: u64, to: u64) -> Vec<Part> {
     let begin = known.first().map_or(to, |first| first.1.clamp(from, to));
     let end = known.iter().map(|part| part.2).max().map_or(to, |end| end.clamp(from, to));
@@ -38,7 +39,7 @@ fn lay(summary: &Summary, known: &[Part], from: u64, (a, b): (u64, u64), parts: 
             let inside = end.min(begin + width).saturating_sub(start.max(begin));
             left[state as usize] = left[state as usize].saturating_sub(inside);
         }
-        // Of a cell that began before the window, what is not in it came first.
+        // In a cell that began before the window, the time outside the window came first.
         if begin < from {
             let mut at = high;
             for state in [State::Ready, State::Blocked, State::Starved, State::Busy] {
@@ -69,8 +70,8 @@ fn add(parts: &mut Vec<Part>, part: Part) {
 }
 
 impl Summary {
-    /// Where the events begin that tell what goes on at a time, and until where they go: the span that the time lies in began with an event
-    /// and is told of by one at its end, or at the end of the dispatch that follows.
+    /// From which to which event one has to read to know what a lane does at a time: the span that the time lies in
+    /// began with an event and is recorded by one at its end, or at the end of the dispatch that follows.
     pub(crate) fn telling(&self, from: u64, to: u64) -> (u64, Option<u64>) {
         let cell = |time: u64| (self.begin_of(time) - self.begin_of(0)) / self.width();
         let begun = |n: u64| self.begun(n as usize);
@@ -90,8 +91,8 @@ impl Summary {
 }
 
 impl Levels {
-    /// Between which times of the page events have to be read to tell all that happens in a window: as far as no more than about so many
-    /// spans are read before it and behind it.
+    /// Between which times of the page events have to be read to know all that happens in a window, with at most about
+    /// this many spans before it and behind it.
     pub fn reach(&self, from_ns: f64, to_ns: f64, spans_max: u64) -> (f64, f64) {
         let (from, to) = (self.tick(from_ns), self.tick(to_ns));
         let tasks = self.tasks.iter().zip(&self.known).filter(|(_, of)| of.replica.is_some());
@@ -110,7 +111,7 @@ impl Levels {
         (first.map_or(from_ns, |tick| self.ns(tick)), last.map_or(to_ns, |tick| self.ns(tick)))
     }
 
-    /// For each task whether the sums tell of a time that reaches until `ns`.
+    /// For each task whether the sums cover a time that reaches until `tick`.
     pub(crate) fn tells(&self, tick: u64) -> Vec<bool> {
         let reaches = |summary: &Summary| {
             summary.begin_of(0).saturating_add(summary.cells().len() as u64 * summary.width()) >= tick
@@ -130,7 +131,7 @@ mod tests {
         while at < until {
             let wait = if chance.below(2) == 0 { State::Starved } else { State::Blocked };
             for (state, most) in [(wait, 900), (State::Ready, 200), (State::Busy, 300)] {
-                // A dispatch takes some time.
+                // Each dispatch of the test takes at least one tick.
                 let end = at + chance.below(most) + u64::from(state == State::Busy);
                 if end > at {
                     summary.add(state, at, end);
@@ -163,7 +164,7 @@ mod tests {
             let all = lane(&mut chance, &mut summary, 20_000);
             let from = chance.below(15_000);
             let to = from + 500 + chance.below(4000);
-            // What is read begins and ends somewhere at a dispatch, in the window or not at all: waits before it are not told.
+            // What is read begins and ends somewhere at a dispatch, in the window or not at all: waits before it are not recorded.
             let ends: Vec<usize> = (0..all.len()).filter(|&n| all[n].0 == State::Busy).collect();
             let inside: Vec<usize> =
                 ends.iter().copied().filter(|&n| all[n].1 >= from && all[n].2 <= to).collect();
@@ -205,7 +206,7 @@ mod tests {
             assert!(events.iter().any(|&event| to <= event && event <= last), "{to}, {last}");
             assert!(from - first < 4000 && last - to < 6000, "no more than is needed: {first}, {last}");
         }
-        // A lane that does nothing any more is told of by the end alone.
+        // Of a lane that does nothing any more only the end is recorded.
         let mut summary = Summary::new(0, 64, 1 << 12);
         summary.add(State::Busy, 0, 100);
         assert_eq!(summary.telling(5000, 6000), (0, None));

@@ -15,7 +15,7 @@ impl Flow {
     pub fn of(report: &Report) -> Flow {
         let nodes = nodes(&report.streams);
         let number: HashMap<&str, usize> = nodes.iter().enumerate().map(|(n, &path)| (path, n)).collect();
-        // What leads out of the network is behind all else.
+        // Streams out of the network stand last.
         let (exits, others): (Vec<&Stream>, Vec<&Stream>) =
             report.streams.iter().partition(|stream| stream.role == "exit");
         let edges = others.into_iter().chain(exits).filter_map(|stream| {
@@ -31,12 +31,12 @@ impl Flow {
         self.places.get(path).copied().unwrap_or(usize::MAX)
     }
 
-    /// Likewise that of a task, by its name.
+    /// The place of a task in the flow, by its name.
     pub fn place_of_task(&self, name: &str) -> usize {
         self.place(name.rsplit_once('[').map_or(name, |(component, _)| component))
     }
 
-    /// Likewise that of a stream: its writer's, and then its reader's.
+    /// The place of a stream in the flow: its writer's, and then its reader's.
     pub fn place_of_stream(&self, stream: &Stream) -> (usize, usize) {
         let place = |path: &Option<String>| path.as_deref().map_or(usize::MAX, |path| self.place(path));
         (place(&stream.writer), place(&stream.reader))
@@ -62,8 +62,8 @@ pub fn order(count: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     }
     let mut seen = vec![false; count];
     let mut ended = Vec::with_capacity(count);
-    // What is visited last stands first, so what no edge leads to is visited backwards; then circles that nothing leads into, each
-    // from where it is named first.
+    // The node that is visited last stands first. So nodes without incoming edges are visited in reverse order; then
+    // circles that nothing leads into, each from where it is named first.
     let begins = (0..count).rev().filter(|&n| !has_input[n]);
     for root in begins.chain(0..count) {
         visit(root, &next, &mut seen, &mut ended);
@@ -142,7 +142,7 @@ mod tests {
         }
     }
 
-    /// Whether there is a way.
+    /// Whether one node can be reached from another.
     fn leads(from: usize, to: usize, edges: &[(usize, usize)]) -> bool {
         let mut reached = vec![from];
         while let Some(&(_, next)) = edges.iter().find(|(a, b)| reached.contains(a) && !reached.contains(b)) {

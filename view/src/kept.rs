@@ -1,7 +1,8 @@
 //! What is kept beside a run's events for its pictures: the page, and the sums of all lanes in all detail.
 //!
-//! Both take a pass over all events to make, so a run that is over has them made once. What they were made from is noted with them (the
-//! files of the run, their sizes and times, and the version of this program): of anything else they are not used.
+//! Both take a pass over all events to make, so a run that is over has them made once. What they were made from is
+//! noted with them (the files of the run, their sizes and times, and the version of this program): if any of these
+//! differ, the kept data are not used.
 
 use std::io::Read as _;
 
@@ -14,8 +15,8 @@ use crate::summary::taken;
 /// How the bytes begin.
 const MAGIC: [u8; 8] = *b"thalwegV";
 /// The version of the bytes: raised when they, or how a page is made, change.
-const KEPT_VERSION: u64 = 1;
-/// More than this nothing of it has, however damaged its lengths are.
+const KEPT_VERSION: u64 = 2;
+/// A length beyond this is damage.
 const BYTES_MAX: u64 = 1 << 30;
 
 /// See the module.

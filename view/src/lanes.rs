@@ -6,7 +6,7 @@ use crate::filling::filled;
 use crate::levels::Levels;
 use crate::summary::{STATES, State, Summary};
 
-/// What stands for no number in a column.
+/// The value that means "none" in a column.
 pub(crate) const NONE: i64 = -1;
 /// Workers of the n-th process of a session have numbers from n times this on.
 const WORKERS: u64 = 1 << 20;
@@ -16,7 +16,7 @@ const WORKERS: u64 = 1 << 20;
 pub struct TimelinePage {
     /// How long what is shown lasted.
     pub duration_ns: f64,
-    /// From here on every span is in `spans`; null: none is. Before it, there are only sums.
+    /// From this time on every span is in `spans`; null: no span is. For earlier times there are only sums.
     pub exact_from_ns: Option<f64>,
     /// The processes whose lanes these are: one, or those of a session.
     pub processes: Vec<Process>,
@@ -35,7 +35,7 @@ pub struct TimelinePage {
 /// A process, and the cells of its lanes' sums.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Process {
-    /// What it is called; empty if it is the only one.
+    /// Its name; empty if it is the only process.
     pub name: String,
     /// Where the first cell of the sums begins.
     pub sums_from_ns: f64,
@@ -48,7 +48,7 @@ pub struct Process {
 pub struct WorkerLane {
     /// Its number, which no other worker of the page has.
     pub id: u64,
-    /// What it is called: its number in its process, of a session `PROCESS/NUMBER`.
+    /// Its name: its number in its process, of a session `PROCESS/NUMBER`.
     pub name: String,
     /// The place of its process in `processes`.
     pub process: usize,
@@ -111,7 +111,7 @@ pub struct Decided {
     pub model: String,
     /// By which part the goal was expected to become better, if somebody said.
     pub predicted: Option<f64>,
-    /// By which part it did, with the least and the most that it surely is, if it was tried.
+    /// The gain that its trial measured, as a fraction, with the ends of its interval; none: not tried.
     pub gain: Option<[f64; 3]>,
     /// Why.
     pub why: String,
@@ -120,7 +120,7 @@ pub struct Decided {
 /// A time in which events were lost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GapPage {
-    /// From when on nothing was heard.
+    /// When the gap begins.
     pub from_ns: f64,
     /// Until when.
     pub to_ns: f64,
@@ -134,7 +134,7 @@ impl TimelinePage {
     /// The lanes of several processes as those of one page: each with the number by which the report calls it, and how much later than the
     /// page's begin its own times begin, in nanoseconds.
     pub fn together(parts: Vec<(u32, f64, TimelinePage)>) -> TimelinePage {
-        // From where on every process has its single spans: those that have all of them ask for nothing.
+        // From where on every process has its single spans: a process that has all of its spans sets no limit.
         let exact = parts.iter().filter_map(|(_, later, page)| {
             let from = page.exact_from_ns?;
             Some(if from > 0.0 { from + later } else { 0.0 })
@@ -192,7 +192,7 @@ impl TimelinePage {
         whole
     }
 
-    /// Adds to the single spans of a window what its lanes did at its edges, where their events tell nothing, from sums of the whole run.
+    /// Adds spans at the edges of a window, where a lane's events are missing, from sums of the whole run.
     pub fn fill(&mut self, levels: &Levels, from_ns: f64, to_ns: f64) {
         let Some(exact) = self.exact_from_ns else { return };
         let (from, to) = (levels.tick(from_ns), levels.tick(to_ns));
@@ -206,7 +206,7 @@ impl TimelinePage {
             let mut known: Vec<_> = rows.iter().filter(|row| of(row)).map(part).collect();
             known.sort_by_key(|part| part.1);
             for (state, start, end) in filled(summary, &known, from, to) {
-                // What a worker runs stands in the lane of the task.
+                // A task that runs is drawn in its own lane, not in that of its worker.
                 if lane == NONE && state != State::Starved {
                     continue;
                 }

@@ -62,7 +62,7 @@ const GAP_X: f64 = 22.0;
 const GAP_Y: f64 = 20.0;
 /// Room below a box for the line of an edge to itself.
 const LOOP: f64 = 20.0;
-/// Layers that an edge has a place in at most.
+/// The most layers in which room is kept for one edge that passes through them.
 const PASSED_MAX: usize = 64;
 /// How often layers are put in order by their neighbours.
 const SWEEPS: usize = 8;
@@ -168,7 +168,7 @@ fn layers_of(count: usize, edges: &[Edge]) -> Vec<usize> {
             layer[to] = layer[to].max(layer[n] + 2);
         }
     }
-    // Where the flow ends it is at the right side.
+    // Boxes at the end of the flow stand at the right side.
     let last = layer.iter().copied().max().unwrap_or(0);
     let (mut reads, mut writes) = (vec![false; count], vec![false; count]);
     for edge in edges {
@@ -258,7 +258,7 @@ fn stack(rows: &[Vec<usize>], vertices: &mut [Vertex]) {
                 vertices[n].y = wanted.max(free);
                 free = vertices[n].y + vertices[n].size.height + GAP_Y;
             }
-            // What was pushed down is shared by all.
+            // The shift is divided among all boxes of the layer.
             let pushed: f64 = row.iter().zip(&wanted).map(|(&n, wanted)| vertices[n].y - wanted).sum();
             let back = pushed / row.len().max(1) as f64;
             row.iter().for_each(|&n| vertices[n].y -= back);

@@ -32,9 +32,9 @@ pub struct Levels {
     pub ns_per_tick: f64,
     /// The last tick that was seen.
     pub end: u64,
-    /// What the lanes of tasks are, in their order.
+    /// The descriptions of the lanes of tasks, in their order.
     pub known: Vec<KnownTask>,
-    /// What they are called; they have no sums here.
+    /// The names of the lanes; their sums are elsewhere.
     pub called: Vec<TaskLane>,
     /// Where events were lost.
     pub gaps: Vec<GapPage>,
@@ -137,7 +137,7 @@ impl Levels {
             out.extend(id.to_le_bytes());
             summary.write(out);
         }
-        // Lists of texts and numbers are always JSON.
+        // Writing lists of texts and numbers as JSON cannot fail.
         let named = serde_json::to_vec(&(&self.called, &self.gaps)).unwrap_or_default();
         out.extend((named.len() as u64).to_le_bytes());
         out.extend(named);
@@ -247,7 +247,7 @@ mod tests {
                             task.sums.iter().skip(state).step_by(STATES).map(|&part| u64::from(part)).sum();
                         let told = told as f64 * width as f64 / 1000.0;
                         let rounded = cells as f64 * width as f64 / 2000.0 + 1.0;
-                        assert!((told - counted as f64).abs() <= rounded, "{told} told, {counted} counted");
+                        assert!((told - counted as f64).abs() <= rounded, "{told} summed, {counted} counted");
                     }
                     assert!(
                         process.sums_from_ns <= from && from - process.sums_from_ns < process.step_ns * 1.001

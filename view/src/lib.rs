@@ -5,12 +5,14 @@
 
 #![forbid(unsafe_code)]
 
+mod changes;
 mod filling;
 pub mod flow;
 mod kept;
 mod lanes;
 pub mod layers;
 mod levels;
+pub mod names;
 mod network;
 mod page;
 pub mod palette;
@@ -19,6 +21,7 @@ pub mod svg;
 mod timeline;
 pub mod units;
 
+pub use changes::Changes;
 pub use kept::Kept;
 pub use lanes::{Decided, GapPage, Process, Spans, TaskLane, TimelinePage, WorkerLane};
 pub use levels::{KnownTask, Levels};

@@ -11,7 +11,7 @@ use crate::layers::{Edge, Layers, Point, Size, layers};
 const NODE: Size = Size { width: 190.0, height: 58.0 };
 /// Room for what is written on a stream.
 const LABEL: Size = Size { width: 74.0, height: 16.0 };
-/// Ways of folding offered: as deep as most networks are nested.
+/// How many depths of folding the page offers: as deep as most networks are nested.
 const DEPTHS_MAX: usize = 6;
 /// Components up to which foldings are laid out beside the whole.
 const FOLDED_MAX: usize = 2000;
@@ -113,7 +113,8 @@ impl Network {
     }
 }
 
-/// Streams that messages enter by first: what they lead to stands at the left.
+/// The streams in the order in which they are drawn: streams by which messages enter come first, so their
+/// readers stand at the left.
 fn in_flow(streams: &[Stream]) -> impl Iterator<Item = (usize, &Stream)> {
     let of = move |entry: bool| {
         streams.iter().enumerate().filter(move |(_, stream)| (stream.role == "entry") == entry)
@@ -154,7 +155,7 @@ mod tests {
         serde_json::from_str(include_str!("../../thalweg/tests/data/report.json")).unwrap()
     }
 
-    /// A report of a network with so many components in rows beside one another, which a few streams cross.
+    /// A report of a network with this many components in rows beside one another, which a few streams cross.
     fn large(components: usize, rows: usize) -> Report {
         let mut report = report();
         let (component, stream) = (report.components[0].clone(), report.streams[0].clone());

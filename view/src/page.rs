@@ -1,7 +1,8 @@
 //! The page: its data as one JSON document, for a file and for a live run alike, and the file that shows it.
 //!
-//! The file is complete in itself: scripts and styles stand in it, and a content security policy by their hashes lets nothing else
-//! run or be fetched. The data stands in it compressed (zlib, base64), as text that no browser executes.
+//! The file is complete in itself. It holds its scripts and styles, and a content security policy with their
+//! hashes lets nothing else run or be fetched. The data stands in it compressed (zlib, base64), as text that
+//! no browser executes.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -17,6 +18,7 @@ use sha2::{Digest, Sha256};
 use thalweg_monitor::{Calls, Comparison, MessageTimes, Report, Story};
 
 use crate::lanes::TimelinePage;
+use crate::names;
 use crate::network::Network;
 
 /// The name of the schema.
@@ -39,7 +41,7 @@ pub struct Page {
     pub networks: Vec<Network>,
     /// What every task did, when.
     pub timeline: TimelinePage,
-    /// What became of some messages: the slowest, and some evenly over all.
+    /// The ways of some messages: the slowest, and some evenly over all.
     pub stories: Vec<Told>,
     /// The run's settings.
     pub settings: Vec<Setting>,
@@ -47,7 +49,7 @@ pub struct Page {
     pub calls: Option<CallsPage>,
     /// Another run beside this one; null: there is none.
     pub other: Option<Other>,
-    /// Of a page that is served: how the run is. None in a file.
+    /// The state of the run, if the page is served. None in a file.
     pub live: Option<Live>,
 }
 
@@ -67,7 +69,7 @@ pub struct Setting {
     pub name: String,
     /// Its value as a person writes it.
     pub value: String,
-    /// The value it has unless somebody sets it.
+    /// Its default.
     pub default: String,
     /// What it takes.
     pub range: String,
@@ -86,7 +88,7 @@ pub struct CallsPage {
 }
 
 impl CallsPage {
-    /// The calls; of the operations with the most own time so many are drawn.
+    /// The calls, with at most this many operations drawn, those with the most own time.
     pub fn of(calls: Calls, most: usize) -> CallsPage {
         let drawn = calls.operations.iter().take(most);
         let places: HashMap<u32, usize> =
@@ -107,7 +109,7 @@ impl CallsPage {
 pub struct Other {
     /// Its report.
     pub report: Report,
-    /// What it did, when: sums alone.
+    /// The timeline of the other run, as sums only.
     pub timeline: TimelinePage,
     /// What a change brought, if that one is the older run; null: this one goes on.
     pub comparison: Option<Comparison>,
@@ -172,32 +174,47 @@ impl Page {
     /// As [`Page::file`].
     pub fn made(&self) -> Result<Made, serde_json::Error> {
         debug_assert!(self.live.is_none(), "what is live is not kept");
-        let name = self.report.space.name.clone();
-        Ok(Made { name, text: self.text.clone(), packed: packed(&serde_json::to_vec(self)?) })
+        let name = names::cut(&self.report.space.name).into_owned();
+        let mut json = String::from("{");
+        for (field, value) in self.fields()? {
+            let _ = write!(json, "\"{field}\":{value},");
+        }
+        json += "\"live\":null}";
+        Ok(Made { name, text: self.text.clone(), packed: packed(json.as_bytes()) })
     }
 
-    /// The fields of a page that is served as JSON, but for `live`: so what stays as it was need not be sent again.
+    /// The fields of a page as JSON with long names cut, but for `live`.
     ///
     /// # Errors
     /// As [`Page::file`].
     pub fn fields(&self) -> Result<Vec<(&'static str, String)>, serde_json::Error> {
-        use serde_json::to_string;
+        let mut fields = self.fields_of_report()?;
+        fields.push(("timeline", names::json(&self.timeline)?));
+        Ok(fields)
+    }
+
+    /// Those fields without the timeline: what changes with a report only.
+    ///
+    /// # Errors
+    /// As [`Page::file`].
+    pub fn fields_of_report(&self) -> Result<Vec<(&'static str, String)>, serde_json::Error> {
+        use names::json;
         Ok(vec![
-            ("schema", to_string(self.schema)?),
-            ("version", to_string(&self.version)?),
-            ("report", to_string(&self.report)?),
-            ("text", to_string(&self.text)?),
-            ("networks", to_string(&self.networks)?),
-            ("timeline", to_string(&self.timeline)?),
-            ("stories", to_string(&self.stories)?),
-            ("settings", to_string(&self.settings)?),
-            ("calls", to_string(&self.calls)?),
-            ("other", to_string(&self.other)?),
+            ("schema", json(&self.schema)?),
+            ("version", json(&self.version)?),
+            ("report", json(&self.report)?),
+            // A report is long; its names were cut before it was laid out.
+            ("text", serde_json::to_string(&self.text)?),
+            ("networks", json(&self.networks)?),
+            ("stories", json(&self.stories)?),
+            ("settings", json(&self.settings)?),
+            ("calls", json(&self.calls)?),
+            ("other", json(&self.other)?),
         ])
     }
 }
 
-/// A page that was written once, of a run that is over.
+/// A stored page: of a run that is over, written once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Made {
     /// The name of the run.
@@ -227,13 +244,13 @@ impl Made {
 pub struct Json(String);
 
 impl Json {
-    /// The data with this told of how the run is.
+    /// The data with this state of the run.
     ///
     /// # Errors
     /// As [`Page::file`].
     pub fn with(&self, live: &Live) -> Result<String, serde_json::Error> {
         let live = serde_json::to_string(live)?;
-        // `live` is the last field.
+        // `live` is the last field of the JSON object, so a new one replaces its end.
         let data = self.0.strip_suffix("null}").unwrap_or("{\"live\":");
         Ok(format!("{data}{live}}}"))
     }
@@ -257,6 +274,7 @@ pub(crate) const MODULES: &[(&str, &str)] = &[
     ("words", include_str!("../page/words.js")),
     ("numbers", include_str!("../page/numbers.js")),
     ("dom", include_str!("../page/dom.js")),
+    ("pixels", include_str!("../page/pixels.js")),
     ("data", include_str!("../page/data.js")),
     ("verdict", include_str!("../page/verdict.js")),
     ("graph", include_str!("../page/graph.js")),
@@ -317,7 +335,7 @@ pub(crate) fn packed(bytes: &[u8]) -> Vec<u8> {
     packer.write_all(bytes).and_then(|()| packer.finish()).unwrap_or_default()
 }
 
-/// The text as it stands in HTML and SVG, in an attribute, too. What no XML may hold is left out.
+/// The text as it stands in HTML and SVG, in an attribute, too. Characters that XML does not allow are left out.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -3,11 +3,11 @@
 //! States are told apart by people of every colour vision, and in print: a test looks at them as people with protanopia, deuteranopia and
 //! tritanopia do (the matrices of Machado, Oliveira and Fernandes, IEEE Transactions on Visualization and Computer Graphics 15 (6), 2009).
 
-/// Of the states busy, starved, blocked, ready.
+/// The colours of the states busy, starved, blocked, ready.
 pub const STATES: [&str; 4] = ["#0072b2", "#d3dae0", "#d55e00", "#f0c808"];
 /// Of text.
 pub const INK: &str = "#16212b";
-/// Of text that matters less.
+/// The colour of less important text.
 pub const FAINT: &str = "#52606d";
 /// Of lines.
 pub const LINE: &str = "#c3ccd5";

@@ -46,7 +46,7 @@ pub struct Summary {
     /// How many spans began in each cell.
     begun: Vec<u32>,
     cells_max: usize,
-    /// Nothing before this was added to since it was asked for last.
+    /// Cells before this have not changed since [`Summary::take_touched`] was called last.
     touched: u64,
 }
 
@@ -63,7 +63,7 @@ impl Summary {
         }
     }
 
-    /// Since when something may have been added since this was asked for last.
+    /// From which time on cells may have changed since the last call.
     pub(crate) fn take_touched(&mut self) -> u64 {
         std::mem::replace(&mut self.touched, u64::MAX)
     }
@@ -110,7 +110,7 @@ impl Summary {
         }
     }
 
-    /// Keeps at most so many cells from now on (a power of two, 2 at least), if it kept more.
+    /// Keeps at most this many cells from now on (a power of two, 2 at least), if it had more.
     pub fn limit(&mut self, cells_max: usize) {
         self.cells_max = self.cells_max.min(cells_max.next_power_of_two().max(2));
         while self.cells.len() > self.cells_max {
@@ -131,7 +131,7 @@ impl Summary {
         first..behind.min(self.cells.len()).max(first)
     }
 
-    /// Where the cell begins that a time lies in.
+    /// The beginning of the cell that contains a time.
     pub fn begin_of(&self, time: u64) -> u64 {
         self.origin + time.saturating_sub(self.origin) / self.width * self.width
     }
@@ -176,7 +176,7 @@ impl Summary {
         Some(summary)
     }
 
-    /// Makes its cells so wide, if they are narrower: a multiple of theirs by a power of two.
+    /// Makes the cells at least this wide. Cells that are narrower are doubled until they are wide enough.
     pub fn widen(&mut self, width: u64) {
         while self.width < width {
             self.halve();
@@ -265,7 +265,7 @@ mod tests {
         for cut in 0..bytes.len() {
             assert!(Summary::read(&mut &bytes[..cut]).is_none(), "{cut} bytes");
         }
-        // What its head says of lengths is not believed.
+        // The lengths in its head are checked.
         for (place, value) in [(1, 0), (2, 3), (3, u64::MAX), (3, 65)] {
             let mut damaged = bytes.clone();
             damaged[8 * place..8 * place + 8].copy_from_slice(&u64::to_le_bytes(value));

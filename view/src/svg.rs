@@ -80,7 +80,7 @@ impl Drawing {
         while at <= whole_ns {
             let x = LEFT + at / whole_ns.max(1.0) * (WIDTH - LEFT - RIGHT);
             self.line([x, HEAD - 10.0], [x, height - 8.0], LINE);
-            // At the right end there is no room behind the line.
+            // At the right end the text stands left of the line, because there is no room behind it.
             let (x, more) = if x + 60.0 > WIDTH { (x - 2.0, " text-anchor=\"end\"") } else { (x + 2.0, "") };
             self.text(x, HEAD - 12.0, FAINT, &duration(at), more);
             at += step;
@@ -420,7 +420,7 @@ mod tests {
         }
     }
 
-    /// Compares with the drawing that a person has looked at; what is new lies beside it.
+    /// Compares with the drawing that a person has approved; a different one is written beside it.
     fn check(name: &str, drawn: &str) -> Option<String> {
         let mut reader = quick_xml::Reader::from_str(drawn);
         while !matches!(reader.read_event().expect("well-formed XML"), quick_xml::events::Event::Eof) {}

@@ -1,14 +1,15 @@
 //! What every task did, when: a monitor that keeps the last spans exactly and sums of all of them.
 //!
-//! A task's time is a row of spans: it runs, or it waits for messages, for room, or for its worker. [`Timeline`] keeps the last so many
-//! spans of all tasks together as they are, and a [`Summary`] of each lane: memory is bounded, whatever the run does. Tasks beyond
-//! [`LANES_MAX`] share the lane of their component, in which times of several tasks are added.
+//! A task's time is a row of spans: it runs, or it waits for messages, for room, or for its worker. [`Timeline`] keeps
+//! a limited number of the last spans of all tasks exactly, and a [`Summary`] of each lane: memory is bounded, whatever
+//! the run does. Tasks beyond [`LANES_MAX`] share the lane of their component, in which times of several tasks are
+//! added.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_monitor::events::{self, DecidedWhat};
-use thalweg_monitor::{Batch, Dispatch, For, Moment, Monitor, Observation, Report, Role, Wait, What};
+use thalweg_monitor::{Batch, Dispatch, For, IdMap, Moment, Monitor, Observation, Report, Role, Wait, What};
 
 use crate::lanes::{Decided, GapPage, NONE, Process, Spans, TaskLane, TimelinePage, WorkerLane};
 use crate::levels::{KnownTask, Levels};
@@ -19,7 +20,8 @@ const LANES_MAX: usize = 512;
 /// Cells of all lanes' summaries together, and those of a lane at least.
 const CELLS_MAX: usize = 1 << 18;
 const LANE_CELLS_MIN: usize = 1 << 9;
-/// Cells of a lane that are written; while a run goes on, when they are written again and again and more are asked for.
+/// At most this many cells of a lane are written; fewer while a run goes on, because they are written repeatedly and
+/// a viewer can ask for more.
 const LANE_CELLS_WRITTEN: u64 = 1 << 10;
 const LANE_CELLS_LIVE: u64 = 1 << 8;
 /// Ticks in a cell at first.
@@ -40,13 +42,13 @@ pub struct Timeline {
     end: u64,
     how: How,
     lanes: Vec<Lane>,
-    by_task: HashMap<u64, u32>,
-    by_component: HashMap<u64, u32>,
+    by_task: IdMap<u32>,
+    by_component: IdMap<u32>,
     workers: BTreeMap<u64, Worker>,
     /// When each writer was heard last, and the worker it is.
-    writers: HashMap<u64, (u64, Option<u64>)>,
+    writers: IdMap<(u64, Option<u64>)>,
     spans: VecDeque<Span>,
-    /// What went on when something was published.
+    /// The spans that were going on at the last publication.
     open: Vec<Span>,
     /// All spans from here on are kept; `None`: since the begin.
     dropped_until: Option<u64>,
@@ -61,15 +63,15 @@ pub struct Timeline {
 /// What a timeline keeps, and how its times count.
 struct How {
     spans_max: usize,
-    /// A new window does not end what is remembered.
+    /// A new window does not clear the sums.
     remembers: bool,
     /// Only what happens between these times is kept.
     within: Option<(u64, u64)>,
-    /// Lanes of which others know what goes on behind the window.
+    /// Lanes whose states behind the window are known from sums.
     told_by_sums: Vec<bool>,
     /// Cells that a lane's summary has at most.
     lane_cells: usize,
-    /// What is known goes until here.
+    /// The end of the time that is known.
     until: u64,
     /// From when times are counted, once something was published.
     zero: Option<u64>,
@@ -101,7 +103,8 @@ struct Written {
 }
 
 impl Written {
-    /// The sums in cells of this width, with what goes on: only what changed since is added up anew.
+    /// The sums in cells of this width, spans that have not ended included. Only cells that changed since the
+    /// last call are added up anew.
     fn sums<'a>(
         &mut self,
         summary: &mut Summary,
@@ -145,7 +148,7 @@ struct Span {
     stream: u64,
     first: u64,
     count: u64,
-    /// It has not ended: it is told of up to now.
+    /// It has not ended: it is drawn up to now.
     goes_on: bool,
 }
 
@@ -186,7 +189,7 @@ impl Sample {
 }
 
 impl Timeline {
-    /// A timeline of at most so many single spans.
+    /// A timeline of at most this many single spans.
     pub fn new(spans_max: usize) -> Timeline {
         let how = How {
             spans_max: spans_max.max(1),
@@ -203,10 +206,10 @@ impl Timeline {
             end: 0,
             how,
             lanes: Vec::new(),
-            by_task: HashMap::new(),
-            by_component: HashMap::new(),
+            by_task: IdMap::default(),
+            by_component: IdMap::default(),
             workers: BTreeMap::new(),
-            writers: HashMap::new(),
+            writers: IdMap::default(),
             spans: VecDeque::new(),
             open: Vec::new(),
             dropped_until: None,
@@ -217,8 +220,8 @@ impl Timeline {
         }
     }
 
-    /// A timeline of the time between two ticks alone, of a run that has these lanes; further ones stand behind them. What goes on behind
-    /// what is read is left to the sums where they know it: [`TimelinePage::fill`] adds it.
+    /// A timeline of the time between two ticks alone, of a run that has these lanes; further ones stand behind them.
+    /// Spans that go on behind the events that are read are taken from the sums: [`TimelinePage::fill`] adds it.
     pub fn of_window(spans_max: usize, levels: &Levels, from: u64, to: u64) -> Timeline {
         let mut timeline = Timeline { begin: Some(from), ..Timeline::new(spans_max) };
         timeline.how.zero = Some(levels.zero);
@@ -246,7 +249,7 @@ impl Timeline {
         self
     }
 
-    /// What was remembered in all detail, as far as it is summed; none before something was published.
+    /// The sums in all detail; none before the first publication.
     pub fn levels(&self) -> Option<Levels> {
         let zero = self.how.zero?;
         let known = self.lanes.iter().map(|lane| KnownTask {
@@ -338,7 +341,7 @@ impl Timeline {
         }
     }
 
-    /// What of a time is kept: none, if nothing.
+    /// The part of a time that is kept; none if nothing is.
     fn clipped(&self, start: u64, end: u64) -> Option<(u64, u64)> {
         let Some((from, to)) = self.how.within else { return Some((start, end)) };
         (end > from && start < to).then(|| (start.max(from), end.min(to)))
@@ -496,8 +499,8 @@ impl Timeline {
         self.drawn(zero, called)
     }
 
-    /// What was published last with what came since: what is new since then has no name yet, and what went on then goes on until it is told
-    /// to have ended.
+    /// The last publication with the spans since then. New tasks have no names yet, and a span that went on then goes
+    /// on until its end is recorded.
     pub fn go_on(&mut self) {
         let Some(zero) = self.how.zero else { return };
         self.how.until = self.how.until.max(self.end);
@@ -558,7 +561,7 @@ impl Timeline {
         let exact_from = self.dropped_until.unwrap_or(first).max(first);
         TimelinePage {
             duration_ns: ns(self.how.within.map_or(until, |(_, to)| to)),
-            exact_from_ns: (!self.spans.is_empty()).then(|| ns(exact_from)),
+            exact_from_ns: (!self.spans.is_empty()).then(|| ns(exact_from).round()),
             processes: vec![Process {
                 name: String::new(),
                 sums_from_ns: ns(begin),
@@ -572,7 +575,7 @@ impl Timeline {
                 .iter()
                 .map(|of| Decided { at_ns: ns(of.at_ns as u64), ..of.clone() })
                 .collect(),
-            spans: self.columns(exact_from, ns_per_tick),
+            spans: self.columns(exact_from, zero, ns_per_tick),
         }
     }
 
@@ -618,15 +621,16 @@ impl Timeline {
         spans
     }
 
-    fn columns(&self, from: u64, ns_per_tick: f64) -> Spans {
+    fn columns(&self, from: u64, zero: u64, ns_per_tick: f64) -> Spans {
         let mut spans: Vec<&Span> =
             self.spans.iter().chain(&self.open).filter(|span| span.end > from).collect();
         spans.sort_by_key(|span| span.end);
         let ns = |ticks: u64| (ticks as f64 * ns_per_tick).round() as i64;
         let some = |n: u64| if n == 0 { NONE } else { n.cast_signed() };
-        let mut last = 0;
+        // Ends are rounded as times of the page, so that a span ends at the same time wherever the columns begin.
+        let mut last = ns(from.saturating_sub(zero));
         let ends = spans.iter().map(|span| {
-            let end = ns(span.end - from);
+            let end = ns(span.end.saturating_sub(zero));
             end - std::mem::replace(&mut last, end)
         });
         Spans {

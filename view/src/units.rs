@@ -51,7 +51,7 @@ pub fn bytes(count: u64) -> String {
     scaled(count as f64, UNITS)
 }
 
-/// A share: `94.2 %`; what is not quite nothing is not written as nothing.
+/// A share: `94.2 %`; a share above zero is never written as `0.0 %`.
 pub fn share(share: f64) -> String {
     let percent = share * 100.0;
     if percent > 0.0 && percent < 0.05 { "<0.1 %".to_owned() } else { format!("{percent:.1} %") }

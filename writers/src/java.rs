@@ -114,7 +114,7 @@ fn parameter(field: &DescribedField) -> String {
     format!("{java_type} {}", variable(&field.name))
 }
 
-/// A field's name, unless Java has that word for itself, or the function.
+/// A field's name as a Java variable: a word that Java reserves, or that the function uses, is changed.
 fn variable(name: &str) -> String {
     const TAKEN: &str = " abstract assert boolean break byte case catch char class const continue default do double else enum extends \
         false final finally float for goto if implements import instanceof int interface long native new null package private \

@@ -46,8 +46,8 @@ fn length_places(kind: &Description) -> Vec<usize> {
     all.filter(|(field, _)| field.field_type.is_variable()).map(|(_, at)| at / 4).collect()
 }
 
-/// A word of the fixed part, in C or Java, from the arguments as `bits` gives each; lengths are put in when it is known what is cut. None: no
-/// argument is in it.
+/// The C or Java expression for one word of the fixed part; `bits` gives the expression for each argument.
+/// Lengths are added later, when it is known which texts are cut. `None`: the word holds no argument.
 fn word_of(kind: &Description, word: usize, bits: fn(&DescribedField) -> String) -> Option<String> {
     let all = kind.fields.iter().zip(kind.offsets());
     let parts: Vec<String> = all

@@ -58,7 +58,8 @@ fn written(path: &str) -> Result<u64, Box<dyn std::error::Error>> {
     let mut lines = Lines { space: &space, clock, operations: HashMap::new(), out, lost: 0 };
     let mut events = space.events().consuming();
     loop {
-        // Asked before the poll: what the program said before it ended is then still seen.
+        // This is asked before the poll, so that the poll still sees the last events of a program that has
+        // ended.
         let is_alive = space.is_alive();
         let mut failed = Ok(());
         let taken: Result<usize, Error> = events.poll(1 << 16, &mut |item| {

@@ -13,7 +13,7 @@ pub enum OrderPlacedColour {
 #[derive(Clone, Copy, Debug, thalweg_space::Kind)]
 #[kind(name = "shop.order_placed")]
 pub struct OrderPlaced<'a> {
-    /// Who ordered.
+    /// The customer that ordered.
     pub customer: u64,
     /// A field.
     pub r#type: i16,

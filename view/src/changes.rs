@@ -1,0 +1,253 @@
+//! What became of a timeline since it was sent last: the cells of the sums that changed, and the spans that are new.
+//!
+//! A run that goes on changes the last cells of its lanes alone, so what is sent of it ten times a second is small, however much is shown.
+
+use serde::Serialize;
+
+use crate::lanes::{Decided, GapPage, Process, Spans, TimelinePage};
+
+/// What makes of an older timeline a newer one that has the same lanes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Changes {
+    duration_ns: f64,
+    exact_from_ns: Option<f64>,
+    processes: Vec<Process>,
+    /// Of each worker's sums: how many numbers stay, and those behind them.
+    workers: Vec<Vec<u32>>,
+    /// Of each task's sums, in the same way.
+    tasks: Vec<Vec<u32>>,
+    /// Tasks that changed their worker, by their places, each with the new one.
+    moved: Vec<(usize, Option<u64>)>,
+    /// How many spans at the beginning are dropped, how many after these are kept, and the new spans at the
+    /// end.
+    dropped: usize,
+    kept: usize,
+    spans: Spans,
+    /// All of them, if some are new.
+    gaps: Option<Vec<GapPage>>,
+    /// All of them, if some are new, as well.
+    decisions: Option<Vec<Decided>>,
+}
+
+impl Changes {
+    /// What changed; none if the lanes or their cells are others, so that the newer timeline has to be sent as a whole.
+    pub fn between(old: &TimelinePage, new: &TimelinePage) -> Option<Changes> {
+        let same_cells = |(old, new): (&Process, &Process)| {
+            (old.sums_from_ns, old.step_ns) == (new.sums_from_ns, new.step_ns)
+        };
+        let same_tasks = old.tasks.iter().zip(&new.tasks).all(|(old, new)| {
+            (old.id, &old.name, &old.component, old.process)
+                == (new.id, &new.name, &new.component, new.process)
+        });
+        let same_workers = old
+            .workers
+            .iter()
+            .zip(&new.workers)
+            .all(|(old, new)| (old.id, old.process) == (new.id, new.process));
+        let is_same = same_tasks
+            && same_workers
+            && (old.tasks.len(), old.workers.len(), old.processes.len())
+                == (new.tasks.len(), new.workers.len(), new.processes.len())
+            && old.processes.iter().zip(&new.processes).all(same_cells);
+        if !is_same {
+            return None;
+        }
+        let moved = old.tasks.iter().zip(&new.tasks).enumerate();
+        let moved =
+            moved.filter(|(_, (old, new))| old.worker != new.worker).map(|(n, (_, new))| (n, new.worker));
+        let (dropped, kept, spans) = spans_between(old, new);
+        Some(Changes {
+            duration_ns: new.duration_ns,
+            exact_from_ns: new.exact_from_ns,
+            processes: new.processes.clone(),
+            workers: old
+                .workers
+                .iter()
+                .zip(&new.workers)
+                .map(|(old, new)| tail(&old.sums, &new.sums))
+                .collect(),
+            tasks: old.tasks.iter().zip(&new.tasks).map(|(old, new)| tail(&old.sums, &new.sums)).collect(),
+            moved: moved.collect(),
+            dropped,
+            kept,
+            spans,
+            gaps: (old.gaps != new.gaps).then(|| new.gaps.clone()),
+            decisions: (old.decisions != new.decisions).then(|| new.decisions.clone()),
+        })
+    }
+}
+
+/// How many numbers stay, and those behind them.
+fn tail(old: &[u32], new: &[u32]) -> Vec<u32> {
+    let same = old.iter().zip(new).take_while(|(old, new)| old == new).count();
+    let mut tail = vec![same as u32];
+    tail.extend(&new[same..]);
+    tail
+}
+
+/// How many of the old spans go, how many stay, and which are new.
+fn spans_between(old: &TimelinePage, new: &TimelinePage) -> (usize, usize, Spans) {
+    let begin = |page: &TimelinePage| page.exact_from_ns.unwrap_or(0.0).round() as i64;
+    let (from, mut end) = (begin(new), begin(old));
+    let mut dropped = 0;
+    while dropped < old.spans.end.len() && end + old.spans.end[dropped] <= from {
+        end += old.spans.end[dropped];
+        dropped += 1;
+    }
+    let (mut kept, mut now) = (0, from);
+    while let (Some(then), Some(next)) = (old.spans.row(dropped + kept), new.spans.row(kept)) {
+        let (then_end, next_end) = (end + then[0], now + next[0]);
+        if then_end != next_end || then[1..] != next[1..] {
+            break;
+        }
+        (end, now) = (then_end, next_end);
+        kept += 1;
+    }
+    (dropped, kept, new.spans.behind(kept))
+}
+
+impl Spans {
+    /// The n-th span, its end first.
+    fn row(&self, n: usize) -> Option<[i64; 9]> {
+        let of = |column: &[i64]| column[n];
+        (n < self.end.len()).then(|| {
+            [
+                of(&self.end),
+                of(&self.lane),
+                of(&self.state),
+                of(&self.worker),
+                of(&self.length),
+                of(&self.peer),
+                of(&self.stream),
+                of(&self.first),
+                of(&self.count),
+            ]
+        })
+    }
+
+    /// Those from the n-th on.
+    fn behind(&self, n: usize) -> Spans {
+        let of = |column: &[i64]| column[n..].to_vec();
+        Spans {
+            lane: of(&self.lane),
+            state: of(&self.state),
+            worker: of(&self.worker),
+            end: of(&self.end),
+            length: of(&self.length),
+            peer: of(&self.peer),
+            stream: of(&self.stream),
+            first: of(&self.first),
+            count: of(&self.count),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lanes::{TaskLane, WorkerLane};
+    use thalweg_chance::Chance;
+
+    /// What the page does with changes.
+    fn changed(old: &TimelinePage, by: &Changes) -> TimelinePage {
+        let mut new = old.clone();
+        (new.duration_ns, new.exact_from_ns, new.processes) =
+            (by.duration_ns, by.exact_from_ns, by.processes.clone());
+        let sums = |sums: &mut Vec<u32>, by: &[u32]| {
+            sums.truncate(by[0] as usize);
+            sums.extend(&by[1..]);
+        };
+        new.workers.iter_mut().zip(&by.workers).for_each(|(lane, by)| sums(&mut lane.sums, by));
+        new.tasks.iter_mut().zip(&by.tasks).for_each(|(lane, by)| sums(&mut lane.sums, by));
+        by.moved.iter().for_each(|&(n, worker)| new.tasks[n].worker = worker);
+        let begin = |page: &TimelinePage| page.exact_from_ns.unwrap_or(0.0) as i64;
+        let gone: i64 = old.spans.end[..by.dropped].iter().sum();
+        let mut rows: Vec<[i64; 9]> = (0..by.kept).map(|n| old.spans.row(by.dropped + n).unwrap()).collect();
+        if let Some(first) = rows.first_mut() {
+            first[0] += begin(old) + gone - begin(&new);
+        }
+        rows.extend((0..by.spans.end.len()).map(|n| by.spans.row(n).unwrap()));
+        let column = |at: usize| rows.iter().map(|row| row[at]).collect::<Vec<i64>>();
+        new.spans = Spans {
+            end: column(0),
+            lane: column(1),
+            state: column(2),
+            worker: column(3),
+            length: column(4),
+            peer: column(5),
+            stream: column(6),
+            first: column(7),
+            count: column(8),
+        };
+        by.gaps.iter().for_each(|gaps| new.gaps.clone_from(gaps));
+        by.decisions.iter().for_each(|decisions| new.decisions.clone_from(decisions));
+        new
+    }
+
+    fn page(from: i64, ends: &[i64], sums: &[u32]) -> TimelinePage {
+        let mut last = from;
+        let column = |value: i64| vec![value; ends.len()];
+        TimelinePage {
+            duration_ns: 5000.0,
+            exact_from_ns: Some(from as f64),
+            processes: vec![Process { name: String::new(), sums_from_ns: 0.0, step_ns: 100.0 }],
+            workers: vec![WorkerLane { sums: sums.to_vec(), ..WorkerLane::default() }],
+            tasks: vec![TaskLane {
+                sums: sums.to_vec(),
+                worker: Some(sums.len() as u64 % 2),
+                ..TaskLane::default()
+            }],
+            spans: Spans {
+                lane: column(0),
+                state: ends.iter().map(|end| end % 3).collect(),
+                worker: column(0),
+                end: ends.iter().map(|&end| end - std::mem::replace(&mut last, end)).collect(),
+                length: column(1),
+                peer: column(-1),
+                stream: column(-1),
+                first: column(0),
+                count: column(1),
+            },
+            ..TimelinePage::default()
+        }
+    }
+
+    #[test]
+    fn an_older_timeline_with_what_changed_is_the_newer_one() {
+        let mut chance = Chance::new(3);
+        for _ in 0..500 {
+            let mut some = |most: u64| -> Vec<i64> {
+                let mut all: Vec<i64> =
+                    (0..chance.below(12)).map(|_| chance.below(most) as i64 + 1).collect();
+                all.sort_unstable();
+                all
+            };
+            // The newer one goes on where the older one ends, or knows better what came at its end.
+            let all = some(1000);
+            let (old, new) = (&all[..all.len() / 2], &all[all.len() / 3..]);
+            let from = |ends: &[i64]| ends.first().map_or(0, |first| first - 1);
+            let sums = |ends: &[i64]| -> Vec<u32> { (0..4 * ends.len() as u32).collect() };
+            let (old, mut new) = (page(from(old), old, &sums(old)), page(from(new), new, &sums(new)));
+            if let Some(last) = new.workers[0].sums.last_mut() {
+                *last += 7;
+            }
+            new.gaps.push(GapPage { from_ns: 1.0, to_ns: 2.0, lost: 3, worker: None });
+            let changes = Changes::between(&old, &new).unwrap();
+            assert_eq!(changed(&old, &changes), new);
+        }
+    }
+
+    #[test]
+    fn what_did_not_change_is_not_sent_again() {
+        let (old, new) = (page(0, &[1, 2, 3, 4], &[1; 400]), page(1, &[2, 3, 4, 9], &[1; 404]));
+        let changes = Changes::between(&old, &new).unwrap();
+        assert_eq!((changes.dropped, changes.kept, changes.spans.end), (1, 3, vec![5]));
+        assert_eq!((&changes.tasks[0][..], changes.gaps), (&[400, 1, 1, 1, 1][..], None));
+        let mut other = new.clone();
+        other.tasks[0].name = "another".to_owned();
+        assert_eq!(Changes::between(&new, &other), None);
+        other = new.clone();
+        other.processes[0].step_ns = 200.0;
+        assert_eq!(Changes::between(&new, &other), None);
+    }
+}
