@@ -20,7 +20,8 @@ use thalweg_monitor::Follower;
 use thalweg_space::archive::Archiver;
 use thalweg_space::{ElementOptions, Policy, Space, SpaceOptions};
 
-/// The arguments that make this program an analysis: of a kept space, and of a live one.
+/// The first argument with which this program analyses a space: one that was kept (`ANALYSE`), or a live one
+/// (`WATCH`).
 pub(crate) const ANALYSE: &str = "analyse";
 pub(crate) const WATCH: &str = "watch";
 /// Stages of the network.
@@ -57,7 +58,7 @@ fn speed(quantum: usize) -> Case<'static> {
     }
 }
 
-/// Likewise of a run of two workers, by the clock: on two cores, and on one.
+/// The speed of an analysis of a run of two workers, by the clock: on two cores, and on one.
 fn on_two_cores() -> Case<'static> {
     let kept = Rc::new(Kept::with(2, 8, 128 << 20));
     let contestant = |cores: usize| {
@@ -116,7 +117,7 @@ fn live(what: &str, work_ns: u64, messages: u64) -> Case<'static> {
 }
 
 fn observed_run(work_ns: u64, messages: u64, watched: bool) -> Result<Duration, String> {
-    // Its worker alone: whoever watches takes another core.
+    // Only the worker is pinned to this core: a reader that watches the run takes another one.
     let options = Options { workers: 1, mode: Mode::Full, ..Options::default() };
     let observed = on_cores(1, || Observed::with(options))?;
     let told = chain(&observed.runtime, turns(work_ns), messages, Arc::default());
@@ -175,7 +176,7 @@ pub(crate) fn watch(path: &Path) -> Result<(), String> {
     }
 }
 
-/// What an analysis of a kept run told of itself.
+/// What an analysis of a kept run printed about itself.
 struct Told {
     events: f64,
     /// Of processors.
@@ -218,7 +219,7 @@ pub(crate) fn analyse(path: &Path) -> Result<(), String> {
     let status = std::fs::read_to_string("/proc/self/status").map_err(|error| error.to_string())?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let peak_kb = peak.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
-    let peak_kb = peak_kb.ok_or("the kernel does not tell of memory")?;
+    let peak_kb = peak_kb.ok_or("/proc/self/status has no VmHWM, the process's peak of memory")?;
     println!("{} {seconds} {lasted} {}", report.window.events, peak_kb / 1000.0);
     Ok(())
 }
@@ -372,7 +373,7 @@ impl Task for Sink {
             if !self.input.ended() {
                 return Stop::InputEmpty;
             }
-            // Who does not listen any more has given up.
+            // The receiver is gone if the benchmark has given up waiting.
             self.told.send(Instant::now()).ok();
             return Stop::Ended;
         }

@@ -31,7 +31,7 @@ const LOADS: [Load; 3] = [
     Load { name: "counters", words: 3, write: loads::counters, bytes: 4.0 },
 ];
 
-/// A space with all of a load's events, and a directory for its archive. Both go when it does.
+/// A space with all of a load's events, and a directory for its archive. Dropping this removes both.
 struct Recorded {
     space: Space,
     parent: PathBuf,

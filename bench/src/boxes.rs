@@ -1,4 +1,4 @@
-//! Group `boxes`: what a box costs beyond the function that it is, by where it comes from.
+//! Group `boxes`: what a call of a box costs beyond its function, for a box in C and one in a Rust cdylib.
 
 use crate::cores::on_cores;
 use crate::measure::{Case, Contestant, Goal};

@@ -114,7 +114,7 @@ fn openssl_speed() -> Result<f64, String> {
     let bytes_per_second = rate.and_then(|rate| rate.parse::<f64>().ok());
     bytes_per_second.map(|rate| rate / 1e6).ok_or_else(|| {
         format!(
-            "openssl told no rate (is its legacy provider installed?): {}",
+            "openssl printed no rate (is its legacy provider installed?): {}",
             String::from_utf8_lossy(&told.stderr)
         )
     })

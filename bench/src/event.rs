@@ -447,7 +447,7 @@ static BEATS: LazyLock<Result<Space, String>> = LazyLock::new(|| {
     Space::create(options).map_err(|error| error.to_string())
 });
 
-/// So many elements with an event each.
+/// Makes this many elements with one event each.
 fn heartbeats(elements: u64) -> Result<(Vec<Collector<One>>, LatestEvents), String> {
     let space = BEATS.as_ref().map_err(String::clone)?;
     let mut collectors = Vec::new();

@@ -1,4 +1,4 @@
-//! Cases of group `event` with somebody who reads meanwhile: a follower in another process, a consumer that a writer waits for.
+//! Cases of group `event` with a reader meanwhile: a follower in another process, a consumer that a writer waits for.
 
 use crate::cores::{off_first_core, on_cores};
 use crate::event::{One, bare_clock, emitting_into};

@@ -170,7 +170,7 @@ fn tasks(workers: usize, hops: usize, mode: Mode, messages: u64) -> Result<Durat
     finish(observed, &hear, hops, messages)
 }
 
-/// Likewise on two workers; every millisecond both halves of the chain change places.
+/// The time of a chain of tasks on two workers; every millisecond both halves of the chain change workers.
 fn tasks_moving(hops: usize, messages: u64) -> Result<Duration, String> {
     let observed = Observed::new(2, Mode::Off)?;
     let mover = observed.runtime.mover();

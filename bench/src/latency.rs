@@ -106,7 +106,7 @@ fn round(
     })
 }
 
-/// What a message that began as 0 is after so many rounds.
+/// The value that a message has after `rounds` rounds if it began with 0.
 fn check(message: u64, rounds: u64) {
     assert_eq!(message, rounds * HOPS as u64, "the message lost its way");
 }

@@ -116,7 +116,8 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.lttng(&["destroy", SESSION]).ok();
-        // SAFETY: a signal to a child that was not waited for. It ends its consumers when it is asked, not when it is killed.
+        // SAFETY: the child has not been waited for, so its id is still its own. SIGTERM lets it end its
+        // consumers, SIGKILL would not.
         unsafe { libc::kill(self.daemon.id().cast_signed(), libc::SIGTERM) };
         self.daemon.wait().ok();
         std::fs::remove_dir_all(&self.folder).ok();

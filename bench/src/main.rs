@@ -170,7 +170,7 @@ fn parse() -> Result<Option<Arguments>, lexopt::Error> {
 fn run(arguments: &Arguments) -> ExitCode {
     let missed = match show(arguments) {
         Ok(missed) => missed,
-        // Whoever read us has seen enough.
+        // The reader of the output has closed the pipe, so it wants no more lines.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
         Err(error) => {
             eprintln!("error: cannot write the results: {error}");

@@ -9,7 +9,7 @@ const SAMPLE_MIN: Duration = Duration::from_millis(10);
 const SAMPLES_MIN: usize = 5;
 const SAMPLES_MAX: usize = 101;
 
-/// One line of a benchmark: what is measured, who takes part, what is to be reached.
+/// One line of a benchmark: what is measured, the contestants, and the goal.
 pub(crate) struct Case<'a> {
     /// `event`, `hop`, `record`, `des`.
     pub(crate) group: &'static str,
@@ -19,11 +19,11 @@ pub(crate) struct Case<'a> {
     pub(crate) params: Vec<(&'static str, String)>,
     /// Unit of all figures of the case.
     pub(crate) unit: &'static str,
-    /// Us.
+    /// Thalweg's code.
     pub(crate) ours: Contestant<'a>,
-    /// Who offers the same.
+    /// Other programs and libraries that offer the same.
     pub(crate) rivals: Vec<Contestant<'a>>,
-    /// What cannot be beaten, or what we set out from.
+    /// A bound that no contestant can beat, or the cost without the feature.
     pub(crate) limit: Option<Contestant<'a>>,
     /// What must be reached, if anything.
     pub(crate) goal: Goal,
@@ -32,7 +32,7 @@ pub(crate) struct Case<'a> {
 /// What a case must reach.
 #[derive(Clone, Copy)]
 pub(crate) enum Goal {
-    /// Nothing was promised.
+    /// The case has no goal.
     None,
     /// Our median at most this.
     AtMost(f64),
@@ -72,7 +72,7 @@ impl Goal {
 /// Takes one sample: a figure in the case's unit, or why there is none.
 type Sample<'a> = Box<dyn FnMut() -> Result<f64, String> + 'a>;
 
-/// Who takes part in a case.
+/// A program or library that a case measures.
 pub(crate) struct Contestant<'a> {
     pub(crate) name: String,
     pub(crate) version: &'static str,

@@ -6,6 +6,7 @@ use crate::hop;
 use crate::measure::{Case, Contestant, Goal, repeated};
 use crate::observed::Observed;
 use std::hint::black_box;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use thalweg_box::{Bytes, Value};
@@ -13,6 +14,7 @@ use thalweg_exec::{Context, In, Mode, Out, Placement, Ports, Stop, Task, TaskSpe
 use thalweg_net::json;
 use thalweg_net::label::Label;
 use thalweg_net::record::Record;
+use thalweg_net::run::StartOptions;
 use thalweg_net::shape::{self, ShapeId};
 use thalweg_net::{Boxes, Network};
 
@@ -44,6 +46,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
     for workers in [1, 2] {
         cases.extend(courses().into_iter().map(|course| case(workers, course)));
     }
+    cases.extend(courses().into_iter().filter(|course| course.parts == ROW).map(alone));
     cases.push(in_json("a plain record of JSON Lines, read and written", plain(), Goal::AtMost(500.0)));
     cases.push(in_json(
         "a record of JSON Lines whose value of 3 kB passes through, read and written",
@@ -168,20 +171,84 @@ fn case(workers: usize, course: Course) -> Case<'static> {
     }
 }
 
-fn ours(workers: usize, course: Course) -> Contestant<'static> {
+/// With one record in flight: the next one is sent when that has come out. Handed on from part to part, against written to each stream.
+fn alone(course: Course) -> Case<'static> {
+    let name = format!("the only record in flight, handed on: {}", course.name);
+    let goal = Goal::RatioAtMost(0.45);
+    let course = Arc::new(course);
+    let contestant = |name, fuse| match through(&course.topology) {
+        Err(told) => Contestant::missing(name, "", told),
+        Ok(network) => {
+            let course = course.clone();
+            Contestant::nanoseconds(name, "", course.parts as u64, move |records| {
+                on_cores(1, || run_alone(&network, fuse, &course, records))
+            })
+        }
+    };
+    let (ours, limit) = (contestant("thalweg", true), Some(contestant("thalweg, net.fuse off", false)));
+    let params = vec![("workers", "1".to_owned()), ("mode", "off".into())];
+    Case { group: "record", name, params, unit: "ns", ours, rivals: Vec::new(), limit, goal }
+}
+
+fn run_alone(network: &Network, fuse: bool, course: &Course, records: u64) -> Result<Duration, String> {
+    let observed = Observed::new(1, Mode::Off)?;
+    let limits = StartOptions { fuse, ..StartOptions::default() };
+    let ends = network.start_with(&observed.runtime, limits).map_err(|error| error.to_string())?;
+    let (told, end) = channel();
+    let shapes = vec![shape::of(&course.labels)];
+    let source = Source { next: 0, end: records, shapes, value: course.value, output: ends.input };
+    observed.runtime.spawn(TaskSpec::default(), Turn { source, input: ends.output, told });
+    let begin = Instant::now();
+    observed.runtime.start();
+    let end = end.recv();
+    observed.join()?;
+    Ok(end.map_err(|_| "the network ended without its last record")? - begin)
+}
+
+/// Sends a record, and the next when that has come out.
+struct Turn {
+    source: Source,
+    input: In<Record>,
+    told: Sender<Instant>,
+}
+
+impl Task for Turn {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        self.source.attach(ports);
+        ports.input(&mut self.input);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        if self.source.next > 0 {
+            let Some(record) = self.input.pop(cx) else { return Stop::InputEmpty };
+            drop(record);
+        }
+        if self.source.next == self.source.end {
+            self.told.send(Instant::now()).ok();
+            return Stop::Ended;
+        }
+        let record = self.source.record();
+        self.source.output.push(cx, record).expect("one record is in flight");
+        self.source.next += 1;
+        if self.input.upcoming(cx, 1).is_empty() { Stop::InputEmpty } else { Stop::QuantumSpent }
+    }
+}
+
+fn through(topology: &str) -> Result<Network, String> {
     let boxes = Boxes::new()
         .with("box inc ((x) -> (x))", |x: i64, out: &mut thalweg_box::Out| out.emit((x + 1,)))
         .with("box pass ((y) -> (y))", |y: Bytes, out: &mut thalweg_box::Out| out.emit((y,)));
-    let text =
-        format!("net course {{ box inc ((x) -> (x)); box pass ((y) -> (y)); }} connect {};", course.topology);
-    match Network::parse("course", &text, &boxes) {
+    let text = format!("net course {{ box inc ((x) -> (x)); box pass ((y) -> (y)); }} connect {topology};");
+    Network::parse("course", &text, &boxes)
+        .map_err(|wrong| wrong.iter().map(|diagnostic| diagnostic.render(false)).collect())
+}
+
+fn ours(workers: usize, course: Course) -> Contestant<'static> {
+    match through(&course.topology) {
         Ok(network) => Contestant::nanoseconds("thalweg", "", course.parts as u64, move |records| {
             on_cores(workers, || run(workers, &network, &course, records))
         }),
-        Err(diagnostics) => {
-            let told: String = diagnostics.iter().map(|diagnostic| diagnostic.render(false)).collect();
-            Contestant::missing("thalweg", "", told)
-        }
+        Err(told) => Contestant::missing("thalweg", "", told),
     }
 }
 
@@ -283,7 +350,7 @@ impl Task for Sink {
                     self.count += 1;
                 }
                 None if self.input.ended() => {
-                    // Nobody hears it when the run was given up.
+                    // The receiver is gone if the run was given up.
                     self.told.send((self.count, Instant::now())).ok();
                     return Stop::Ended;
                 }

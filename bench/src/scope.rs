@@ -1,5 +1,5 @@
 //! Group `scope`: tuples pulled from thousands of elements, beside a plain loop over `pread`, Performance Co-Pilot's memory-mapped values
-//! and a Prometheus client; and what that does to who is observed.
+//! and a Prometheus client; and how much the observed programs are slowed down.
 
 mod goals;
 mod rivals;
@@ -128,7 +128,7 @@ fn ours(pulls: Pulls) -> Contestant<'static> {
     })
 }
 
-/// The bytes of the same number of lines, read as a whole from each pool, and copied: what cannot be beaten by who reads files.
+/// The bytes of the same number of lines, read as a whole from each pool, and copied: no reader of files can be quicker.
 fn limit() -> Contestant<'static> {
     let mut opened: Option<(World, Vec<File>, Vec<u64>)> = None;
     Contestant::new("a loop over pread", "", move || {

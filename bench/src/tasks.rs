@@ -21,7 +21,7 @@ const STREAMS: u64 = 1_000_000;
 /// What is looked at when all tasks wait.
 #[derive(Clone, Copy)]
 struct Look {
-    /// Since the first was created.
+    /// The time since the first task was created.
     took: Duration,
     bytes: u64,
 }

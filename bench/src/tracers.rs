@@ -11,7 +11,7 @@ use tracing_subscriber::layer::SubscriberExt;
 /// Samples of what keeps all it records in memory, or takes a microsecond.
 const FEW: u64 = 20_000;
 
-/// So many of `work` for each sample: nanoseconds for one.
+/// Calls `work` a fixed number of times for each sample; the figure is nanoseconds a call.
 fn few(
     name: &'static str,
     version: &'static str,

@@ -68,7 +68,7 @@ impl Drop for Cleaner {
 #[probe(name = "op8")]
 fn cleaner() {
     enter(8);
-    // A panic that passes by is told of all calls that end meanwhile.
+    // A panic that unwinds through calls is recorded with each of them.
     leave(if std::thread::panicking() { 'u' } else { 'r' });
 }
 
@@ -152,7 +152,7 @@ fn operation_4() -> Result<(), ()> {
 const OPERATIONS: [fn() -> Result<(), ()>; 5] =
     [operation_0, operation_1, operation_2, operation_3, operation_4];
 
-/// A call is made in another thread, in the trace of who says so.
+/// A call is made in another thread, in the trace of its caller.
 fn in_thread() {
     let handed = thalweg_probe::hand_over();
     let (path, file, random) = WORLD.with_borrow_mut(|world| {
@@ -258,7 +258,7 @@ fn counting(count: u64) {
     }
 }
 
-/// So many operations, and a call of each; the names of some are long, and in any script.
+/// Makes this many operations and calls each once. Some names are long, and in any script.
 fn many(count: u64) {
     const SCRIPTS: [&str; 8] =
         ["order", "größe", "заказ", "価格", "سعر", "𝒳", "a\"b\\c/d", "two words, a\ttab (it)"];

@@ -146,6 +146,7 @@ impl Plan {
         match self.how {
             How::Compute => compute(turns),
             How::Sleep => {
+                wake_in_time();
                 std::thread::sleep(Duration::from_nanos((turns as f64 * 1e3 / TURNS_PER_US) as u64))
             }
             How::Mutex => {
@@ -179,7 +180,8 @@ fn mixed(number: u64) -> u64 {
     number ^ number >> 31
 }
 
-/// So many turns, each of which waits for the one before. Who is put off the processor meanwhile has no less to do.
+/// Computes this many turns, each of which depends on the one before. A thread that is put off the processor
+/// meanwhile has no less to do.
 fn compute(turns: u64) {
     let mut number = black_box(1_u64);
     for _ in 0..turns {
@@ -222,8 +224,19 @@ fn jump(turns: u64) {
     black_box(at);
 }
 
+/// The kernel adds 50 us to each sleep of a thread unless the thread asks for less: half of a sleep would take more than half of its time.
+fn wake_in_time() {
+    thread_local! {
+        static TOLD: () = {
+            let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        };
+    }
+    TOLD.with(|()| ());
+}
+
 /// A multiple of the period, by the clock that all share.
 fn wait_for_tick(period: Duration) {
+    wake_in_time();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let period = period.as_nanos().max(1);
     std::thread::sleep(Duration::from_nanos((period - now.as_nanos() % period) as u64));

@@ -7,7 +7,7 @@ use crate::Terminal;
 
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
-/// A command's failure. Each kind has one exit code, so scripts can tell them apart.
+/// A command's failure. Each kind has one exit code, so scripts can distinguish them.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Bad arguments or files: exit code 2. What, where, what to do.
@@ -50,12 +50,12 @@ impl Failure {
         Error::usage_of(error).into()
     }
 
-    /// The run failed in doing this, because of that.
+    /// The run failed in this step, with this cause.
     pub(crate) fn run(doing: impl Into<String>, because: impl Into<Source>) -> Failure {
         Error::run(doing).because(because).into()
     }
 
-    /// A failure with its code, because of that.
+    /// A failure with its code and its cause.
     pub(crate) fn coded_because(
         code: &'static str,
         message: impl Into<String>,
@@ -88,7 +88,7 @@ impl Failure {
         }
     }
 
-    /// Says it on standard error.
+    /// Prints it on standard error.
     pub(crate) fn print(&self, terminal: Terminal) {
         match self {
             Failure::Usage(message) | Failure::Run(message) => print_error(None, message, terminal),

@@ -109,6 +109,15 @@ enum Command {
     Scope(Box<commands::scope::Arguments>),
     /// Watch what stands still in running processes, and say why: deadlocks, boxes that hang, threads without a processor
     Heartbeat(commands::heartbeat::Arguments),
+    /// Count, time and change calls of functions in a program that runs
+    Attach(Box<commands::attach::Arguments>),
+    /// End what `thalweg attach` does to a program: it is as before
+    Detach(commands::attach::Detach),
+    /// List the functions of a program that runs
+    Functions(commands::attach::Functions),
+    /// Take back what a killed `thalweg attach` has left.
+    #[command(hide = true)]
+    AttachGuard(commands::attach::Guard),
     /// Be the node of this machine: run parts of networks for `thalweg run --nodes`
     Node(commands::node::Arguments),
     /// List the nodes of the cluster: what they have, what they do, how far they are
@@ -123,6 +132,8 @@ enum Command {
     Set(commands::set::Arguments),
     /// Tune a run while it goes on: try settings and mappings by turns, keep what is surely better, say why
     Tune(Box<commands::tune::Arguments>),
+    /// Check a pack, or try it on recorded measures
+    Pack(commands::pack::Arguments),
     /// Give a run another network: drain, swap, go on.
     Load(commands::control::Load),
     /// Give a run a library of boxes anew, while it runs.
@@ -183,6 +194,10 @@ fn main() -> ExitCode {
         Command::Events(a) => commands::events::main(a, terminal),
         Command::Scope(a) => commands::scope::main(*a, terminal),
         Command::Heartbeat(a) => commands::heartbeat::main(&a, terminal),
+        Command::Attach(a) => commands::attach::main(&a, terminal),
+        Command::Detach(a) => commands::attach::detach(&a),
+        Command::Functions(a) => commands::attach::functions(&a, terminal),
+        Command::AttachGuard(a) => commands::attach::guard(&a),
         Command::Node(a) => commands::node::main(&a),
         Command::Nodes(a) => commands::node::nodes(&a, terminal),
         Command::Serve(a) => commands::serve::main(a),
@@ -190,6 +205,7 @@ fn main() -> ExitCode {
         Command::Get(a) => commands::get::main(a, terminal),
         Command::Set(a) => commands::set::main(a, terminal),
         Command::Tune(a) => commands::tune::main(&a, terminal),
+        Command::Pack(a) => commands::pack::main(&a, terminal),
         Command::Load(a) => commands::control::load(&a, terminal),
         Command::Reload(a) => commands::reload::main(&a, terminal),
         Command::Pause(a) => commands::control::rest(&RunCommand::Pause, &a, terminal),

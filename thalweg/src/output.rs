@@ -8,7 +8,7 @@ use crate::table::{Shape, ShapeArguments, Table};
 
 /// Width of sentences where there is no terminal to ask.
 const WIDTH: usize = 110;
-/// In less nothing can be read.
+/// Narrower than this, nothing can be read.
 const WIDTH_MIN: usize = 20;
 
 /// Writes a line at once.
@@ -26,10 +26,10 @@ pub(crate) struct Output {
     pub(crate) colour: bool,
     /// Characters in a line.
     pub(crate) width: usize,
-    /// How tables look: they are as wide as they are where there is no terminal.
+    /// How tables look: without a terminal their width is not limited.
     pub(crate) shape: Shape,
     is_terminal: bool,
-    /// What is written once it is clear that all columns that were chosen exist.
+    /// Output that is held back until all chosen columns are known to exist.
     held: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl Output {
         Output::shaped(terminal, &ShapeArguments::default())
     }
 
-    /// With tables as they are asked for.
+    /// The same output with tables of this shape.
     pub(crate) fn shaped(terminal: Terminal, arguments: &ShapeArguments) -> Output {
         let stdout = io::stdout();
         let is_terminal = stdout.is_terminal();
@@ -105,7 +105,7 @@ impl Output {
     }
 }
 
-/// Characters in a line; none where nobody says how many there are.
+/// Characters in a line; none if it is not limited.
 fn width(is_terminal: bool) -> Option<usize> {
     let from_variable = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let from_terminal = || {

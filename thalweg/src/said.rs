@@ -1,6 +1,7 @@
 //! What the program says on standard error.
 
-/// Says a line on standard error, in one piece: other programs may write there, too. Where nobody can read it any more (the terminal is gone) it is lost, and the program goes on.
+/// Says a line on standard error, in one piece: other programs may write there, too. If the terminal is gone, the
+/// line is lost, and the program goes on.
 macro_rules! say {
     ($($argument:tt)*) => {{
         use std::io::Write as _;

@@ -10,6 +10,7 @@ mod shortening;
 pub(crate) use shape::{Shape, ShapeArguments};
 
 pub(crate) use shortening::apart;
+use thalweg_view::names::cut;
 
 /// What a column is like.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +49,7 @@ pub(crate) const fn number(title: &'static str, drop: u8) -> Column {
     Column { title, content: Content::Numbers(false), drop }
 }
 
-/// A column of numbers that rows are known by.
+/// A column of numbers that identify rows.
 pub(crate) const fn id(title: &'static str, drop: u8) -> Column {
     Column { title, content: Content::Numbers(true), drop }
 }
@@ -60,7 +61,7 @@ impl Column {
         self
     }
 
-    /// A column of texts that need not stay different, because rows are known by others.
+    /// A column of texts that need not stay different, because other columns identify rows.
     pub(crate) const fn loose(mut self) -> Column {
         self.content = Content::Texts;
         self
@@ -73,7 +74,7 @@ impl Column {
 
 /// A column of text is not made narrower than this.
 const TEXT_MIN: usize = 14;
-/// Nor one of prose than this, in which words are left whole.
+/// A column of prose is not made narrower than this, so that words stay whole.
 const PROSE_MIN: usize = 24;
 const GAP: usize = 2;
 
@@ -93,7 +94,8 @@ impl Table {
     /// Adds a row; `marked` rows are shown in bold.
     pub(crate) fn row(&mut self, cells: Vec<String>, marked: bool) {
         debug_assert_eq!(cells.len(), self.columns.len());
-        self.rows.push((cells, marked));
+        // Else one name that is very long would make every row as long.
+        self.rows.push((cells.iter().map(|cell| cut(cell).into_owned()).collect(), marked));
     }
 
     /// A line after the rows.
@@ -180,7 +182,7 @@ impl Table {
                 _ => break,
             }
         }
-        // What was left out last may have been wider than needed.
+        // The column that was left out last may have been wider than necessary, so a smaller one may fit.
         let total = shown.iter().map(|&n| widths[n] + GAP).sum::<usize>().saturating_sub(GAP);
         let prose = shown.iter().copied().filter(|&n| self.columns[n].content == Content::Prose);
         if let Some(n) = prose.max_by_key(|&n| self.width(n)) {
@@ -204,14 +206,14 @@ impl Table {
         })
     }
 
-    /// How many rows the columns that rows are known by tell apart.
+    /// How many rows differ in the columns that identify rows.
     fn kinds_of_rows(&self, shown: &[usize]) -> usize {
         let keys: Vec<usize> = shown.iter().copied().filter(|&n| self.columns[n].is_key()).collect();
         let key = |(cells, _): &(Vec<String>, bool)| keys.iter().map(|&n| cells[n].clone()).collect();
         self.rows.iter().map(key).collect::<std::collections::HashSet<Vec<String>>>().len()
     }
 
-    /// A column is made so narrow before others are left out.
+    /// Columns are narrowed to this width before others are left out.
     fn width_kept(&self, n: usize) -> usize {
         if self.columns[n].content == Content::Prose { PROSE_MIN } else { 2 * TEXT_MIN }
     }

@@ -218,7 +218,7 @@ fn a_limit_on_messages_under_way_is_named() {
 fn what_looking_takes_is_told_and_little() {
     let planted = Planted::new(&["sleepy"], "sleepy");
     let report = planted.run(30, &[]);
-    let processors = report.processors.expect("it was told");
+    let processors = report.processors.expect("it was recorded");
     assert!(processors.looks > 10, "{processors:?}");
     // Its part, and what its beginning and its end take.
     assert!(processors.sampling_ns <= 0.003 * (processors.span_ns + 250e6) + 5e6, "{processors:?}");

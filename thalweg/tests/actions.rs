@@ -30,7 +30,7 @@ fn set(space: &Path, NewValue { setting, value, .. }: &NewValue) {
     assert!(output.status.success(), "thalweg set {setting} {value}: {said}");
 }
 
-/// Parses it: whoever asks for help is told what is wrong with what stands before.
+/// Parses it: a user who asks for help gets the errors in what stands before.
 fn parse(CommandLine { command, arguments, .. }: &CommandLine) {
     let mut line = vec![command.as_str()];
     line.extend(arguments.iter().map(String::as_str));
@@ -91,7 +91,7 @@ fn move_task(received: Received, mover: &TaskMover) {
         Ok(from) => received.done(&format!("it was on worker {from}")),
         Err(error) => received.failed(&error),
     }
-    .expect("the sender is told");
+    .expect("the sender gets an answer");
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// The programs of a folder as `--json` tells of them.
+/// The programs of a folder as `--json` lists them.
 fn objects(folder: &Path, into: &Path, arguments: &[&str]) -> Vec<Value> {
     let output = adopt(folder, into, &[arguments, &["--json"]].concat());
     let text = String::from_utf8(output.stdout).expect("text");

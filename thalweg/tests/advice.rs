@@ -4,7 +4,7 @@
 //! for them, they must not have gained much either. Both are compared in pairs of runs that follow each other, so that what else
 //! the machine does falls on both. Other advice, such as to move a task, is printed and not judged here.
 
-#![allow(clippy::print_stdout, reason = "what was gained, for who looks")]
+#![allow(clippy::print_stdout, reason = "what was gained, for people who look")]
 
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ const RUNS_MAX: usize = 8;
 /// What following the advice has to gain, and what it may gain where nobody gives it.
 const GAIN: f64 = 1.1;
 const GAIN_UNADVISED_MAX: f64 = 1.25;
-/// So many of the networks are told to replicate their slow box, at least.
+/// The least number of networks for which the advice is to replicate the slow box.
 const ADVISED_MIN: usize = 6;
 
 /// A network in which `SLOW` is a box that is too slow, or its replicas.
@@ -187,7 +187,7 @@ impl Planted {
         runtime.spawn(on(self.workers - 1), Sink { input: ends.output, count: 0, told });
         let begun = Instant::now();
         runtime.start();
-        let (count, ended) = end.recv().expect("the sink tells");
+        let (count, ended) = end.recv().expect("the sink has it");
         let summary = runtime.join().expect("it ends well");
         assert!(summary.failures.is_empty(), "{:?}", summary.failures);
         assert_eq!(count, self.records(), "{}: records were lost", self.name);

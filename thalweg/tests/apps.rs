@@ -116,7 +116,7 @@ impl App {
         let text = self.input;
         let feeder = std::thread::spawn(move || {
             input.write_all(text.as_bytes()).expect("it reads");
-            // Who holds this end holds the run.
+            // The thread that holds this end holds the run.
             input
         });
         let reader = std::thread::spawn(move || {
@@ -174,7 +174,7 @@ fn pictures_are_the_same_whoever_solves_them() {
 #[test]
 fn a_network_of_a_task_a_path_is_said_to_be_of_too_fine_a_grain() {
     for (workers, mode) in WORKERS.into_iter().flat_map(|workers| [(workers, "metrics"), (workers, "full")]) {
-        // Where other tests leave it no processor, it is told so, or a dispatch that was put off counts as long work: one run of five is
+        // Where other tests leave it no processor, that is the verdict, or a dispatch that was put off counts as long work: one run of five is
         // left alone.
         let mut kinds = (0..5).map(|_| MC.verdict(workers, mode));
         let named = kinds.any(|kind| kind == "grain" || kind == "contention");

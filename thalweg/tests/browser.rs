@@ -119,7 +119,7 @@ fn a_kept_run_is_shown_as_it_is_reported() {
         let drawn = busy[component["path"].as_str().expect("text")].as_f64().unwrap_or(0.0);
         // A span is drawn with the time for which its thread had no processor, which the report counts elsewhere.
         let rounded = component["work"]["dispatches"].as_f64().expect("full");
-        assert!(drawn >= told - rounded, "{}: {told} told, {drawn} drawn", component["path"]);
+        assert!(drawn >= told - rounded, "{}: {told} reported, {drawn} drawn", component["path"]);
     }
 
     // The keyboard does what the mouse does.
@@ -151,7 +151,7 @@ fn a_kept_run_is_shown_as_it_is_reported() {
     assert!(browser.value("document.getElementById('help').open") == true);
     browser.value("document.getElementById('help').close()");
 
-    // A window that is brushed is that of all panels.
+    // A window selected with the mouse in the timeline applies to all panels.
     let place = browser.value("(() => { const at = document.getElementById('timeline').getBoundingClientRect(); return [at.left, at.top, at.width]; })()");
     let (left, top, width) =
         (place[0].as_f64().unwrap(), place[1].as_f64().unwrap(), place[2].as_f64().unwrap());
@@ -193,7 +193,7 @@ fn a_message_that_is_pointed_at_lights_its_story() {
     assert!(browser.value("window.thalweg.lit === window.thalweg.data.stories[0]") == true);
     browser.value("window.thalweg.light(null, true); window.thalweg.timeline.unfold(); window.thalweg.lookAt(window.thalweg.data.stories[0])");
     let lit = browser.value(
-        "(() => { const app = window.thalweg; const told = app.data.stories[0]; const hop = told.story.hops.find((hop) => hop.read_ns !== null); \
+        "(() => { const app = window.thalweg; const slow = app.data.stories[0]; const hop = slow.story.hops.find((hop) => hop.read_ns !== null); \
          const rows = app.timeline.rows(); let y = 20; for (const row of rows) { if (row.title === hop.reader) break; y += row.height; } \
          app.timeline.scrolled = 0; app.show(hop.read_ns - 2000, hop.read_ns + 4000); const x = app.timeline.x(hop.read_ns + 100, app.timeline.canvas.clientWidth); \
          app.timeline.hover(x + 0.5, y + 5); return app.lit !== null && app.lit.story.hops.some((one) => one.reader === hop.reader && Math.abs(one.read_ns - hop.read_ns) < 1e6); })()",
@@ -229,6 +229,43 @@ fn names_with_markup_are_text() {
         browser.value("document.images.length") == 0 && browser.value("window.hit === undefined") == true
     );
     assert!(browser.troubles().is_empty(), "{:#?}", browser.troubles());
+}
+
+#[test]
+#[ignore = "needs a browser: cargo xtask test --only pictures"]
+fn names_and_labels_of_a_megabyte_are_cut_and_the_page_stays_fast() {
+    let Some(mut browser) = browser("names_and_labels_of_a_megabyte_are_cut") else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let space = program::with_long_names(folder.path());
+    let (file, report) = page_and_report(&space, folder.path());
+    let view = View::start(&space, &[]);
+    for address in [format!("file://{}", file.display()), view.address.clone()] {
+        browser.open(&address);
+        for tab in TABS {
+            browser.value(&format!("window.thalweg.openTab('{tab}')"));
+            browser.wait("document.getElementById('tab').textContent.length > 0");
+        }
+        browser.value("window.thalweg.openTab('components')");
+        let rows = browser.value("document.querySelectorAll('#tab tbody tr').length").as_u64();
+        assert_eq!(rows, report["components"].as_array().map(|all| all.len() as u64));
+        // Each name is another one still, says that it was cut, and the page has no long text at all.
+        assert_eq!(
+            browser
+                .value("new Set(window.thalweg.data.report.components.map((of) => of.path)).size")
+                .as_u64(),
+            rows
+        );
+        assert_eq!(
+            browser.value("window.thalweg.data.report.components.some((of) => of.path.includes('…(cut'))"),
+            true
+        );
+        assert_eq!(browser.value("JSON.stringify(window.thalweg.data).length < 500000 && document.body.textContent.length < 400000"), true);
+        // What is chosen by a cut name is found by it.
+        browser.value("window.thalweg.choose(window.thalweg.data.report.components.find((of) => of.path.includes('…(cut')).path)");
+        assert!(browser.value("document.querySelectorAll('#tab tbody tr').length").as_u64() > Some(0));
+        assert!(browser.value("window.thalweg.timeline.rows().length").as_u64() > Some(0));
+        assert!(browser.troubles().is_empty(), "{:#?}", browser.troubles());
+    }
 }
 
 #[test]
@@ -278,6 +315,10 @@ fn a_deadlock_is_shown() {
             told.contains("Deadlock") && told.contains("net/ping") && told.contains("net/pong"),
             "{told}"
         );
+        for tab in TABS {
+            browser.value(&format!("window.thalweg.openTab('{tab}')"));
+            browser.wait("document.getElementById('tab').textContent.length > 0");
+        }
         assert!(browser.troubles().is_empty(), "{:#?}", browser.troubles());
     });
 }
@@ -297,6 +338,12 @@ fn a_live_page_follows_applies_undoes_and_survives_the_end() {
     feed(&mut run, 2000);
     browser.wait(&format!("window.thalweg.data.live.sequence > {first}"));
     browser.wait("window.thalweg.data.report.components.length > 0");
+    // What came piece by piece is what somebody who comes now is given as a whole.
+    browser.wait(
+        "(async () => { const { data } = window.thalweg; const whole = await (await fetch(window.thalweg.server.address('/page.json'))).json(); \
+         return data.live.sequence > 10 && whole.live.sequence === data.live.sequence && JSON.stringify(whole.timeline) === JSON.stringify(data.timeline) \
+         && JSON.stringify(whole.report) === JSON.stringify(data.report) && JSON.stringify(whole.settings) === JSON.stringify(data.settings); })()",
+    );
 
     // What is applied is set in the run, and undone again.
     let setting = |run: &controlled::Run| {

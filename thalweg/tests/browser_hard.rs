@@ -15,7 +15,7 @@ use program::write;
 use serde_json::{Value, json};
 use viewed::{View, feed, free_port, live};
 
-/// Opens every tab that there is; each shows something, and nothing fails.
+/// Opens every tab of the page. Each tab shows something, and no script reports an error.
 fn every_tab(browser: &mut Browser) {
     let tabs = browser.value("[...document.querySelectorAll('#tabs button')].map((tab) => tab.id.slice(4))");
     for tab in tabs.as_array().expect("tabs") {
@@ -183,16 +183,16 @@ fn all_processes_of_a_session_are_on_one_page() {
         let told: f64 = own.map(|one| one["work"]["busy_ns"].as_f64().expect("full")).sum();
         assert!(
             figure(process, 0) >= told * 0.999,
-            "process {process}: {told} told, {} drawn",
+            "process {process}: {told} reported, {} drawn",
             figure(process, 0)
         );
     }
     // A message of the second process lights in its lanes.
     let stories = browser
-        .value("window.thalweg.data.stories.filter((told) => told.story.message.startsWith('2/')).length");
+        .value("window.thalweg.data.stories.filter((shown) => shown.story.message.startsWith('2/')).length");
     assert!(stories.as_u64() > Some(0));
     let inside = browser.value(
-        "window.thalweg.data.stories.filter((told) => told.story.message.startsWith('2/')).every((told) => told.story.hops.every((hop) => hop.read_ns === null || hop.read_ns > window.thalweg.spans.tasks.find((lane, n) => window.thalweg.data.timeline.tasks[n].name.startsWith('2/') && lane.size).start[0] - 1e6))",
+        "window.thalweg.data.stories.filter((shown) => shown.story.message.startsWith('2/')).every((shown) => shown.story.hops.every((hop) => hop.read_ns === null || hop.read_ns > window.thalweg.spans.tasks.find((lane, n) => window.thalweg.data.timeline.tasks[n].name.startsWith('2/') && lane.size).start[0] - 1e6))",
     );
     assert_eq!(inside, true);
     every_tab(&mut browser);
@@ -425,7 +425,7 @@ fn keys_reach_everything_and_screen_readers_are_told_what_it_is() {
     assert_eq!(browser.text("document.activeElement.id"), "tab-latency");
     browser.key("0");
     assert_eq!(browser.text("window.thalweg.tab"), tabs[9].as_str().expect("ten tabs"));
-    // Who wants no motion has none.
+    // A user who wants no motion has none.
     assert_eq!(browser.value("document.getAnimations().length"), 0);
     // Every panel and figure is explained by `?`.
     browser.key("?");

@@ -41,7 +41,7 @@ fn fifty_networks_under_load_lose_nothing() {
     let written = written.join().expect("it wrote");
     let lines = read.join().expect("it read");
     let said = run.end(1);
-    // Every number once, in its order or told as failed: 0 / (n % 7) fails on every seventh.
+    // Every number once, in its order or reported as failed: 0 / (n % 7) fails on every seventh.
     let number = |line: &String| {
         let record: serde_json::Value = serde_json::from_str(line).expect("JSON");
         (record["<n>"].as_u64().expect("a number"), record["<mark>"].as_i64().expect("a number"))

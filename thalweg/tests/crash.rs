@@ -1,6 +1,6 @@
 //! A run killed at a random moment leaves a space that can be read, with every committed event of every worker.
 //!
-//! What must be there is told by counters that do not come from the events: when a dispatch ends, its events are
+//! Counters that do not come from the events say what must be there: when a dispatch ends, its events are
 //! committed first, and only then are the live rows of its streams and of its worker written.
 
 mod des_run;

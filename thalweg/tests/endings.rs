@@ -176,7 +176,7 @@ fn boxes_in_c_that_end_the_process_are_named() {
     }
 }
 
-/// Nothing of the process runs after `_exit`: its space says who it was.
+/// Nothing of the process runs after `_exit`: its space names it.
 #[test]
 fn the_report_names_a_box_that_calls_underscore_exit() {
     let place = Place::new();

@@ -194,7 +194,7 @@ fn a_program_that_drops_the_name_fails_its_records_with_advice() {
     let said = text(&output.stderr);
     assert_eq!(text(&output.stdout), numbers((0..10).filter(|n| *n != 3)), "{said}");
     assert!(said.contains("{n=3}") && said.contains("printed `{\"n\": 3}`, which does not say"), "{said}");
-    assert!(!said.contains("E0803"), "told with the record: {said}");
+    assert!(!said.contains("E0803"), "comes with the record: {said}");
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn each_record_may_have_a_process_of_its_own() {
         "{said}"
     );
     assert!(said.contains("6 records in, 4 out, 2 failed"), "{said}");
-    // It need not read the question.
+    // With `exec each`, a program need not read its question.
     let output = ask_by("each", "(n) -> (pid)", r#"echo "{\"pid\": $$}""#, PLAIN.0, PLAIN.1, &numbers(0..20));
     let processes: BTreeSet<_> = records(&output).iter().map(|record| record["pid"].as_i64()).collect();
     assert_eq!(processes.len(), 20, "{}", text(&output.stderr));

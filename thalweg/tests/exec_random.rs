@@ -18,7 +18,7 @@ use program::write;
 use serde_json::Value;
 use thalweg_chance::Chance;
 
-/// So long nothing may come from a run.
+/// A run that writes nothing for this long is taken to hang.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -276,7 +276,7 @@ struct Token {
     rounds: Vec<u64>,
 }
 
-/// One of the things that may become of tokens: those that go on, the boxes that failed others.
+/// One possible outcome for tokens: the tokens that go on, and the boxes in which the others failed.
 #[derive(Clone, Debug, Default)]
 struct Way {
     tokens: Vec<Token>,

@@ -76,7 +76,7 @@ impl Place {
         let mut child = Killed::start(&mut command, &spaces);
         let lines: String = input.iter().map(|n| format!("{{\"<n>\": {n}}}\n")).collect();
         let mut stdin = child.child.stdin.take().expect("piped");
-        // What is not read yet has to wait.
+        // The pipe is smaller than the input, so writing it blocks until the network reads: hence the thread.
         let feeding = std::thread::spawn(move || {
             _ = stdin.write_all(lines.as_bytes());
             stdin
@@ -164,7 +164,7 @@ fn waiting_tasks_lead_to_what_they_wait_for() {
     let run = place.start(&[], &["--monitor", "full"], &few_and(1));
     // All was read and written: the source waits for more.
     let standing = until(&run.space, |standing| {
-        one(standing, "boxed", Still::Empty).is_some() && one(standing, "sink", Still::Empty).is_some()
+        ["source", "boxed", "sink"].iter().all(|name| one(standing, name, Still::Empty).is_some())
     });
     assert!(standing.iter().all(|of| !of.is_alarm), "{standing:#?}");
     let boxed = one(&standing, "boxed", Still::Empty).expect("it was there");
@@ -248,8 +248,8 @@ fn a_thread_without_a_processor_is_kept_from_it() {
     let place = Place::new();
     let mut hog = Command::new("taskset");
     hog.args(["-c", "0", "sh", "-c", "while :; do :; done"]).stdin(Stdio::null());
-    // Works: some ms each, and far longer where there is no processor.
-    let input: Vec<i64> = (0..1000).map(|_| 10_000_000).collect();
+    // Works: some 50 ms each, and far longer where there is no processor.
+    let input: Vec<i64> = (0..1000).map(|_| 40_000_000).collect();
     let run = place.start(&["taskset", "-c", "0"], &["--monitor", "full"], &input);
     let mut heartbeat = Heartbeat::open(Target::of(&run.space), STABLE).expect("a space");
     let pid = run.child.child.id().to_string();
@@ -328,7 +328,7 @@ fn the_command_says_what_hangs_and_exits_so() {
     assert!(stills.contains(&"sink empty".to_owned()), "{stills:?}");
 }
 
-/// Changes a run, and looks until this, or one of these, stands still: it is told by the first look after it has done so for long enough.
+/// Changes a run, and looks until this, or one of these, stands still: it is reported by the first look after it has done so for long enough.
 fn told_of(space: &Path, still: &[Still], is_process: bool, change: impl FnOnce()) {
     let stable = Duration::from_secs(1);
     let mut heartbeat = Heartbeat::open(Target::of(space), stable).expect("a space");
@@ -347,19 +347,19 @@ fn told_of(space: &Path, still: &[Still], is_process: bool, change: impl FnOnce(
             let since_before = now - before;
             let due = Duration::from_nanos(found.for_ns).saturating_sub(since_before);
             assert!(due < stable + Duration::from_millis(2), "{still:?} was due {due:?} before: {found:?}");
-            eprintln!("{still:?}: told after {:?}", Duration::from_nanos(found.for_ns));
+            eprintln!("{still:?}: reported after {:?}", Duration::from_nanos(found.for_ns));
             return;
         }
         before = now;
-        assert!(begun.elapsed() < Duration::from_secs(60), "{still:?} is not told: {standing:#?}");
+        assert!(begun.elapsed() < Duration::from_secs(60), "{still:?} is not reported: {standing:#?}");
     }
 }
 
-/// Looks lie less than a second apart, so all is told within a second after it is due.
+/// Looks lie less than a second apart, so all is reported within a second after it is due.
 #[test]
 fn what_stands_still_is_told_by_the_first_look_after_it_is_due() {
     let place = Place::new();
-    // On a machine that is busy otherwise, who loops may be kept from the processor.
+    // On a machine that is busy otherwise, a task that loops may be kept from the processor.
     let sleeps_and_loops: [(i64, &[Still]); 2] =
         [(-1, &[Still::Asleep]), (-2, &[Still::Running, Still::Kept])];
     for (number, still) in sleeps_and_loops {
@@ -385,7 +385,7 @@ fn what_stands_still_is_told_by_the_first_look_after_it_is_due() {
 #[test]
 fn a_thread_without_a_processor_is_told_by_the_first_look_after_it_is_due() {
     let place = Place::new();
-    let input: Vec<i64> = (0..1000).map(|_| 10_000_000).collect();
+    let input: Vec<i64> = (0..1000).map(|_| 40_000_000).collect();
     let run = place.start(&["taskset", "-c", "0"], &["--monitor", "full"], &input);
     // Messages have a record before it is starved.
     let mut heartbeat = Heartbeat::open(Target::of(&run.space), STABLE).expect("a space");

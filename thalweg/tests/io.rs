@@ -71,7 +71,7 @@ fn csv_goes_in_and_out() {
     let tabs = folder.path().join("out.tsv");
     written(&[&net, "--input", &input, "--output", tabs.to_str().unwrap()], "");
     assert_eq!(std::fs::read_to_string(tabs).unwrap().lines().next(), Some("name\tx\t<n>"));
-    // A row of other labels has no place, and is told.
+    // A row of other labels has no place, and is reported.
     let same = same(folder.path());
     let output =
         run(&[&same, "--output-format", "csv"], "{\"a\": 1}\n{\"b\": 1}\n{\"a\": {\"$base64\": \"AA==\"}}\n");

@@ -522,7 +522,7 @@ fn operations_are_switched_while_the_program_runs() {
     assert_eq!(recorded() - now, 20);
 }
 
-/// What the agent is told wrongly, and where it cannot write: it says so on standard error, and the program goes on.
+/// Wrong options of the agent, and places where it cannot write: it says so on standard error, and the program goes on.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn a_program_goes_on_where_nothing_can_be_recorded() {
@@ -561,7 +561,7 @@ fn no_temporary_folder_is_needed() {
     assert_as_written(&place, "without a temporary folder");
 }
 
-/// A database that none of us wrote, as Maven Central has it: it answers as it does without the agent, and its calls are told.
+/// A database that none of us wrote, as Maven Central has it: it answers as it does without the agent, and its calls are recorded.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn a_foreign_program_runs_as_without_the_agent() {

@@ -79,7 +79,10 @@ fn what_is_no_whole_recording_is_judged_as_ever() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let space = recorded(folder.path(), "space", 500, &["--monitor", "metrics"]);
     let report = json(&[&space]);
-    assert_eq!((&report["replay"], &report["verdict"]["confidence"]), (&Value::Null, &Value::Null));
+    assert_eq!(report["verdict"]["confidence"], Value::Null);
+    // Nothing was replayed; what tasks took in all may say more than the rules.
+    assert_eq!(report["replay"]["replayed_per_s"], Value::Null);
+    assert_eq!(report["replay"].is_null(), report["verdict"]["rule"] != "replayed");
     assert_eq!(report["phases"], Value::Array(Vec::new()));
 }
 

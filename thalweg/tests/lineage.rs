@@ -1,4 +1,4 @@
-//! The lineage told by events equals the truth: records carry the number of the input record they came from, and flow
+//! The lineage that events record equals the truth: records carry the number of the input record they came from, and flow
 //! inheritance takes it along through random networks of all constructs.
 
 use std::path::PathBuf;
@@ -179,7 +179,7 @@ fn carried(record: &Record) -> Vec<u64> {
     ["<ia>", "<ib>"].iter().filter_map(|tag| value.get(tag)?.as_u64()).collect()
 }
 
-/// What is told wrongly of a random network.
+/// What is recorded wrongly of a random network.
 fn check(seed: u64) -> Result<(), String> {
     let text = Writer(Chance::new(seed)).network();
     let ran = run(&text, 24, 1 + (seed % 2) as usize);
@@ -187,14 +187,14 @@ fn check(seed: u64) -> Result<(), String> {
     for (index, carried) in ran.outputs.iter().enumerate() {
         let message = MessageId { stream: StreamId::of(ran.exit), index: index as u64 };
         let Some(told) = story(&SpaceFeed::open(&ran.place.0).unwrap(), message).unwrap() else {
-            return Err(format!("seed {seed}: nothing is told of output {index}\n{net}"));
+            return Err(format!("seed {seed}: nothing is recorded of output {index}\n{net}"));
         };
         let input: Option<MessageId> = told.input.as_deref().and_then(|input| input.parse().ok());
         if !input
             .is_some_and(|input| input.stream == StreamId::of(ran.entry) && carried.contains(&input.index))
         {
             return Err(format!(
-                "seed {seed}: output {index} is of {carried:?}, told is {:?}\n{net}",
+                "seed {seed}: output {index} is of {carried:?}, recorded is {:?}\n{net}",
                 told.input
             ));
         }
@@ -215,9 +215,9 @@ fn check(seed: u64) -> Result<(), String> {
     let mut failed: Vec<Option<u64>> = ran.failed.into_iter().map(Some).collect();
     told.sort_unstable();
     failed.sort_unstable();
-    // A cell that was never completed tells of its records at the end, when they were read long ago.
+    // A cell that was never completed reports its records at the end, when they were read long ago.
     if told != failed && !net.contains("[|") {
-        return Err(format!("seed {seed}: of {failed:?} something failed, told is {told:?}\n{net}"));
+        return Err(format!("seed {seed}: of {failed:?} something failed, recorded is {told:?}\n{net}"));
     }
     Ok(())
 }

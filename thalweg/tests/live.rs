@@ -25,7 +25,7 @@ fn await_report(follower: &mut Follower<'_>, is_wanted: impl Fn(&Report) -> bool
     }
 }
 
-/// A reader that a busy machine keeps from reading for long may lose the two events that tell of it; then another run is looked at.
+/// A reader that a busy machine keeps from reading for long may lose the two events that report it; then another run is looked at.
 #[test]
 fn a_deadlock_is_found_while_the_network_runs_and_names_its_streams() {
     assert!((0..5).any(|_| deadlock_is_found()), "events were lost in each of five runs");

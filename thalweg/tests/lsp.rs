@@ -279,7 +279,7 @@ fn what_is_not_saved_wins_in_external_nets_too() {
     );
     client.open(&inner, "net inner connect [{a} -> {b = a}];\n");
     assert_eq!(client.diagnostics(&inner).0, [""; 0]);
-    // From the declaration, and from a use of it.
+    // The request is made at the declaration, and at a use of it.
     for character in [16, 33] {
         let definition = client.result("textDocument/definition", at(&main, 0, character));
         assert_eq!(definition, json!({ "uri": inner, "range": range(0, 4, 9) }));
@@ -419,7 +419,7 @@ fn a_large_file_can_be_edited_quickly() {
     for answer in &answers[..asked.len() - 1] {
         assert!(answer["result"].is_array() || answer["error"]["code"] == -32800, "{answer}");
     }
-    // The last text is told; those between may be left out.
+    // The last text is reported; those between may be left out.
     loop {
         let (codes, version) = client.diagnostics(&main);
         if version == json!(501) {

@@ -6,7 +6,7 @@ mod program;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use program::{fed, write};
@@ -583,4 +583,135 @@ fn a_report_has_the_processes_of_all_nodes() {
     for process in ["plus@a", "plus@b"] {
         assert!(out(&report).contains(process), "{process}: {}", out(&report));
     }
+}
+
+/// A run over node `a` that copies records of 10,000 equal letters, fed by hand.
+struct Copying {
+    run: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    session: String,
+}
+
+const LETTERS: usize = 10_000;
+
+impl Copying {
+    fn over(cluster: &Cluster, more: &[&str]) -> Copying {
+        let net = cluster.net("copying.snet", "net copying connect [{word} -> {word}] @ 0;");
+        let mut command = cluster.command();
+        command.args(["run", &net, "--nodes", "a"]).args(more);
+        let mut run = program::started(&mut command);
+        let session = format!("copying-nodes-{}", run.id());
+        let input = run.stdin.take();
+        let output = BufReader::new(run.stdout.take().expect("piped"));
+        Copying { run, input, output, session }
+    }
+
+    /// Sends `count` records through the network and reads them back.
+    fn copy(&mut self, count: usize) {
+        let record = format!("{{\"word\": \"{}\"}}\n", "w".repeat(LETTERS));
+        let input = self.input.as_mut().expect("it has not ended");
+        for _ in 0..count {
+            input.write_all(record.as_bytes()).expect("it reads");
+            input.flush().expect("it reads");
+            let mut line = String::new();
+            self.output.read_line(&mut line).expect("text");
+            assert!(line.len() > LETTERS, "{line}");
+        }
+    }
+
+    /// Ends it: the bytes that the run has sent and the node, in MB, as the run says them.
+    fn end(mut self) -> String {
+        drop(self.input.take());
+        let mut said = String::new();
+        self.run.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+        assert!(self.run.wait().expect("it ends").success(), "{said}");
+        let line = said.lines().find(|line| line.starts_with("node a: ")).expect("what the node did");
+        line.to_owned()
+    }
+}
+
+fn set(cluster: &Cluster, arguments: &[&str]) -> Output {
+    cluster.command().arg("set").args(arguments).output().expect("thalweg starts")
+}
+
+#[test]
+fn the_encoding_of_links_changes_while_records_go_over_them() {
+    let cluster = Cluster::of(&["a"]);
+    let sent = |line: &str| {
+        let (_, sent) = line.split_once("processor time, ").expect("bytes");
+        let (number, unit) = sent.split_once(" sent").expect("bytes").0.split_once(' ').expect("a unit");
+        let scale = match unit {
+            "B" => 1.0,
+            "kB" => 1e3,
+            "MB" => 1e6,
+            _ => panic!("{line}"),
+        };
+        number.parse::<f64>().expect("a number") * scale
+    };
+
+    let mut plain = Copying::over(&cluster, &[]);
+    plain.copy(60);
+    let plain = sent(&plain.end());
+    let all = (60 * LETTERS) as f64;
+    assert!((all..1.2 * all).contains(&plain), "{plain}");
+
+    let mut packed = Copying::over(&cluster, &["--set", "link.encoding=zstd"]);
+    packed.copy(60);
+    let packed = sent(&packed.end());
+    assert!(packed < 0.1 * all, "{packed}");
+
+    let mut changed = Copying::over(&cluster, &[]);
+    changed.copy(30);
+    let done = set(&cluster, &[&changed.session, "link.encoding", "lz4"]);
+    assert!(done.status.success(), "{}", said(&done));
+    for process in [
+        "copying: link.encoding = lz4 (was plain), adopted after ",
+        "copying@a: link.encoding = lz4 (was plain), adopted after ",
+    ] {
+        assert!(out(&done).contains(process), "{}", out(&done));
+    }
+    // Each process adopts it when it is next asked how it is; what is under way until then is plain.
+    changed.copy(30);
+    let changed = sent(&changed.end());
+    assert!((0.5 * all..0.9 * all).contains(&changed), "{changed}");
+}
+
+#[test]
+fn links_are_throttled_while_records_go_over_them() {
+    let cluster = Cluster::of(&["a"]);
+    let mut copying = Copying::over(&cluster, &[]);
+    copying.copy(1);
+    let session = copying.session.clone();
+    let done = set(&cluster, &[&session, "link.send_bandwidth", "8MB/s"]);
+    assert!(done.status.success(), "{}", said(&done));
+    let done = set(&cluster, &["copying", "link.send_ports", "4"]);
+    assert!(done.status.success(), "{}", said(&done));
+    for (process, direction) in
+        [("copying", "out"), ("copying", "in"), ("copying@a", "out"), ("copying@a", "in")]
+    {
+        let shown =
+            cluster.command().args(["scope", "links", &session, "--json"]).output().expect("thalweg starts");
+        assert!(shown.status.success(), "{}", said(&shown));
+        let is_it = |end: &serde_json::Value| {
+            end["fields"]["process.name"] == process && end["fields"]["direction"] == direction
+        };
+        let ends = out(&shown);
+        let mut ends = ends.lines().map(|line| serde_json::from_str(line).expect("an object a line"));
+        assert!(ends.any(|end| is_it(&end)), "{process} {direction}: {}", out(&shown));
+    }
+    let began = Instant::now();
+    copying.copy(100);
+    // A million bytes over one of four ports of 8 MB/s, there and back over the node's one of eight: no faster than this.
+    let least = Duration::from_millis(500);
+    assert!(began.elapsed() > least, "{:?}", began.elapsed());
+
+    let wrong = set(&cluster, &[&session, "link.send_port", "4"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(said(&wrong).contains("did you mean `link.send_ports`?"), "{}", said(&wrong));
+    let wrong = set(&cluster, &[&session, "link.encoding", "gzip"]);
+    assert!(said(&wrong).contains("it takes plain|lz4|zstd"), "{}", said(&wrong));
+    let did = copying.end();
+    let (sent, received) = did.split_once(" sent, ").expect("both directions");
+    assert!(sent.ends_with(" MB") && received.ends_with(" MB received"), "as much in as out: {did}");
 }

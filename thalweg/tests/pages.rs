@@ -30,7 +30,7 @@ const EXCUSED: &[(&str, &str, &str)] = &[
         "tests/apps.rs runs this network; the command compiles it once more",
     ),
     ("BENCHMARKS.md", "cargo xtask bench", "it compiles rivals, and measures for minutes"),
-    ("BENCHMARKS.md", "cargo xtask moobench", "likewise"),
+    ("BENCHMARKS.md", "cargo xtask moobench", "it compiles rivals, and measures for minutes"),
     (
         "docs/contributing.md",
         "cargo xtask kinds",
@@ -44,12 +44,36 @@ const EXCUSED: &[(&str, &str, &str)] = &[
     ("docs/records.md", "thalweg run tidy.snet", "it waits for peers at a port; tests/io.rs runs such"),
 ];
 
+/// The folders that have pages.
+const FOLDERS: &[&str] = &[
+    "",
+    "apps/ant",
+    "apps/audio",
+    "apps/des",
+    "apps/mc",
+    "apps/rt",
+    "bindings/box",
+    "docs",
+    "docs/errors",
+    "exec",
+    "glob",
+    "host",
+    "link",
+    "monitor",
+    "net",
+    "node",
+    "pack",
+    "scope",
+    "space",
+    "space/docs",
+    "tune",
+    "view",
+];
+
 /// Every page there is, by its path from the root, in order.
 fn pages() -> Vec<String> {
     let mut pages = Vec::new();
-    let folders =
-        ["", "docs", "docs/errors", "space/docs", "apps/ant", "apps/audio", "apps/des", "apps/mc", "apps/rt"];
-    for folder in folders {
+    for folder in FOLDERS {
         for entry in std::fs::read_dir(des_run::root().join(folder)).expect("a folder") {
             let path = entry.expect("a file").path();
             if path.extension().is_some_and(|extension| extension == "md") {
@@ -198,10 +222,15 @@ fn the_pages_lead_to_files_that_exist() {
 }
 
 #[test]
-fn the_picture_of_the_readme_is_what_is_drawn() {
-    let mut check = des_run::thalweg();
-    check.args(["check", "examples/first/readings.snet", "--graph", "svg"]).current_dir(des_run::root());
-    let drawn = String::from_utf8(des_run::succeed(&mut check).stdout).expect("SVG is text");
-    let shown = std::fs::read_to_string(des_run::root().join("docs/readings.svg")).expect("the picture");
-    assert!(drawn == shown, "thalweg check examples/first/readings.snet --graph svg > docs/readings.svg");
+fn the_pictures_of_networks_are_what_is_drawn() {
+    for (network, picture) in [
+        ("examples/first/readings.snet", "docs/readings.svg"),
+        ("examples/tutorial/lanes/frames.snet", "docs/lanes.svg"),
+    ] {
+        let mut check = des_run::thalweg();
+        check.args(["check", network, "--graph", "svg"]).current_dir(des_run::root());
+        let drawn = String::from_utf8(des_run::succeed(&mut check).stdout).expect("SVG is text");
+        let shown = std::fs::read_to_string(des_run::root().join(picture)).expect("the picture");
+        assert!(drawn == shown, "thalweg check {network} --graph svg > {picture}");
+    }
 }

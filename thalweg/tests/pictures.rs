@@ -92,6 +92,34 @@ fn what_cannot_be_written_or_read_is_said() {
     assert_eq!(said(&["--svg", "nothing"]).0, Some(2));
 }
 
+#[test]
+fn names_of_a_megabyte_are_cut_in_pictures_and_whole_in_json() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let space = program::with_long_names(folder.path());
+    let said = |arguments: &[&str]| {
+        let output = des_run::succeed(des_run::thalweg().arg("report").arg(&space).args(arguments));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let whole = said(&["--json"]);
+    assert!(whole.contains(&program::long_name()[..400_000]), "the name is missing");
+    let text = said(&[]);
+    let page = said(&["--html", "-"]);
+    let pictures: Vec<String> = PICTURES.iter().map(|picture| said(&["--svg", picture])).collect();
+    for (what, shown) in
+        [("text", &text), ("page", &page), ("graph", &pictures[0]), ("timeline", &pictures[1])]
+    {
+        assert!(shown.len() < 500_000, "{what}: {} bytes", shown.len());
+        assert!(shown.contains('…'), "{what}: nothing says that names were cut");
+    }
+    pictures.iter().for_each(|drawn| well_formed(drawn));
+    // The network as it is written has the same names.
+    let net = folder.path().join("long.snet");
+    for format in ["svg", "text", "dot"] {
+        let drawn = des_run::succeed(des_run::thalweg().arg("check").arg(&net).args(["--graph", format]));
+        assert!(drawn.stdout.len() < 500_000, "{format}: {} bytes", drawn.stdout.len());
+    }
+}
+
 /// How long each task ran: a count of its own, beside the timeline's.
 #[derive(Default)]
 struct Busy {
@@ -159,10 +187,15 @@ fn spans_and_sums_hold_what_a_count_of_dispatches_says() {
                 .map(|&part| f64::from(part) * page.processes[0].step_ns / 1000.0)
                 .sum();
             let rounded = page.processes[0].step_ns / 2000.0 * (task.sums.len() / 4) as f64 + 1.0;
-            assert!((summed - ns).abs() <= rounded, "{}: {summed} summed, {ns} told", task.name);
+            assert!((summed - ns).abs() <= rounded, "{}: {summed} summed, {ns} recorded", task.name);
             if spans_max > 100 {
                 assert_eq!((drawn.1, page.exact_from_ns), (count, Some(0.0)), "{}", task.name);
-                assert!((drawn.0 - ns).abs() <= count as f64, "{}: {} drawn, {ns} told", task.name, drawn.0);
+                assert!(
+                    (drawn.0 - ns).abs() <= count as f64,
+                    "{}: {} drawn, {ns} recorded",
+                    task.name,
+                    drawn.0
+                );
             }
         }
         if spans_max == 100 {

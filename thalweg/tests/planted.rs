@@ -6,7 +6,7 @@
 //!
 //! `PLANTED` is the number of networks of each cause, `PLANTED_CAUSE` chooses one cause, `PLANTED_SEED` one network.
 
-#![allow(clippy::print_stdout, reason = "what was named, for who looks")]
+#![allow(clippy::print_stdout, reason = "what was named, for people who look")]
 
 mod planted_run;
 

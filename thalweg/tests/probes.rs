@@ -44,7 +44,7 @@ fn programs() -> &'static [(&'static str, PathBuf)] {
                 Err(error) => panic!("{compiler}: {error}"),
             }
         }
-        // Whoever tests this file alone has not built it.
+        // A test of this file alone has not built it.
         let mut build = Command::new(env!("CARGO"));
         build.args(["build", "--quiet", "--locked", "-p", "thalweg", "--example", "probed"]);
         if !cfg!(debug_assertions) {
@@ -272,7 +272,7 @@ fn signals_from_another_thread_leave_no_wrong_callers() {
             assert!(made[2] > 1000 && lost < all / 2, "{name}: {made:?} {lost}");
             // An event is lost where it interrupts another's writing: an inner one with its handler, and neither alone.
             assert_eq!(told.get("inner"), told.get("handler"), "{name}");
-            // A handler between a call's last steps may tell of itself before the call does: then callers are not known, and that is said.
+            // A handler between a call's last steps may record itself before the call does: then callers are not known, and that is said.
             let is_said = !calls["notes"].as_array().unwrap().is_empty();
             for ((caller, callee), count) in told_edges(&calls) {
                 let may = match (callee.as_str(), caller.as_str()) {
@@ -345,7 +345,7 @@ fn what_was_recorded_survives_the_program() {
     }
 }
 
-/// The program waits for who reads; when he is gone it goes on, and what was not kept is counted: not one call more or less.
+/// The program waits for its reader; when that is gone it goes on, and what was not kept is counted: not one call more or less.
 #[test]
 fn a_program_whose_reader_is_killed_goes_on() {
     const CALLS: u64 = 400_000;

@@ -236,7 +236,7 @@ fn a_window_is_what_lies_between_its_times() {
         let seen: Vec<f64> =
             says(&["events", place, "--json", "--window", &window]).lines().map(time).collect();
         assert!(seen.iter().all(|time| (from - 1e-6..=to + 1e-6).contains(time)), "{window}");
-        // Whoever counts in ticks rounds by one.
+        // A count in ticks rounds by one.
         assert!(seen.len().abs_diff(expected) <= 2 && expected > 10, "{} for {expected}", seen.len());
     }
     let part: Value =

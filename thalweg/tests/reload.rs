@@ -1,4 +1,4 @@
-//! Libraries of boxes that are loaded anew while a network runs, and what they share with who observes it.
+//! Libraries of boxes that are loaded anew while a network runs, and what they share with observers.
 
 mod controlled;
 

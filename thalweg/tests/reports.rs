@@ -183,7 +183,7 @@ fn a_watch_of_a_run_that_takes_its_space_away_ends_with_its_end() {
     assert!(!rest.iter().any(|line| line.contains("damaged")), "{rest:#?}");
 }
 
-/// A run that hung before it was killed lasted until then, though nothing was told of it for a while.
+/// A run that hung before it was killed lasted until then, though nothing was recorded of it for a while.
 #[test]
 fn a_run_that_did_nothing_before_it_was_killed_lasted_until_then() {
     let mut run = Run::start(PLUS);

@@ -175,7 +175,7 @@ impl Live {
         live
     }
 
-    /// Sends records through it; when this returns, its tasks have told what they read.
+    /// Sends records through it; when this returns, its tasks have recorded what they read.
     fn send(&mut self, count: u64) {
         let input = self.run.child.stdin.as_mut().expect("open");
         (0..count).for_each(|n| writeln!(input, "{{\"<n>\": {n}}}").expect("it reads"));

@@ -1,5 +1,5 @@
 //! What a server of pages answers and keeps: any part of the timeline in all detail, what is kept beside a run that is over, its address,
-//! and who is refused.
+//! and which requests are refused.
 #![allow(clippy::needless_range_loop, reason = "a state is a place in several lists")]
 
 mod controlled;
@@ -74,7 +74,7 @@ fn same_times(part: &Value, want: &[[f64; 4]], from: f64, to: f64) {
             let near = (told[state] - want[state]).abs() <= 1e-4 * (to - from) + 2000.0;
             assert!(
                 near,
-                "{} {state} from {from} to {to}: {} told, {} in the page",
+                "{} {state} from {from} to {to}: {} recorded, {} in the page",
                 task["name"], told[state], want[state]
             );
         }
@@ -160,7 +160,7 @@ fn any_window_is_told_span_by_span_or_in_sums_that_agree_with_all_spans() {
         same_times(&told, &by_spans(all, from, to), from, to);
     }
     let exact = json(&view.body(&format!("/timeline?from={}&to={}", 0.4 * duration, 0.401 * duration)));
-    assert!(!exact["exact_from_ns"].is_null(), "a small window is told span by span");
+    assert!(!exact["exact_from_ns"].is_null(), "a small window is drawn span by span");
     for bad in ["", "?from=1", "?from=2&to=1", "?from=nan&to=inf", "?from=x&to=y"] {
         let and = if bad.is_empty() { "?" } else { "&" };
         let answer = view.get(&format!("/timeline{bad}{and}token={}", view.token()), "");
@@ -182,7 +182,7 @@ fn at_rest(run: &Run, messages: u64) {
     }
 }
 
-/// A task that waits longer than events are read around a window.
+/// A wait is shown even if it begins before, and ends after, all events that are read for a window.
 #[test]
 fn a_wait_that_began_long_before_a_window_and_goes_on_long_behind_it_is_told() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -198,7 +198,7 @@ fn a_wait_that_began_long_before_a_window_and_goes_on_long_behind_it_is_told() {
     let duration = whole["timeline"]["duration_ns"].as_f64().expect("a number");
     let (from, to) = (0.5 * duration, 0.52 * duration);
     let part = json(&view.body(&format!("/timeline?from={from}&to={to}")));
-    assert!(!part["exact_from_ns"].is_null(), "it is told span by span");
+    assert!(!part["exact_from_ns"].is_null(), "it is drawn span by span");
     let told = by_spans(&part, from, to);
     let tasks = part["tasks"].as_array().expect("tasks");
     let idle = told.iter().zip(tasks).find(|(_, task)| {
@@ -274,7 +274,7 @@ fn older_detail_of_a_run_that_goes_on_is_read_from_its_rings() {
         }
         assert!(Instant::now() < until, "so few spans: {}", page["timeline"]["exact_from_ns"]);
         feed(&mut run, 500);
-        // Who looks makes the page go on.
+        // A viewer makes the page go on.
         let mut events = TcpStream::connect(&host).expect("it listens");
         let line = format!("GET /events?token={} HTTP/1.1\r\nHost: {host}\r\n\r\n", view.token());
         events.write_all(line.as_bytes()).expect("it reads");
@@ -292,6 +292,88 @@ fn older_detail_of_a_run_that_goes_on_is_read_from_its_rings() {
         for state in 0..4 {
             let near = (then[state] - now[state]).abs() <= 0.01 * (to - from) + 2000.0;
             assert!(near, "{} {state}: {} then, {} now", task["name"], then[state], now[state]);
+        }
+    }
+    drop(run.child.stdin.take());
+    run.end(0);
+    reading.join().expect("all was read");
+}
+
+/// Whether two figures, or all figures of two objects, are the same. Counts are equal. Times may differ by one bucket of a histogram
+/// (up to 0.4 %): the speed of a clock is known better by and by, and a quantile may pass a bucket's edge.
+fn near(one: Option<&Value>, other: Option<&Value>) -> bool {
+    match (one, other) {
+        (Some(Value::Number(one)), Some(Value::Number(other))) if one.is_f64() && other.is_f64() => {
+            let (one, other) = (one.as_f64().unwrap_or(f64::NAN), other.as_f64().unwrap_or(f64::NAN));
+            (one - other).abs() <= 4e-3 * one.abs()
+        }
+        (Some(Value::Object(one)), Some(Value::Object(other))) => {
+            one.len() == other.len() && one.iter().all(|(name, value)| near(Some(value), other.get(name)))
+        }
+        (one, other) => one.is_some() && one == other,
+    }
+}
+
+#[test]
+fn the_page_of_a_run_that_goes_on_says_what_the_report_says() {
+    let (mut run, reading) = live();
+    feed(&mut run, 700);
+    at_rest(&run, 700);
+    let reported = || {
+        let output =
+            des_run::thalweg().arg("report").arg(run.space()).args(["--json", "--top", "100"]).output();
+        json(&String::from_utf8_lossy(&output.expect("it starts").stdout))
+    };
+    let changing =
+        |report: &Value| ["/window/events", "/verdict/kind"].map(|what| report.pointer(what).cloned());
+    let until = Instant::now() + Duration::from_secs(60);
+    // One window from the begin on, as the report has it. Reports before and after the page say the same if nothing changed meanwhile:
+    // the runtime's last events come a moment after the last message, and the longer a run rests, the less limits it.
+    let (_view, page, report) = loop {
+        let before = reported();
+        let view = View::start(&run.space(), &["--window", "3600s"]);
+        let page = json(&view.body("/page.json"));
+        let report = reported();
+        if changing(&before) == changing(&report) {
+            break (view, page, report);
+        }
+        assert!(Instant::now() < until, "reports on a run at rest go on to change");
+    };
+    let same = |what: &str| {
+        let (said, told) = (page["report"].pointer(what), report.pointer(what));
+        assert!(near(said, told), "{what}: {said:?} on the page, {told:?} reported");
+    };
+    for what in [
+        "/throughput/messages_in",
+        "/throughput/messages_out",
+        "/window/events",
+        "/window/lost",
+        "/latency",
+        "/verdict/kind",
+    ] {
+        same(what);
+    }
+    let components = report["components"].as_array().expect("components");
+    assert_eq!(page["report"]["components"].as_array().map(Vec::len), Some(components.len()));
+    // The busiest first: which one that is changes with the time that passes, but not among those that worked.
+    for component in components {
+        let pages = page["report"]["components"].as_array().expect("components");
+        let at = pages.iter().position(|of| of["path"] == component["path"]).expect("its row");
+        for what in [
+            "tasks",
+            "work/messages_in",
+            "work/messages_out",
+            "work/dispatches",
+            "work/busy_ns",
+            "work/service_ns",
+        ] {
+            let told = component.pointer(&format!("/{what}"));
+            let said = pages[at].pointer(&format!("/{what}"));
+            assert!(
+                near(said, told),
+                "{} {what}: {said:?} on the page, {told:?} reported",
+                component["path"]
+            );
         }
     }
     drop(run.child.stdin.take());
@@ -325,7 +407,7 @@ fn a_server_that_is_started_anew_at_its_port_has_its_address_and_nobody_else_kno
     let place = folder.path().join(format!("view-{port}.token"));
     assert_eq!(std::fs::metadata(&place).expect("it is kept").permissions().mode() & 0o777, 0o600);
     assert_eq!(start().address, first);
-    // Whoever could read it knows it: it is not used again.
+    // Every user who could read it knows it: it is not used again.
     std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o644)).expect("it is ours");
     assert_ne!(start().address, first);
     std::fs::write(&place, "short").expect("it is ours");

@@ -4,15 +4,15 @@
 use crate::jobs::Jobs;
 use crate::random::Random;
 
-/// Among so many jobs that come next in the best order an ant chooses.
+/// An ant chooses among this many jobs, the next ones in the best order.
 const CHOICE: usize = 24;
-/// So often on its way an ant leaves the strongest trail.
+/// How often on its way an ant leaves the strongest trail.
 const EXPLORED: f64 = 8.0;
-/// When it has arrived, it tries so many jobs at all other places.
+/// When an ant has arrived, it tries this many jobs at all other places of the order.
 const LEAPS: usize = 16;
 /// The part of a trail that a step takes off, and that the best order adds.
 const EVAPORATION: f32 = 0.1;
-/// What remains of all trails of a place where nobody went.
+/// The least strength of a trail.
 const REMAINS: f32 = 0.1;
 
 /// How strong the trail of each job is at each place of the order.
@@ -22,12 +22,12 @@ pub struct Trails {
     strengths: Vec<f32>,
     /// The same, with the places before added up.
     sums: Vec<f32>,
-    /// The order that marked last.
+    /// The order that strengthened its trails last.
     order: Vec<u32>,
 }
 
 impl Trails {
-    /// The same everywhere, with an order that says who may choose what.
+    /// The same everywhere, with an order in which the ants choose.
     pub fn new(order: Vec<u32>) -> Trails {
         let count = order.len();
         let mut trails = Trails {
@@ -110,7 +110,7 @@ fn explored(choice: &[u32], weight: impl Fn(u32) -> f64, lot: f64) -> usize {
     weights.iter().take_while(|weight| passed(weight)).count().min(choice.len() - 1)
 }
 
-/// What the network does, in a loop: the best order of so many ants in so many steps, and its cost.
+/// The same as the network, as a loop: the best order of `ants` ants in `steps` steps, and its cost.
 pub fn solve(jobs: &Jobs, ants: u64, steps: u64, seed: u64) -> (i64, Vec<u32>) {
     let order = jobs.by_urgency();
     let mut trails = Trails::new(order.clone());

@@ -11,7 +11,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// What it costs if it ends then.
+    /// The cost of the job if it ends at this time.
     pub fn cost(self, end: i64) -> i64 {
         self.weight * (end - self.due).max(0)
     }
@@ -23,17 +23,17 @@ pub struct Jobs(Vec<Job>);
 
 /// Numbers of a problem are below this, so that no sum of a million jobs' overflows.
 const NUMBER_END: i64 = 1 << 20;
-/// More jobs than this have no room for their trails.
+/// The most jobs: there must be room for their trails.
 const JOBS_MAX: usize = 5_000;
-/// How far all jobs in turn are tried elsewhere.
+/// How many places away each job is tried.
 const REACH: usize = 24;
-/// An order is gone through so often at most.
+/// An order is improved in at most this many passes.
 const PASSES: usize = 50;
 /// How many mean lengths ahead the machine looks for what becomes urgent.
 const FORESIGHT: f64 = 2.0;
 
 impl Jobs {
-    /// From the three numbers of each.
+    /// Makes the jobs from three numbers each.
     ///
     /// # Errors
     /// When they are not as many, too many or none, or not between 0 and a million.

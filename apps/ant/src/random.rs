@@ -1,4 +1,4 @@
-//! Pseudo-random numbers that depend on who draws them, and not on when.
+//! Pseudo-random numbers that depend on the ant that draws them, and not on the time.
 
 /// A stream of them (splitmix64).
 #[derive(Clone, Debug)]

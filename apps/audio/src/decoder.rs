@@ -18,7 +18,7 @@ pub struct Piece {
     pub at: u64,
     /// The sound.
     pub samples: Vec<f32>,
-    /// As many samples: those that were [`DELAY`] earlier; silence before the beginning.
+    /// The samples that were [`DELAY`] earlier, as many as in the piece; silence before the beginning.
     pub past: Vec<f32>,
 }
 
@@ -29,7 +29,7 @@ pub struct Decoder {
     at: u64,
     /// Decoded, and not yet in a piece.
     waiting: Vec<f32>,
-    /// The latest second before that.
+    /// The last second of sound before `waiting`.
     past: VecDeque<f32>,
     ended: bool,
 }
@@ -81,7 +81,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// The samples that were so many before those that wait.
+    /// The samples [`DELAY`] before those that wait to be given out.
     fn delayed(&self, samples: usize) -> Vec<f32> {
         let all = self.past.iter().chain(&self.waiting);
         all.skip(self.past.len() - samples.min(self.past.len())).take(self.waiting.len()).copied().collect()

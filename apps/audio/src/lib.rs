@@ -49,7 +49,7 @@ mod exported {
 
 pub use exported::{thalweg_box_entries, thalweg_boxes};
 
-/// The pieces of a file, each when it is time for it.
+/// The pieces of a file, each at the time when it has to be played.
 fn decode(file: String, pace: i64, out: &mut Out) -> Result<(), String> {
     if pace < 0 {
         return Err(format!("<pace> is {pace}: it is a percentage of real time, or 0"));
@@ -69,7 +69,7 @@ fn decode(file: String, pace: i64, out: &mut Out) -> Result<(), String> {
     Ok(())
 }
 
-/// The sound and, softer, what was before.
+/// The sound and, softer, the sound [`DELAY`] earlier.
 fn echo(mut samples: Array, past: Array, out: &mut Out) -> Result<(), String> {
     let loud = ECHO.get() as f32 / 100.0;
     let past = past.as_slice::<f32>().ok_or(WRONG_TYPE)?;
@@ -115,7 +115,7 @@ pub fn pcm(sample: f32) -> i16 {
     (sample * 32767.0).round() as i16
 }
 
-/// The head of a WAV file of so many frames (RIFF, a `fmt ` chunk of PCM, and the beginning of `data`).
+/// The head of a WAV file with this number of frames (RIFF, a `fmt ` chunk of PCM, and the beginning of `data`).
 fn head(frames: i64, rate: i64, channels: i64) -> Result<Vec<u8>, String> {
     let too_large = |_| format!("{frames} frames at {rate} Hz in {channels} channels are no WAV file");
     let rate = u32::try_from(rate).map_err(too_large)?;

@@ -169,7 +169,7 @@ pub const fn padded_bytes(bytes: usize) -> usize {
     (bytes / BLOCK_BYTES + 1) * BLOCK_BYTES
 }
 
-/// Adds PKCS#7 padding: 1 to 8 bytes, each telling how many they are.
+/// Adds PKCS#7 padding: 1 to 8 bytes, each of which holds their number.
 pub fn pad(data: &mut Vec<u8>) {
     let bytes = padded_bytes(data.len());
     let fill = (bytes - data.len()) as u8;

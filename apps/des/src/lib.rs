@@ -63,7 +63,7 @@ fn initial(data: Bytes, last: i64, decrypt: i64, out: &mut Out) -> Result<(), Er
     Ok(())
 }
 
-/// One round, the one that `<round>` tells.
+/// One round, the one with the number `<round>`.
 fn round(mut data: Bytes, subkeys: Bytes, round: i64, out: &mut Out) -> Result<(), Error> {
     des::round(&Subkeys::from_bytes(subkeys.as_slice())?, round, data.make_mut())?;
     out.emit((data, subkeys, round + 1));

@@ -21,7 +21,7 @@ pub struct Call {
     pub years: f64,
 }
 
-/// What paths paid, in whole units: added up in any order, it is the same.
+/// The sum of the payoffs of paths, in whole units, so that it does not depend on the order of adding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// Of the payoffs.
@@ -31,7 +31,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// With what one more path paid.
+    /// The sums with the payoff of one more path.
     ///
     /// # Errors
     /// When the sums get too large for 64 bits.
@@ -40,7 +40,7 @@ impl Sums {
         self.merge(Sums { sum: payoff, squares: square })
     }
 
-    /// With those of other paths.
+    /// The sums with those of other paths.
     ///
     /// # Errors
     /// When the sums get too large for 64 bits.

@@ -27,14 +27,14 @@ pub struct Scene {
     pub things: Vec<Thing>,
 }
 
-/// Who looks.
+/// The camera.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Camera {
     /// Where it stands.
     pub at: Vector,
-    /// What is in the middle of the picture.
+    /// The point in the middle of the picture.
     pub towards: Vector,
-    /// From the left border to the right one.
+    /// The distance from the left border of the picture to the right one.
     pub angle_degrees: f64,
 }
 
@@ -75,11 +75,11 @@ pub enum Shape {
         /// How far it is from the origin that way.
         distance: f64,
     },
-    /// What lies between three corners.
+    /// The triangle between three corners.
     Triangle {
         /// A corner.
         corner: Vector,
-        /// From there to the two others.
+        /// The vectors from the first corner to the two others.
         edges: [Vector; 2],
     },
 }

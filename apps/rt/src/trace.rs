@@ -4,11 +4,11 @@
 use crate::scene::{Light, Scene, Shape, Thing};
 use crate::vector::Vector;
 
-/// A ray is followed through so many mirrors.
+/// How many mirrors a ray is followed through.
 const MIRRORS_MAX: u32 = 4;
 /// Rays to each pixel, along each side.
 const RAYS_A_SIDE: u32 = 2;
-/// Closer than this, a ray has not left yet what it starts from.
+/// A hit closer than this is the body that the ray starts from.
 const NEAR: f64 = 1e-6;
 /// Light that comes from everywhere.
 const AMBIENT: f64 = 0.15;
@@ -27,7 +27,7 @@ impl Ray {
 }
 
 impl Scene {
-    /// The scene as a picture in the format PPM (binary), so many pixels wide and high.
+    /// The scene as a picture in the format PPM (binary), `size` pixels wide and high.
     pub fn picture(&self, width: u32, height: u32) -> Vec<u8> {
         let mut picture = format!("P6\n{width} {height}\n255\n").into_bytes();
         let film = Film::new(self, width, height);
@@ -53,12 +53,12 @@ impl Scene {
         sum * (1.0 / f64::from(RAYS_A_SIDE * RAYS_A_SIDE))
     }
 
-    /// The colour that comes from there, through so many mirrors at most.
+    /// The colour that comes from there, through at most this many mirrors.
     fn seen(&self, ray: Ray, mirrors: u32) -> Vector {
         let Some((distance, thing)) = self.nearest(ray) else { return self.sky };
         let at = ray.at(distance);
         let normal = thing.shape.normal(at);
-        // The side that is looked at.
+        // The side that faces the ray.
         let normal = if normal.dot(ray.along) > 0.0 { -normal } else { normal };
         let light = self.lights.iter().map(|light| self.lit(*light, at, normal, ray.along));
         let (diffuse, shine) = light.fold((AMBIENT, 0.0), |sum, light| (sum.0 + light.0, sum.1 + light.1));
@@ -70,7 +70,7 @@ impl Scene {
         own * (1.0 - thing.mirror) + self.seen(back, mirrors - 1) * thing.mirror
     }
 
-    /// What of a light arrives: spread in all directions (Lambert), and as a highlight (Phong). Nothing in a shadow.
+    /// How much of a light arrives: spread in all directions (Lambert), and as a highlight (Phong). Nothing in a shadow.
     fn lit(&self, light: Light, at: Vector, normal: Vector, along: Vector) -> (f64, f64) {
         let way = light.at - at;
         let towards = way.unit();
@@ -120,7 +120,7 @@ fn sphere_distance(ray: Ray, centre: Vector, radius: f64) -> Option<f64> {
     let middle = way.dot(ray.along);
     let half = (radius * radius - way.dot(way) + middle * middle).sqrt();
     let (near, far) = (middle - half, middle + half);
-    // Nothing of this holds where `half` is no number: the ray passes by.
+    // If `half` is not a number, all comparisons are false, and the ray misses.
     if near > NEAR {
         Some(near)
     } else if far > NEAR {
@@ -141,12 +141,12 @@ fn triangle_distance(ray: Ray, corner: Vector, [one, other]: [Vector; 2]) -> Opt
     (u >= 0.0 && v >= 0.0 && u + v <= 1.0).then(|| other.dot(along) * scale)
 }
 
-/// Where the picture stands before the camera.
+/// The position of the picture in front of the camera.
 struct Film {
     eye: Vector,
-    /// From the eye to the upper left corner.
+    /// The vector from the eye to the upper left corner.
     corner: Vector,
-    /// One pixel to the right, one down.
+    /// The vectors of one pixel to the right and one pixel down.
     right: Vector,
     down: Vector,
 }
@@ -174,7 +174,7 @@ mod tests {
 
     const AHEAD: Ray = Ray { from: Vector(0.0, 0.0, -5.0), along: Vector(0.0, 0.0, 1.0) };
 
-    /// The pixel in the middle of a picture of what stands in `things` and one white light behind the eye.
+    /// The pixel in the middle of a picture of `things` with one white light behind the eye.
     fn middle(things: &str) -> [u8; 3] {
         let text = format!("camera 0 0 -5 0 0 0 40\nsky 0 0 1\nlight 0 0 -9 1\n{things}");
         let picture = Scene::parse(&text).expect("a scene").picture(3, 3);

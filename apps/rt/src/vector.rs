@@ -26,7 +26,7 @@ impl Vector {
         self.dot(self).sqrt()
     }
 
-    /// Of the same direction and length 1; one without length stays so.
+    /// The vector of the same direction and length 1; a zero vector stays zero.
     pub fn unit(self) -> Vector {
         let length = self.length();
         if length > 0.0 { self * (1.0 / length) } else { self }

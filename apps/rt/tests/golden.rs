@@ -3,7 +3,7 @@
 use app_rt::scene::{Scene, made};
 use std::path::Path;
 
-/// How far a colour may be off: on another machine, or by another compiler, a ray at a border may meet something else.
+/// How far a colour may be off: on another machine, or by another compiler, a ray at a border may hit another body.
 const TOLERANCE: u8 = 2;
 const BORDER_PIXELS_SHARE: f64 = 0.002;
 

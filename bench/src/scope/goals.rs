@@ -1,5 +1,5 @@
-//! What scopes are to reach besides the price of a tuple: rates, memory, many elements, many processes, a server, and how little who is
-//! observed is slowed down.
+//! The goals of scopes besides the price of a tuple: rates, memory, many elements, many processes, a server, and how little the observed
+//! program is slowed down.
 
 use super::{Beat, ELEMENTS, Pulls, World, view};
 use crate::measure::{Case, Contestant, Goal};
@@ -42,7 +42,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
         let mut params = elements(APPLICATION.0);
         params.extend([("threads", APPLICATION.1.to_string()), ("scopes", scopes.to_string())]);
         params.push(("pulls a second", rate.to_string()));
-        let name = "slowdown of who is observed".to_owned();
+        let name = "slowdown of the observed program".to_owned();
         cases.push(case(name, params, "x", slowdown(scopes, rate), Goal::AtMost(most)));
     }
     cases
@@ -163,7 +163,7 @@ impl Other {
     }
 
     fn signal(&self, signal: i32) {
-        // SAFETY: a signal to a child that was not waited for.
+        // SAFETY: the child has not been waited for, so its id is still its own.
         unsafe { libc::kill(self.0.id().cast_signed(), signal) };
     }
 }
@@ -296,12 +296,35 @@ impl Application {
         Ok(Application { stop, done, threads, space })
     }
 
-    /// Operations a second, for so long.
-    fn speed(&self, time: Duration) -> f64 {
-        let (begin, before) = (Instant::now(), self.done.load(Ordering::Relaxed));
+    /// Operations that were done while this passed, and the processor time that the application and the others took.
+    fn spent(&self, time: Duration, others: &[Other]) -> Result<[f64; 3], String> {
+        let now = || -> Result<[f64; 3], String> {
+            let mut aside = 0.0;
+            for other in others {
+                aside += processor_s(Some(other.0.id()))?;
+            }
+            Ok([self.done.load(Ordering::Relaxed) as f64, processor_s(None)?, aside])
+        };
+        let before = now()?;
         std::thread::sleep(time);
-        (self.done.load(Ordering::Relaxed) - before) as f64 / begin.elapsed().as_secs_f64()
+        let after = now()?;
+        Ok(std::array::from_fn(|n| after[n] - before[n]))
     }
+}
+
+/// Processor time of a process, of this one if none is named, in seconds.
+fn processor_s(process: Option<u32>) -> Result<f64, String> {
+    let mut clock = libc::CLOCK_PROCESS_CPUTIME_ID;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: both write where they are pointed to, which is large enough.
+    let failed = unsafe {
+        process.is_some_and(|process| libc::clock_getcpuclockid(process.cast_signed(), &mut clock) != 0)
+            || libc::clock_gettime(clock, &mut time) != 0
+    };
+    if failed {
+        return Err("the processor time of a process cannot be read".to_owned());
+    }
+    Ok(time.tv_sec as f64 + time.tv_nsec as f64 / 1e9)
 }
 
 fn work(mut collectors: Vec<Collector<Beat>>, stop: &AtomicBool, done: &AtomicU64) {
@@ -326,9 +349,11 @@ impl Drop for Application {
     }
 }
 
-/// How much less an application does while it is observed: the time for each of its operations with scopes by that without.
+/// How much longer an application takes for the same while it is observed and all processors are saturated: the processor time of an
+/// operation beside scopes by that without them, and what the scopes leave of the processors. Both come from the kernel's accounts, so
+/// other programs on the machine do not count.
 fn slowdown(scopes: usize, rate: u64) -> Contestant<'static> {
-    const EACH: Duration = Duration::from_millis(500);
+    const EACH: Duration = Duration::from_millis(200);
     let mut state: Option<(Application, Vec<Other>)> = None;
     Contestant::new("Scope::pull, in a process each", "", move || {
         if state.is_none() {
@@ -340,13 +365,15 @@ fn slowdown(scopes: usize, rate: u64) -> Contestant<'static> {
         }
         let (application, others) = state.as_ref().ok_or("it was opened")?;
         let all = |signal: i32| others.iter().for_each(|other| other.signal(signal));
-        let mut speeds = [0.0; 2];
-        for n in [0, 1, 1, 0] {
+        let mut sums = [[0.0; 3]; 2];
+        for n in [0, 1, 1, 0].repeat(4) {
             all(if n == 0 { libc::SIGSTOP } else { libc::SIGCONT });
             std::thread::sleep(Duration::from_millis(20));
-            speeds[n] += application.speed(EACH);
+            let spent = application.spent(EACH, others)?;
+            sums[n].iter_mut().zip(spent).for_each(|(sum, more)| *sum += more);
         }
         all(libc::SIGCONT);
-        Ok(speeds[0] / speeds[1])
+        let [[done_alone, alone, _], [done, beside, aside]] = sums;
+        Ok(beside / done / (alone / done_alone) * (beside + aside) / beside)
     })
 }

@@ -1,5 +1,5 @@
-//! Who else hands over one value of each of thousands: a Prometheus client that is scraped over HTTP, and Performance Co-Pilot's
-//! memory-mapped values, fetched by libpcp from its daemon.
+//! Other programs that hand over one value of each of thousands: a Prometheus client that is scraped over HTTP, and Performance
+//! Co-Pilot's memory-mapped values, fetched by libpcp from its daemon.
 
 use crate::foreign::output;
 use crate::measure::Contestant;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-/// Values that a registry has, each under a label, and a server in a thread that answers who asks for them. Nanoseconds a value: the
+/// Values that a registry has, each under a label, and a server in a thread that answers requests for them. Nanoseconds a value: the
 /// request, its answer, and the numbers read out of its lines.
 pub(crate) fn prometheus(values: usize) -> Contestant<'static> {
     let mut state: Option<(Vec<Gauge>, TcpStream)> = None;

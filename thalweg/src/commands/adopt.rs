@@ -36,7 +36,7 @@ Examples:
 Exit codes: 0 every program runs (or builds, if it has no input), 1 something stands in the way of one, 2 bad \
 arguments, no program, no C compiler. docs/s-net.md says what differs from S-Net.";
 
-/// What `thalweg adopt` is told.
+/// The arguments of `thalweg adopt`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -91,7 +91,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
             true => output.line(&object(&program).to_string()),
             false => lines(&program, &output).iter().try_for_each(|line| output.line(line)),
         };
-        // A reader that is gone has what it wanted; programs go on.
+        // If the reader of the output has gone (`| head`), the remaining programs are still tried.
         if let Err(failure) = told.and_then(|()| output.flush()) {
             broken.get_or_insert(failure);
         }
@@ -118,7 +118,7 @@ fn compiler() -> PathBuf {
     std::env::var_os("CC").filter(|name| !name.is_empty()).map_or_else(|| "cc".into(), PathBuf::from)
 }
 
-/// A path as a reader knows it.
+/// A path relative to the folder that was asked for.
 fn shown(path: &Path, program: &Program) -> String {
     path.strip_prefix(&program.root).unwrap_or(path).display().to_string()
 }
@@ -132,7 +132,7 @@ fn word(state: State) -> &'static str {
     }
 }
 
-/// What became of a program, for people.
+/// Prints the result for a program, for people.
 fn lines(program: &Program, output: &Output) -> Vec<String> {
     let state = word(program.state());
     let name = output.styled("1", &program.name);

@@ -22,7 +22,7 @@ const EXAMPLES: &str = "\
 Examples:
   # the operations of the newest program with probes
   thalweg calls
-  # who calls what, from the outermost calls on
+  # which function calls which, from the outermost on
   thalweg calls --tree
   # what took longest, and what failed
   thalweg calls 4242 --slowest
@@ -36,7 +36,7 @@ Examples:
 /// Levels of a tree that are shown, unless `--depth` says otherwise.
 const DEPTH: usize = 12;
 
-/// What `thalweg calls` is told.
+/// The arguments of `thalweg calls`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -65,20 +65,21 @@ pub(crate) struct Arguments {
     /// Print everything as one JSON object.
     #[arg(long)]
     json: bool,
-    /// While the program runs, switch off operations that are called often and tell little, until the probes cost no more than this part of its
-    /// processor time; and on again where there is room. Says what it leaves out.
+    /// While the program runs, switch off the operations whose probes cost most for what they record, until all probes
+    /// cost no more than this part of its processor time; switch operations on again when there is room. Says what it
+    /// leaves out.
     #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with_all = ["tree", "graph", "slowest", "json", "operation"])]
     budget: Option<f64>,
     /// How long a window is in which costs are counted.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s", requires = "budget")]
     every: Duration,
-    /// Keep the budget so long, then switch on again what is off; else until the program ends.
+    /// Keep the budget for this time, then switch on again what is off [default: until the program ends].
     #[arg(long = "for", value_name = "TIME", value_parser = time, requires = "budget")]
     for_time: Option<Duration>,
     /// Only operations of this name, where `*` stands for any characters but `/`, `**` for any, `?` for one.
     #[arg(long, value_name = "PATTERN")]
     operation: Option<String>,
-    /// Show so many operations, callees of a node, and traces at most.
+    /// Show at most this many operations, callees of a node, and traces.
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
     /// Levels of a tree.
@@ -173,7 +174,7 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     output.flush()
 }
 
-/// Leaves only the operations of these names, and who calls them and whom they call.
+/// Leaves only the operations of these names, their callers, and what they call.
 fn only(calls: &mut Calls, pattern: &Glob) {
     calls.operations.retain(|operation| pattern.matches(&operation.name));
     let is_left = |id: u32| calls.operations.iter().any(|operation| operation.id == id);
@@ -185,7 +186,7 @@ fn names(calls: &Calls) -> HashMap<u32, &OperationCalls> {
     calls.operations.iter().map(|operation| (operation.id, operation)).collect()
 }
 
-/// So many of something.
+/// A number with its noun, in the singular or plural.
 fn several(number: u64, what: &str) -> String {
     format!("{} {what}{}", count(number), if number == 1 { "" } else { "s" })
 }

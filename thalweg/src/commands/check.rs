@@ -31,7 +31,7 @@ Examples:
 Exit codes: 0 sound, 2 errors (or warnings, with --deny-warnings).
 `thalweg explain E0301` says what a code means.";
 
-/// What `thalweg check` is told.
+/// The arguments of `thalweg check`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -137,7 +137,7 @@ pub(crate) fn known_boxes(libraries: &[PathBuf]) -> Result<Option<KnownBoxes>, F
         return Ok(None);
     }
     let mut boxes = libraries::load(libraries, Loading::Stays)?;
-    // To check is not to run.
+    // Checking runs no code of the boxes.
     boxes.allow_commands();
     Ok(Some(boxes.known()))
 }

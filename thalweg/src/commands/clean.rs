@@ -7,13 +7,13 @@ use crate::Terminal;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// What `thalweg clean` is told.
+/// The arguments of `thalweg clean`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Say what would be removed, and remove nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Remove the runs that were kept, too. What runs is never removed.
+    /// Remove the runs that were kept, too. Live runs are never removed.
     #[arg(long)]
     all: bool,
 }

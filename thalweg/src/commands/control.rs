@@ -28,7 +28,7 @@ Examples:
 
 Exit codes: 0 done, 1 the run refused it, 2 bad arguments or no such run.";
 
-/// What `thalweg load` is told.
+/// The arguments of `thalweg load`.
 #[derive(clap::Args)]
 #[command(after_help = LOAD_EXAMPLES, override_usage = "thalweg load [OPTIONS] [SPACE] NET.snet")]
 pub(crate) struct Load {
@@ -53,7 +53,7 @@ Examples:
 
 Exit codes: 0 done, 1 the run refused it, 2 bad arguments or no such run.";
 
-/// What `thalweg pause`, `resume` and `drain` are told.
+/// The arguments of `thalweg pause`, `resume` and `drain`.
 #[derive(clap::Args)]
 #[command(after_help = REST_EXAMPLES)]
 pub(crate) struct Rest {
@@ -63,7 +63,7 @@ pub(crate) struct Rest {
     simple: Simple,
 }
 
-/// What `thalweg stop` is told.
+/// The arguments of `thalweg stop`.
 #[derive(clap::Args)]
 pub(crate) struct Simple {
     /// A space (as in `thalweg report`; the newest if omitted).
@@ -76,7 +76,8 @@ pub(crate) struct Simple {
 /// For how long a command holds.
 #[derive(clap::Args)]
 pub(crate) struct Lease {
-    /// How long it holds, such as 500ms, 10s, 2min: then the run itself takes it back, unless it was commanded otherwise meanwhile.
+    /// How long the command holds, such as 500ms, 10s, 2min. After this time the run itself takes the command
+    /// back, unless another command came meanwhile.
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     pub(crate) lasts: Option<Duration>,
 }

@@ -36,7 +36,7 @@ Examples:
   # what a change brought, and why not more
   thalweg diagnose --compare ./before ./after";
 
-/// What `thalweg diagnose` is told.
+/// The arguments of `thalweg diagnose`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -55,8 +55,8 @@ pub(crate) struct Arguments {
     /// the same as one JSON object (docs/report.md).
     #[arg(long, num_args = 2, value_names = ["OLD", "NEW"], conflicts_with_all = ["space", "watch", "window", "perturb", "what_if"])]
     compare: Option<Vec<String>>,
-    /// Threads that could run at the same time, for what is predicted [default: with --what-if the processors this program may use, else those that
-    /// the run could].
+    /// Threads that could run at the same time, for predictions [default: with --what-if the processors this program
+    /// may use, else those that the run could].
     #[arg(long, value_name = "N", conflicts_with_all = ["watch", "window", "perturb"], value_parser = clap::value_parser!(u32).range(1..))]
     processors: Option<u32>,
 }
@@ -86,7 +86,7 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     whole(arguments, terminal)
 }
 
-/// All of a run; of a whole recording with what replays say.
+/// The verdict on a whole run; with predictions by replays if it was recorded completely.
 fn whole(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
     let look = &arguments.look;
     let feed = spaces::feed(look.space.as_deref())?;

@@ -37,10 +37,10 @@ Examples:
 
 /// Items taken from the space at a time.
 const POLL_ITEMS: usize = 4096;
-/// Between looks at a space that has nothing new.
+/// How long to sleep when a space has no new events.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(50);
 
-/// What `thalweg events` is told.
+/// The arguments of `thalweg events`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     /// path or name: the events of all its processes in the order of time, each with the space it is from.
     #[arg(value_name = "SPACE|SESSION")]
     space: Option<String>,
-    /// Only what concerns this task, by its id, or the tasks of this component, by (the end of) its path or a pattern of it.
+    /// Only events about this task, by its id, or the tasks of this component, by (the end of) its path or a pattern of it.
     #[arg(long, value_name = "ID|NAME")]
     task: Option<String>,
     /// Only kinds of this name, where `*` stands for any characters but `/`, `**` for any, `?` for one.
@@ -60,12 +60,12 @@ pub(crate) struct Arguments {
     /// Print one JSON object a line; `called` in it has the names of the tasks and streams that `fields` have numbers of.
     #[arg(long)]
     json: bool,
-    /// Print comma-separated values: a line with the names of the columns, and a line an event. The events have to be of one kind, which
-    /// --kind names. What is lost is said on standard error.
+    /// Print comma-separated values: a line with the names of the columns, and a line an event. The events have to be
+    /// of one kind, which --kind names. Lost events are counted on standard error.
     #[arg(long, conflicts_with = "json")]
     csv: bool,
-    /// Only what happened between these times, counted from the start of the run (of the first one of a session), such as
-    /// 1.5s..2min, 10s.. or ..1s. What lies outside is not read, so this is fast in a large archive.
+    /// Only events between these times, counted from the start of the run (of the first one of a session), such as
+    /// 1.5s..2min, 10s.. or ..1s. Events outside are not read, so this is fast in a large archive.
     #[arg(long, value_name = "T1..T2", value_parser = between, conflicts_with = "follow")]
     window: Option<(Duration, Duration)>,
     /// Stop after so many.
@@ -97,7 +97,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     }
     let mut ending = false;
     loop {
-        // Asked before the poll: what a process said before it ended is then still seen.
+        // Asked before the poll, so that events which a process wrote just before it ended are still seen.
         let alive = arguments.follow && events.may_come();
         let mut taken = 0;
         let polled = events.poll(POLL_ITEMS, &mut |place, process, item| {
@@ -139,7 +139,7 @@ fn between(text: &str) -> Result<(Duration, Duration), String> {
     }
 }
 
-/// What cannot be read, each said once and at once: the rest is printed nevertheless.
+/// Reports what cannot be read, each file once and at once: the rest is printed nevertheless.
 struct Problems {
     terminal: Terminal,
     told: HashSet<String>,
@@ -158,7 +158,7 @@ impl Problems {
 struct Printer {
     output: Output,
     task: Option<String>,
-    /// Of each process, which events the user asked for.
+    /// For each process, the filter for the events that the user asked for.
     filters: Vec<TaskFilter>,
     kind: Option<Glob>,
     json: bool,
@@ -216,7 +216,7 @@ impl Printer {
         }
     }
 
-    /// A line of a table. Its first has the names of the columns before it, which is none of so many.
+    /// A line of a table. Before the first one there is a line with the names of the columns, which does not count.
     fn row(&mut self, event: &Event<'_>, process: &Origin) {
         let Some(csv) = &mut self.csv else { return };
         match csv.lines(event, process) {
@@ -368,7 +368,7 @@ fn named(names: &HashMap<u64, String>, id: u64) -> Option<String> {
 struct TaskFilter {
     /// `None`: all are wanted.
     wanted: Option<Wanted>,
-    /// The task whose dispatch each writer is telling, of a version that recorded what it read and wrote behind it.
+    /// The task whose dispatch each writer records, of a version that recorded what it read and wrote behind it.
     telling: HashMap<u32, u64>,
     /// Lines on what a dispatch read and wrote besides the streams of its base, which come before it, by their writer.
     parts: HashMap<u32, Vec<String>>,
@@ -378,7 +378,7 @@ struct TaskFilter {
 enum Wants {
     Yes,
     No,
-    /// If the dispatch is that its writer records next.
+    /// If the dispatch is the one that its writer records next.
     WithNext,
 }
 

@@ -13,7 +13,7 @@ Examples:
   # all codes
   thalweg explain";
 
-/// What `thalweg explain` is told.
+/// The arguments of `thalweg explain`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -64,7 +64,7 @@ fn page(asked: &str) -> Result<&'static str, Failure> {
     Err(Failure::Usage(format!("there is no code `{}`; {help}", asked.escape_debug())))
 }
 
-/// What stands behind the code in the first line.
+/// The text behind the code in the page's first line.
 fn title(page: &str) -> &str {
     let first = page.lines().next().unwrap_or("");
     first.split_once(": ").map_or(first, |(_, title)| title)

@@ -20,7 +20,7 @@ Examples:
 Tokens and comments stay as they are; a text with syntax errors is not touched.
 Exit codes: 0 done, 1 (with --check) some are not laid out, 2 errors.";
 
-/// What `thalweg fmt` is told.
+/// The arguments of `thalweg fmt`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

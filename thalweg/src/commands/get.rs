@@ -23,7 +23,7 @@ Examples:
   # one setting of the newest run
   thalweg get monitor.mode";
 
-/// What `thalweg get` is told.
+/// The arguments of `thalweg get`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = "thalweg get [OPTIONS] [SPACE] [PATTERN]")]
 pub(crate) struct Arguments {
@@ -111,7 +111,7 @@ fn table(settings: &[&SettingView]) -> Table {
     table
 }
 
-/// Who holds a lease, for how long, and what the setting goes back to.
+/// The holder of a lease, for how long it holds, and what the setting goes back to.
 fn lease(setting: &SettingView) -> String {
     let (Some(lease), Some(setter)) = (&setting.lease, &setting.setter) else { return String::new() };
     let left = lease.left.map(|left| format!("{} left", duration(left.as_nanos() as f64)));
@@ -152,8 +152,16 @@ fn object(setting: &SettingView) -> serde_json::Value {
 mod tests {
     use std::path::{Path, PathBuf};
 
-    use thalweg_host::settings::declared;
+    use thalweg_host::settings;
     use thalweg_space::SettingSpec;
+
+    /// Those of runs, and of the links of runs over nodes.
+    fn declared() -> Vec<SettingSpec<'static>> {
+        let mut all = settings::declared();
+        all.extend(thalweg_node::Settings::DECLARED.all());
+        all.sort_unstable_by_key(|setting| setting.name);
+        all
+    }
 
     const BEGIN: &str = "<!-- The table is written from the declarations. -->\n";
 

@@ -7,8 +7,9 @@ use std::fmt::Write as _;
 
 use thalweg_net::check::{NetId, Node, NodeKind, Resolved};
 use thalweg_net::syntax::ast::{LabelAt, Pattern};
+use thalweg_view::names::cut;
 
-/// Most components drawn; behind them a net is only named.
+/// At most this many components are drawn; further nets are drawn as a box with their name.
 const COMPONENTS_MAX: usize = 2000;
 
 /// A drawing in cells; a cell is a character of the terminal.
@@ -102,10 +103,12 @@ fn tags(from: &LabelAt, to: Option<&LabelAt>) -> String {
 }
 
 fn leaf(text: String) -> Part {
+    let text = cut(&text).into_owned();
     Part { width: text.chars().count() + 4, height: 3, row: 1, form: Form::Leaf(text) }
 }
 
 fn framed(title: String, inside: Part) -> Part {
+    let title = cut(&title).into_owned();
     let width = (inside.width + 4).max(title.chars().count() + 4);
     let (height, row) = (inside.height + 2, inside.row + 1);
     let parts = vec![(2, 1, inside)];

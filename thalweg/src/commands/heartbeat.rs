@@ -26,7 +26,7 @@ Examples:
 A task that is at work in its box stands still only when that takes twice as long as 99.9 % of the messages of \
 its component took.";
 
-/// What `thalweg heartbeat` is told.
+/// The arguments of `thalweg heartbeat`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -36,16 +36,16 @@ pub(crate) struct Arguments {
     /// Watch all processes of this machine whose spaces are in the default place.
     #[arg(long, conflicts_with = "space")]
     all: bool,
-    /// What has not changed for so long stands still.
+    /// A task that has not changed for this time stands still.
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "2s")]
     stable: Duration,
     /// Stop after this time.
     #[arg(long = "for", value_name = "TIME", value_parser = span)]
     lasts: Option<Duration>,
-    /// Watch for as long as is needed to tell what stands still now, and say that: exit code 1 if something is wrong.
+    /// Watch just long enough to find out what stands still now, and print it; exit code 1 if something is wrong.
     #[arg(long, conflicts_with = "lasts")]
     once: bool,
-    /// Tell tasks that wait for others, that have ended, and that are ready, too.
+    /// Also print tasks that wait for others, that have ended, and that are ready.
     #[arg(long)]
     waiting: bool,
     /// Print one JSON object a line.
@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What stands still is the same as long as this is.
+/// Two reports with the same key are about the same standstill.
 type Key = (u32, Option<u64>, String, Still);
 
 pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
@@ -93,14 +93,14 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     if last.iter().any(|standing| standing.is_alarm) { Err(Failure::Said(1)) } else { Ok(()) }
 }
 
-/// Whether it is told unasked: what is wrong, and what waits for nobody inside.
+/// Whether it is printed without `--waiting`: what is wrong, and what waits for something outside of the run.
 fn is_told(standing: &Standing) -> bool {
     let is_whole = standing.task.is_none();
     let is_end = matches!(standing.still, Still::Ended | Still::Ready);
     standing.is_alarm || (standing.waits_for.is_none() && (is_whole || !is_end))
 }
 
-/// Tells what begins to stand still, and what goes on.
+/// Reports what begins to stand still, and what goes on.
 struct Teller {
     output: Output,
     begin: Instant,

@@ -20,11 +20,11 @@ Examples:
   # the same for programs
   thalweg inspect --json ./liba.so ./libb.so";
 
-/// What `thalweg inspect` is told.
+/// The arguments of `thalweg inspect`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The libraries. They are loaded, so what they do when they are loaded is done.
+    /// The libraries. They are loaded, so code that they run when they are loaded runs.
     #[arg(value_name = "LIB", required = true)]
     libraries: Vec<PathBuf>,
     /// One JSON object a box, parameter and kind of event.

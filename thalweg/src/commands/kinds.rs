@@ -19,7 +19,7 @@ Examples:
   # is the description sound? print it with its hashes
   thalweg kinds shop.kinds";
 
-/// What `thalweg kinds` is told.
+/// The arguments of `thalweg kinds`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

@@ -14,7 +14,7 @@ use crate::table::ShapeArguments;
 /// What `--watch` shows at a time, unless `--window` says otherwise.
 const WATCH_WINDOW: Duration = Duration::from_secs(2);
 
-/// What those commands are told.
+/// The arguments that those commands share.
 #[derive(clap::Args)]
 pub(crate) struct Look {
     /// A space: its path, or a name or process id that `thalweg ls` shows; or a session, all of it. The newest space if omitted.
@@ -23,11 +23,11 @@ pub(crate) struct Look {
     /// Print the whole report as one JSON object (docs/report.md).
     #[arg(long)]
     pub(crate) json: bool,
-    /// Show so many components, tasks, streams and waits at most.
+    /// Show at most this many components, tasks, streams and waits.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,
-    /// Measure for so long: of a live run from now on, of an ended one its end. Such as 500ms, 10s, 2min. Or between two times
-    /// from the start of the run: 1.5s..2min.
+    /// Measure for this time (from now on for a live run, the last part of an ended one), such as 500ms, 10s, 2min. Or
+    /// between two times from the start of the run: 1.5s..2min.
     #[arg(long, value_name = "TIME|T1..T2", value_parser = span)]
     pub(crate) window: Option<Span>,
     /// Show one window after the other until the run ends (each 2 s long unless --window is given); with --json one
@@ -38,7 +38,7 @@ pub(crate) struct Look {
     pub(crate) shape: ShapeArguments,
 }
 
-/// The order in which rows are shown. Which rows these are, `--top` says: the first so many by their load.
+/// The order in which rows are shown. `--top` limits their number to those with the most load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Sort {
     /// The busiest tasks, and the streams with the most messages, first.

@@ -15,7 +15,7 @@ use crate::output::Output;
 use crate::table::{ShapeArguments, Table, id, number, text};
 use crate::units::{age, bytes};
 
-/// What `thalweg ls` is told.
+/// The arguments of `thalweg ls`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Print one JSON object a line.

@@ -1,7 +1,7 @@
 //! `thalweg lsp`: a language server over standard input and output.
 //!
 //! A thread reads messages; this one takes all that wait, drops requests that were cancelled meanwhile, answers in
-//! order, and looks for errors only when nothing waits. So somebody who types quickly costs one check, not one a key.
+//! order, and looks for errors only when nothing waits. So quick typing costs one check and not one for each key.
 
 mod completion;
 mod document;
@@ -21,14 +21,14 @@ under the pointer, references, completion, symbols and formatting.
 
 Exit codes: 0 after `shutdown` and `exit`, 1 if the editor went away without them, 2 bad arguments or files.";
 
-/// What `thalweg lsp` is told.
+/// The arguments of `thalweg lsp`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// A library with boxes; may be given several times. Without one, boxes are taken as declared.
     #[arg(long, value_name = "LIB")]
     boxes: Vec<PathBuf>,
-    /// Standard input and output; some editors name it, and there is no other way.
+    /// Talk over standard input and output, which is the only way; accepted because some editors pass it.
     #[arg(long)]
     stdio: bool,
 }

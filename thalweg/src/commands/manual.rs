@@ -30,7 +30,7 @@ Examples:
   # for zsh: a directory of $fpath
   thalweg completions zsh > ~/.zfunc/_thalweg";
 
-/// What `thalweg man` is told.
+/// The arguments of `thalweg man`.
 #[derive(clap::Args)]
 #[command(after_help = MAN_EXAMPLES)]
 pub(crate) struct Pages {
@@ -42,7 +42,7 @@ pub(crate) struct Pages {
     into: Option<PathBuf>,
 }
 
-/// What `thalweg completions` is told.
+/// The arguments of `thalweg completions`.
 #[derive(clap::Args)]
 #[command(after_help = COMPLETIONS_EXAMPLES)]
 pub(crate) struct Completions {
@@ -90,7 +90,7 @@ fn page(command: &Command) -> String {
     String::from_utf8(page).expect("the arguments are text") + &notes
 }
 
-/// What stands below the options: lines that are indented stay as they are, others are paragraphs.
+/// The text below the options: lines that are indented stay as they are, others are paragraphs.
 fn notes(text: &str) -> String {
     let mut roff = Roff::new();
     if !text.starts_with("Examples:") && !text.is_empty() {

@@ -19,7 +19,7 @@ Examples:
   # which input messages led to records that failed
   thalweg message kept-run --failed";
 
-/// What `thalweg message` is told.
+/// The arguments of `thalweg message`.
 #[derive(clap::Args)]
 #[command(
     after_help = EXAMPLES,
@@ -62,7 +62,7 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     let story = story(&feed, message).map_err(usage)?.ok_or_else(|| {
         Failure::Usage(format!(
             "the events of {} say nothing of a message {message}: it never was, or its events were overwritten; \
-             only mode full tells of single messages (`thalweg events` shows streams and indices)",
+             only mode full records single messages (`thalweg events` shows streams and indices)",
             space.unwrap_or("the newest run")
         ))
     })?;
@@ -151,7 +151,8 @@ fn tree(hops: &[Hop], marked: Option<&str>) -> Table {
 
 fn print_slowest(found: &[(MessageTimes, Story)], output: &mut Output) -> Result<(), Failure> {
     if found.is_empty() {
-        return output.line("No input message left the network, as far as was told (mode full tells).");
+        return output
+            .line("No input message left the network, as far as was recorded (mode full records messages).");
     }
     let mut table = Table::new(&[
         text("MESSAGE"),

@@ -1,6 +1,7 @@
 //! One file per command: its arguments and its `main`.
 
 pub(crate) mod adopt;
+pub(crate) mod attach;
 pub(crate) mod calls;
 pub(crate) mod check;
 pub(crate) mod clean;
@@ -20,6 +21,7 @@ pub(crate) mod lsp;
 pub(crate) mod manual;
 pub(crate) mod message;
 pub(crate) mod node;
+pub(crate) mod pack;
 pub(crate) mod record;
 pub(crate) mod reload;
 pub(crate) mod report;
@@ -35,6 +37,6 @@ pub(crate) mod waits;
 pub(crate) mod workers;
 pub(crate) mod wrap;
 
-/// Behind the variants of a net of which the check has not tried all.
+/// Printed behind the variants of a net if the check has not tried all.
 const NOT_ALL_VARIANTS: &str =
     "(perhaps not all, and not all of them right: the check gave up; declare the net's signature)";

@@ -27,11 +27,11 @@ Examples:
   thalweg run tidy.snet --boxes ./libtidy.so --nodes a,b
 
 A node runs as you, until it is interrupted, and listens on this machine alone. All nodes and runs of a cluster know \
-the token in the cluster's folder, which only you may read; whoever has it can run programs as you.";
+the token in the cluster's folder, which only you may read; anyone who has it can run programs as you.";
 
 const OF_NODES: &str = "\
 Examples:
-  # who is there
+  # which nodes are there
   thalweg nodes
   # the same for programs
   thalweg nodes --json
@@ -42,7 +42,7 @@ and the largest error of that.";
 /// Questions for the time of a node.
 const QUESTIONS: usize = 8;
 
-/// What `thalweg node` is told.
+/// The arguments of `thalweg node`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -90,7 +90,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What `thalweg nodes` is told.
+/// The arguments of `thalweg nodes`.
 #[derive(clap::Args)]
 #[command(after_help = OF_NODES)]
 pub(crate) struct Nodes {

@@ -39,14 +39,14 @@ goes on from there. A view's archive has the view's tuples, for `thalweg events`
 /// How often progress is shown.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 
-/// What `thalweg record` is told.
+/// The arguments of `thalweg record`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = "thalweg record [OPTIONS] -o DIR [SPACE|SESSION]
        thalweg record [OPTIONS] -o DIR VIEW [SPACE|SESSION]")]
 pub(crate) struct Arguments {
-    /// A space: its path, or a name or process id that `thalweg ls` shows; or a session, with all who join it. The newest
-    /// space if omitted. Before it, a view: the name of one that `thalweg scope ls` lists, or a file `.toml`. Then what the view
-    /// gives of them is kept, and not all that they record.
+    /// A space: its path, or a name or process id that `thalweg ls` shows; or a session, with all processes that join
+    /// it. The newest space if omitted. Before it, a view: the name of one that `thalweg scope ls` lists, or a file
+    /// `.toml`. Then the tuples of the view are kept instead of all events.
     #[arg(value_name = "VIEW|SPACE|SESSION", num_args = 0..=2)]
     what: Vec<String>,
     /// The directory of the archive: a new or empty one, or one that has an archive of the same run.
@@ -59,19 +59,20 @@ pub(crate) struct Arguments {
     /// End after so long.
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     how_long: Option<Duration>,
-    /// Remove the oldest segments when the archive (in a session: that of a process) has more than so many bytes.
+    /// Remove the oldest segments when the archive (in a session: each process's) is larger than this.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_size: Option<u64>,
-    /// Remove segments that were finished so long ago.
+    /// Remove segments that were finished longer ago than this.
     #[arg(long, value_name = "TIME", value_parser = time)]
     max_age: Option<Duration>,
-    /// How long events may wait until they are on the disk. The longer, the smaller is the archive of a quiet run.
+    /// How long events may wait until they are on the disk. A longer time makes the archive of a quiet run smaller.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s")]
     sync: Duration,
-    /// How hard to compress, from 1 (fast) to 19 (small); 0 keeps events as they are, for programs that record more than is coded meanwhile.
+    /// How hard to compress, from 1 (fast) to 19 (small); 0 keeps events uncompressed, for programs that record
+    /// faster than this machine compresses.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i32).range(0..=19))]
     level: i32,
-    /// Pull the view so often.
+    /// Pull the view once in this time.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "100ms")]
     every: Duration,
     /// Share of this machine's processor time that pulls of the view may take, in percent.
@@ -83,7 +84,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// How what is in this directory is recorded.
+    /// The plan for the recording of this directory.
     fn plan(&self, from: &Path) -> RecordingPlan {
         RecordingPlan {
             writers: self.writer.clone(),
@@ -147,7 +148,7 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     }
     bar.finish_and_clear();
     if let Some(error) = failed {
-        // What finds room is kept.
+        // Events for which there is room are kept.
         let _ = recording.finish();
         return Err(error.into());
     }
@@ -168,7 +169,7 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     Ok(())
 }
 
-/// Says at once what has to be known while it goes on.
+/// Prints at once what a user has to know while the recording goes on.
 fn told(recording: &mut Recording, bar: &ProgressBar, terminal: Terminal) {
     let mut messages = recording.problems();
     if let Some(why) = recording.full() {

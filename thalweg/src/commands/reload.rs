@@ -21,7 +21,7 @@ Examples:
 
 Exit codes: 0 done, 1 the run refused it, 2 bad arguments or no such run.";
 
-/// What `thalweg reload` is told.
+/// The arguments of `thalweg reload`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = "thalweg reload [OPTIONS] [SPACE] LIB")]
 pub(crate) struct Arguments {

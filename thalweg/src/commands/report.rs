@@ -13,6 +13,7 @@ use crate::Terminal;
 use crate::commands::look::{Look, Sort, look};
 use crate::failure::Failure;
 use text::View;
+use thalweg_view::names::cut;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,7 +36,7 @@ Examples:
   # components in flow order, with two columns
   thalweg report --sort flow --columns in,busy";
 
-/// What `thalweg report` is told.
+/// The arguments of `thalweg report`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -82,7 +83,7 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
         return page::draw(&arguments.look, picture, terminal);
     }
     look(&arguments.look, terminal, |report, output| match arguments.graph {
-        Some(format) => output.text(&graph::draw(report, format)?),
+        Some(format) => output.text(&cut(&graph::draw(report, format)?)),
         None => text::print(report, view, output),
     })
 }

@@ -68,13 +68,13 @@ signal: 128 and its number, 129 for SIGHUP, 143 for SIGTERM).";
 const INPUT_BYTES: &str =
     "Cut the input into records {LABEL: bytes, <seq>: 0, 1, …, <last>: 0|1} instead of reading JSON Lines";
 
-/// So many workers a processor are hardly meant.
+/// More workers a processor than this are taken for a mistake.
 const CROWD: usize = 8;
 /// A run shorter than this shows no progress.
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 const PROGRESS_EVERY: Duration = Duration::from_millis(250);
 
-/// What `thalweg run` is told.
+/// The arguments of `thalweg run`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -85,7 +85,7 @@ pub(crate) struct Arguments {
     /// times.
     #[arg(long, value_name = "LIB")]
     boxes: Vec<PathBuf>,
-    /// Let boxes run the commands that their code in the network is: `<<< exec | COMMAND >>>`.
+    /// Let boxes whose code in the network is a command run it: `<<< exec | COMMAND >>>`.
     #[arg(long)]
     allow_exec: bool,
 
@@ -124,7 +124,7 @@ pub(crate) struct Arguments {
     /// Also write each record that enters to this file (JSON Lines), with the time in its tag <at_ns>.
     #[arg(long, value_name = "FILE", help_heading = "Input and output")]
     record: Option<PathBuf>,
-    /// Let the records of a --record file enter at the recorded times, or so many times as fast.
+    /// Let the records of a --record file enter at the recorded times, or this many times as fast.
     #[arg(
         long,
         value_name = "SPEED",
@@ -168,7 +168,7 @@ pub(crate) struct Arguments {
     /// A record that a synchrocell still holds when the input has ended is an error (exit code 1), not a warning.
     #[arg(long, help_heading = "Input and output")]
     strict_end: bool,
-    /// Where what failed is written as it came, records and unreadable input, with component and reason: JSON Lines.
+    /// The file for failed records and unreadable input, as they came, with component and reason: JSON Lines.
     #[arg(
         long,
         value_name = "FILE",
@@ -203,8 +203,8 @@ pub(crate) struct Arguments {
     /// Messages that a task takes at most before the next has its turn.
     #[arg(long, value_name = "N", help_heading = "Workers")]
     quantum: Option<usize>,
-    /// How long a task's turn should last: fewer messages than --quantum where they take long; a bare number is
-    /// microseconds [default: 100us].
+    /// How long a task's turn should last: if messages take long, fewer of them than --quantum are read; a bare
+    /// number is microseconds [default: 100us].
     #[arg(long, value_name = "TIME", value_parser = microseconds, help_heading = "Workers")]
     quantum_us: Option<u64>,
     /// Messages that a stream holds at most.
@@ -213,15 +213,15 @@ pub(crate) struct Arguments {
     /// Read no further input while N messages or more are under way in streams: bounds memory and latency [default: no limit].
     #[arg(long, value_name = "N", help_heading = "Workers")]
     unfinished: Option<u64>,
-    /// What a setting is from the start, as `thalweg set` changes it later (`thalweg get` lists them): the runtime's, or a
-    /// parameter of a box; may be given several times.
+    /// The value of a setting from the start, which `thalweg set` can change later (`thalweg get` lists them): the
+    /// runtime's, or a parameter of a box; may be given several times.
     #[arg(long, value_name = "NAME=VALUE", help_heading = "Workers")]
     set: Vec<String>,
     /// Settings and workers of tasks from a file, one NAME = VALUE a line, as `thalweg tune --save` writes it; --set comes after it.
     #[arg(long, value_name = "FILE", help_heading = "Workers")]
     settings: Option<PathBuf>,
 
-    /// Tune it while it runs, as `thalweg tune` does from outside; what is decided is said on standard error.
+    /// Tune it while it runs, as `thalweg tune` does from outside; decisions are printed on standard error.
     #[arg(long, help_heading = "Tuning")]
     tune: bool,
     #[command(flatten)]
@@ -341,7 +341,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
             "waiting for records from this terminal ({what}); Ctrl-D at the beginning of a line ends the input"
         );
     }
-    // It would write over what is typed.
+    // The line would write over the user's input.
     let progress = typed.is_none().then(|| Progress::start(&tally));
     let ended = run.finish(|| drop((progress, tuner)))?;
     let concluded = conclude(&tally, &interrupt, &ended);
@@ -469,7 +469,7 @@ fn workers(arguments: &Arguments) -> Result<usize, Failure> {
             }
             Ok(workers)
         }
-        // It has nothing to do.
+        // Every task has a thread of its own, so one worker is enough.
         None if arguments.threads => Ok(1),
         None => Ok(processors()),
     }
@@ -506,7 +506,7 @@ fn options(arguments: &Arguments, workers: usize) -> Options {
     options
 }
 
-/// Says how the run went; the last word on standard error.
+/// Says how the run went; the last line on standard error.
 fn conclude(tally: &Tally, interrupt: &Interrupt, ended: &Ended) -> Result<(), Failure> {
     let seconds = ended.wall.as_secs_f64();
     let rate = tally.records_in() as f64 / seconds;
@@ -526,7 +526,7 @@ fn conclude(tally: &Tally, interrupt: &Interrupt, ended: &Ended) -> Result<(), F
     Ok(())
 }
 
-/// Which tasks ended badly, and why, as far as they are told.
+/// Which tasks ended badly, and why, as far as they are listed.
 fn ended_badly(ended: &Ended) -> String {
     const SHOWN: usize = 5;
     let shown = ended.failures.iter().take(SHOWN);

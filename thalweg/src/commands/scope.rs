@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::table::{ShapeArguments, Table, prose, text};
 
-/// Between two looks at counters, if only one table is asked for.
+/// The time between two readings of counters, if only one table is asked for.
 const COUNTERS_PAUSE: Duration = Duration::from_millis(500);
 
 const EXAMPLES: &str = "\
@@ -39,7 +39,7 @@ Examples:
   # what pulling a view costs, at which rate
   thalweg scope curve tasks";
 
-/// What `thalweg scope` is told.
+/// The arguments of `thalweg scope`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = "thalweg scope [OPTIONS] VIEW [SPACE|SESSION]
        thalweg scope ls
@@ -57,7 +57,8 @@ pub(crate) struct Arguments {
     /// Read all processes of this machine whose spaces are in the default place.
     #[arg(long)]
     all: bool,
-    /// Pull so often, as in 100ms or 2s, until the processes have ended; never more often than the budget allows.
+    /// Pull once in this time, such as 100ms or 2s, until the processes have ended; never more often than the budget
+    /// allows.
     #[arg(long, value_name = "TIME", value_parser = span)]
     every: Option<Duration>,
     /// Stop after this time.
@@ -69,7 +70,7 @@ pub(crate) struct Arguments {
     /// Leave out what elements held before the first pull.
     #[arg(long)]
     no_backlog: bool,
-    /// At most so many tuples a second; what is left out is counted.
+    /// Print at most this many tuples a second; those left out are counted.
     #[arg(long, value_name = "PER_S", conflicts_with = "server")]
     rate: Option<f64>,
     /// Print one JSON object a line.
@@ -102,13 +103,13 @@ struct TreeArguments {
     /// Levels of nodes at most.
     #[arg(long, value_name = "N")]
     depth: Option<usize>,
-    /// Events that are read of a process before something is done with them.
+    /// Events that are read of a process at a time.
     #[arg(long, value_name = "N")]
     batch: Option<usize>,
 }
 
 impl TreeArguments {
-    /// Whether nothing is said of the shape, so that the scope chooses it.
+    /// Whether the user left the shape open, so that the scope chooses it.
     fn is_free(self) -> bool {
         [self.threads, self.fan_out, self.depth, self.batch].iter().all(Option::is_none)
     }
@@ -244,7 +245,7 @@ fn target(arguments: &Arguments, rest: &[String]) -> Result<Target, Failure> {
     }
 }
 
-/// What is read: of a name, of the newest run, or all.
+/// What is read: the space or session of this name, the newest run, or all processes.
 pub(super) fn target_of(name: Option<&str>, all: bool) -> Result<Target, Failure> {
     match all {
         true => Ok(Target::All(spaces::parent()?)),
@@ -278,9 +279,9 @@ fn pull(
         signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))
             .map_err(|error| Failure::run("cannot listen to Ctrl-C", error))?;
     }
-    let mut shown = show::Shown::new(arguments.json, view.is_made(), &arguments.shape, terminal);
+    let mut shown = show::Shown::new(arguments.json, &view, &arguments.shape, terminal);
     let begin = Instant::now();
-    // How counters grow is known from two looks.
+    // Two readings of counters show how they grow.
     if arguments.every.is_none() && view.needs_two() {
         drop(puller.pull(view.pull)?);
         std::thread::sleep(COUNTERS_PAUSE);
@@ -303,7 +304,7 @@ fn pull(
     if is_damaged { Err(Failure::Said(Failure::USAGE)) } else { Ok(()) }
 }
 
-/// A scope of this process, or one in a server, which sees to the price itself.
+/// A scope of this process, or one in a server, which limits the price itself.
 enum Puller {
     Here(Box<Scope>),
     There(Remote),
@@ -343,7 +344,7 @@ impl Puller {
         }
     }
 
-    /// How long the price has a pull wait.
+    /// How long a pull has to wait so that the price is kept.
     fn wait(&mut self) -> Duration {
         match self {
             Puller::Here(scope) => scope.price().wait(),

@@ -21,7 +21,7 @@ Examples:
 
 It serves until it is interrupted, and leaves nothing behind.";
 
-/// What `thalweg serve` is told.
+/// The arguments of `thalweg serve`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

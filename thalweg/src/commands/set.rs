@@ -1,7 +1,10 @@
-//! `thalweg set`: change a setting of a run while it runs.
+//! `thalweg set`: change a setting of a run, or of all processes of a session, while they run.
+
+use std::collections::BTreeSet;
+use std::path::Path;
 
 use thalweg_host::settings::written;
-use thalweg_host::{Change, Changed, LiveRun};
+use thalweg_host::{Change, Changed, LiveRun, spaces};
 
 use crate::Terminal;
 use crate::commands::control::{Lease, say_done};
@@ -23,13 +26,16 @@ Examples:
   # moves task 17 to worker 1
   thalweg set task/17.worker 1
   # puts the former value back after 10 s
-  thalweg set exec.quantum 8 --for 10s";
+  thalweg set exec.quantum 8 --for 10s
+  # in each process of a session
+  thalweg set des-nodes-4242 link.encoding lz4";
 
-/// What `thalweg set` is told.
+/// The arguments of `thalweg set`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = "thalweg set [OPTIONS] [SPACE] NAME VALUE")]
 pub(crate) struct Arguments {
-    /// A space (as in `thalweg report`; the newest if omitted), a setting's name (`thalweg get` lists them), a value.
+    /// A space (as in `thalweg report`; the newest if omitted) or a session, of which each process that has the setting gets it;
+    /// a setting's name (`thalweg get` lists them), a value.
     #[arg(value_name = "[SPACE] NAME VALUE", num_args = 2..=3, required = true)]
     space_name_value: Vec<String>,
     #[command(flatten)]
@@ -38,13 +44,50 @@ pub(crate) struct Arguments {
 
 pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
     let (space, name, value) = split(&arguments.space_name_value)?;
+    if let Some(session) = spaces::session(space)? {
+        return of_session(&session, name, value, &arguments.lease, terminal);
+    }
     let run = LiveRun::find(space)?.called("thalweg set");
     let terms = arguments.lease.terms();
     let said = said(&run.change(name, value, terms)?, name);
     say_done(&arguments.lease.said(said), terminal)
 }
 
-/// What came of a change.
+/// Changes the setting in each process of a session that lives and has it.
+fn of_session(
+    session: &Path,
+    name: &str,
+    value: &str,
+    lease: &Lease,
+    terminal: Terminal,
+) -> Result<(), Failure> {
+    let mut runs = Vec::new();
+    let mut names = BTreeSet::new();
+    for (called, run) in LiveRun::of_session(session)? {
+        let run = run.called("thalweg set");
+        let settings = run.settings()?;
+        if settings.iter().any(|setting| setting.name == name) {
+            runs.push((called, run));
+        }
+        names.extend(settings.into_iter().map(|setting| setting.name));
+    }
+    if runs.is_empty() {
+        return Err(Failure::Usage(match spaces::nearest(name, names.iter().map(String::as_str)) {
+            _ if names.is_empty() => format!("no process of the session {} runs", session.display()),
+            Some(near) => {
+                format!("no process of the session has a setting `{name}`: did you mean `{near}`?")
+            }
+            None => format!("no process of the session has a setting `{name}`"),
+        }));
+    }
+    for (called, run) in runs {
+        let said = said(&run.change(name, value, lease.terms())?, name);
+        say_done(&lease.said(format!("{called}: {said}")), terminal)?;
+    }
+    Ok(())
+}
+
+/// The result of a change, as it is printed.
 pub(crate) fn said(changed: &Changed, name: &str) -> String {
     let Change { before, value, adopted } = match changed {
         Changed::Moved(obeyed) => return obeyed.result.clone(),
@@ -61,7 +104,8 @@ pub(crate) fn said(changed: &Changed, name: &str) -> String {
         None if before.as_ref().is_some_and(|setting| setting.value == *value) => {
             format!("{changed}: nothing to adopt")
         }
-        // Probes share their switches, and the sampling is looked at where a trace begins.
+        // Switches of probes are shared memory, and the sampling rate is read where a trace begins, so no run has to
+        // adopt them.
         None if name.starts_with("probe") => format!("{changed}, from now on"),
         None => format!("{changed}, not adopted yet: the run does so at its next safe point"),
     }

@@ -18,7 +18,7 @@ Examples:
   # a live run, for five seconds from now
   thalweg streams --window 5s";
 
-/// What `thalweg streams` is told.
+/// The arguments of `thalweg streams`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -68,7 +68,7 @@ fn courses(report: &Report, view: View) -> Table {
     table
 }
 
-/// A step a character, its height by the highest.
+/// One character for each step, its height relative to the highest.
 fn spark(occupancy: &Occupancy, most: f64) -> String {
     const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let height = |messages: &f64| HEIGHTS[((messages / most.max(1e-9) * 7.0).round() as usize).min(7)];

@@ -24,25 +24,25 @@ Examples:
 
 Keys: Up and Down scroll, s changes the order (flow, load, name), / filters by a part of the name, : sets a setting \
 (its name, a space, its value), Space pauses, q ends.
-Where NO_COLOR is set, or the terminal has no colours, nothing is told by colour alone.";
+Where NO_COLOR is set, or the terminal has no colours, nothing is shown by colour alone.";
 
-/// What `thalweg top` is told.
+/// The arguments of `thalweg top`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// A space: its path, or a name or process id that `thalweg ls` shows; or a session. The newest space if omitted.
     #[arg(value_name = "SPACE")]
     space: Option<String>,
-    /// What the figures speak of: so much time until now.
+    /// The figures cover this much time until now.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "2s")]
     window: Duration,
 }
 
-/// How often keys and the run are looked at.
+/// How often keys and the run are polled.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How often the screen is drawn anew.
 const DRAW_EVERY: Duration = Duration::from_millis(500);
-/// Rows of what is reported in part.
+/// Rows of a table that is cut.
 const TOP: usize = 100;
 
 pub(crate) fn main(arguments: &Arguments, on: crate::Terminal) -> Result<(), Failure> {
@@ -68,8 +68,8 @@ pub(crate) fn main(arguments: &Arguments, on: crate::Terminal) -> Result<(), Fai
     if interrupt.is_signalled() { Err(interrupt.error().into()) } else { Ok(()) }
 }
 
-/// Ends the program a second after a signal, should it still be there: crossterm reads a terminal that is gone again and again, whatever time
-/// it was given.
+/// Ends the program a second after a signal, if it still runs: crossterm reads from a closed terminal in an endless
+/// loop, in spite of its timeout.
 fn leave_with_the_terminal(interrupt: &Interrupt) {
     let interrupt = interrupt.clone();
     std::thread::spawn(move || {
@@ -128,7 +128,8 @@ impl Top {
             return;
         }
         match self.follower.report() {
-            // What an ended run did last is little; what it did in all was shown first, or is asked for by `report`.
+            // The last window of a run that has ended says little about it; `thalweg report` shows the whole
+            // run.
             Ok(report) => self.screen.take(report),
             Err(error) => self.screen.say(format!("{error:#}")),
         }
@@ -180,7 +181,7 @@ impl Top {
         true
     }
 
-    /// Sets what was typed: a name, a space, a value; by the way of `thalweg set`.
+    /// Sets what was typed: a name, a space, a value; as `thalweg set` does.
     fn set(&mut self) {
         let typed = std::mem::take(&mut self.screen.typed);
         let Some((name, value)) = typed.trim().split_once([' ', '=']) else {

@@ -1,5 +1,9 @@
 //! `thalweg tune`: tune a run while it goes on, and what was decided about it.
 
+mod library;
+
+pub(crate) use library::pack as library_pack;
+
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,14 +44,16 @@ Examples:
   # take decision 3 back, for good
   thalweg tune undo 3
   # this setting stays as it is
-  thalweg tune pin exec.quantum";
+  thalweg tune pin exec.quantum
+  # a library of processes that run, nothing recompiled
+  thalweg tune 4242 --library pvm";
 
 /// How long the run may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// The name under which a decision is taken back: not the tuner's own, which leaves alone what others set.
 const UNDO: &str = "thalweg tune undo";
 
-/// What `thalweg tune` is told.
+/// The arguments of `thalweg tune`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
@@ -61,12 +67,14 @@ pub(crate) struct Arguments {
     /// Say what it would try, and touch nothing.
     #[arg(long)]
     advise: bool,
-    /// Tune for so long, such as 30s or 10min [default: until the run ends].
+    /// Tune for this time, such as 30s or 10min [default: until the run ends].
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     lasts: Option<Duration>,
     /// Write what was kept to this file, from which `thalweg run --settings` starts.
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
+    #[command(flatten)]
+    library: library::OfLibrary,
 }
 
 /// What tuning is for, and within which limits: also of `thalweg run --tune`.
@@ -76,8 +84,8 @@ pub(crate) struct How {
     /// the rate the run has.
     #[arg(long, value_name = "GOAL", default_value = "throughput", help_heading = "Tuning")]
     goal: Goal,
-    /// What must hold meanwhile, such as 'p99<5ms', 'latency<1ms', 'rate>1000/s', 'memory<2GB', 'processors<1.5', 'held<10000'; may be
-    /// given several times. What breaks it is taken back at once.
+    /// What must hold meanwhile, such as 'p99<5ms', 'latency<1ms', 'rate>1000/s', 'memory<2GB', 'processors<1.5',
+    /// 'held<10000'; may be given several times. A change that breaks it is taken back at once.
     #[arg(long, value_name = "MEASURE<LIMIT", help_heading = "Tuning")]
     guard: Vec<Guard>,
     /// What the tuner itself may use of a processor while it tries nothing.
@@ -88,7 +96,7 @@ pub(crate) struct How {
     pack: Vec<PathBuf>,
 }
 
-/// What there is to say about decisions.
+/// Commands about decisions.
 #[derive(clap::Subcommand)]
 enum About {
     /// List what tuners decided about a run.
@@ -156,6 +164,7 @@ impl How {
 
 pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
     match &arguments.about {
+        None if arguments.library.is_asked() => library::main(arguments, terminal),
         None => tune(arguments, terminal),
         Some(About::Log { space, json, shape }) => log(space.as_deref(), *json, shape, terminal),
         Some(About::Why { number, space }) => why(space.as_deref(), *number, terminal),
@@ -408,7 +417,7 @@ fn why(space: Option<&str>, number: u64, terminal: Terminal) -> Result<(), Failu
     let decision = numbered(&log, number)?;
     let mut output = Output::new(terminal);
     output.line(&format!("Decision {number}, {:.1} s after the start: {}.", decision.at, decision.what))?;
-    // What was seen stands where it was tried; what came of it where that ended.
+    // The entry of the trial has what was seen, and the entry of its end has the result.
     let about = |other: &&Decision| !decision.change.is_empty() && other.change == decision.change;
     let tried =
         log.iter().rev().filter(about).find(|other| other.what == What::Tried && other.number <= number);

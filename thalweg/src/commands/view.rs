@@ -27,11 +27,11 @@ Examples:
   # the newest run, and an older one beside it
   thalweg view --compare ./kept-run
 
-The address holds a token: who has it may look, and change settings of the run. The server listens on this machine \
+The address holds a token: anyone who has it may look, and change settings of the run. The server listens on this machine \
 only; from another one, `ssh -L 8080:127.0.0.1:8080 HOST` with --port 8080 leads there. It serves until it is \
 interrupted, also when the run has ended. `thalweg report --html FILE` writes the same page into a file.";
 
-/// What `thalweg view` is told.
+/// The arguments of `thalweg view`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
     /// How often the page is sent anew while the run lives.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s")]
     every: Duration,
-    /// What the verdict and the figures speak of while the run lives: so much time until now.
+    /// While the run lives, the verdict and the figures cover this much time until now.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "2s")]
     window: Duration,
     /// Do not open a browser.
@@ -58,13 +58,13 @@ pub(crate) struct Arguments {
     no_open: bool,
 }
 
-/// Faster is of no use to an eye, and costs.
+/// A viewer sees no faster changes, and they would cost time.
 const EVERY_MIN: Duration = Duration::from_millis(50);
 
 pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.address != Ipv4Addr::LOCALHOST {
         return Err(Failure::Usage(format!(
-            "the page is served at 127.0.0.1 and not at {}, since who has its address may change the run: from another machine, \
+            "the page is served at 127.0.0.1 and not at {}, since anyone who has its address may change the run: from another machine, \
              `ssh -L 8080:127.0.0.1:8080 HOST` leads here, with --port 8080",
             arguments.address
         )));
@@ -98,7 +98,9 @@ fn other(older: &str, path: &Path) -> Result<Vec<u8>, Failure> {
     let follower = thalweg_monitor::Follower::open(path, 1).map_err(Failure::usage)?;
     let newer = Some(path).filter(|_| !follower.is_running());
     let other = page::other(&spaces::find_feed(Some(older))?, newer)?;
-    serde_json::to_vec(&other).map_err(|error| Failure::run("cannot write the other run's report", error))
+    thalweg_view::names::json(&other)
+        .map(String::into_bytes)
+        .map_err(|error| Failure::run("cannot write the other run's report", error))
 }
 
 /// The token of a server at this port: the one that a server there had before, so that pages that are open find it again.
@@ -110,7 +112,7 @@ fn token(port: u16) -> std::io::Result<String> {
     }
     let token = new_token()?;
     if let Some(place) = place {
-        // Without it another server has another address, and no harm is done.
+        // Errors are ignored: the next server then has another address.
         let _ = std::fs::remove_file(&place);
         let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&place);
         let _ = file.and_then(|mut file| file.write_all(token.as_bytes()));
@@ -118,7 +120,7 @@ fn token(port: u16) -> std::io::Result<String> {
     Ok(token)
 }
 
-/// The token in this file, if nobody but its owner, who is us, can have read or written it.
+/// The token in this file, if nobody but its owner, which is this user, can have read or written it.
 fn kept_token(place: &Path) -> Option<String> {
     let about = std::fs::symlink_metadata(place).ok()?;
     let us = std::fs::metadata("/proc/self").ok()?.uid();
@@ -127,7 +129,7 @@ fn kept_token(place: &Path) -> Option<String> {
     (token.len() == 32 && token.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(token)
 }
 
-/// 128 bits that nobody guesses, in hexadecimal.
+/// 128 random bits in hexadecimal.
 fn new_token() -> std::io::Result<String> {
     let mut bytes = [0; 16];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;

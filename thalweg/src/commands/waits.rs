@@ -17,7 +17,7 @@ Examples:
   # a live run, again and again
   thalweg waits --watch";
 
-/// What `thalweg waits` is told.
+/// The arguments of `thalweg waits`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -42,7 +42,7 @@ fn print(report: &Report, output: &mut Output) -> Result<(), Failure> {
         output.table(table)?;
     }
     if first {
-        output.line("No task waited for another one, as far as was told.")?;
+        output.line("No task waited for another one, as far as was recorded.")?;
     }
     Ok(())
 }
@@ -90,7 +90,7 @@ pub(crate) fn roots(waiting: &Waiting) -> Table {
     table
 }
 
-/// Who waits at the end of the window.
+/// The tasks that wait at the end of the window.
 fn now(waiting: &Waiting) -> Table {
     let mut table =
         Table::new(&[column("WAITS NOW"), column("FOR"), column("STREAM"), column("OF"), number("SINCE", 0)]);

@@ -15,7 +15,7 @@ Examples:
   # a live run, again and again
   thalweg workers --watch";
 
-/// What `thalweg workers` is told.
+/// The arguments of `thalweg workers`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

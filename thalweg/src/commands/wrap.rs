@@ -18,7 +18,7 @@ Box sources written for S-Net (`void *foo(void *hnd, c4snet_data_t *x, int t)`, 
       --input foo.xml --output result.xml
 `thalweg adopt FOLDER` does all of this for the programs of a folder.";
 
-/// What `thalweg wrap` is told.
+/// The arguments of `thalweg wrap`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

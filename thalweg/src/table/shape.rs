@@ -3,14 +3,15 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-/// What commands that print tables are told about them.
+/// The options of commands that print tables.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct ShapeArguments {
     /// The columns of tables, by their titles and in this order, such as in,busy or 'no input,no room'. The first column is always there;
     /// tables without any of them are left out.
     #[arg(long, value_name = "TITLE,…", value_delimiter = ',', conflicts_with = "json")]
     columns: Option<Vec<String>>,
-    /// Show all columns of tables, and names whole, however narrow the terminal is. Into a pipe that is so anyway.
+    /// Show all columns of tables, and names whole, however narrow the terminal is. Output into a pipe always has all
+    /// of them.
     #[arg(long)]
     pub(crate) wide: bool,
 }
@@ -38,7 +39,7 @@ impl Shape {
         }
     }
 
-    /// So wide, and with all columns that fit.
+    /// Tables of this width, with all columns that fit.
     #[cfg(test)]
     pub(crate) fn of(width: usize) -> Shape {
         Shape::new(&ShapeArguments::default(), width, false)

@@ -1,10 +1,10 @@
-//! Names in fewer characters, and none like another.
+//! Names are shortened so that all stay different.
 
 use std::collections::{HashMap, HashSet};
 
 use super::shortened;
 
-/// Context that a name keeps beside the part that tells it apart needs so many characters at least.
+/// Context beside the part in which names differ is kept only if it has at least this many characters.
 const APART_MIN: usize = 8;
 
 /// Each name in at most `width` characters, equal ones alike and different ones differently; none if no way was found.
@@ -17,7 +17,7 @@ pub(crate) fn apart(names: &[&str], width: usize) -> Option<Vec<String>> {
     Some(names.iter().map(|name| short[name].clone()).collect())
 }
 
-/// As [`apart`], of names that differ.
+/// As [`apart`], for names that are all different.
 fn different_ones(names: &[&str], width: usize) -> Option<Vec<String>> {
     let mut short: Vec<String> = names.iter().map(|name| shortened(name, width)).collect();
     if all_differ(&short) {
@@ -36,7 +36,7 @@ fn different_ones(names: &[&str], width: usize) -> Option<Vec<String>> {
     if all_differ(&short) { fits(short, width) } else { None }
 }
 
-/// What all begin and end with is shortened; what stands between stays.
+/// The common beginning and end of all names are shortened, and the middle stays.
 fn around_differences(names: &[&str], width: usize) -> Option<Vec<String>> {
     let names: Vec<Vec<char>> = names.iter().map(|name| name.chars().collect()).collect();
     let shortest = names.iter().map(Vec::len).min()?;
@@ -49,7 +49,7 @@ fn around_differences(names: &[&str], width: usize) -> Option<Vec<String>> {
     kept_between(&names, from, until, width).or_else(|| kept_between(&names, head, tail, width))
 }
 
-/// The names with what stands between their first `head` and their last `tail` characters.
+/// The middles of the names, without their first `head` and last `tail` characters.
 fn kept_between(names: &[Vec<char>], head: usize, tail: usize, width: usize) -> Option<Vec<String>> {
     if width < APART_MIN {
         return None;
@@ -78,7 +78,7 @@ fn kept_between(names: &[Vec<char>], head: usize, tail: usize, width: usize) -> 
     Some(each.collect())
 }
 
-/// The first way to keep a beginning and an end by which all differ.
+/// The first choice of a beginning and an end that keeps all names different.
 fn splits(names: &[Vec<char>], width: usize) -> Option<Vec<String>> {
     let kept = |name: &Vec<char>, head: usize| -> String {
         if name.len() <= width {
@@ -116,9 +116,9 @@ mod tests {
     #[test]
     fn what_differs_is_kept() {
         check(&["net/alpha", "net/beta"], 20, &["net/alpha", "net/beta"]);
-        // Shortened in the middle, as ever, where that tells them apart.
+        // Shortened in the middle, if the names stay different.
         check(&["net/a/long/path/left", "net/a/long/path/right"], 14, &["net/…path/left", "net/…ath/right"]);
-        // What differs stands in the middle.
+        // Here the names differ in the middle.
         check(
             &["network/rounds/star[1]/filter/at/the/end", "network/rounds/star[12]/filter/at/the/end"],
             20,

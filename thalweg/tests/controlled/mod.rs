@@ -25,7 +25,7 @@ impl Run {
         Run::start_in(tempfile::tempdir().expect("a temporary folder"), text, &[])
     }
 
-    /// Likewise, in a folder, with more arguments.
+    /// Starts such a run in a folder, with more arguments.
     pub(crate) fn start_in(folder: tempfile::TempDir, text: &str, arguments: &[&str]) -> Run {
         let net = write(folder.path(), "first.snet", text);
         let mut command = thalweg();

@@ -50,7 +50,7 @@ pub(crate) fn type_in(
     steps.iter().filter(|step| !step.line.starts_with(HIDDEN)).count()
 }
 
-/// A shell as somebody has it who has just logged in: nothing of the test's own surroundings but where Rust is.
+/// A shell as it is after a login: nothing of the test's own surroundings but where Rust is.
 fn shell(script: &str, folder: &Path, first: &[&Path]) -> Command {
     let path: Vec<String> = first.iter().map(|folder| format!("{}:", folder.display())).collect();
     let mut shell = Command::new("bash");
@@ -68,7 +68,7 @@ fn shell(script: &str, folder: &Path, first: &[&Path]) -> Command {
     shell
 }
 
-/// Before what only the test types.
+/// Marks lines that the test adds and the page does not show.
 const HIDDEN: &str = ": test; ";
 
 /// The commands of a page, and what saves its files.

@@ -15,6 +15,34 @@ pub(crate) fn run(arguments: &[&str], input: &str) -> Output {
     fed(Command::new(env!("CARGO_BIN_EXE_thalweg")).arg("run").args(arguments), input)
 }
 
+/// A name of a megabyte; a space takes names of 1 MiB with what stands around them.
+#[allow(dead_code, reason = "as above")]
+pub(crate) fn long_name() -> String {
+    "long".repeat(250_000)
+}
+
+/// A run, kept, of a network in `long.snet` whose nets and labels have names of a megabyte, two of which differ in their middle only.
+#[allow(dead_code, reason = "as above")]
+pub(crate) fn with_long_names(folder: &Path) -> std::path::PathBuf {
+    let name = long_name();
+    let (begin, end) = name.split_at(name.len() / 2);
+    let text = format!(
+        "net long {{ net {begin}a{end} connect [{{<n>}} -> {{<n = n + 1>, <{name} = 1>}}]; net {begin}b{end} connect [{{<n>}} -> {{<n = n * 2>}}]; }}\n\
+         connect {begin}a{end} .. {begin}b{end};\n"
+    );
+    let (net, space) = (write(folder, "long.snet", &text), folder.join("long"));
+    let input: String = (0..300).map(|n| format!("{{\"<n>\": {n}}}\n")).collect();
+    let path = space.to_str().expect("UTF-8");
+    let output =
+        run(&[&net, "--monitor", "full", "--output", "/dev/null", "--keep", "--space", path], &input);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr[..output.stderr.len().min(500)])
+    );
+    space
+}
+
 /// Runs `command` on `input`.
 #[allow(dead_code, reason = "as above")]
 pub(crate) fn fed(command: &mut Command, input: &str) -> Output {

@@ -20,13 +20,13 @@ impl View {
         View::started(Command::new(env!("CARGO_BIN_EXE_thalweg")), space, more)
     }
 
-    /// Likewise by a command that has its environment.
+    /// Starts it by a command that has its environment.
     pub(crate) fn started(mut command: Command, space: &Path, more: &[&str]) -> View {
-        command
-            .arg("view")
-            .arg(space)
-            .args(["--no-open", "--every", "100ms", "--window", "500ms"])
-            .args(more);
+        command.arg("view").arg(space).args(["--no-open", "--every", "100ms"]);
+        if !more.contains(&"--window") {
+            command.args(["--window", "500ms"]);
+        }
+        command.args(more);
         let mut child = command.stdout(Stdio::piped()).spawn().expect("thalweg starts");
         let mut address = String::new();
         BufReader::new(child.stdout.take().expect("piped")).read_line(&mut address).expect("text");

@@ -1,7 +1,9 @@
-//! `thalweg calls --budget`: probes are switched off and on again while the program runs, so that they cost it no more than it was said.
+//! `thalweg calls --budget`: probes are switched off and on again while the program runs, so that they cost it no
+//! more than the budget.
 //!
-//! Each window the calls are counted, and what they cost is compared with the processor time that the program had. While that is too much, the operation goes
-//! whose probe costs most of what it tells: a short one that is called often. One that failed in the window stays longer. When there is room again, what was
+//! Each window the calls are counted, and what they cost is compared with the processor time that the program had.
+//! While that is too much, the operation is switched off whose probe costs most for what it records: a short one that
+//! is called often. An operation with failed calls in the window is kept longer. When there is room again, what was
 //! switched off last comes back if its calls, as they were, would fit.
 
 use std::collections::BTreeMap;
@@ -16,22 +18,23 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::units::{count, duration, share};
 
-/// A call is two readings of the clock and some stores, which hide behind the second one where the writer is compiled; a JIT's takes longer.
+/// A call costs two readings of the clock. In compiled code the stores take no extra time, because the processor does
+/// them during the second reading; under a JIT they do.
 const READINGS: f64 = 2.5;
-/// What was switched off comes back where its calls leave so much of the budget.
+/// An operation is switched on again if this part of the budget stays free with its calls.
 const ROOM: f64 = 0.8;
-/// After so many windows that had room.
+/// An operation is switched on again after this many windows with room.
 const PATIENCE: u32 = 3;
 /// Between two looks at what there is.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What an operation's calls were in a window.
+/// An operation's calls in a window.
 #[derive(Clone, Debug, PartialEq)]
 struct Seen {
     name: String,
     calls: f64,
     failed: u64,
-    /// Time in it and in none that it called.
+    /// Time in the operation itself, without its callees.
     own_ns: f64,
 }
 
@@ -55,7 +58,8 @@ struct Keeper {
     /// A part of the program's processor time.
     budget: f64,
     call_ns: f64,
-    /// What is off: names, and the part that each cost when it went. The last one went last.
+    /// The operations that are off, in the order in which they were switched off, and the part of the processor time
+    /// that each cost before.
     off: Vec<(String, f64)>,
     calm: u32,
 }
@@ -65,12 +69,12 @@ impl Keeper {
     fn decide(&mut self, seen: &[Seen], processor_ns: f64, seconds: f64) -> (f64, Vec<Step>) {
         let call_ns = self.call_ns;
         let cost = |one: &Seen| one.calls * call_ns / processor_ns.max(1.0);
-        // What is off was called before that.
+        // Calls of operations that are off happened before they were switched off.
         let is_on = |one: &&Seen| !self.off.iter().any(|(name, _)| *name == one.name);
         let seen: Vec<&Seen> = seen.iter().filter(is_on).collect();
         let mut all: f64 = seen.iter().map(|one| cost(one)).sum();
         let before = all;
-        // The most cost for what it tells first: times that it explains, and failures.
+        // First the operation with the highest cost for what its probe records: the time that it explains, and failures.
         let worth = |one: &Seen| {
             let told = one.own_ns / one.calls.max(1.0) + call_ns;
             one.calls / told * if one.failed > 0 { 0.1 } else { 1.0 }
@@ -104,7 +108,7 @@ fn pattern_of(name: &str) -> String {
     name.replace('*', "?")
 }
 
-/// What a window's calls were, those that were overwritten in the meantime added in proportion.
+/// The calls of a window; calls whose events were overwritten are added in proportion.
 fn seen_in(window: &Calls) -> Vec<Seen> {
     let times = (window.calls + window.lost) as f64 / window.calls.max(1) as f64;
     let mut by_name: BTreeMap<&str, Seen> = BTreeMap::new();
@@ -143,7 +147,7 @@ fn call_ns() -> f64 {
     READINGS * least.fold(f64::INFINITY, f64::min)
 }
 
-/// What it is told.
+/// Its options.
 pub(super) struct Wanted {
     /// A part of the program's processor time.
     pub(super) budget: f64,
@@ -173,7 +177,7 @@ pub(super) fn keep(space: Option<&str>, wanted: &Wanted, output: &mut Output) ->
         };
         let told = calls_while(&mut feed, 0, goes_on).map_err(Failure::usage)?;
         let Some(now) = processor_ns(pid) else { break };
-        // What was before is no window.
+        // Calls before the first poll belong to no window.
         if std::mem::take(&mut is_first) {
             had = now;
             continue;
@@ -181,7 +185,7 @@ pub(super) fn keep(space: Option<&str>, wanted: &Wanted, output: &mut Output) ->
         // Threads that ended took their time along.
         let used = (now - had).max(0.0) / window.elapsed().as_nanos().max(1) as f64;
         had = now;
-        // Of the time in which these events were, which may be long ago.
+        // The seconds in which these events happened, which may be long ago.
         let processor = used * told.seconds * 1e9;
         if processor < 1e6 {
             continue;
@@ -245,7 +249,8 @@ mod tests {
         Keeper { budget, call_ns: 50.0, off: Vec::new(), calm: 0 }
     }
 
-    /// A second of processor time: what is called most and tells least goes first, and no more than has to.
+    /// In a second of processor time, operations with many short calls are switched off first, and only as
+    /// many as the budget needs.
     #[test]
     fn what_is_called_most_and_tells_least_goes() {
         let mut keeper = keeper(0.02);
@@ -273,9 +278,9 @@ mod tests {
         assert_eq!(keeper.decide(&calm, 1e9, 1.0).1, []);
         assert_eq!(keeper.decide(&calm, 1e9, 1.0).1, []);
         assert_eq!(keeper.decide(&calm, 1e9, 1.0).1, [Step::On { name: "warm".into() }]);
-        // What was called before it went counts no more.
+        // Calls before it was switched off do not count any more.
         assert_eq!(keeper.decide(&[calm[0].clone(), seen("hot", 1e9, 0, 1.0)], 1e9, 1.0).1, []);
-        // What costs more than there is stays off for ever.
+        // An operation that costs more than the budget stays off.
         for _ in 0..20 {
             assert_eq!(keeper.decide(&calm, 1e9, 1.0).1, []);
         }

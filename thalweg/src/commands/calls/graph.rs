@@ -76,13 +76,14 @@ impl Graph {
         Graph { nodes, edges: edges.into_values().collect(), left_out }
     }
 
-    /// The layer of each node: one more than that of its callers, but for edges that lead back.
+    /// The layer of each node: one more than that of its callers. Edges that close a circle do not count.
     fn layers(&self) -> Vec<usize> {
         let mut below: Vec<Vec<usize>> = vec![Vec::new(); self.nodes.len()];
         for edge in self.edges.iter().filter(|edge| edge.from != edge.to) {
             below[edge.from].push(edge.to);
         }
-        // Depth first: an edge to what is under way leads back. The order of ends, reversed, is one of all other edges.
+        // Depth first: an edge to a node whose callees are being visited closes a circle. The order of ends,
+        // reversed, is one of all other edges.
         let mut state = vec![0u8; self.nodes.len()];
         let mut ends = Vec::new();
         let mut back = std::collections::HashSet::new();

@@ -18,7 +18,7 @@ pub(super) enum Format {
     Svg,
 }
 
-/// What goes from one component to another, in order. Components are numbers; none is who called the outermost.
+/// What goes from one component to another, in order. Components are numbers; none is the caller of the outermost.
 enum Step<'a> {
     Call { from: Option<usize>, to: usize, call: &'a SequenceCall },
     Return { from: usize, to: Option<usize>, call: &'a SequenceCall },

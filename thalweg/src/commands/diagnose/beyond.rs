@@ -1,6 +1,6 @@
-//! What a recording says beyond what was measured, as tables: what would help, which records are expensive, who waits behind whom.
+//! What a recording says beyond what was measured, as tables: what would help, which records are expensive, which messages wait behind which.
 
-use thalweg_monitor::{Comparison, Report, Suggestion};
+use thalweg_monitor::{BehindRecord, Comparison, Report, Suggestion};
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -10,7 +10,7 @@ use crate::units::{duration, rate, share};
 /// Suggestions and expensive records that are shown.
 const ROWS_MAX: usize = 6;
 
-/// All of them that there are.
+/// Shows all suggestions and expensive records.
 pub(super) fn print(report: &Report, output: &mut Output) -> Result<(), Failure> {
     if let Some(why) = report.replay.as_ref().and_then(|replay| replay.refused.as_ref()) {
         output.line("")?;
@@ -70,6 +70,7 @@ fn behind(report: &Report) -> Table {
     let mut table = Table::new(&[
         text("ORDER KEPT BY"),
         text("WAITS FOR"),
+        text("RECORD"),
         text("BEHIND IT"),
         number("TASKS", 0),
         number("FOR", 1),
@@ -80,6 +81,7 @@ fn behind(report: &Report) -> Table {
             vec![
                 row.keeper.clone(),
                 row.awaited.clone(),
+                row.record.as_ref().map_or(String::new(), record),
                 row.behind.clone(),
                 row.tasks.to_string(),
                 duration(row.ns),
@@ -89,6 +91,16 @@ fn behind(report: &Report) -> Table {
         );
     }
     table
+}
+
+/// The record behind which tasks waited longest, and how many others there are.
+fn record(record: &BehindRecord) -> String {
+    let what = record.what.as_ref().map_or(String::new(), |what| format!(" {what}"));
+    let others = match record.records.saturating_sub(1) {
+        0 => String::new(),
+        others => format!(", and {others} others"),
+    };
+    format!("number {}{what}{others}", record.index)
 }
 
 /// What a change brought, and what limits the flow now.

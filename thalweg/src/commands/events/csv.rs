@@ -48,7 +48,7 @@ impl Csv {
     }
 }
 
-/// Processes of a session have kinds of their own, which may be the same.
+/// Each process of a session has its own catalog; kinds of several catalogs may be equal.
 fn is_alike(one: &Arc<KindInfo>, other: &Arc<KindInfo>) -> bool {
     Arc::ptr_eq(one, other) || (one.name == other.name && one.fields == other.fields)
 }

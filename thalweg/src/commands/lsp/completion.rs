@@ -65,7 +65,7 @@ fn visible(spot: &Spot<'_>, items: &mut Vec<CompletionItem>, wanted: impl Fn(Def
     let index = &spot.known.analysis.index;
     let mut seen = BTreeSet::new();
     for definition in index.visible_at(spot.source, spot.byte) {
-        // The nearest of a name hides the others.
+        // Of several definitions of a name the innermost one counts.
         if !wanted(definition.kind) || !seen.insert(&definition.name) {
             continue;
         }

@@ -13,7 +13,7 @@ pub(super) enum Incoming {
     Message(Message),
     /// A request that was cancelled before its turn came.
     Cancelled(RequestId),
-    /// What can't be read, and why.
+    /// A message that can't be read, and why.
     Malformed(String),
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Inbox {
     waiting: VecDeque<Incoming>,
 }
 
-/// Malformed messages one after the other, after which the other side is taken for gone.
+/// After this many malformed messages in a row the editor is considered gone.
 const MALFORMED_MAX: usize = 1000;
 
 impl Inbox {
@@ -39,7 +39,7 @@ impl Inbox {
                         malformed = 0;
                         Incoming::Message(message)
                     }
-                    // What is framed well leaves the next frame where it is; else the next line may be a header.
+                    // After a message of the right length the next frame follows; otherwise the next line may be a header.
                     Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                         malformed += 1;
                         Incoming::Malformed(error.to_string())
@@ -80,7 +80,7 @@ impl Inbox {
         }
     }
 
-    /// Marks the request if it waits; one that was answered is too late, which is no error.
+    /// Marks the request as cancelled if it waits. It is no error if it was answered already.
     fn cancel(&mut self, notification: Notification) {
         let id: Option<RequestId> = match &notification.params["id"] {
             Value::Number(number) => number.as_i64().and_then(|n| i32::try_from(n).ok()).map(RequestId::from),

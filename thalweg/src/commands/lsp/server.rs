@@ -68,7 +68,7 @@ impl Server {
         self.deaf = self.deaf || message.write(&mut io::stdout().lock()).is_err();
     }
 
-    /// The answer to what can't be read: nobody knows its id.
+    /// The answer to a message that can't be read, so that its id is unknown.
     fn malformed(&mut self, why: &str) {
         let error = json!({ "code": ErrorCode::ParseError as i32, "message": why });
         let text = json!({ "jsonrpc": "2.0", "id": null, "error": error }).to_string();
@@ -166,7 +166,7 @@ impl Server {
         }
     }
 
-    /// A notification has no answer: what can't be read or is not known is left out.
+    /// A notification has no answer: an unknown or unreadable one is ignored.
     fn notification(&mut self, notification: Notification) {
         if self.state != State::Running {
             return;

@@ -42,7 +42,7 @@ pub(super) struct Workspace {
     files: Files,
     /// By address.
     documents: HashMap<String, Document>,
-    /// What the editor was told last, where that is not nothing.
+    /// The diagnostics that were sent to the editor last, for texts that have some.
     published: Told,
 }
 
@@ -98,7 +98,7 @@ impl Workspace {
         boxes.map(|(name, signature)| (name.as_str(), signature.to_string()))
     }
 
-    /// What is known of an open text. `None` if looking at it failed, which is a mistake of ours.
+    /// What is known of an open text. `None` if the check panicked, which is a mistake of this program.
     pub(super) fn known<'a>(&'a self, document: &'a Document) -> Option<&'a Known> {
         if document.known.get().is_none() {
             let look = || analyse(&document.path, &self.files, self.boxes.as_ref());
@@ -126,7 +126,7 @@ impl Workspace {
         Some(Location::new(self.uri(source.path())?, known.range(source, at.span)))
     }
 
-    /// What is new to the editor: the errors and warnings of all texts that changed since it was told.
+    /// What is new to the editor: the errors and warnings of all texts that changed since the last report.
     pub(super) fn news(&mut self) -> Vec<PublishDiagnosticsParams> {
         let found = self.diagnostics();
         let told = std::mem::take(&mut self.published);

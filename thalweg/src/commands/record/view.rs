@@ -15,7 +15,7 @@ use crate::commands::scope::tell;
 use crate::failure::Failure;
 use crate::units::{duration, rate, share};
 
-/// Between two looks at whether something waits to be written.
+/// How often to check whether something waits to be written.
 const PAUSE: Duration = Duration::from_millis(20);
 
 pub(super) fn main(
@@ -90,7 +90,7 @@ fn archived(recording: &mut Recording, interrupted: &AtomicBool, terminal: Termi
 struct Kept {
     keeper: Keeper,
     recording: Recording,
-    /// Removed at the end, but for a killed process: then all that was not archived is there.
+    /// Removed at the end. If the process is killed it stays, with all tuples that were not archived.
     space: Removed,
 }
 

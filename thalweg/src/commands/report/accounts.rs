@@ -8,7 +8,7 @@ use crate::units::{count, duration, share};
 /// How many components it has at most.
 const ROWS_MAX: usize = 12;
 
-/// Parts of busy time by component, busiest first, of those whose threads were looked at often enough to tell.
+/// Parts of busy time by component, busiest first, of those whose threads were sampled often enough.
 pub(crate) fn table(report: &Report) -> Table {
     let components = report.components.iter().filter_map(|component| {
         Some((
@@ -22,7 +22,7 @@ pub(crate) fn table(report: &Report) -> Table {
     });
     let rows: Vec<(&String, &BusyAccount)> = components.take(ROWS_MAX).collect();
     let names = ["LOCK", "READ", "WRITE", "SLEEP", "PAGES", "ASLEEP"];
-    // What nobody sleeps for needs no column.
+    // A reason for sleep that no component has needs no column.
     let slept = |part: usize| {
         rows.iter().any(|(_, account)| account.asleep.parts()[part] >= 0.0005 * account.total_ns())
     };

@@ -85,7 +85,7 @@ impl<'r> Drawn<'r> {
         let paths: Vec<&str> = all.filter(|path| seen.insert(*path)).collect();
         if paths.is_empty() {
             return Err(Failure::Usage(
-                "there is nothing to draw: no task of this run was told of".to_owned(),
+                "there is nothing to draw: no task of this run was recorded".to_owned(),
             ));
         }
         if paths.len() > COMPONENTS_MAX {
@@ -232,7 +232,7 @@ impl Line<'_> {
     }
 }
 
-/// Through all points; level at each where the way is.
+/// A curve through all points that is horizontal at each.
 fn curve(points: &[Point]) -> String {
     let mut path = format!("M{:.1} {:.1}", points[0].x, points[0].y);
     for two in points.windows(2) {
@@ -322,7 +322,7 @@ fn edge_lines(stream: &Stream, limits: bool) -> Vec<String> {
     lines
 }
 
-/// What the verdict speaks of.
+/// The part of the network that the verdict is about.
 struct Limit<'r> {
     component: Option<&'r str>,
     stream: Option<&'r thalweg_monitor::StreamRef>,
@@ -335,7 +335,7 @@ impl<'r> Limit<'r> {
         let found = &report.verdict.finding;
         let none = Limit { component: None, stream: None, kind: None };
         let kind = match found.kind {
-            // Nothing in the network is what limits it.
+            // The network itself does not limit the flow.
             VerdictKind::Nothing
             | VerdictKind::Paused
             | VerdictKind::Unclear

@@ -9,16 +9,17 @@ use thalweg_view::Kept;
 
 /// The file, in the directory of the run; of a session in that of its first process.
 const FILE: &str = "pictures";
-/// Of fewer events all is made anew in no time.
+/// With fewer events, making everything anew takes no noticeable time.
 const EVENTS_MIN: u64 = 100_000;
 
-/// What is kept of these events; none if nothing is, or what is kept is damaged or of something else.
+/// The kept data for these events; none if there are none, or if they are damaged or belong to other events.
 pub(super) fn read(feed: &PathFeed) -> Option<Kept> {
     let of = made_from(feed)?;
     Kept::read(&std::fs::read(place(feed)?).ok()?, &of)
 }
 
-/// What the pictures of these events are made from, if they are those of a run that is over and kept: then nothing changes any more.
+/// The files that the pictures of these events are made from, if the run is over and was kept, so that they do not
+/// change any more.
 pub(super) fn made_from(feed: &PathFeed) -> Option<String> {
     let mut of = env!("CARGO_PKG_VERSION").to_owned();
     for space in feed.spaces() {
@@ -30,7 +31,7 @@ pub(super) fn made_from(feed: &PathFeed) -> Option<String> {
         for entry in std::fs::read_dir(space.path()).ok()? {
             let entry = entry.ok()?;
             let (name, about) = (entry.file_name().to_string_lossy().into_owned(), entry.metadata().ok()?);
-            // Settings and the mailbox may be touched by who looks.
+            // Settings and the mailbox may be touched by a reader.
             if name.starts_with(FILE) || matches!(&name[..], "settings" | "mailbox") || !about.is_file() {
                 continue;
             }
@@ -47,7 +48,7 @@ pub(super) fn made_from(feed: &PathFeed) -> Option<String> {
     Some(of)
 }
 
-/// Keeps it, unless the run is small. Where that cannot be written, it is made anew each time.
+/// Writes the data, unless the run is small. If they cannot be written, they are made anew each time.
 pub(super) fn write(feed: &PathFeed, kept: &Kept, events: u64) {
     let Some(place) = place(feed).filter(|_| events >= EVENTS_MIN) else { return };
     let new = place.with_extension("new");

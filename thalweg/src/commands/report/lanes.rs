@@ -11,9 +11,9 @@ use thalweg_view::{Levels, Shared, Timeline, TimelinePage};
 
 use crate::failure::Failure;
 
-/// Single spans of a window that are sent; of more there are sums.
+/// At most this many single spans of a window are sent; if there are more, sums are sent instead.
 const SPANS_MAX: u64 = 120_000;
-/// What is read behind a window, for what ends there and began in it; in nanoseconds at least.
+/// At least this many nanoseconds behind a window are read as well, for spans that begin inside and end behind it.
 const BEHIND: f64 = 2e6;
 
 /// The timelines of all processes that are followed, in the order of the feed.
@@ -26,7 +26,7 @@ pub(crate) struct Lanes {
 pub(crate) type Processes = Vec<(f64, Levels)>;
 
 impl Lanes {
-    /// Follows every process of the feed, also those that come later, with so many single spans.
+    /// Follows every process of the feed, also those that come later, with at most this many single spans.
     pub(crate) fn follow(follower: &mut Follower<'_>, spans_max: usize, remembers: bool) -> Lanes {
         let lanes = Lanes::default();
         let all = lanes.clone();
@@ -69,7 +69,7 @@ impl Lanes {
         all.iter().zip(later).filter_map(|(one, later)| Some((later, one.look(Timeline::levels)?))).collect()
     }
 
-    /// Some messages that entered, evenly over each process, as its number in ids, stream and index.
+    /// Some input messages, spread evenly over each process: its number in ids, the stream, the index.
     pub(crate) fn entries(&self, clocks: &Clocks) -> Vec<(u32, u64, u64)> {
         let all = self.locked();
         let number = |at: usize| if clocks.is_single { 0 } else { at as u32 + 1 };
@@ -95,7 +95,7 @@ pub(crate) struct Clocks {
 }
 
 impl Clocks {
-    /// Those of the processes that are there now.
+    /// The clocks of the processes that are known now.
     pub(crate) fn of(feed: &impl Feed) -> Clocks {
         let clocks = feed.spaces().iter().map_while(|space| Some(space.info().ok()?.clock));
         Clocks { is_single: feed.is_single(), of: clocks.collect() }
@@ -149,7 +149,7 @@ fn exactly(
     let before = clock.real_ns(first.zero).saturating_sub(clock.anchor().real_ns) as f64 - first_later;
     let time = |ns: f64| Duration::from_nanos((ns + before).max(0.0) as u64);
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    // What goes on at the window's edges is told of by events before it and behind it.
+    // What goes on at the window's edges is recorded by events before it and behind it.
     let reaches: Vec<(f64, f64)> = known
         .iter()
         .map(|(later, levels)| (later, levels.reach(from - later, to - later, SPANS_MAX)))
@@ -157,7 +157,7 @@ fn exactly(
         .collect();
     let before = reaches.iter().map(|of| of.0).fold(from, f64::min);
     let behind = reaches.iter().map(|of| of.1).fold(to + (to - from).max(BEHIND), f64::max);
-    // Where nothing comes any more, nothing is cut.
+    // If the run is over, nothing is cut off at the end.
     let last = known.iter().map(|(later, levels)| levels.ns(levels.end) + later).fold(behind, f64::max);
     let comes =
         |until: f64| known.iter().any(|(later, levels)| levels.spans(behind - later, until - later) > 0);
@@ -191,7 +191,7 @@ fn exactly(
     for (one, (later, levels)) in made.iter().zip(known) {
         let mut page = one.look(|one| one.page().clone());
         let lost_before = !levels.gaps_in(from - later, to - later).is_empty();
-        // What was overwritten since is known by its sums alone; and so is what was too much.
+        // Spans that were overwritten since, or that were too many, are known only as sums.
         let is_cut = page.exact_from_ns.is_some_and(|exact| exact > (from - later).max(0.0) + 1e3);
         if (!page.gaps.is_empty() && !lost_before) || is_cut {
             return Ok(None);

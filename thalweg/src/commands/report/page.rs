@@ -9,6 +9,7 @@ use thalweg_host::spaces;
 use thalweg_monitor::{Follower, Judging, MessageId, Report, Story, StreamId, calls, compare, stories};
 use thalweg_scope::ScopeFeed;
 use thalweg_space::reader::{Feed, PathFeed, SettingView, SiteInfo, SpaceReader};
+use thalweg_view::names::cut;
 use thalweg_view::{CallsPage, Kept, Other, Page, Setting, Spans, Told, svg};
 
 use crate::Terminal;
@@ -20,13 +21,13 @@ use crate::commands::report::{Picture, graph};
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Single spans in a page: with them one of a million events has less than 3 MB.
+/// Single spans in a page: with them the page of a run of a million events has less than 3 MB.
 const SPANS_MAX: usize = 250_000;
-/// Rows that the page has of what is reported in part.
+/// Rows in the page's tables, where a table is cut.
 pub(crate) const TOP: usize = 100;
-/// Of the slowest messages so many have their stories told.
+/// How many of the slowest messages have their stories in the page.
 const SLOWEST: usize = 24;
-/// Slow traces of probes that are told, and operations that are drawn.
+/// Slow traces of probes in the page, and operations that are drawn.
 const CALLS_TOP: usize = 20;
 const CALLS_DRAWN: usize = 60;
 /// Messages that are replayed to compare two runs.
@@ -59,7 +60,7 @@ pub(crate) fn draw(look: &Look, picture: Picture, terminal: Terminal) -> Result<
     let path = spaces::find_feed(look.space.as_deref())?;
     let (report, lanes, clocks) = measured(&path, look.window, look.top)?;
     let text = match picture {
-        Picture::Graph => graph::draw(&report, graph::Format::Svg)?,
+        Picture::Graph => cut(&graph::draw(&report, graph::Format::Svg)?).into_owned(),
         Picture::Timeline => svg::timeline(&report, &lanes.page(&clocks)),
         Picture::Latency => svg::latency(&report),
         Picture::Occupancy => svg::occupancy(&report),
@@ -85,14 +86,14 @@ pub(crate) fn over(path: &Path) -> Result<Kept, Failure> {
     let events = page.report.window.events;
     let page = page.made().map_err(|error| Failure::run("cannot write the page", error))?;
     let kept = Kept { of: of.clone().unwrap_or_default(), page, levels };
-    // Nothing came or went meanwhile.
+    // The files did not change meanwhile.
     if of.is_some() && of == kept::made_from(&feed) {
         kept::write(&feed, &kept, events);
     }
     Ok(kept)
 }
 
-/// What is left of a run, or of a part of it.
+/// The report on a run that is over, or on a part of it.
 fn measured(path: &Path, window: Option<Span>, top: usize) -> Result<(Report, Lanes, Clocks), Failure> {
     let mut follower = Follower::open(path, top.max(TOP)).map_err(Failure::usage)?;
     let lanes = Lanes::follow(&mut follower, SPANS_MAX, false);

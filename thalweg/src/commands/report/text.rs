@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use thalweg_monitor::{Component, Measured, Report, State, Stream, Task, Work, Worker, WorkerShares};
 use thalweg_view::flow::Flow;
+use thalweg_view::names::cut;
 
 use crate::commands::look::Sort;
 use crate::commands::report::accounts;
@@ -15,13 +16,13 @@ use crate::units::{bytes, count, counted, duration, rate, ratio, share};
 /// Which rows of a report are shown, and in which order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
-    /// So many of each table at most.
+    /// The most rows of each table.
     pub(crate) top: usize,
     pub(crate) sort: Sort,
 }
 
 impl View {
-    /// The first of `all`, in order: `place` is theirs in the flow.
+    /// The first rows of `all`, in the order asked for; `place` is a row's place in the flow.
     fn rows<T, P: Ord>(self, all: &[T], place: impl Fn(&T) -> P, name: impl Fn(&T) -> &str) -> Vec<&T> {
         let mut rows: Vec<&T> = all.iter().take(self.top).collect();
         match self.sort {
@@ -85,7 +86,7 @@ fn render(report: &Report, view: View, width: usize, shape: &Shape) -> String {
         out.push('\n');
     }
     out.push_str(&note_lines(report, width));
-    out
+    cut(&out).into_owned()
 }
 
 /// What is missing, and why.
@@ -137,7 +138,7 @@ fn heading(report: &Report) -> String {
         .to_owned()
 }
 
-/// How it ended, how long, in what mode, what was lost.
+/// How the run ended, how long it took, its mode, and its lost events.
 fn window(report: &Report) -> String {
     let window = &report.window;
     let lasted = duration(window.duration_ns);
@@ -392,7 +393,8 @@ pub(crate) fn streams(report: &Report, view: View) -> Table {
 }
 
 pub(crate) fn workers(workers: &[Worker]) -> Table {
-    // Most machines have one node, and most runs park nobody.
+    // Columns for the NUMA node and for parked time are shown only where they say something: most machines have one
+    // node, and most runs park no worker.
     let nodes = workers.iter().any(|worker| worker.node != workers[0].node);
     let parked = workers.iter().any(|worker| worker.parked_ns > 0.0);
     let any = |part: fn(&WorkerShares) -> f64| {

@@ -22,8 +22,8 @@ pub(crate) struct Over {
     /// Run it over all nodes that the cluster's folder knows and that are there.
     #[arg(long, conflicts_with = "nodes", help_heading = "Nodes")]
     all_nodes: bool,
-    /// Which components run where, one COMPONENT = NODE a line, with * and ** in components' paths; `here` is this process
-    /// [default: what is in series is shared out].
+    /// Which components run where, one COMPONENT = NODE a line, with * and ** in components' paths; `here` is this
+    /// process [default: components in series are shared out over the nodes].
     #[arg(long, value_name = "FILE", help_heading = "Nodes")]
     placement: Option<PathBuf>,
     /// What happens when a node is lost.
@@ -115,7 +115,7 @@ impl Over {
     }
 }
 
-/// The directory of the session that the run and its nodes join; whether it was made for that, it says.
+/// The directory of the session that the run and its nodes join, and whether it was made for this run.
 fn session(plan: &mut Plan) -> Result<Option<PathBuf>, Failure> {
     if let Some(given) = std::env::var_os("THALWEG_SESSION").filter(|value| !value.is_empty()) {
         plan.session = Some(given.into());
@@ -136,7 +136,7 @@ impl Nodes {
     /// Says what became of the nodes. A run that lost one has failed.
     pub(crate) fn conclude(self, concluded: Result<(), Failure>) -> Result<(), Failure> {
         if let Some(session) = &self.session {
-            // Best effort: `thalweg clean` removes what stays.
+            // Errors are ignored: `thalweg clean` removes what stays.
             let _ = std::fs::remove_file(session.join("session")).and_then(|()| std::fs::remove_dir(session));
         }
         for did in self.members.did() {

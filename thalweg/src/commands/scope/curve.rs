@@ -14,16 +14,16 @@ use crate::units::{count, duration, rate, share};
 /// Pulls a second that are tried.
 const RATES: [f64; 4] = [1.0, 10.0, 100.0, 1000.0];
 
-/// What one rate with one shape came to.
+/// What pulling at one rate with one shape cost.
 struct Point {
     shape: Shape,
     asked: f64,
     reached: f64,
     pull_ns: f64,
     tuples: f64,
-    /// Of the time of all processors.
+    /// The pulls' share of the time of all processors.
     share: f64,
-    /// Messages a second that the run read, as part of what it does without pulls; `None`: it tells none.
+    /// Messages a second that the run read, as part of its rate without pulls; `None`: the rate is not known.
     speed: Option<f64>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn main(
     let mut points = Vec::new();
     for shape in shapes {
         for asked in RATES {
-            // Before each, the run alone: what it does changes with time.
+            // Before each rate the run is measured alone, because its own rate changes with time.
             let alone = speed(&mut progress, each / 2, std::thread::sleep);
             let mut scope = open(view)?;
             scope.reshape(shape);

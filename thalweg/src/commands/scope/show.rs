@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value as Json, json};
-use thalweg_scope::{Field, Of, Price, Pulled, Tuple, TupleKind, Value};
+use thalweg_scope::{Field, Of, Price, Pulled, Tuple, TupleKind, Value, View};
 
 use crate::Terminal;
 use crate::failure::Failure;
@@ -17,17 +17,20 @@ use crate::units::{bytes, count, duration, rate, share};
 pub(crate) struct Shown {
     output: Output,
     json: bool,
-    /// Tuples are of kinds that the view makes: those make tables.
+    /// The tuples are of kinds that the view makes; these are printed as tables.
     is_made: bool,
+    /// The tuples sum up windows of time; the end of each window is shown.
+    has_windows: bool,
     count: u64,
     begin_ns: Option<u64>,
     has_told_rate: bool,
 }
 
 impl Shown {
-    pub(crate) fn new(json: bool, is_made: bool, shape: &ShapeArguments, terminal: Terminal) -> Shown {
+    pub(crate) fn new(json: bool, view: &View, shape: &ShapeArguments, terminal: Terminal) -> Shown {
         let output = Output::shaped(terminal, shape);
-        Shown { output, json, is_made, count: 0, begin_ns: None, has_told_rate: false }
+        let (is_made, has_windows) = (view.is_made(), view.has_windows());
+        Shown { output, json, is_made, has_windows, count: 0, begin_ns: None, has_told_rate: false }
     }
 
     pub(crate) fn show(&mut self, pulled: &Pulled, terminal: Terminal) -> Result<(), Failure> {
@@ -53,7 +56,7 @@ impl Shown {
         self.output.flush()
     }
 
-    /// Says once that the budget allows less than was asked for.
+    /// Reports once that the budget allows fewer pulls than were asked for.
     pub(crate) fn tell_rate(&mut self, asked: Duration, wait: Duration, price: Option<&Price>) {
         let Some(price) = price else { return };
         if wait > asked.mul_f64(1.05) && !self.has_told_rate {
@@ -73,10 +76,15 @@ impl Shown {
             tuples.into_iter().partition(|tuple| self.is_made && tuple.lost().is_none());
         for tuples in made.chunk_by(|a, b| a.head().kind == b.head().kind) {
             let Some(first) = tuples.first() else { continue };
-            let mut table = Table::new(&columns(first.kind()));
+            let mut columns = columns(first.kind());
+            if self.has_windows {
+                columns.insert(0, number("UNTIL", 0));
+            }
+            let mut table = Table::new(&columns);
             for tuple in tuples {
-                let row = (0..first.kind().fields.len()).map(|n| cell(first.kind(), n, tuple)).collect();
-                table.row(row, false);
+                let time = self.has_windows.then(|| format!("{:.3} s", self.seconds(tuple)));
+                let cells = (0..first.kind().fields.len()).map(|n| cell(first.kind(), n, tuple));
+                table.row(time.into_iter().chain(cells).collect(), false);
             }
             self.output.table(&table)?;
         }
@@ -87,11 +95,16 @@ impl Shown {
         Ok(())
     }
 
+    /// Its time, from that of the first tuple that was shown.
+    fn seconds(&mut self, tuple: &Tuple<'_>) -> f64 {
+        let time_ns = tuple.head().time_ns;
+        let begin_ns = *self.begin_ns.get_or_insert(time_ns);
+        time_ns.wrapping_sub(begin_ns).cast_signed() as f64 / 1e9
+    }
+
     /// A tuple of an element in a line.
     fn line(&mut self, tuple: &Tuple<'_>) -> String {
-        let head = tuple.head();
-        let begin_ns = *self.begin_ns.get_or_insert(head.time_ns);
-        let seconds = head.time_ns.wrapping_sub(begin_ns).cast_signed() as f64 / 1e9;
+        let seconds = self.seconds(tuple);
         let process = tuple.process().map_or("", |process| process.name.as_str());
         let element = tuple.element().map_or("", |element| &element.name);
         if let Some(lost) = tuple.lost() {
@@ -144,7 +157,7 @@ fn cell(kind: &TupleKind, n: usize, tuple: &Tuple<'_>) -> String {
         (value, "ns") => value.number().map_or("–".to_owned(), duration),
         (value, "share") => value.number().map_or("–".to_owned(), share),
         (Value::Unsigned(number), "B") => bytes(number),
-        // Names that happen to be numbers.
+        // Values that look like numbers but are names.
         (Value::Unsigned(number), _) if matches!(field.name.as_str(), "process.pid" | "task.id") => {
             number.to_string()
         }

@@ -12,12 +12,12 @@ use crate::commands::look::Sort;
 use crate::table::shortened;
 use crate::units::{count, duration, rate, share};
 
-/// Lines for workers at most.
+/// The most lines that show workers.
 const WORKERS_MAX: usize = 16;
-/// Narrower, the shares of waiting are left out.
+/// On narrower screens the shares of waiting are left out.
 const NARROW: u16 = 70;
 
-/// What is asked of the user.
+/// The question to the user.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asking {
     /// A part of a name.
@@ -238,7 +238,7 @@ fn right_in(text: &str, width: u16) -> Cell<'static> {
     Cell::from(format!("{text:>width$}", width = usize::from(width)))
 }
 
-/// Text of a run without what would steer the terminal.
+/// Text of a run without control characters for the terminal.
 fn visible(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -1,16 +1,17 @@
 //! What a served page shows, measured by a thread of its own as long as somebody looks.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use hyper::body::Bytes;
 use thalweg_monitor::{Follower, State};
 use thalweg_space::reader::{PathFeed, SpaceReader};
-use thalweg_view::{Applied, Json, Live, Page, Setting, TimelinePage};
+use thalweg_view::names::json;
+use thalweg_view::{Applied, Changes, Json, Live, Page, Setting, TimelinePage};
 use tokio::sync::watch;
 
 use crate::commands::look::Sort;
@@ -19,9 +20,9 @@ use crate::commands::report::page::{self, TOP};
 use crate::commands::report::text::{self, View};
 use crate::failure::Failure;
 
-/// Single spans that are sent at a time: those of a window are asked for.
-const SPANS_SENT: usize = 2_000;
-/// How often a run that lives is looked at: its rings hold more than that.
+/// Single spans in a message to the page; the page asks for those of a window.
+const SPANS_SENT: usize = 1_000;
+/// How often a run that lives is looked at: its elements hold the events of a longer time, also where it becomes fast at once.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What is shown now, as server-sent events.
@@ -30,11 +31,21 @@ pub(super) struct Shown {
     /// Counts what was shown.
     pub(super) sequence: u64,
     /// The whole page.
-    pub(super) whole: Bytes,
-    /// What of it changed since what was shown before.
+    pub(super) whole: Arc<Whole>,
+    /// What changed since the page before.
     pub(super) part: Bytes,
     /// Why there is no page.
     pub(super) failed: Option<String>,
+}
+
+/// The whole page, written when somebody has none yet, once for all.
+#[derive(Default)]
+pub(super) struct Whole {
+    event: OnceLock<Bytes>,
+    /// All but the timeline and the state of the run.
+    fields: Arc<Vec<(&'static str, String)>>,
+    timeline: Arc<TimelinePage>,
+    live: String,
 }
 
 /// Before and behind the data of an event.
@@ -42,10 +53,31 @@ const WHOLE: &str = "event: page\ndata: ";
 const PART: &str = "event: part\ndata: ";
 const END: &str = "\n\n";
 
-impl Shown {
+impl Whole {
+    /// As an event.
+    pub(super) fn event(&self) -> Bytes {
+        let written = || {
+            let mut page = String::from(WHOLE);
+            page.push('{');
+            for (name, value) in &*self.fields {
+                let _ = write!(page, "\"{name}\":{value},");
+            }
+            let timeline = json(&*self.timeline).unwrap_or_else(|_| "null".to_owned());
+            let _ = write!(page, "\"timeline\":{timeline},\"live\":{}}}{END}", self.live);
+            Bytes::from(page)
+        };
+        self.event.get_or_init(written).clone()
+    }
+
+    /// One that is written already.
+    fn of(event: Bytes) -> Arc<Whole> {
+        Arc::new(Whole { event: OnceLock::from(event), ..Whole::default() })
+    }
+
     /// The page as JSON.
     pub(super) fn json(&self) -> Bytes {
-        self.whole.slice(WHOLE.len()..self.whole.len() - END.len())
+        let event = self.event();
+        event.slice(WHOLE.len()..event.len() - END.len())
     }
 }
 
@@ -57,7 +89,7 @@ pub(super) struct Measured {
     /// What was applied from the page, the last one first, and how often that changed.
     applied: Mutex<Vec<Applied>>,
     changes: AtomicU64,
-    /// What is known of the lanes: of a run that goes on what is remembered, of one that is over all.
+    /// The lanes: for a live run as far as they are in memory, for one that is over completely.
     lanes: Mutex<Known>,
 }
 
@@ -69,7 +101,7 @@ enum Known {
 }
 
 impl Measured {
-    /// To wait for what is shown next.
+    /// Signals that a new page can be shown.
     pub(super) fn watch(&self) -> watch::Receiver<Option<Shown>> {
         self.shown.clone()
     }
@@ -91,7 +123,7 @@ impl Measured {
         self.lanes.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Changes what is said of changes; returns what `change` does.
+    /// Changes the list of changes by `change`, and returns its result.
     pub(super) fn applied<T>(&self, change: impl FnOnce(&mut Vec<Applied>) -> T) -> T {
         let mut applied = self.applied.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let result = change(&mut applied);
@@ -100,9 +132,9 @@ impl Measured {
     }
 }
 
-/// Begins to measure the run in this directory. A first page is there, or an error, when this returns.
+/// Begins to measure the run in this directory. When this returns, there is a first page or an error.
 pub(super) fn begin(path: &Path, every: Duration, window: Duration) -> Result<Arc<Measured>, Failure> {
-    // What cannot be read is said before anything is served.
+    // A space that cannot be read is an error before anything is served.
     drop(Follower::open(path, 1).map_err(Failure::usage)?);
     let (send, shown) = watch::channel(None);
     let measured = Arc::new(Measured {
@@ -124,7 +156,9 @@ pub(super) fn begin(path: &Path, every: Duration, window: Duration) -> Result<Ar
             send,
             sequence: 0,
             begun: Instant::now(),
-            sent: Vec::new(),
+            sent: Arc::default(),
+            drawn: Arc::default(),
+            changes: 0,
         }
         .run()
     };
@@ -143,14 +177,17 @@ struct Screen {
     send: watch::Sender<Option<Shown>>,
     sequence: u64,
     begun: Instant,
-    /// The page's fields as they were sent last.
-    sent: Vec<(&'static str, String)>,
+    /// The page's fields and its timeline as they were sent last.
+    sent: Arc<Vec<(&'static str, String)>>,
+    drawn: Arc<TimelinePage>,
+    /// The number of changes that had been applied when the settings were last read.
+    changes: u64,
 }
 
 impl Screen {
     fn run(mut self) {
         let last = self.live();
-        // A run that is over: all that is left of it, once. One that took its space along: what was seen last.
+        // Shows a run that is over once, completely. If its space was removed, the last page stays.
         let over = match page::over(&self.path) {
             Ok(kept) => Some(kept),
             Err(failure) if last.is_none() => {
@@ -198,11 +235,12 @@ impl Screen {
             let is_wanted = page.is_none() || self.measured.viewers.load(Ordering::Relaxed) > 0 || !running;
             if is_wanted {
                 match &mut page {
-                    // Figures of less than a window would jump, and cost: only the timeline goes on.
+                    // Before a window is complete only the timeline is updated: figures of a shorter time would jump,
+                    // and cost processor time.
                     Some(page) if running && !is_over => {
                         lanes.go_on();
-                        page.timeline = lanes.page(&Clocks::of(follower.feed()));
-                        self.go_on(page, settings.as_ref());
+                        let timeline = lanes.page(&Clocks::of(follower.feed()));
+                        self.go_on(page, timeline, settings.as_ref());
                     }
                     _ => {
                         if let Ok(report) = follower.report() {
@@ -231,75 +269,76 @@ impl Screen {
         }
     }
 
-    /// Sends a page: who has the one before gets what changed.
+    /// Sends a page: a viewer that has the one before gets what changed.
     fn show(&mut self, page: &Page, running: bool) {
-        let Ok(fields) = page.fields() else { return };
-        self.send(fields, running && page.report.window.state == State::Running);
+        let Ok(fields) = page.fields_of_report() else { return };
+        let running = running && page.report.window.state == State::Running;
+        self.send(Arc::new(fields), page.timeline.clone(), running);
     }
 
-    /// Sends a page of which only the timeline and the settings are new.
-    fn go_on(&mut self, page: &mut Page, settings: Option<&SpaceReader>) {
-        page.settings = settings_of(settings);
-        let mut fields = self.sent.clone();
-        for (name, value) in &mut fields {
-            let json = match *name {
-                "timeline" => serde_json::to_string(&page.timeline),
-                "settings" => serde_json::to_string(&page.settings),
-                _ => continue,
-            };
-            let Ok(json) = json else { return };
-            *value = json;
+    /// Sends a page of which only the timeline is new, and the settings if one was changed.
+    fn go_on(&mut self, page: &mut Page, timeline: TimelinePage, settings: Option<&SpaceReader>) {
+        let mut fields = Arc::clone(&self.sent);
+        let changes = self.measured.changes.load(Ordering::Acquire);
+        if std::mem::replace(&mut self.changes, changes) != changes {
+            page.settings = settings_of(settings);
+            let Ok(written) = json(&page.settings) else { return };
+            let mut new = Vec::clone(&fields);
+            new.iter_mut()
+                .filter(|(name, _)| *name == "settings")
+                .for_each(|(_, value)| value.clone_from(&written));
+            fields = Arc::new(new);
         }
-        self.send(fields, page.report.window.state == State::Running);
+        self.send(fields, timeline, page.report.window.state == State::Running);
     }
 
-    fn send(&mut self, fields: Vec<(&'static str, String)>, running: bool) {
+    fn send(&mut self, fields: Arc<Vec<(&'static str, String)>>, timeline: TimelinePage, running: bool) {
         let live = self.live_of(running);
         let Ok(told) = serde_json::to_string(&live) else { return };
-        let joined = |only: &dyn Fn(usize, &str) -> bool| {
-            let mut json = String::from("{");
-            for (_, (name, value)) in fields.iter().enumerate().filter(|(n, (_, value))| only(*n, value)) {
-                let comma = if json.len() > 1 { "," } else { "" };
-                json.push_str(&format!("{comma}\"{name}\":"));
-                json.push_str(value);
+        let mut part = format!("{PART}{{");
+        if !Arc::ptr_eq(&fields, &self.sent) {
+            let is_new =
+                |(n, of): &(usize, &(&str, String))| self.sent.get(*n).is_none_or(|sent| sent.1 != of.1);
+            for (_, (name, value)) in fields.iter().enumerate().filter(is_new) {
+                let _ = write!(part, "\"{name}\":{value},");
             }
-            let comma = if json.len() > 1 { "," } else { "" };
-            json + &format!("{comma}\"live\":{told}}}")
+        }
+        let drawn = match Changes::between(&self.drawn, &timeline) {
+            Some(changes) => json(&changes).map(|changes| ("changes", changes)),
+            None => json(&timeline).map(|timeline| ("timeline", timeline)),
         };
-        let whole = joined(&|_, _| true);
-        let part = joined(&|n, value| self.sent.get(n).is_none_or(|(_, sent)| sent != value));
-        self.sent = fields;
-        self.publish(&live, &whole, &part);
+        let Ok((name, value)) = drawn else { return };
+        let _ = write!(part, "\"{name}\":{value},\"live\":{told}}}{END}");
+        self.sent = Arc::clone(&fields);
+        self.drawn = Arc::new(timeline);
+        let whole = Whole { event: OnceLock::new(), fields, timeline: Arc::clone(&self.drawn), live: told };
+        self.publish(&live, Arc::new(whole), Bytes::from(part));
     }
 
-    /// Sends the page of a run that is over: nothing changes but what is told of it.
+    /// Sends the page of a run that is over: nothing changes but what is said of its end.
     fn show_over(&mut self, json: &Json) {
         let live = self.live_of(false);
         let (Ok(whole), Ok(told)) = (json.with(&live), serde_json::to_string(&live)) else { return };
         let part = if self.sequence == 1 || !self.sent.is_empty() {
-            whole.clone()
+            [PART, &whole, END].concat()
         } else {
-            format!("{{\"live\":{told}}}")
+            format!("{PART}{{\"live\":{told}}}{END}")
         };
-        self.sent = Vec::new();
-        self.publish(&live, &whole, &part);
+        self.sent = Arc::default();
+        self.publish(&live, Whole::of(Bytes::from([WHOLE, &whole, END].concat())), Bytes::from(part));
     }
 
-    fn publish(&self, live: &Live, whole: &str, part: &str) {
-        self.send.send_replace(Some(Shown {
-            sequence: live.sequence,
-            whole: Bytes::from([WHOLE, whole, END].concat()),
-            part: Bytes::from([PART, part, END].concat()),
-            failed: None,
-        }));
+    fn publish(&self, live: &Live, whole: Arc<Whole>, part: Bytes) {
+        self.send.send_replace(Some(Shown { sequence: live.sequence, whole, part, failed: None }));
     }
 
-    /// Says why there is no page, as long as somebody may ask.
+    /// Serves the reason why there is no page, as long as viewers may ask.
     fn fail(self, why: &str) {
         // A line of an event.
         let event = Bytes::from(format!("event: failed\ndata: {}{END}", why.replace(['\n', '\r'], " ")));
         let failed = Some(why.to_owned());
-        self.send.send_replace(Some(Shown { sequence: 1, whole: event.clone(), part: event, failed }));
+        let whole = Whole::of(event.clone());
+        self.send.send_replace(Some(Shown { sequence: 1, whole, part: event, failed }));
         while !self.send.is_closed() {
             thread::sleep(Duration::from_millis(200));
         }

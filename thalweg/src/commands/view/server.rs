@@ -1,8 +1,8 @@
-//! The server of a page: a few addresses on this machine, for who has the token.
+//! The server of a page: a few addresses on this machine, for viewers that have the token.
 //!
-//! Whoever asks must have the token, come by the address that was printed (a name that somebody else made lead here is refused), and, to
-//! change anything, from the page itself. What a client costs is bounded: connections, bytes of a request, time for it, and one page
-//! that waits for who reads slowly.
+//! A client must have the token, use the address that was printed (another name that resolves to this machine is
+//! refused), and, to change anything, from the page itself. What a client costs is bounded: connections, bytes of a
+//! request, time for it, and one page that waits for a client that reads slowly.
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use thalweg_host::{LiveRun, Undo};
 use thalweg_monitor::{Action, MessageId, story};
 use thalweg_scope::ScopeFeed;
-use thalweg_view::{Applied, Told, policy, served};
+use thalweg_view::{Applied, Told, names, policy, served};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore, mpsc};
 
@@ -31,7 +31,7 @@ use crate::commands::report::page;
 use crate::commands::set::said;
 use crate::failure::Failure;
 
-/// Connections at a time; what comes beyond is closed at once.
+/// Connections at a time; further ones are closed at once.
 const CONNECTIONS_MAX: usize = 256;
 /// Pages that are followed at a time.
 const VIEWERS_MAX: usize = 64;
@@ -39,7 +39,7 @@ const VIEWERS_MAX: usize = 64;
 const BODY_MAX: usize = 1 << 16;
 /// How long a request may take to come, and a client to take what is sent.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often something is sent, so that it shows when a client is gone.
+/// How often something is sent, so that the server notices when a client is gone.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 /// Changes remembered.
 const APPLIED_MAX: usize = 100;
@@ -52,7 +52,7 @@ pub(super) struct Site {
     measured: Arc<Measured>,
     /// Another run that is compared, as JSON.
     other: Option<Bytes>,
-    /// Held by who reads the run's events.
+    /// Held by the thread that reads the run's events.
     reading: tokio::sync::Mutex<()>,
     undos: std::sync::Mutex<Vec<(u64, Undo)>>,
 }
@@ -137,7 +137,7 @@ async fn answer(site: &Arc<Site>, request: Request<Incoming>, stuck: Arc<Notify>
         (&Method::GET, "/events") => events(site, stuck),
         (&Method::GET, "/page.json") => match site.measured.watch().borrow().clone() {
             Some(Shown { failed: Some(why), .. }) => plain(StatusCode::SERVICE_UNAVAILABLE, &why),
-            Some(page) => typed(StatusCode::OK, "application/json", page.json()),
+            Some(page) => typed(StatusCode::OK, "application/json", page.whole.json()),
             None => plain(StatusCode::SERVICE_UNAVAILABLE, "nothing was measured yet"),
         },
         (&Method::GET, "/timeline") => {
@@ -182,13 +182,13 @@ async fn answer(site: &Arc<Site>, request: Request<Incoming>, stuck: Arc<Notify>
     }
 }
 
-/// Whether it was asked for by its own name.
+/// Whether the request names this server's own address as its host.
 fn is_addressed(site: &Site, headers: &HeaderMap) -> bool {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
     host.is_some_and(|host| site.hosts.iter().any(|own| own == host))
 }
 
-/// Whether the page itself asks, or the user by the address; no page of another origin.
+/// Whether the request comes from the page itself or from the address bar, and not from a page of another origin.
 fn is_from_here(site: &Site, headers: &HeaderMap) -> bool {
     let says = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let origin = says("origin").is_none_or(|origin| {
@@ -197,7 +197,7 @@ fn is_from_here(site: &Site, headers: &HeaderMap) -> bool {
     origin && says("sec-fetch-site").is_none_or(|place| matches!(place, "same-origin" | "none"))
 }
 
-/// Compares in a time that says nothing of where they differ.
+/// Compares in constant time, so that the time does not show where they differ.
 fn same(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }
@@ -261,7 +261,7 @@ fn events(site: &Arc<Site>, stuck: Arc<Notify>) -> Answer {
             let next = match tokio::time::timeout(SIGN_OF_LIFE, shown.changed()).await {
                 Ok(Ok(())) => shown.borrow_and_update().clone().map(|page| {
                     let had = std::mem::replace(&mut seen, page.sequence);
-                    if had > 0 && had + 1 == page.sequence { page.part } else { page.whole }
+                    if had > 0 && had + 1 == page.sequence { page.part } else { page.whole.event() }
                 }),
                 Ok(Err(_)) => return,
                 Err(_) => Some(Bytes::from_static(b": still here\n\n")),
@@ -280,7 +280,7 @@ fn events(site: &Arc<Site>, stuck: Arc<Notify>) -> Answer {
     guarded(answer)
 }
 
-/// Counts who looks.
+/// Counts the viewers.
 struct Viewer(Arc<Measured>);
 
 impl Drop for Viewer {
@@ -304,7 +304,8 @@ impl Body for Events {
     }
 }
 
-/// Reads something of the run that takes a while: one after the other, so that many who ask do not take all processors. None: it is not there.
+/// Reads something of the run that takes a while: one after the other, so that many requests do not take all
+/// processors. None: there is nothing of this name.
 async fn read<T: serde::Serialize + Send + 'static>(
     site: &Arc<Site>,
     reads: impl FnOnce(&Site) -> Result<Option<T>, String> + Send + 'static,
@@ -313,7 +314,7 @@ async fn read<T: serde::Serialize + Send + 'static>(
     let at = Arc::clone(site);
     let found = tokio::task::spawn_blocking(move || {
         let found = reads(&at)?;
-        found.map(|found| serde_json::to_vec(&found).map_err(|error| error.to_string())).transpose()
+        found.map(|found| names::json(&found).map_err(|error| error.to_string())).transpose()
     });
     match found.await {
         Ok(Ok(Some(json))) => typed(StatusCode::OK, "application/json", json),
@@ -333,7 +334,7 @@ async fn story_of(site: &Arc<Site>, message: String) -> Answer {
     .await
 }
 
-/// Does something to the run that takes a while.
+/// Changes the run on a thread of its own, because `does` may take a while.
 async fn change(site: &Arc<Site>, asked: Value, does: fn(&Site, Value) -> Result<(), String>) -> Answer {
     let site = Arc::clone(site);
     match tokio::task::spawn_blocking(move || does(&site, asked)).await {
@@ -345,7 +346,7 @@ async fn change(site: &Arc<Site>, asked: Value, does: fn(&Site, Value) -> Result
     }
 }
 
-/// Applies an action of a verdict, or a setting's new value, by the way of `thalweg set`.
+/// Applies an action of a verdict, or a setting's new value, as `thalweg set` does.
 fn apply(site: &Site, asked: Value) -> Result<(), String> {
     let action: Action = serde_json::from_value(asked).map_err(|error| error.to_string())?;
     let (setting, value) = match action {

@@ -1,0 +1,110 @@
+//! What of an attachment can be set from outside, by `thalweg set` and by tuners: points that are on or off, arguments and variables that are
+//! changed. A change with a lease goes back when the lease ends.
+
+use std::collections::HashSet;
+
+use thalweg_attach::{Attachment, Error, Point};
+use thalweg_space::{Setting, SettingSpec, Space};
+
+/// The settings, and what each of them is for.
+#[derive(Default)]
+pub(super) struct Held {
+    settings: Vec<One>,
+    names: HashSet<String>,
+}
+
+struct One {
+    setting: Setting,
+    what: What,
+    /// The value that was adopted last.
+    value: u64,
+}
+
+enum What {
+    On(usize),
+    Argument(usize),
+    Variable(String),
+}
+
+impl Held {
+    /// The settings of a point: `point/NAME.on`, and the value of an argument that it changes, `point/NAME.arg2`.
+    pub(super) fn point(&mut self, space: &Space, number: usize, point: &Point, name: &str) {
+        let mut name = format!("point/{name}");
+        if !self.names.insert(name.clone()) {
+            name = format!("point/{}:{}", point.function.module, point.function.readable());
+            self.names.insert(name.clone());
+        }
+        let on = format!("{name}.on");
+        let spec =
+            SettingSpec { name: &on, doc: "Whether calls are counted", default: 1, ..SettingSpec::SWITCH };
+        self.add(space, spec, What::On(number));
+        if let Some((argument, value)) = point.wish.set {
+            let name = format!("{name}.arg{argument}");
+            let doc = "What the argument is on entry";
+            self.add(
+                space,
+                SettingSpec { name: &name, doc, default: value, ..SettingSpec::PLAIN },
+                What::Argument(number),
+            );
+        }
+    }
+
+    /// The setting of a variable: `variable/NAME`.
+    pub(super) fn variable(&mut self, space: &Space, name: &str, value: u64) {
+        let of_variable = format!("variable/{name}");
+        let doc = "The variable's value";
+        self.add(
+            space,
+            SettingSpec { name: &of_variable, doc, default: value, ..SettingSpec::PLAIN },
+            What::Variable(name.to_owned()),
+        );
+    }
+
+    fn add(&mut self, space: &Space, spec: SettingSpec<'_>, what: What) {
+        // A space that has no room for more settings has the figures all the same.
+        if let Ok(setting) = space.setting(spec) {
+            self.settings.push(One { value: spec.default, setting, what });
+        }
+    }
+
+    /// A point was taken away for its cost: its setting says so.
+    pub(super) fn switched_off(&mut self, point: usize) {
+        for one in &mut self.settings {
+            if matches!(one.what, What::On(number) if number == point) {
+                one.value = 0;
+                let _ = one.setting.set(0);
+            }
+        }
+    }
+
+    /// Does what was set since. What cannot be done is said, and the setting has its former value again.
+    pub(super) fn adopt(&mut self, attachment: &mut Attachment) {
+        for one in &mut self.settings {
+            let value = one.setting.load();
+            if value == one.value {
+                continue;
+            }
+            match one.what.becomes(value, attachment) {
+                Ok(()) => one.value = value,
+                Err(error) => {
+                    say!("{} stays {}: {error}", one.setting.name(), one.value);
+                    let _ = one.setting.set(one.value);
+                }
+            }
+        }
+    }
+}
+
+impl What {
+    fn becomes(&self, value: u64, attachment: &mut Attachment) -> Result<(), Error> {
+        match self {
+            What::On(point) if value == 0 => attachment.remove(*point).map(drop),
+            What::On(point) => attachment.renew(*point).map(drop),
+            What::Argument(point) => attachment.set_argument(*point, value).map(drop),
+            What::Variable(name) => {
+                let signed = i128::from(value.cast_signed());
+                attachment.set_variable(name, signed).map(drop)
+            }
+        }
+    }
+}

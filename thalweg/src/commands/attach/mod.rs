@@ -1,0 +1,604 @@
+//! `thalweg attach`: count, time and change calls of functions in a program that runs; `thalweg detach`, `thalweg functions`.
+
+mod held;
+mod shown;
+mod wishes;
+
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use thalweg_attach::{Attachment, Condition, Function, Identity, Options, Wish};
+use thalweg_host::amount::time;
+
+use self::shown::Shown;
+use self::wishes::{CallText, Pair, SetText};
+use crate::Terminal;
+use crate::commands::scope::sleep;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::table::{ShapeArguments, Table, id, number, text as column};
+use crate::units::{bytes, count, duration};
+
+const EXAMPLES: &str = "\
+Examples:
+  # how often is malloc called? (Ctrl-C ends it)
+  thalweg attach 4242 --count malloc
+  # how long do these take, and how large is argument 1?
+  thalweg attach shop --time 'libshop.so:parse_*' --args 1
+  # only large ones
+  thalweg attach 4242 --count write --when 'arg2 > 4096'
+  # for ten seconds, as JSON
+  thalweg attach 4242 --time read --for 10s --json
+  # one arena from now on
+  thalweg attach 4242 --call 'mallopt(M_ARENA_MAX, 1)'
+  # writes of 4096 bytes, until Ctrl-C
+  thalweg attach 4242 --set-arg write:2=4096
+  # start a program and attach to it
+  thalweg attach --count malloc -- ./shop --port 80
+  # what is attached to
+  thalweg attach --list
+
+The program needs no preparation: its functions' beginnings are replaced by jumps while its threads are stopped, for about a \
+millisecond. Everything is taken back when this ends, also when it is killed; what was called stays called.";
+
+/// Functions in which threads wait or talk to the kernel: where calls are made unless something else is asked for.
+const SAFE_POINTS: [&str; 24] = [
+    "epoll_wait",
+    "epoll_pwait",
+    "poll",
+    "ppoll",
+    "select",
+    "pselect",
+    "accept",
+    "accept4",
+    "recv",
+    "recvfrom",
+    "recvmsg",
+    "read",
+    "write",
+    "send",
+    "sendto",
+    "sendmsg",
+    "writev",
+    "nanosleep",
+    "clock_nanosleep",
+    "usleep",
+    "pthread_cond_wait",
+    "pthread_cond_timedwait",
+    "sem_wait",
+    "waitpid",
+];
+
+/// How often it is looked whether the program has loaded libraries.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// The arguments of `thalweg attach`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// A process: its id, or its name if only one process has it.
+    #[arg(value_name = "PROCESS", required_unless_present_any = ["list", "command"])]
+    process: Option<String>,
+    /// Count the calls of these functions: NAME or MODULE:NAME, with `*` and `?`.
+    #[arg(long, value_name = "FUNCTION")]
+    count: Vec<String>,
+    /// Count the calls and keep how long they last.
+    #[arg(long, value_name = "FUNCTION")]
+    time: Vec<String>,
+    /// Keep these arguments of the functions, by their numbers from 0: integers and pointers.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(0..6))]
+    args: Vec<u8>,
+    /// Keep what the functions return.
+    #[arg(long)]
+    result: bool,
+    /// Count, time and change only calls for which this holds: an argument, from 0 on, compared with a number.
+    #[arg(long, value_name = "argN > NUMBER", value_parser = wishes::condition)]
+    when: Option<Condition>,
+    /// Give an argument of a function another value on entry; arguments are counted from 0.
+    #[arg(long, value_name = "FUNCTION:N=VALUE", value_parser = wishes::set)]
+    set_arg: Vec<SetText>,
+    /// Give a variable of the program another value.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = wishes::pair)]
+    set_var: Vec<Pair>,
+    /// Let calls of a library's function go to another function.
+    #[arg(long, value_name = "FUNCTION=OTHER", value_parser = wishes::pair)]
+    replace: Vec<Pair>,
+    /// Call a function once, with integers, in a thread that enters a function in which threads wait.
+    #[arg(long, value_name = "FUNCTION(…)", value_parser = wishes::call)]
+    call: Vec<CallText>,
+    /// Call it where a thread enters this function instead.
+    #[arg(long, value_name = "FUNCTION", requires = "call")]
+    at: Vec<String>,
+    /// How long a call may wait for a thread.
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s", requires = "call")]
+    within: Duration,
+    /// Show the figures so often; else in the end.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    every: Option<Duration>,
+    /// Detach after this time.
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    lasts: Option<Duration>,
+    /// Take away the points that cost most until they cost less than this part of one processor.
+    #[arg(long, value_name = "PERCENT")]
+    budget: Option<f64>,
+    /// The filter of the program's system calls (seccomp) lets those pass that attaching needs.
+    #[arg(long)]
+    filtered: bool,
+    /// Keep the space with the figures when this ends.
+    #[arg(long)]
+    keep: bool,
+    /// List the processes that are attached to.
+    #[arg(long, conflicts_with_all = ["process", "command"])]
+    list: bool,
+    /// Print one JSON object a line.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    shape: ShapeArguments,
+    /// A program to start and attach to.
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "process")]
+    command: Vec<String>,
+}
+
+/// The arguments of `thalweg detach`.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  thalweg detach 4242\n\nIt ends what `thalweg attach` does there, and takes back what one has left that was killed."
+)]
+pub(crate) struct Detach {
+    /// A process: its id, or its name if only one process has it.
+    #[arg(value_name = "PROCESS")]
+    process: String,
+}
+
+/// The arguments of `thalweg functions`.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  thalweg functions 4242 'parse_*'\n  thalweg functions 4242 libc.so.6:malloc"
+)]
+pub(crate) struct Functions {
+    /// A process: its id, or its name if only one process has it.
+    #[arg(value_name = "PROCESS")]
+    process: String,
+    /// Only functions of this name: NAME or MODULE:NAME, with `*` and `?`.
+    #[arg(value_name = "PATTERN", default_value = "*")]
+    pattern: String,
+    /// Print one JSON object a line.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    shape: ShapeArguments,
+}
+
+/// The arguments of the guard, which only this program starts.
+#[derive(clap::Args)]
+pub(crate) struct Guard {
+    pid: i32,
+    start: u64,
+}
+
+pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
+    let mut output = Output::shaped(terminal, &arguments.shape);
+    if arguments.list {
+        return list(arguments.json, &mut output);
+    }
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))
+            .map_err(|error| Failure::run("cannot listen to Ctrl-C", error))?;
+    }
+    let mut child = match arguments.command.split_first() {
+        Some((program, rest)) => Some(started(program, rest)?),
+        None => None,
+    };
+    let pid = match (&child, &arguments.process) {
+        (Some(child), _) => child.id().cast_signed(),
+        (None, Some(process)) => found(process)?,
+        (None, None) => return Err(Failure::Usage("attach takes a process or a command".to_owned())),
+    };
+    let mut attachment = open(pid, arguments.filtered)?;
+    let session = Session { arguments, interrupted, begin: Instant::now() };
+    let result = session.run(&mut attachment, child.as_mut(), &mut output);
+    let restored = attachment.detach().map_err(Failure::usage)?;
+    if restored.bytes_left > 0 {
+        say!(
+            "{} stay in process {pid}: threads still stand there; nothing leads there any more",
+            bytes(restored.bytes_left)
+        );
+    }
+    if let Some(mut child) = child.filter(|_| result.is_ok() && !session.interrupted.load(Ordering::Relaxed))
+    {
+        let status = child.wait().map_err(|error| Failure::run("cannot wait for the program", error))?;
+        if !status.success() {
+            say!("the program ended with {status}");
+        }
+    }
+    result
+}
+
+/// The command of a guard.
+pub(crate) fn guard_command() -> Option<Command> {
+    let mut guard = Command::new(std::env::current_exe().ok()?);
+    guard.arg("attach-guard").stderr(Stdio::null());
+    Some(guard)
+}
+
+fn open(pid: i32, is_filtered: bool) -> Result<Attachment, Failure> {
+    let guard = guard_command().ok_or_else(|| Failure::Usage("cannot find this program".to_owned()))?;
+    Attachment::open(pid, Options { guard: Some(guard), is_filtered }).map_err(Failure::usage)
+}
+
+/// Starts a program, and waits until it runs with its libraries.
+fn started(program: &str, arguments: &[String]) -> Result<Child, Failure> {
+    const WAIT: Duration = Duration::from_secs(2);
+    let mut command = Command::new(program);
+    // Ctrl-C is for this process: what is started goes on without it.
+    command.args(arguments).process_group(0);
+    let child = command.spawn().map_err(|error| Failure::run(format!("cannot start {program}"), error))?;
+    let begin = Instant::now();
+    let maps = format!("/proc/{}/maps", child.id());
+    let is_ready =
+        || std::fs::read_to_string(&maps).is_ok_and(|maps| maps.contains("libc.") && maps.contains("r-xp"));
+    while !is_ready() && begin.elapsed() < WAIT {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    Ok(child)
+}
+
+/// The process of this number or name.
+pub(crate) fn found(process: &str) -> Result<i32, Failure> {
+    if let Ok(pid) = process.parse() {
+        return Ok(pid);
+    }
+    let list = std::fs::read_dir("/proc").map_err(|error| Failure::run("cannot list processes", error))?;
+    let numbers = list.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let own = std::process::id().cast_signed();
+    let is_called = |pid: &i32| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        *pid != own && name.trim_end() == process
+    };
+    let mut found: Vec<i32> = numbers.filter(is_called).collect();
+    found.sort_unstable();
+    match found[..] {
+        [pid] => Ok(pid),
+        [] => Err(Failure::Usage(format!("no process is called `{process}`"))),
+        _ => {
+            let numbers: Vec<String> = found.iter().map(i32::to_string).collect();
+            Err(Failure::Usage(format!("several processes are called `{process}`: {}", numbers.join(", "))))
+        }
+    }
+}
+
+/// One use of `thalweg attach`.
+struct Session<'a> {
+    arguments: &'a Arguments,
+    interrupted: Arc<AtomicBool>,
+    begin: Instant,
+}
+
+impl Session<'_> {
+    fn run(
+        &self,
+        attachment: &mut Attachment,
+        child: Option<&mut Child>,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
+        let arguments = self.arguments;
+        let wishes = self.wishes(attachment)?;
+        if !wishes.is_empty() {
+            let added = attachment.add_when(&wishes, arguments.when).map_err(Failure::usage)?;
+            say!(
+                "attached to {} of process {}; its threads were stopped for {}",
+                crate::units::counted(wishes.len() as u64, "function"),
+                attachment.target().pid,
+                duration(added.stopped.as_nanos() as f64)
+            );
+        }
+        for pair in &arguments.set_var {
+            let value = wishes::value(&pair.right).map_err(Failure::Usage)?;
+            let before = attachment.set_variable(&pair.left, value).map_err(Failure::usage)?;
+            say!("{} = {value} (was {before})", pair.left);
+        }
+        for pair in &arguments.replace {
+            let (function, with) = (one(attachment, &pair.left)?, one(attachment, &pair.right)?);
+            attachment.replace(&function, &with).map_err(Failure::usage)?;
+            say!("calls of {} go to {}", pair.left, pair.right);
+        }
+        for call in &arguments.call {
+            let result = self.call(attachment, call)?;
+            say!("{} returned {result}", call.function);
+        }
+        let waits = !(arguments.count.is_empty() && arguments.time.is_empty());
+        if wishes.is_empty() && !waits && arguments.set_var.is_empty() && arguments.replace.is_empty() {
+            if arguments.call.is_empty() {
+                return Err(Failure::Usage(
+                    "say what to do: --count, --time, --set-arg, --set-var, --replace or --call".to_owned(),
+                ));
+            }
+            return Ok(());
+        }
+        self.watch(attachment, child, output)
+    }
+
+    /// Shows figures until the end.
+    fn watch(
+        &self,
+        attachment: &mut Attachment,
+        mut child: Option<&mut Child>,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
+        let arguments = self.arguments;
+        let every = arguments.every.unwrap_or(Duration::from_secs(1));
+        let mut shown = Shown::new(attachment, arguments.keep)?;
+        for pair in &arguments.set_var {
+            shown.variable(&pair.left, wishes::value(&pair.right).map_err(Failure::Usage)?);
+        }
+        let mut next = Instant::now() + every;
+        let mut next_look = Instant::now() + LOOK;
+        loop {
+            let left = arguments.lasts.map(|lasts| lasts.saturating_sub(self.begin.elapsed()));
+            let wait = next.saturating_duration_since(Instant::now()).min(Duration::from_millis(50));
+            sleep(left.map_or(wait, |left| wait.min(left)), &self.interrupted);
+            // A program that was started here and has ended is waited for, so that it is no longer listed.
+            let has_ended =
+                child.as_mut().is_some_and(|child| child.try_wait().is_ok_and(|status| status.is_some()));
+            let is_over = has_ended
+                || left.is_some_and(|left| left.is_zero())
+                || self.interrupted.load(Ordering::Relaxed)
+                || !attachment.is_alive();
+            if !is_over && Instant::now() >= next_look {
+                next_look = Instant::now() + LOOK;
+                self.loaded_since(attachment, &mut shown)?;
+            }
+            if !is_over {
+                shown.adopt(attachment);
+            }
+            if is_over || Instant::now() >= next {
+                next += every;
+                shown.look(attachment)?;
+                if is_over || arguments.every.is_some() {
+                    shown.print(output, arguments.json)?;
+                }
+                if let Some(budget) = arguments.budget.filter(|_| !is_over) {
+                    shown.keep_budget(attachment, budget / 100.0)?;
+                }
+            }
+            if is_over {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Attaches to functions of libraries that the program has loaded meanwhile, if the patterns name them.
+    fn loaded_since(&self, attachment: &mut Attachment, shown: &mut Shown) -> Result<(), Failure> {
+        // The program may end at this moment, which is noticed elsewhere.
+        if !attachment.look().unwrap_or(false) {
+            return Ok(());
+        }
+        let mut wishes: Vec<(Function, Wish)> = Vec::new();
+        for (pattern, wish) in self.patterns() {
+            for function in attachment.modules().functions(pattern) {
+                if attachment.refusal(&function, &wish).is_none()
+                    && wishes.iter().all(|(other, _)| other.address.abs_diff(function.address) >= 5)
+                {
+                    wishes.push((function, wish.clone()));
+                }
+            }
+        }
+        if wishes.is_empty() {
+            return Ok(());
+        }
+        match attachment.add_when(&wishes, self.arguments.when) {
+            Ok(_) => say!(
+                "attached to {} of libraries that were loaded meanwhile",
+                crate::units::counted(wishes.len() as u64, "function")
+            ),
+            Err(error) => say!("functions of libraries that were loaded meanwhile are left out: {error}"),
+        }
+        shown.extend(attachment)
+    }
+
+    /// The patterns of functions to be counted or timed, and what is asked of each.
+    fn patterns(&self) -> Vec<(&str, Wish)> {
+        let arguments = self.arguments;
+        let kept: Vec<usize> = arguments.args.iter().map(|number| usize::from(*number)).collect();
+        let wish = |times| Wish { times, arguments: kept.clone(), results: arguments.result, set: None };
+        let timed = arguments.time.iter().map(|pattern| (pattern.as_str(), wish(true)));
+        let counted = arguments.count.iter().map(|pattern| (pattern.as_str(), wish(false)));
+        timed.chain(counted).collect()
+    }
+
+    fn wishes(&self, attachment: &Attachment) -> Result<Vec<(Function, Wish)>, Failure> {
+        let arguments = self.arguments;
+        let mut wishes: Vec<(Function, Wish)> = Vec::new();
+        let mut refused = Vec::new();
+        for (pattern, wish) in self.patterns() {
+            add_matching(attachment, pattern, &wish, &mut wishes, &mut refused)?;
+        }
+        for set in &arguments.set_arg {
+            let function = one(attachment, &set.function)?;
+            let value = Some((set.argument, wishes::register(set.value)));
+            match wishes.iter_mut().find(|(other, _)| other.address == function.address) {
+                Some((_, wish)) => wish.set = value,
+                None => wishes.push((function, Wish { set: value, ..Wish::default() })),
+            }
+        }
+        if let Some(first) = refused.first() {
+            say!("{} left out; the first: {first}", crate::units::counted(refused.len() as u64, "function"));
+        }
+        Ok(wishes)
+    }
+
+    fn call(&self, attachment: &mut Attachment, call: &CallText) -> Result<i64, Failure> {
+        let function = one(attachment, &call.function)?;
+        let places: Vec<Function> = match &self.arguments.at[..] {
+            [] => SAFE_POINTS
+                .iter()
+                .flat_map(|name| attachment.modules().functions(&format!("libc.*:{name}")))
+                .collect(),
+            names => names.iter().map(|name| one(attachment, name)).collect::<Result<_, _>>()?,
+        };
+        let values: Vec<u64> = call.arguments.iter().map(|value| wishes::register(*value)).collect();
+        let result = attachment.call(&function, &values, &places, self.arguments.within);
+        // Most functions that are called so return an `int`, which leaves the upper half of the register undefined.
+        result.map(|value| i64::from(value as i32)).map_err(Failure::usage)
+    }
+}
+
+/// Adds the functions of a pattern. One that was named has to do; of several those that can be attached to.
+fn add_matching(
+    attachment: &Attachment,
+    pattern: &str,
+    wish: &Wish,
+    wishes: &mut Vec<(Function, Wish)>,
+    refused: &mut Vec<thalweg_attach::Error>,
+) -> Result<(), Failure> {
+    let functions = attachment.modules().functions(pattern);
+    let is_name = !pattern.contains(['*', '?']);
+    if functions.is_empty() && attachment.modules().has_none_of(pattern) {
+        say!("no library of the program is called so: waiting for it to load one that has {pattern}");
+        return Ok(());
+    }
+    if functions.is_empty() {
+        return Err(none(pattern));
+    }
+    for function in functions {
+        if wishes.iter().any(|(other, _)| other.address.abs_diff(function.address) < 5) {
+            continue;
+        }
+        match attachment.refusal(&function, wish) {
+            Some(error) if is_name => return Err(Failure::usage(error)),
+            Some(error) => refused.push(error),
+            None => wishes.push((function, wish.clone())),
+        }
+    }
+    Ok(())
+}
+
+fn none(name: &str) -> Failure {
+    Failure::Usage(format!(
+        "no function is called `{name}`: it may have been inlined everywhere, or its symbol was stripped; `thalweg functions` lists those there are"
+    ))
+}
+
+/// The function of this name.
+fn one(attachment: &Attachment, name: &str) -> Result<Function, Failure> {
+    let mut found = attachment.modules().functions(name);
+    found.dedup_by_key(|function| function.address);
+    match found.len() {
+        0 => Err(none(name)),
+        1 => Ok(found.remove(0)),
+        _ => {
+            let modules: Vec<&str> = found.iter().map(|function| function.module.as_str()).collect();
+            Err(Failure::Usage(format!(
+                "several functions are called `{name}`, in {}: say which, such as `{}:{name}`",
+                modules.join(", "),
+                modules[0]
+            )))
+        }
+    }
+}
+
+fn list(is_json: bool, output: &mut Output) -> Result<(), Failure> {
+    let attached = thalweg_attach::attached();
+    let mut table = Table::new(&[
+        id("PID", 0),
+        column("PROGRAM"),
+        number("CHANGES", 0),
+        number("MEMORY", 0),
+        column("BY"),
+    ]);
+    for attached in &attached {
+        let name = std::fs::read_to_string(format!("/proc/{}/comm", attached.pid)).unwrap_or_default();
+        let maker = attached.maker.map(|maker| maker.pid);
+        if is_json {
+            let object = serde_json::json!({
+                "pid": attached.pid, "program": name.trim_end(), "changes": attached.changes, "bytes": attached.bytes, "by": maker,
+            });
+            output.line(&object.to_string())?;
+        } else {
+            let by = maker.map_or_else(
+                || "nobody any more: `thalweg detach`".to_owned(),
+                |pid| format!("process {pid}"),
+            );
+            let cells = [
+                attached.pid.to_string(),
+                name.trim_end().to_owned(),
+                count(attached.changes as u64),
+                bytes(attached.bytes),
+                by,
+            ];
+            table.row(cells.to_vec(), false);
+        }
+    }
+    if !is_json {
+        match attached.is_empty() {
+            true => output.line("no process is attached to")?,
+            false => output.table(&table)?,
+        }
+    }
+    output.flush()
+}
+
+pub(crate) fn detach(arguments: &Detach) -> Result<(), Failure> {
+    let pid = found(&arguments.process)?;
+    let restored = thalweg_attach::detach(pid).map_err(Failure::usage)?;
+    say!(
+        "process {pid} is as it was before: {} taken back",
+        crate::units::counted(restored.changes as u64, "change")
+    );
+    Ok(())
+}
+
+pub(crate) fn functions(arguments: &Functions, terminal: Terminal) -> Result<(), Failure> {
+    let mut output = Output::shaped(terminal, &arguments.shape);
+    let attachment =
+        Attachment::open(found(&arguments.process)?, Options { is_filtered: true, ..Options::default() });
+    let attachment = attachment.map_err(Failure::usage)?;
+    let functions = attachment.modules().functions(&arguments.pattern);
+    if functions.is_empty() {
+        return Err(none(&arguments.pattern));
+    }
+    let mut table = Table::new(&[column("FUNCTION").loose(), number("BYTES", 1), column("MODULE")]);
+    for (function, readable) in functions.iter().zip(readable(&functions)) {
+        if arguments.json {
+            let object = serde_json::json!({
+                "name": function.name, "readable": readable, "module": function.module, "address": function.address, "bytes": function.size,
+            });
+            output.line(&object.to_string())?;
+        } else {
+            table.row(vec![readable, count(function.size), function.module.clone()], false);
+        }
+    }
+    if !arguments.json {
+        output.table(&table)?;
+    }
+    output.flush()
+}
+
+/// The names as people write them, by all processors: a hundred thousand names of C++ take a while.
+fn readable(functions: &[Function]) -> Vec<String> {
+    const FEW: usize = 2000;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let part = functions.len().div_ceil(processors).max(FEW);
+    std::thread::scope(|scope| {
+        let parts = functions
+            .chunks(part)
+            .map(|part| scope.spawn(move || part.iter().map(Function::readable).collect::<Vec<String>>()));
+        let parts: Vec<_> = parts.collect();
+        let named = |(part, names): (&[Function], std::thread::ScopedJoinHandle<'_, Vec<String>>)| {
+            names.join().unwrap_or_else(|_| part.iter().map(|function| function.name.clone()).collect())
+        };
+        functions.chunks(part).zip(parts).flat_map(named).collect()
+    })
+}
+
+/// Waits until the process that attached has ended, and takes back what it has left.
+pub(crate) fn guard(arguments: &Guard) -> Result<(), Failure> {
+    let target = Identity { pid: arguments.pid, start: arguments.start };
+    let (_, note) = thalweg_attach::guard(target, std::io::stdin()).map_err(Failure::usage)?;
+    thalweg_tune::library::put_back(target.pid, &note).map(|_| ()).map_err(Failure::Usage)
+}

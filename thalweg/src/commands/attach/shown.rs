@@ -1,0 +1,287 @@
+//! The figures of an attachment: as a table, as JSON, and as events of a space, so that other commands read them.
+
+use std::time::Instant;
+
+use serde_json::json;
+use thalweg_attach::{Attachment, Figures, Histogram};
+use thalweg_probe::kinds::{Counted, Gauged};
+use thalweg_space::{Clock, KindId, Site, Space, SpaceOptions, Writer};
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::table::{Table, number, text as column};
+use crate::units::{count, duration, rate, share};
+
+use super::held::Held;
+
+/// What a call costs that is counted, and one that is timed or has its result kept, in ns: measured, see BENCHMARKS.md.
+const COUNTED_NS: f64 = 7.0;
+const TIMED_NS: f64 = 60.0;
+/// And each argument that is kept.
+const ARGUMENT_NS: f64 = 13.0;
+
+/// The figures of all points, and where they go.
+pub(super) struct Shown {
+    clock: Clock,
+    begin: Instant,
+    last: Instant,
+    points: Vec<PointShown>,
+    /// Never dropped before its writer.
+    writer: Writer,
+    counted: KindId<Counted>,
+    gauged: KindId<Gauged>,
+    held: Held,
+    space: Space,
+}
+
+struct PointShown {
+    name: String,
+    module: String,
+    call_ns: f64,
+    now: Figures,
+    before: Figures,
+    per_s: f64,
+    /// Taken away, since it cost too much.
+    is_off: bool,
+    counter: u32,
+    median: u32,
+    slow: u32,
+}
+
+impl Shown {
+    pub(super) fn new(attachment: &Attachment, keep: bool) -> Result<Shown, Failure> {
+        let failed = |error| Failure::run("cannot make the space of the figures", error);
+        let pid = attachment.target().pid;
+        let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let options = SpaceOptions {
+            name: format!("attach-{}", program.trim_end().replace('/', "-")),
+            keep,
+            ..SpaceOptions::default()
+        };
+        let space = Space::create(options).map_err(failed)?;
+        let mut writer = space.writer("attach").map_err(failed)?;
+        let (counted, gauged) = (writer.declare().map_err(failed)?, writer.declare().map_err(failed)?);
+        let now = Instant::now();
+        let mut shown = Shown {
+            clock: Clock::new(),
+            begin: now,
+            last: now,
+            points: Vec::new(),
+            writer,
+            counted,
+            gauged,
+            held: Held::default(),
+            space,
+        };
+        shown.extend(attachment)?;
+        Ok(shown)
+    }
+
+    /// Takes in the points that were added since.
+    pub(super) fn extend(&mut self, attachment: &Attachment) -> Result<(), Failure> {
+        let space = &self.space;
+        let site = |name: &str, kind| {
+            let failed = |error| Failure::run("cannot note a function in the space", error);
+            let site = space.site(&Site { name, kind, ..Site::default() }).map_err(failed)?;
+            u32::try_from(site.0).map_err(|_| Failure::Usage("too many functions for a space".to_owned()))
+        };
+        for (number, point) in attachment.points().iter().enumerate().skip(self.points.len()) {
+            let name = point.function.readable();
+            let needs_return = point.wish.times || point.wish.results;
+            self.held.point(space, number, point, &name);
+            self.points.push(PointShown {
+                counter: site(&name, "counter")?,
+                median: site(&format!("{name}.median_ns"), "gauge")?,
+                slow: site(&format!("{name}.p99_ns"), "gauge")?,
+                module: point.function.module.clone(),
+                call_ns: if needs_return { TIMED_NS } else { COUNTED_NS }
+                    + ARGUMENT_NS * point.wish.arguments.len() as f64,
+                now: Figures::default(),
+                before: Figures::default(),
+                per_s: 0.0,
+                is_off: false,
+                name,
+            });
+        }
+        Ok(())
+    }
+
+    /// A variable that was set: others may set it, too.
+    pub(super) fn variable(&mut self, name: &str, value: i128) {
+        self.held.variable(&self.space, name, value as u64);
+    }
+
+    /// Does what others have set in the space.
+    pub(super) fn adopt(&mut self, attachment: &mut Attachment) {
+        // A lease that cannot be looked at now is looked at the next time.
+        let _ = self.space.see_to_leases();
+        self.held.adopt(attachment);
+        let _ = self.space.adopt();
+        for (point, shown) in attachment.points().iter().zip(&mut self.points) {
+            shown.is_off = !point.is_on();
+        }
+    }
+
+    /// Reads the figures, and writes what came to the space.
+    pub(super) fn look(&mut self, attachment: &Attachment) -> Result<(), Failure> {
+        let seconds = self.last.elapsed().as_secs_f64().max(1e-6);
+        self.last = Instant::now();
+        for (index, point) in self.points.iter_mut().enumerate() {
+            let figures = attachment.figures(index).map_err(Failure::usage)?;
+            point.before = std::mem::replace(&mut point.now, figures);
+            let calls = point.now.calls - point.before.calls;
+            point.per_s = calls as f64 / seconds;
+            if calls > 0 {
+                self.writer.emit(self.counted, &Counted { counter: point.counter, by: calls.cast_signed() });
+            }
+            let Some(ticks) = &point.now.ticks else { continue };
+            let since =
+                point.before.ticks.as_ref().map_or_else(|| ticks.clone(), |before| ticks.since(before));
+            for (gauge, part) in [(point.median, 0.5), (point.slow, 0.99)] {
+                if let Some(ticks) = since.quantile(part) {
+                    self.writer
+                        .emit(self.gauged, &Gauged { gauge, value: self.clock.ticks_to_ns(ticks) as f64 });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes away what costs most until the rest costs less than this part of a processor; says so.
+    pub(super) fn keep_budget(&mut self, attachment: &mut Attachment, budget: f64) -> Result<(), Failure> {
+        loop {
+            let on = || self.points.iter().enumerate().filter(|(_, point)| !point.is_off);
+            let cost = |point: &PointShown| point.per_s * point.call_ns / 1e9;
+            let sum: f64 = on().map(|(_, point)| cost(point)).sum();
+            let most = on().max_by(|(_, a), (_, b)| cost(a).total_cmp(&cost(b)));
+            let Some((index, point)) = most.filter(|_| sum > budget) else { return Ok(()) };
+            let said =
+                format!("{} costs {} of a processor and is taken away", point.name, share(cost(point)));
+            attachment.remove(index).map_err(Failure::usage)?;
+            self.points[index].is_off = true;
+            self.held.switched_off(index);
+            say!("{said}: {} are allowed", share(budget));
+        }
+    }
+
+    pub(super) fn print(&self, output: &mut Output, is_json: bool) -> Result<(), Failure> {
+        let seconds = self.begin.elapsed().as_secs_f64().max(1e-6);
+        if is_json {
+            for point in &self.points {
+                output.line(&self.object(point, seconds).to_string())?;
+            }
+            return output.flush();
+        }
+        let mut table = Table::new(&[
+            column("FUNCTION").loose(),
+            number("CALLS", 0),
+            number("RATE", 1),
+            number("MEAN", 2),
+            number("MEDIAN", 1),
+            number("99 %", 2),
+            number("COST", 3),
+            column("MODULE"),
+        ]);
+        for point in &self.points {
+            let per_s = point.now.calls as f64 / seconds;
+            let times = point.now.ticks.as_ref();
+            let at = |part| {
+                times
+                    .and_then(|ticks| ticks.quantile(part))
+                    .map_or_else(String::new, |ticks| self.time(ticks))
+            };
+            let mean = times
+                .filter(|ticks| ticks.count() > 0)
+                .map_or_else(String::new, |ticks| self.time(ticks.sum / ticks.count()));
+            let cost = share(per_s * point.call_ns / 1e9);
+            let cells = vec![
+                point.name.clone(),
+                count(point.now.calls),
+                rate(per_s),
+                mean,
+                at(0.5),
+                at(0.99),
+                cost,
+                point.module.clone(),
+            ];
+            table.row(cells, false);
+        }
+        output.table(&table)?;
+        for point in &self.points {
+            self.values(point, output)?;
+            if point.now.not_timed > 0 {
+                output.line(&format!(
+                    "{} calls of {} were not timed: too many were under way",
+                    count(point.now.not_timed),
+                    point.name
+                ))?;
+            }
+        }
+        output.flush()
+    }
+
+    /// The distributions of arguments and results.
+    fn values(&self, point: &PointShown, output: &mut Output) -> Result<(), Failure> {
+        let arguments =
+            point.now.arguments.iter().map(|(number, values)| (format!("argument {number}"), values));
+        let results = point.now.results.iter().map(|values| ("result".to_owned(), values));
+        for (what, values) in arguments.chain(results).filter(|(_, values)| values.count() > 0) {
+            output.line(&format!("\n{what} of {}: mean {:.1}", point.name, mean(values)))?;
+            let mut table = Table::new(&[number("FROM", 0), number("TO", 0), number("CALLS", 0), column("")]);
+            let most = powers(values).iter().map(|(_, _, calls)| *calls).max().unwrap_or(1);
+            for (first, last, calls) in powers(values) {
+                let bar = "#".repeat((calls * 40).div_ceil(most) as usize);
+                table.row(vec![first.to_string(), last.to_string(), count(calls), bar], false);
+            }
+            output.table(&table)?;
+        }
+        Ok(())
+    }
+
+    fn time(&self, ticks: u64) -> String {
+        duration(self.clock.ticks_to_ns(ticks) as f64)
+    }
+
+    fn object(&self, point: &PointShown, seconds: f64) -> serde_json::Value {
+        let values = |histogram: &Histogram| {
+            let buckets: Vec<_> =
+                histogram.buckets().map(|(first, last, calls)| json!([first, last, calls])).collect();
+            json!({ "count": histogram.count(), "mean": mean(histogram), "buckets": buckets })
+        };
+        let times = point.now.ticks.as_ref().map(|ticks| {
+            let ns = |part| ticks.quantile(part).map(|ticks| self.clock.ticks_to_ns(ticks));
+            let mean_ns = ticks.sum.checked_div(ticks.count()).map(|ticks| self.clock.ticks_to_ns(ticks));
+            json!({ "count": ticks.count(), "mean_ns": mean_ns, "median_ns": ns(0.5), "p99_ns": ns(0.99) })
+        });
+        let arguments: serde_json::Map<String, serde_json::Value> = point
+            .now
+            .arguments
+            .iter()
+            .map(|(number, histogram)| (number.to_string(), values(histogram)))
+            .collect();
+        json!({
+            "function": point.name, "module": point.module, "seconds": seconds, "calls": point.now.calls, "not_timed": point.now.not_timed,
+            "times": times, "arguments": arguments, "results": point.now.results.as_ref().map(values), "is_off": point.is_off,
+            "cost": point.now.calls as f64 / seconds * point.call_ns / 1e9,
+        })
+    }
+}
+
+fn mean(values: &Histogram) -> f64 {
+    values.sum as f64 / values.count().max(1) as f64
+}
+
+/// Buckets joined to powers of two.
+fn powers(values: &Histogram) -> Vec<(u64, u64, u64)> {
+    let mut joined: Vec<(u64, u64, u64)> = Vec::new();
+    for (first, last, calls) in values.buckets() {
+        match joined.last_mut() {
+            Some(before) if first > 0 && before.0 > 0 && before.0.ilog2() == first.ilog2() => {
+                before.1 = last;
+                before.2 += calls;
+            }
+            _ => joined.push((first, last, calls)),
+        }
+    }
+    joined
+}

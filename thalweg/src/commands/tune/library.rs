@@ -1,0 +1,128 @@
+//! `thalweg tune --library`: a library of processes that run, tuned as a pack says.
+
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use thalweg_host::Notes;
+use thalweg_pack::Pack;
+use thalweg_space::{Space, SpaceOptions};
+use thalweg_tune::library::{Library, Said, ours, read, tune_library};
+use thalweg_tune::noted;
+
+use super::said;
+use crate::Terminal;
+use crate::commands::attach::{found, guard_command};
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// The arguments about libraries.
+#[derive(clap::Args)]
+pub(super) struct OfLibrary {
+    /// Tune a library of processes that run, by a pack: `pvm`, `mpich`, `malloc` or a file. SPACE is then one
+    /// process or several, by id or name with commas between, with their children; all that use the library if omitted.
+    #[arg(long, value_name = "PACK", help_heading = "Libraries")]
+    library: Option<String>,
+    /// What was set by calls of the library stays set in the end, and the log is kept.
+    #[arg(long, requires = "library", help_heading = "Libraries")]
+    keep: bool,
+    /// Leave this point alone; may be given several times.
+    #[arg(long, value_name = "POINT", requires = "library", help_heading = "Libraries")]
+    forbid: Vec<String>,
+    /// Write each window's measures to this file, for `thalweg pack try`.
+    #[arg(long, value_name = "FILE", requires = "library", help_heading = "Libraries")]
+    record: Option<PathBuf>,
+}
+
+impl OfLibrary {
+    pub(super) fn is_asked(&self) -> bool {
+        self.library.is_some()
+    }
+}
+
+/// The pack of this name or file.
+pub(crate) fn pack(name: &str) -> Result<Pack, Failure> {
+    let is_file = name.contains('/') || name.ends_with(".toml");
+    let text = if is_file {
+        std::fs::read_to_string(name)
+            .map_err(|error| Failure::Usage(format!("cannot read {name}: {error}")))?
+    } else {
+        ours(name).map_err(Failure::Usage)?.to_owned()
+    };
+    read(name, &text).map_err(|bad| {
+        let shown: Vec<String> =
+            bad.problems.iter().map(|problem| problem.render(&bad.file, &bad.text)).collect();
+        Failure::Usage(shown.join("\n"))
+    })
+}
+
+pub(super) fn main(arguments: &super::Arguments, terminal: Terminal) -> Result<(), Failure> {
+    let about = &arguments.library;
+    let pack = pack(about.library.as_deref().unwrap_or_default())?;
+    for name in &about.forbid {
+        if !pack.points.iter().any(|point| point.setting == *name) {
+            let names: Vec<&str> = pack.points.iter().map(|point| point.setting.as_str()).collect();
+            return Err(Failure::Usage(format!(
+                "the pack has no point `{name}`: there are {}",
+                names.join(", ")
+            )));
+        }
+    }
+    let processes = arguments.space.as_deref().unwrap_or("").split(',').filter(|name| !name.is_empty());
+    let processes = processes.map(found).collect::<Result<Vec<i32>, _>>()?;
+    let stopped = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        let register = signal_hook::flag::register(signal, Arc::clone(&stopped));
+        register.map_err(|error| Failure::run("cannot listen to signals", error))?;
+    }
+    let failed = |error| Failure::run("cannot make the space of the log", error);
+    let options =
+        SpaceOptions { name: format!("tune-{}", pack.name), keep: about.keep, ..SpaceOptions::default() };
+    let space = Space::create(options).map_err(failed)?;
+    let mut notes = Notes::new(&space);
+    let mut record = match &about.record {
+        None => None,
+        Some(path) => {
+            let file = std::fs::File::create(path);
+            let file =
+                file.map_err(|error| Failure::run(format!("cannot write {}", path.display()), error))?;
+            Some(BufWriter::new(file))
+        }
+    };
+    let mut output = Output::new(terminal);
+    let mut problem = None;
+    let mut tell = |what: &Said<'_>| match what {
+        Said::Decision(decision) => {
+            // A log that is full is no reason to stop.
+            let _ = notes.note(&noted(decision));
+            let printed = output.line(&said(decision)).and_then(|()| output.flush());
+            problem = printed.err().or(problem.take());
+        }
+        Said::Attached(pid) => say!("attached to process {pid}"),
+        Said::Refused(pid, why) => say!("process {pid}: {why}"),
+        Said::Window(pid, at, fields) => {
+            if let Some(file) = &mut record {
+                let known = fields.iter().filter(|(_, value)| value.is_finite());
+                let values: serde_json::Map<String, serde_json::Value> =
+                    known.map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+                let line = serde_json::json!({ "process": pid, "at_s": at, "values": values });
+                let _ = writeln!(file, "{line}");
+            }
+        }
+    };
+    let library = Library {
+        pack: &pack,
+        processes,
+        keep: about.keep,
+        advise: arguments.advise,
+        lasts: arguments.lasts,
+        pinned: about.forbid.clone(),
+        guard: &guard_command,
+    };
+    tune_library(&library, &|| stopped.load(Ordering::Relaxed), &mut tell).map_err(Failure::Usage)?;
+    match problem {
+        Some(problem) => Err(problem),
+        None => Ok(()),
+    }
+}

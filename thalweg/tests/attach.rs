@@ -1,0 +1,559 @@
+//! `thalweg attach`, `detach` and `functions`: programs that run are counted, timed and changed, and go on as before, also when what attached is killed.
+#![allow(clippy::print_stdout, reason = "says what is skipped, and how many were killed where")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A program that runs; killed when this is dropped.
+struct Target {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Target {
+    fn start(folder: &Path, threads: &str) -> Target {
+        let program = compiled(folder);
+        let mut command = Command::new(program);
+        let mut child = command
+            .arg(threads)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the target starts");
+        let input = child.stdin.take().expect("a pipe");
+        let output = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut target = Target { child, input, output };
+        assert_eq!(target.answer(), "ready");
+        target
+    }
+
+    fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    fn answer(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("the target answers");
+        assert!(!line.is_empty(), "the target has died: {:?}", self.child.wait());
+        line.trim_end().to_owned()
+    }
+
+    fn ask(&mut self, line: &str) -> String {
+        writeln!(self.input, "{line}").expect("the target reads");
+        self.answer()
+    }
+
+    /// What is mapped there by those who attach.
+    fn attached(&self) -> bool {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid())).expect("maps");
+        maps.contains("thalweg-attach")
+    }
+
+    /// The program's own code.
+    fn code(&self) -> Vec<u8> {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid())).expect("maps");
+        let line = maps.lines().find(|line| line.contains("r-xp") && line.contains("/hot")).expect("code");
+        let (begin, end) = line.split(' ').next().and_then(|range| range.split_once('-')).expect("a range");
+        let [begin, end] = [begin, end].map(|text| u64::from_str_radix(text, 16).expect("a number"));
+        let memory = std::fs::File::open(format!("/proc/{}/mem", self.pid())).expect("memory");
+        let mut bytes = vec![0; (end - begin) as usize];
+        std::os::unix::fs::FileExt::read_exact_at(&memory, &mut bytes, begin).expect("code");
+        bytes
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn compiled(folder: &Path) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../attach/tests/programs/hot.c");
+    let program = folder.join("hot");
+    let status = Command::new("cc").args(["-O2", "-pthread"]).arg(source).arg("-o").arg(&program).status();
+    assert!(status.expect("a C compiler").success());
+    program
+}
+
+fn thalweg(spaces: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+    command.args(arguments).env("THALWEG_SPACES", spaces);
+    command
+}
+
+fn ran(spaces: &Path, arguments: &[&str]) -> Output {
+    thalweg(spaces, arguments).output().expect("thalweg starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Waits until something holds, for a minute at most.
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn calls_are_counted_until_it_is_told_to_detach() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(folder.path(), "2");
+    let code = target.code();
+    let arguments = ["attach", &target.pid(), "--time", "work", "--args", "1", "--json"];
+    let mut command = thalweg(folder.path(), &arguments);
+    let attaching = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("thalweg starts");
+    until("it attaches", || target.code() != code);
+    assert_eq!(target.ask("run 1000"), "done 2000");
+
+    let listed = text(&ran(folder.path(), &["attach", "--list", "--json"]).stdout);
+    assert!(listed.contains(&format!("\"pid\":{}", target.pid())), "{listed}");
+    let second = ran(folder.path(), &["attach", &target.pid(), "--count", "deep"]);
+    let said = text(&second.stderr);
+    assert!(second.status.code() == Some(2) && said.contains("is attached to by process"), "{said}");
+
+    let detached = ran(folder.path(), &["detach", &target.pid()]);
+    assert!(detached.status.success(), "{}", text(&detached.stderr));
+    let output = attaching.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let object: serde_json::Value = serde_json::from_slice(&output.stdout).expect("an object");
+    assert_eq!((&object["calls"], &object["times"]["count"]), (&2000.into(), &2000.into()));
+    assert_eq!(object["arguments"]["1"]["buckets"], serde_json::json!([[0, 0, 2000]]));
+    assert!(!target.attached() && target.code() == code);
+    assert_eq!(target.ask("run 10"), "done 20");
+    let again = ran(folder.path(), &["detach", &target.pid()]);
+    assert!(text(&again.stderr).contains("is not attached to"));
+}
+
+#[test]
+fn other_commands_read_the_figures() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(folder.path(), "1");
+    let code = target.code();
+    let arguments = ["attach", &target.pid(), "--count", "work", "--every", "50ms", "--keep"];
+    let mut command = thalweg(folder.path(), &arguments);
+    let attaching = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("thalweg starts");
+    until("it attaches", || target.code() != code);
+    assert_eq!(target.ask("run 500"), "done 500");
+    assert!(ran(folder.path(), &["detach", &target.pid()]).status.success());
+    let attaching = attaching.wait_with_output().expect("it ends");
+    assert!(attaching.status.success());
+    let counters = ran(folder.path(), &["calls", "attach-hot"]);
+    let said = text(&counters.stdout);
+    assert!(said.contains("work") && said.contains("500"), "{said}{}", text(&counters.stderr));
+}
+
+#[test]
+fn actions_are_done_and_undone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(folder.path(), "1");
+    let arguments = ["attach", &target.pid(), "--set-arg", "note:0=7", "--set-var", "level=5"];
+    let mut command = thalweg(folder.path(), &arguments);
+    let mut attaching = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("thalweg starts");
+    let mut said = BufReader::new(attaching.stderr.take().expect("a pipe")).lines();
+    while !said.next().expect("a line").expect("text").contains("(was 3)") {}
+    assert_eq!(target.ask("note 1"), "noted");
+    assert_eq!(target.ask("ask"), "value 5 0 7");
+    assert!(ran(folder.path(), &["detach", &target.pid()]).status.success());
+    attaching.wait().expect("it ends");
+    assert_eq!(target.ask("note 1"), "noted");
+    assert_eq!(target.ask("ask"), "value 3 0 1");
+
+    // The threads of the program rest in `usleep`, which they enter from outside of the C library.
+    let called = ran(folder.path(), &["attach", &target.pid(), "--call", "libc.so.6:abs(-12)"]);
+    let said = text(&called.stderr);
+    assert!(called.status.success() && said.contains("returned 12"), "{said}");
+    assert!(!target.attached());
+}
+
+/// Kills what attaches at any moment: what it did is taken back, and the target's results are right all the time. In some rounds the guard is
+/// killed as well: the next one that attaches takes everything back.
+fn killed(rounds: u64) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(folder.path(), "4");
+    let code = target.code();
+    assert_eq!(target.ask("begin"), "begun");
+    let mut chance = thalweg_chance::Chance::new(12345);
+    let (mut attached, mut made_up_for) = (0, 0);
+    for _ in 0..rounds {
+        let pid = target.pid();
+        let mut arguments = vec!["attach", &pid, "--time", "work", "--time", "deep", "--count", "wide"];
+        arguments.extend(["--set-var", "level=4"]);
+        for some in [
+            // It may be killed while it detaches, or while a thread makes a call for it.
+            &["--for", "5ms"][..],
+            &["--set-arg", "note:0=7"],
+            &["--call", "libc.so.6:labs(-12)", "--at", "safe_point"],
+        ] {
+            if chance.one_in(3) {
+                arguments.extend(some);
+            }
+        }
+        let mut command = thalweg(folder.path(), &arguments);
+        let mut attaching =
+            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("thalweg starts");
+        // From the first system call made in the target on, or at any moment at all.
+        if chance.one_in(2) {
+            until("it begins to attach", || {
+                target.attached() || attaching.try_wait().expect("a status").is_some()
+            });
+        }
+        std::thread::sleep(Duration::from_micros(chance.below(20_000)));
+        attached += u64::from(target.attached());
+        let children = format!("/proc/{0}/task/{0}/children", attaching.id());
+        let guard = std::fs::read_to_string(children).unwrap_or_default();
+        let has_guard = !guard.trim().is_empty();
+        if has_guard && chance.one_in(3) {
+            // The guard may have ended by now.
+            let _ = Command::new("kill").args(["-9", guard.trim()]).stderr(Stdio::null()).status();
+            attaching.kill().expect("it is killed");
+            attaching.wait().expect("it ends");
+            made_up_for += u64::from(target.attached());
+            let next = ran(folder.path(), &["attach", &pid, "--count", "work", "--for", "5ms"]);
+            assert!(next.status.success(), "{}", text(&next.stderr));
+            assert!(!target.attached());
+        } else {
+            attaching.kill().expect("it is killed");
+            attaching.wait().expect("it ends");
+            until("the guard takes everything back", || !target.attached());
+        }
+        assert!(target.code() == code);
+    }
+    assert!(attached > 0, "no round got as far as to attach");
+    let ended = target.ask("end");
+    assert!(ended.ends_with(" 0"), "{ended}");
+    // A changed argument may have been the last that was noted.
+    assert!(target.ask("ask").starts_with("value 3 0 "));
+    println!("{attached} of {rounds} were killed while attached, {made_up_for} together with their guards");
+}
+
+#[test]
+fn what_a_killed_one_has_left_is_taken_back() {
+    killed(12);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn what_a_hundred_killed_ones_have_left_is_taken_back() {
+    killed(100);
+}
+
+/// `thalweg attach` at work, and what it says so far.
+struct Attaching {
+    child: Child,
+    said: BufReader<std::process::ChildStderr>,
+}
+
+impl Attaching {
+    fn start(folder: &Path, arguments: &[&str]) -> Attaching {
+        let mut command = thalweg(folder, arguments);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("thalweg starts");
+        let said = BufReader::new(child.stderr.take().expect("a pipe"));
+        Attaching { child, said }
+    }
+
+    /// Waits for a line that has this in it.
+    fn says(&mut self, part: &str) -> String {
+        let mut all = String::new();
+        loop {
+            let mut line = String::new();
+            let bytes = self.said.read_line(&mut line).expect("text");
+            assert!(bytes > 0, "it ended without saying `{part}`: {all}");
+            if line.contains(part) {
+                return line;
+            }
+            all += &line;
+        }
+    }
+
+    fn ends(mut self) {
+        assert!(self.child.wait().expect("it ends").success());
+    }
+}
+
+impl Drop for Attaching {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_costliest_points_are_taken_away() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(folder.path(), "2");
+    let code = target.code();
+    assert_eq!(target.ask("begin"), "begun");
+    let (pid, limits) = (target.pid(), ["--budget", "0.0001", "--every", "50ms"]);
+    let points = ["--time", "work", "--count", "get_state"];
+    let mut attaching = Attaching::start(folder.path(), &[&["attach", &pid], &points[..], &limits].concat());
+    let said = attaching.says("is taken away");
+    assert!(said.contains("work costs ") && said.contains("are allowed"), "{said}");
+    // The one that costs nothing is still there.
+    assert!(target.attached() && target.code() != code);
+    assert!(ran(folder.path(), &["detach", &pid]).status.success());
+    attaching.ends();
+    assert!(target.ask("end").ends_with(" 0"));
+    assert!(!target.attached() && target.code() == code);
+}
+
+#[test]
+fn points_and_values_are_set_from_outside() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(folder.path(), "1");
+    let code = target.code();
+    let pid = target.pid();
+    let what = ["--count", "work", "--set-arg", "note:0=7", "--set-var", "level=5"];
+    let mut attaching = Attaching::start(folder.path(), &[&["attach", &pid], &what[..]].concat());
+    attaching.says("(was 3)");
+    let mut found = String::new();
+    until("the settings are there", || {
+        found = text(&ran(folder.path(), &["get", "attach-hot"]).stdout);
+        found.contains("variable/level")
+    });
+    assert!(found.contains("point/work.on") && found.contains("point/note.arg0"), "{found}");
+    let set = |name: &str, value: &str| {
+        let output = ran(folder.path(), &["set", "attach-hot", name, value]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    };
+    set("point/note.arg0", "8");
+    set("variable/level", "6");
+    let mut asked = String::new();
+    until("the values are adopted", || {
+        assert_eq!(target.ask("note 1"), "noted");
+        asked = target.ask("ask");
+        asked == "value 6 0 8"
+    });
+    set("point/note.on", "0");
+    until("the point is taken away", || {
+        assert_eq!(target.ask("note 1"), "noted");
+        target.ask("ask") == "value 6 0 1"
+    });
+    set("point/note.on", "1");
+    until("the point is back", || {
+        assert_eq!(target.ask("note 1"), "noted");
+        target.ask("ask") == "value 6 0 8"
+    });
+    // A change with a lease goes back by itself.
+    let lent = ran(folder.path(), &["set", "attach-hot", "point/note.arg0", "9", "--for", "100ms"]);
+    assert!(lent.status.success(), "{}", text(&lent.stderr));
+    until("the lease ends", || {
+        assert_eq!(target.ask("note 1"), "noted");
+        target.ask("ask") == "value 6 0 8"
+    });
+    assert!(ran(folder.path(), &["detach", &pid]).status.success());
+    attaching.ends();
+    assert_eq!(target.ask("note 1"), "noted");
+    assert_eq!(target.ask("ask"), "value 3 0 1");
+    assert!(target.code() == code);
+}
+
+#[test]
+fn only_calls_of_a_condition_are_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(folder.path(), "1");
+    let pid = target.pid();
+    let arguments = ["attach", &pid, "--count", "work", "--when", "arg0 >= 990", "--json"];
+    let mut command = thalweg(folder.path(), &arguments);
+    let attaching = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("thalweg starts");
+    until("it attaches", || target.attached());
+    until("it is ready", || text(&ran(folder.path(), &["get", "attach-hot"]).stdout).contains("point/work"));
+    assert_eq!(target.ask("run 1000"), "done 1000");
+    assert!(ran(folder.path(), &["detach", &pid]).status.success());
+    let output = attaching.wait_with_output().expect("it ends");
+    let object: serde_json::Value = serde_json::from_slice(&output.stdout).expect("an object");
+    assert_eq!(object["calls"], 10);
+}
+
+/// What another user may not, and why, in a sentence.
+#[test]
+fn other_users_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(folder.path(), "1");
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", env!("CARGO_BIN_EXE_thalweg")]);
+    let output = command.args(["attach", &target.pid(), "--count", "work"]).output();
+    let Ok(output) = output else { return println!("skipped: there is no setpriv") };
+    let said = text(&output.stderr);
+    if said.contains("setpriv: ") {
+        return println!(
+            "skipped: only root can be another user, or that user cannot reach the program: {said}"
+        );
+    }
+    let own = std::fs::read_to_string(format!("/proc/{}/status", target.pid())).expect("a status");
+    let id =
+        own.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().next()).expect("an id");
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains(&format!("belongs to the user with id {id}: attach as that user or as root")),
+        "{said}"
+    );
+    assert!(!target.attached());
+}
+
+#[test]
+fn a_killed_guard_is_made_up_for_by_the_next() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(folder.path(), "2");
+    let code = target.code();
+    let mut command = thalweg(folder.path(), &["attach", &target.pid(), "--time", "work"]);
+    let mut attaching = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("thalweg starts");
+    until("it attaches", || target.code() != code);
+    let children = format!("/proc/{0}/task/{0}/children", attaching.id());
+    let guard = std::fs::read_to_string(children).expect("children");
+    let status = Command::new("kill").args(["-9", guard.trim()]).status().expect("kill starts");
+    assert!(status.success(), "{guard}");
+    attaching.kill().expect("it is killed");
+    attaching.wait().expect("it ends");
+    assert!(target.attached(), "nothing is left that would take it back");
+    assert_eq!(target.ask("run 10"), "done 20");
+    let detached = ran(folder.path(), &["detach", &target.pid()]);
+    assert!(detached.status.success(), "{}", text(&detached.stderr));
+    assert!(!target.attached() && target.code() == code);
+}
+
+#[test]
+fn functions_are_listed_and_unknown_ones_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(folder.path(), "1");
+    let listed = ran(folder.path(), &["functions", &target.pid(), "w*", "--json"]);
+    let said = text(&listed.stdout);
+    assert!(said.contains("\"name\":\"work\"") && said.contains("\"name\":\"write\""), "{said}");
+    for (arguments, expected) in [
+        (&["--count", "no_such"][..], "no function is called `no_such`"),
+        (&["--count", "looping"], "jumps into its own first 6 bytes"),
+        (&["--count", "tiny"], "too short"),
+        (&[], "say what to do"),
+    ] {
+        let output = ran(folder.path(), &[&["attach", &target.pid()], arguments].concat());
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(expected), "{arguments:?}: {said}");
+    }
+    let nobody = ran(folder.path(), &["attach", "no-such-program", "--count", "f"]);
+    assert!(text(&nobody.stderr).contains("no process is called"), "{}", text(&nobody.stderr));
+    assert!(!target.attached());
+}
+
+/// One of several `thalweg attach` that were started at once, which waits for a library, so that nothing of it is in the target yet.
+fn waits_for_library(folder: &Path, target: &Target) -> Attaching {
+    Attaching::start(folder, &["attach", &target.pid(), "--count", "libnever.so:work"])
+}
+
+#[test]
+fn of_several_at_once_one_has_the_process() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(folder.path(), "2");
+    let code = target.code();
+    let mut several: Vec<Attaching> = (0..4).map(|_| waits_for_library(folder.path(), &target)).collect();
+    let has_ended = |one: &mut Attaching| one.child.try_wait().expect("a status").is_some();
+    until("all but one end", || several.iter_mut().map(has_ended).filter(|ended| *ended).count() == 3);
+    let first = several.iter_mut().position(|one| !has_ended(one)).expect("one is left");
+    let mut first = several.swap_remove(first);
+    first.says("waiting for it to load one");
+    let expected = format!("process {} is attached to by process {}: ", target.pid(), first.child.id());
+    for mut other in several {
+        assert_eq!(other.child.wait().expect("it has ended").code(), Some(2));
+        let mut said = String::new();
+        std::io::Read::read_to_string(&mut other.said, &mut said).expect("text");
+        assert!(said.contains(&expected) && said.trim_end().lines().count() == 1, "{said}");
+    }
+    // What it held is free as soon as it is gone, and the next one counts.
+    first.child.kill().expect("it is killed");
+    first.child.wait().expect("it ends");
+    let mut next = Attaching::start(folder.path(), &["attach", &target.pid(), "--count", "work"]);
+    next.says("attached to 1 function");
+    assert_eq!(target.ask("run 10"), "done 20");
+    let detached = ran(folder.path(), &["detach", &target.pid()]);
+    assert!(detached.status.success(), "{}", text(&detached.stderr));
+    next.ends();
+    assert!(!target.attached() && target.code() == code);
+}
+
+#[test]
+fn one_that_waits_for_a_library_is_detached() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(folder.path(), "1");
+    let none = ran(folder.path(), &["detach", &target.pid()]);
+    assert!(text(&none.stderr).contains("is not attached to"), "{}", text(&none.stderr));
+    let mut waiting = waits_for_library(folder.path(), &target);
+    waiting.says("waiting for it to load one");
+    let detached = ran(folder.path(), &["detach", &target.pid()]);
+    assert!(detached.status.success(), "{}", text(&detached.stderr));
+    waiting.ends();
+}
+
+/// The claim holds across containers where the kernel's process descriptors are files of their own: from Linux 6.9 on.
+#[test]
+fn a_second_one_in_another_container_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(folder.path(), "1");
+    let mut first = waits_for_library(folder.path(), &target);
+    first.says("waiting for it to load one");
+    let mut second = Command::new("unshare");
+    // Another view of all processes: the same numbers, another `/proc`.
+    second.args(["--mount", "--mount-proc", env!("CARGO_BIN_EXE_thalweg")]);
+    second
+        .args(["attach", &target.pid(), "--count", "work", "--for", "5ms"])
+        .env("THALWEG_SPACES", folder.path());
+    let Ok(output) = second.output() else { return println!("skipped: there is no unshare") };
+    let said = text(&output.stderr);
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or(0));
+    let kernel = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    if said.contains("unshare: ") || kernel < (6, 9) {
+        return println!("skipped: no namespaces, or Linux before 6.9 ({release}): {said}");
+    }
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains(&format!("is attached to by process {}", first.child.id())), "{said}");
+    drop(first);
+}
+
+#[test]
+fn programs_that_changed_their_user_are_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    const NOBODY: [&str; 3] = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compiled(folder.path());
+    let allow = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode));
+    allow(folder.path(), 0o755).expect("its owner may");
+    allow(&program, 0o4755).expect("its owner may");
+    let mut command = Command::new("setpriv");
+    command.args(NOBODY).arg(&program).arg("1").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let Ok(mut child) = command.spawn() else { return println!("skipped: there is no setpriv") };
+    let input = child.stdin.take().expect("a pipe");
+    let output = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut target = Target { child, input, output };
+    let mut line = String::new();
+    target.output.read_line(&mut line).expect("text");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", target.pid())).unwrap_or_default();
+    if line != "ready\n" || !status.contains("Uid:\t65534\t0\t") {
+        return println!("skipped: only root can be another user, or this file system has no set-user-ID");
+    }
+    let mut command = Command::new("setpriv");
+    command.args(NOBODY).arg(env!("CARGO_BIN_EXE_thalweg")).args([
+        "attach",
+        &target.pid(),
+        "--count",
+        "work",
+    ]);
+    let output = command.output().expect("setpriv starts");
+    let said = text(&output.stderr);
+    if said.contains("setpriv: ") {
+        return println!("skipped: that user cannot reach the program: {said}");
+    }
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("has changed its user (set-user-ID): only root may attach to it"), "{said}");
+    assert!(!target.attached());
+    let by_root = ran(folder.path(), &["attach", &target.pid(), "--count", "work", "--for", "5ms"]);
+    assert!(by_root.status.success(), "{}", text(&by_root.stderr));
+    assert_eq!(target.ask("run 10"), "done 10");
+    assert!(!target.attached());
+}

@@ -1,0 +1,82 @@
+//! `thalweg tune --library` and `thalweg pack`: a library of processes that run is tuned, and put back when the tuner is killed.
+
+#[path = "../../tune/tests/machine/mod.rs"]
+mod machine;
+
+use machine::{Machine, skipped};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn thalweg(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_thalweg")).args(arguments).output().expect("it starts")
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Whether a guard of this process is at work.
+fn is_guarded(process: &str) -> bool {
+    let list = std::fs::read_dir("/proc").expect("a list of processes").flatten();
+    list.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok()).any(|line| {
+        let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+        words.contains(&&b"attach-guard"[..]) && words.contains(&process.as_bytes())
+    })
+}
+
+#[test]
+fn a_killed_tuner_leaves_nothing_changed() {
+    let Some(machine) = Machine::start() else { return skipped("no PVM, or no C compiler") };
+    let spaces = tempfile::tempdir().expect("a folder");
+    let mut run = machine.run(&["90", "0", "0", "0", "0", "100000"]);
+    let processes: Vec<String> = run.processes().iter().map(i32::to_string).collect();
+    let mut tuner = Command::new(env!("CARGO_BIN_EXE_thalweg"))
+        .args(["tune", &processes.join(","), "--library", "pvm"])
+        // What a killed tuner leaves goes with the folder.
+        .env("THALWEG_SPACES", spaces.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(tuner.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    let kept = lines.find(|line| line.contains("kept") && line.contains("pvm.fragment"));
+    assert!(kept.is_some() && run.is_attached());
+    tuner.kill().expect("it is killed");
+    tuner.wait().expect("it is gone");
+    // Its guards put things back, and end.
+    let begin = Instant::now();
+    while processes.iter().any(|process| is_guarded(process)) && begin.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let fragment =
+        ["attach", &processes[0], "--call", "pvm_getopt(10)", "--at", "pvm_send", "--within", "20s"];
+    let last = said(&thalweg(&fragment));
+    assert!(last.contains("returned 4080"), "{last}");
+    assert!(!run.is_attached() && run.ended_well());
+}
+
+#[test]
+fn packs_are_checked_and_tried_without_a_target() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).to_str().expect("a path").to_owned();
+    for name in ["pvm", "mpich", "malloc"] {
+        let checked = thalweg(&["pack", "check", name]);
+        assert!(checked.status.success() && said(&checked).contains("it is right"), "{}", said(&checked));
+    }
+    let text = include_str!("../../tune/packs/pvm.toml");
+    std::fs::write(file("bad.toml"), text.replace("pvm_setopt(1, $)", "pvm_setopt(1, what)"))
+        .expect("a file");
+    let checked = thalweg(&["pack", "check", &file("bad.toml")]);
+    assert!(
+        !checked.status.success() && said(&checked).contains("`what` is no argument"),
+        "{}",
+        said(&checked)
+    );
+    assert!(said(&thalweg(&["pack", "check", "pvn"])).contains("did you mean `pvm`?"));
+    let window = r#"{"process":7,"at_s":0.5,"values":{"malloc.calls":1000,"malloc.rate":9000,"malloc.size.p99":1e6,"malloc.size.sum":1e9,"window.lasted":1,"malloc.trim_threshold":131072,"process.memory":1e7}}"#;
+    std::fs::write(file("seen.jsonl"), window).expect("a file");
+    let tried = said(&thalweg(&["pack", "try", "malloc", &file("seen.jsonl")]));
+    assert!(tried.contains("would set malloc.trim_threshold to 256000000"), "{tried}");
+    std::fs::write(file("seen.jsonl"), "nonsense\n").expect("a file");
+    assert!(said(&thalweg(&["pack", "try", "malloc", &file("seen.jsonl")])).contains("seen.jsonl:1: "));
+}
