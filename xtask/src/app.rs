@@ -15,9 +15,9 @@ pub(crate) struct App {
     /// Of its boxes.
     package: &'static str,
     network: &'static str,
-    /// What the program gets to know about input and output; files that it makes lie in the folder given.
+    /// The program's arguments for input and output; files that it makes lie in the given folder.
     ends: fn(&Path) -> Result<Vec<OsString>>,
-    /// Looks at what came out.
+    /// Checks the output.
     check: fn(&Path) -> Result<()>,
 }
 
@@ -148,7 +148,7 @@ impl App {
         Ok(command)
     }
 
-    /// Where it finds and leaves its files.
+    /// The folder of its files.
     pub(crate) fn folder(&self) -> Result<PathBuf> {
         let folder = process::target_dir().join("app").join(self.name);
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;

@@ -1,5 +1,5 @@
 //! `cargo xtask bench`: builds the workspace of the benchmarks, rivals included, and runs it with the same arguments; the groups `tune` and
-//! `view` are measured here.
+//! `view` are measured here, and `attach` by the crate's own benchmark.
 
 use crate::{process, tuned, viewed};
 use anyhow::{Context, Result, bail};
@@ -17,6 +17,11 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
         };
     }
     process::require_c_compiler()?;
+    if group.as_deref().is_some_and(|group| group == "attach") {
+        let mut bench = process::cargo();
+        process::run(bench.args(["bench", "--locked", "-p", "thalweg-attach", "--bench", "attach"]))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let manifest = process::root().join("bench/Cargo.toml");
     let target = process::target_dir().join("bench");
     let mut build = process::cargo();

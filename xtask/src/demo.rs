@@ -14,7 +14,7 @@ const KEY_HEX: &str = "133457799bbcdff1";
 /// The same eight bytes as the network's records carry them.
 pub(crate) const WITH_KEY: &str = r#"{"key": {"$base64": "EzRXeZu83/E="}}"#;
 const WITH_KEY_DECRYPT: &str = r#"{"key": {"$base64": "EzRXeZu83/E="}, "<decrypt>": 1}"#;
-/// A demonstration on less than this shows nothing.
+/// On a smaller input the demonstration is too short to show anything.
 const FILE_BYTES_MIN: u64 = 10 << 20;
 
 pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
@@ -86,7 +86,7 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What `cargo build --release` made of `name`.
+/// The file that `cargo build --release` made for `name`.
 fn program(name: &str) -> PathBuf {
     process::target_dir().join("release").join(name)
 }
@@ -101,7 +101,7 @@ fn thalweg() -> Command {
 fn network(workers: &str, input: &Path, output: &Path, with: &str) -> Command {
     let mut command = thalweg();
     command.args(["run", "apps/des/des.snet", "--boxes"]).arg(program("libapp_des.so"));
-    // Chunks are large: short streams keep what is under way in the cache.
+    // Chunks are large, so streams are short to keep the data in the cache.
     command.args(["--workers", workers, "--capacity", "8", "--with", with]);
     command.arg("--input").arg(input).args(["--input-bytes", "data"]);
     command.arg("--output").arg(output).args(["--output-bytes", "data", "--order-by", "seq"]);
@@ -151,7 +151,7 @@ fn made_file(folder: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Fails unless OpenSSL makes the same of `plain`; says so if it is missing.
+/// Fails unless OpenSSL encrypts `plain` to the same bytes; says so if OpenSSL is missing.
 pub(crate) fn compare_with_openssl(plain: &Path, encrypted: &Path) -> Result<()> {
     if !process::is_installed("openssl", "version") {
         println!("not compared with OpenSSL: `openssl` is missing (Debian: apt-get install openssl)");

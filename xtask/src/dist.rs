@@ -15,12 +15,13 @@ use std::process::{Command, ExitCode};
 /// The apps whose boxes are in the archive.
 const APPS: [&str; 5] = ["des", "audio", "ant", "mc", "rt"];
 /// Files and folders of the source tree.
-const SOURCES: [&str; 14] = [
+const SOURCES: &[&str] = &[
     "README.md",
     "ARCHITECTURE.md",
     "BENCHMARKS.md",
     "LICENSE-APACHE",
     "LICENSE-MIT",
+    "bindings/box/DESIGN.md",
     "bindings/c",
     "bindings/c4snet",
     "bindings/java",
@@ -28,8 +29,21 @@ const SOURCES: [&str; 14] = [
     "docs",
     "editors",
     "examples/first",
+    "examples/tutorial",
+    "exec/DESIGN.md",
+    "glob/DESIGN.md",
+    "host/DESIGN.md",
     "kinds",
+    "link/DESIGN.md",
+    "monitor/DESIGN.md",
+    "net/DESIGN.md",
+    "node/DESIGN.md",
+    "pack/DESIGN.md",
+    "scope/DESIGN.md",
+    "space/DESIGN.md",
     "space/docs",
+    "tune/DESIGN.md",
+    "view/DESIGN.md",
 ];
 /// Shells, and where below `share` each looks for completions.
 const COMPLETIONS: [(&str, &str); 3] = [
@@ -90,7 +104,7 @@ pub(crate) fn make(into: &Path) -> Result<PathBuf> {
     }
     write_share(&folder)?;
     let archive = into.join(format!("{name}.tar.gz"));
-    // The same files make the same archive, whoever packs them and when.
+    // The same files make the same archive, on every machine and at any time.
     let same = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "--mode=u+w,go=rX"];
     let mut pack = Command::new("tar");
     pack.args(same).args(["-I", "gzip -n"]).arg("-cf").arg(&archive).arg("-C").arg(into).arg(&name);

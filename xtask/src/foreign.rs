@@ -1,5 +1,7 @@
-//! Programs that none of us wrote, under probes: memcached from Debian in C, Ninja from Debian in C++, mini-redis from crates.io in Rust, H2 from Maven Central in Java. Their own tests
-//! pass, their calls are counted as others count them (gcov, the client), and what it costs them is told. The sources stay in the target directory.
+//! Programs from elsewhere, recorded by probes: memcached from Debian in C, Ninja from Debian in C++,
+//! mini-redis from crates.io in Rust, H2 from Maven Central in Java. It checks that their own tests pass and
+//! that their calls are counted as others count them (gcov, the client), and prints what recording costs
+//! them. The sources stay in the target directory.
 
 mod ninja;
 
@@ -19,7 +21,7 @@ const TIMED: u64 = 40_000;
 /// Runs of each of a pair that is timed, by turns.
 const TURNS: usize = 5;
 
-/// What was tried and what came of it: a sentence, or why not.
+/// What was tried, and its result: a sentence, or the reason why it failed.
 pub(crate) fn tried() -> Result<Vec<(&'static str, Result<String>)>> {
     let mut build = process::cargo();
     process::run(build.args(["build", "--release", "--quiet", "--locked", "-p", "thalweg"]))?;
@@ -58,7 +60,7 @@ fn folder() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Runs a command whose output nobody wants unless it fails; what it printed.
+/// Runs a command whose output is shown only if it fails; returns the output.
 fn quiet(command: &mut Command) -> Result<String> {
     let output =
         command.output().with_context(|| format!("could not start `{}`", process::shown(command)))?;
@@ -105,7 +107,7 @@ fn sources_of(package: &str, archive: &str, name: &str, needs: &str) -> Result<(
     Ok(())
 }
 
-/// What is loaded before programs compiled with `-finstrument-functions`.
+/// The library that is loaded before programs compiled with `-finstrument-functions`.
 fn instrument_library() -> Result<PathBuf> {
     let library = folder()?.join("libthalweg_instrument.so");
     let headers = process::root().join("bindings/c");
@@ -248,7 +250,7 @@ fn free_port() -> Result<u16> {
     Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// Sends the same request so many times, one after the other, and takes each answer, which ends as said.
+/// Sends the same request this many times, one after the other, and takes each answer, which ends as said.
 fn requests(port: u16, count: u64, request: &[u8], answer_end: &[u8]) -> Result<()> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_nodelay(true)?;
@@ -318,7 +320,7 @@ fn counts_of_memcached(made: &Memcached) -> Result<String> {
     }
     for (name, count) in counted.iter().filter(|(_, count)| **count > 0) {
         let told = recorded.remove(name.as_str()).unwrap_or(0);
-        // A call is told when it ends: those of the program's threads do not.
+        // A call is recorded when it ends: those of the program's threads do not.
         match count.checked_sub(told) {
             Some(0) => {}
             Some(1..=2) => not_ended.push(name.clone()),
@@ -327,7 +329,7 @@ fn counts_of_memcached(made: &Memcached) -> Result<String> {
         functions += 1;
         all += count;
     }
-    // What is inlined always is so before gcov begins to count.
+    // Functions that are always inlined are inlined before gcov counts them.
     recorded.retain(|name, _| counted.get(*name) != Some(&0));
     if let Some((name, count)) = recorded.first_key_value() {
         bail!("{name}: gcov does not know its {count} calls");
@@ -346,7 +348,7 @@ fn counts_of_memcached(made: &Memcached) -> Result<String> {
     ))
 }
 
-/// What a request costs, by turns: the medians of what the two did.
+/// The cost of a request in both variants, measured by turns: the medians.
 fn by_turns(mut one: impl FnMut(bool) -> Result<f64>) -> Result<(f64, f64)> {
     let (mut without, mut with) = (Vec::new(), Vec::new());
     for _ in 0..TURNS {
@@ -555,7 +557,7 @@ fn cost_of_h2() -> Result<String> {
     Ok(format!("{}; {calls} calls", told("s", figures)))
 }
 
-/// Of what `times` of the shell prints the children's line: `0m1.230s 0m0.120s`.
+/// The line of the shell's `times` about its children: `0m1.230s 0m0.120s`.
 fn processor_time_told(said: &str) -> Result<f64> {
     let line = said
         .lines()

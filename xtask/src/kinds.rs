@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use thalweg_space::kinds::{Description, What, print};
 
 /// The crates that declare kinds.
-const CRATES: [&str; 5] = ["space", "probe", "exec", "net", "host"];
+const CRATES: [&str; 6] = ["space", "probe", "exec", "net", "host", "node"];
 /// Those whose kinds the monitor knows.
 const OBSERVED: [&str; 3] = ["exec", "net", "host"];
 

@@ -16,6 +16,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("thalweg-probe", &["thalweg-space", "thalweg-probe-derive"]),
     ("thalweg-probe-tracing", &["thalweg-probe"]),
     ("thalweg-pack", &["thalweg-glob"]),
+    ("thalweg-attach", &["thalweg-glob"]),
     ("thalweg-box", &[]),
     ("thalweg-link", &[]),
     ("thalweg-exec", &["thalweg-space"]),
@@ -23,7 +24,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("thalweg-scope", &["thalweg-glob", "thalweg-space", "thalweg-pack"]),
     ("thalweg-monitor", &["thalweg-space", "thalweg-scope"]),
     ("thalweg-view", &["thalweg-monitor"]),
-    ("thalweg-tune", &["thalweg-space", "thalweg-pack", "thalweg-monitor"]),
+    ("thalweg-tune", &["thalweg-space", "thalweg-pack", "thalweg-attach", "thalweg-monitor"]),
     // Only from here on do crates know both sides.
     (
         "thalweg-host",
@@ -49,6 +50,8 @@ const LAYERS: &[(&str, &[&str])] = &[
             "thalweg-space",
             "thalweg-writers",
             "thalweg-pack",
+            "thalweg-attach",
+            "thalweg-probe",
             "thalweg-box",
             "thalweg-exec",
             "thalweg-net",

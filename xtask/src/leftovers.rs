@@ -40,7 +40,7 @@ impl Places {
     /// Lets `command` use these places and no others.
     pub(crate) fn give(&self, command: &mut Command) {
         command.env("TMPDIR", &self.temporary).env("THALWEG_SPACES", &self.spaces);
-        // Where the run of the tests itself belongs to is no business of theirs.
+        // The session of the test run itself must not reach the tests.
         command.env_remove("THALWEG_SESSION");
     }
 

@@ -13,6 +13,7 @@ mod circles;
 mod committed;
 mod demo;
 mod dist;
+mod docs;
 mod foreign;
 mod kinds;
 #[cfg(test)]
@@ -25,12 +26,18 @@ mod pictures;
 mod process;
 mod remedies;
 mod sanitizer;
+#[cfg(test)]
+mod sizes;
 mod snet_suite;
+#[cfg(test)]
+mod sources;
 mod terminal;
 mod test;
 mod tuned;
 mod viewed;
 mod watch;
+#[cfg(test)]
+mod words;
 
 use anyhow::{Result, bail};
 use lexopt::prelude::*;
@@ -46,10 +53,12 @@ usage: cargo xtask COMMAND
   test [--only STEP] [--long]        everything CI runs; ends with a count of tests
   test --list                        the steps, in order
   dist [--into DIR]                  an archive with program, boxes of the apps, headers, pages: for people without a toolchain
+  docs [--into DIR]                  all pages as one site with search (needs mdbook: `cargo install mdbook`)
   kinds                              write the descriptions of kinds, and what is generated from them
   layout                             write the layout's constants for C, Java and Python
   moobench [OPTIONS]                 what a probe costs in Java, C, C++ and Rust, and in rivals (`moobench --help`)
   paper lpel [OPTIONS]               the tables of the LPEL paper, ours beside theirs (`paper --help`)
+  paper mate [OPTIONS]               the tables of the MATE paper, ours beside theirs (`paper mate --help`)
   pictures [--into DIR]              the README's pictures of the page and of `top`, from a real run (needs Chromium and tmux)
   remedies [OPTIONS]                 verdicts against remedies that were tried (`remedies --help`)
   snet-suite FOLDER…                 `thalweg adopt` as a release build: programs written for S-Net
@@ -84,6 +93,7 @@ fn dispatch() -> Result<ExitCode> {
             "bench" => bench::run(arguments),
             "demo" => demo::run(arguments),
             "dist" => dist::run(arguments),
+            "docs" => docs::run(arguments),
             "kinds" => kinds::run(arguments),
             "layout" => layout::run(arguments),
             "moobench" => moobench::run(arguments),

@@ -187,7 +187,7 @@ fn one(settings: &Settings, case: &Case, repeat: u32) -> Result<Run> {
         return Run::read(&raw);
     }
     let folder = Folder::new(&settings.out.join(format!("{stem}.run")))?;
-    // Where spaces are when nobody says otherwise: in memory.
+    // The default place of spaces: in memory.
     let memory = Path::new("/dev/shm");
     let parent = if memory.is_dir() { memory } else { &folder.path };
     let spaces = Folder::new(&parent.join(format!("moobench-{}", std::process::id())))?;

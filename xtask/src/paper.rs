@@ -1,7 +1,8 @@
 //! `cargo xtask paper lpel`: the tables of the LPEL paper (V. T. N. Nguyen, R. Kirner and F. Penczek, A Multi-level Monitoring Framework for Stream-based
-//! Coordination Programs, 2012) with our figures beside theirs, as Markdown.
+//! Coordination Programs, 2012) with our figures beside theirs, as Markdown; `cargo xtask paper mate`: those of the MATE paper.
 
 mod instructions;
+mod mate;
 mod sweep;
 
 use crate::app::{self, App};
@@ -37,7 +38,7 @@ struct Case {
     input: fn(usize) -> Input,
     /// How much, by scale.
     amounts: [usize; 3],
-    /// How much so that its instructions are counted in some seconds.
+    /// The amount of input whose instructions can be counted in some seconds.
     counted: usize,
     /// Arguments beside that.
     arguments: &'static [&'static str],
@@ -51,7 +52,7 @@ struct Case {
 
 enum Input {
     Record(String),
-    /// A file of so many bytes in chunks of so many.
+    /// A file of `bytes` bytes in chunks of `chunk` bytes.
     Bytes(usize, usize),
 }
 
@@ -178,6 +179,11 @@ impl Kind {
 }
 
 pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
+    let is_mate = arguments.try_raw_args().is_some_and(|raw| raw.peek().is_some_and(|first| first == "mate"));
+    if is_mate {
+        arguments.next()?;
+        return mate::run(arguments);
+    }
     let (mut paper, mut only, mut sweep, mut instructions, mut repeats, mut scale) =
         (None, None, false, false, 10_usize, Scale::Usual);
     while let Some(argument) = arguments.next()? {
@@ -203,7 +209,9 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
         }
     }
     if paper.as_deref() != Some("lpel") || repeats == 0 {
-        bail!("`cargo xtask paper lpel` is all there is, with one repeat at least; --help says more");
+        bail!(
+            "there are `cargo xtask paper lpel`, with one repeat at least, and `cargo xtask paper mate`; --help says more"
+        );
     }
     if sweep {
         if only.is_some() || instructions {
@@ -301,7 +309,7 @@ impl<'a> Runs<'a> {
         command
     }
 
-    /// As one of [`KINDS`]; what a run like that kept before goes first.
+    /// Runs as one of [`KINDS`]; the events of the former run of this kind are removed first.
     fn of_kind(&self, kind: usize) -> Result<Command> {
         let Kind { probes, mode, kept } = KINDS[kind];
         let mut command =
@@ -312,7 +320,7 @@ impl<'a> Runs<'a> {
         Ok(command)
     }
 
-    /// Where a run keeps its events: nothing is there.
+    /// The empty folder where a run keeps its events.
     fn fresh_space(&self) -> Result<PathBuf> {
         let space = self.folder.join("space");
         if space.exists() {
@@ -321,7 +329,7 @@ impl<'a> Runs<'a> {
         Ok(space)
     }
 
-    /// What a run in mode full, all of it kept, says of itself.
+    /// The figures of a run in mode full with all events kept.
     fn seen(&self) -> Result<Seen> {
         let space = self.fresh_space()?;
         let mut run = self.command(&self.programs.probes, "full");
@@ -332,7 +340,9 @@ impl<'a> Runs<'a> {
         let mut waited = BTreeMap::new();
         for line in waits.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let event: Json = serde_json::from_slice(line)?;
-            *waited.entry(event["fields"]["worker"].as_u64().context("who waits")?).or_insert(0_u64) += 1;
+            *waited
+                .entry(event["fields"]["worker"].as_u64().context("the worker that waits")?)
+                .or_insert(0_u64) += 1;
         }
         let mut log_bytes = 0;
         for entry in std::fs::read_dir(&space)? {
@@ -367,7 +377,7 @@ fn succeeded(run: &mut Command) -> Result<Output> {
     Ok(output)
 }
 
-/// Puts `value` after `option`, which is there.
+/// Replaces the value of `option`, which is among the arguments.
 fn replace(arguments: &mut [std::ffi::OsString], option: &str, value: &str) {
     let at = arguments.iter().position(|argument| argument == option).expect("the app has the option");
     arguments[at + 1] = value.into();
@@ -414,7 +424,7 @@ fn print_structure(cases: &[&Case], seen: &[Seen]) {
     }
 }
 
-/// The seconds of so many runs of each of [`KINDS`].
+/// The seconds of this many runs of each of [`KINDS`].
 fn times_by_turns(run: &Runs, repeats: usize) -> Result<[Vec<f64>; KINDS.len()]> {
     let mut times: [Vec<f64>; KINDS.len()] = Default::default();
     for round in 0..repeats {
@@ -505,7 +515,7 @@ fn print_mappings(case: &Case, scale: Scale, programs: &Programs, repeats: usize
     Ok(())
 }
 
-/// Others on the machine make a run slower, never faster.
+/// Other programs on the machine make a run slower, never faster.
 fn fastest(times: &[f64]) -> f64 {
     times.iter().copied().fold(f64::INFINITY, f64::min)
 }

@@ -18,7 +18,7 @@ usage: cargo xtask pictures [--into DIR] [--debug]
 
   --debug   of a build for tests, which is there sooner
 ";
-/// What is built for tests is run.
+/// The program that was built for the tests is run.
 static DEBUG: AtomicBool = AtomicBool::new(false);
 
 /// Where what was built is.
@@ -156,7 +156,7 @@ impl Drop for View {
     }
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
     let end = Instant::now() + Duration::from_secs(60);
     while !is_so() {
@@ -175,7 +175,7 @@ fn pictured(browser: &mut Browser, space: &Path, file: &Path) -> Result<()> {
     browser.call("Emulation.setDeviceMetricsOverride", size);
     browser.open(&view.address);
     browser.wait("window.thalweg.data.live.sequence > 16");
-    // So short a time that dispatches are seen one by one, with tasks unfolded, and so long that each task does all it does.
+    // A time that is short enough to see single dispatches with tasks unfolded, and long enough to see every task run.
     browser.value("window.thalweg.paused = true; window.thalweg.timeline.unfold(); window.thalweg.show(window.thalweg.data.timeline.duration_ns - 20e6, window.thalweg.data.timeline.duration_ns)");
     browser.wait("window.thalweg.lanes.spans.exactFrom <= window.thalweg.from");
     browser.value("new Promise((done) => setTimeout(() => requestAnimationFrame(() => done(true)), 1500))");

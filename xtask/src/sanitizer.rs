@@ -4,7 +4,7 @@
 //! With its sources the library is compiled for the sanitizer, too. Without them it is as it was delivered, and the sanitizer
 //! does not see what it does: data behind a mutex that somebody waited for would look like a race. What is generic in the library
 //! or short is then compiled with our crates ([`FLAGS`]); a few functions that are not, and by which threads wait for each other,
-//! are led through functions of ours that tell the sanitizer of it ([`told`]). Two things that it cannot understand are left
+//! are led through functions of ours that report it to the sanitizer ([`reporting`]). Two things that it cannot understand are left
 //! out by name ([`KNOWN`]). [`finds_a_race`] shows that a race is still seen.
 
 use crate::process;
@@ -20,7 +20,7 @@ const FLAGS: &str = "-Zshare-generics=n -Zcross-crate-inline-threshold=always -Z
 /// sanitizer does not know, and a thread's description by code of the library.
 const KNOWN: &str = "race:drop_slow\nrace:std::thread::thread::Inner\n";
 
-/// Uses the functions that [`told`] looks for.
+/// Uses the functions that [`reporting`] looks for.
 const USES: &str = "\
 use std::sync::{Condvar, Mutex};
 fn main() {
@@ -77,7 +77,7 @@ pub(crate) fn sanitize(
         let known = folder.join("known");
         std::fs::write(&known, KNOWN)?;
         let _ = write!(options, " suppressions={}", known.display());
-        let _ = write!(flags, " {FLAGS} {}", told(&process::target_dir().join("threads-told"))?);
+        let _ = write!(flags, " {FLAGS} {}", reporting(&process::target_dir().join("threads-reporting"))?);
     }
     command.env("RUSTFLAGS", flags).env("TSAN_OPTIONS", options);
     command.env("CARGO_TARGET_DIR", process::target_dir().join("threads"));
@@ -116,7 +116,7 @@ fn has_library_sources() -> bool {
 }
 
 /// The compiler's options that lead the [`WAITING`] functions of the library through ours, made in a folder.
-fn told(folder: &Path) -> Result<String> {
+fn reporting(folder: &Path) -> Result<String> {
     std::fs::create_dir_all(folder)?;
     let path = |name: &str| folder.join(name);
     std::fs::write(path("uses.rs"), USES)?;
@@ -126,7 +126,7 @@ fn told(folder: &Path) -> Result<String> {
     let listed = Command::new("nm").arg(path("uses")).output().context("there is no `nm` (binutils)")?;
     let listed = String::from_utf8_lossy(&listed.stdout);
     let names: Vec<&str> = listed.lines().filter_map(|line| line.rsplit(' ').next()).collect();
-    let mut options = format!("-Clink-arg={}", path("told.o").display());
+    let mut options = format!("-Clink-arg={}", path("reporting.o").display());
     let mut code = "void __tsan_acquire(void *); void __tsan_release(void *);\n".to_owned();
     for (end, function) in WAITING {
         let name = names.iter().find(|name| name.ends_with(end));
@@ -136,8 +136,10 @@ fn told(folder: &Path) -> Result<String> {
             function.replace("REAL", &format!("__real_{name}")).replace("WRAP", &format!("__wrap_{name}"));
         let _ = writeln!(code, "{function}");
     }
-    std::fs::write(path("told.c"), code)?;
+    std::fs::write(path("reporting.c"), code)?;
     let mut compiler = Command::new("cc");
-    process::run(compiler.args(["-c", "-O1", "-fPIC", "-o"]).arg(path("told.o")).arg(path("told.c")))?;
+    process::run(
+        compiler.args(["-c", "-O1", "-fPIC", "-o"]).arg(path("reporting.o")).arg(path("reporting.c")),
+    )?;
     Ok(options)
 }

@@ -20,7 +20,7 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     Ok(if adopt.status()?.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A folder by its full path; what is none stays as it is.
+/// A folder by its full path; other arguments stay unchanged.
 fn absolute(argument: OsString) -> Result<OsString> {
     let is_folder = Path::new(&argument).is_dir();
     Ok(if is_folder { std::path::absolute(PathBuf::from(argument))?.into_os_string() } else { argument })

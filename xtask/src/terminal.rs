@@ -1,4 +1,4 @@
-//! A screen of characters, as `tmux capture-pane -e` tells it, as a drawing.
+//! A screen of characters, as `tmux capture-pane -e` prints it, as a drawing.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 const WIDTH: f64 = 8.4;
 const LINE: f64 = 17.0;
 const MARGIN: f64 = 10.0;
-/// Of text and ground that have no colour of their own.
+/// The default colours of text and ground.
 const INK: &str = "#d8dee6";
 const GROUND: &str = "#11171d";
 /// The sixteen colours that a terminal has names for.
@@ -73,7 +73,7 @@ fn extended(codes: &mut impl Iterator<Item = u32>) -> Option<String> {
     }
 }
 
-/// The screen as SVG, so many characters wide.
+/// The screen as SVG, `width` characters wide.
 pub(crate) fn drawn(screen: &str, columns: usize) -> String {
     let lines: Vec<&str> = screen.lines().collect();
     let (width, height) = (columns as f64 * WIDTH + 2.0 * MARGIN, lines.len() as f64 * LINE + 2.0 * MARGIN);

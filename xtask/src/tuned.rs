@@ -29,7 +29,7 @@ struct Case {
     name: &'static str,
     package: &'static str,
     network: &'static str,
-    /// What the program gets to know of the input.
+    /// The program's arguments for the input.
     input: fn(&Path, f64) -> Result<Vec<String>>,
 }
 

@@ -1,7 +1,7 @@
 //! `cargo xtask bench view`: what pictures of runs cost, and how soon they are there.
 //!
-//! Whole programs, as a user runs them: `thalweg report --html`, `thalweg view`, and Chromium, which tests drive likewise. Processor time is that which
-//! the kernel tells of a process; what is seen is timed by the page's own clock.
+//! Whole programs, as a user runs them: `thalweg report --html`, `thalweg view`, and Chromium, which the tests drive in the same way. Processor time is that which
+//! the kernel counts for a process; what is seen is timed by the page's own clock.
 
 use crate::browser_run::{Browser, browser};
 use crate::pictures::{Live, View, build, thalweg, until};
@@ -17,12 +17,13 @@ use std::time::{Duration, Instant};
 const HELP: &str = "\
 What pictures of runs cost, and how soon they are there.
 
-usage: cargo xtask bench view [--only PART]… [--events N] [--seconds S] [--rounds N]
+usage: cargo xtask bench view [--only PART]… [--events N] [--seconds S] [--rounds N] [--quick]
 
   --only PART   layout, file, bytes, first, kept, frames, server, observed; all if none is given
   --events N    of the kept run that is opened and looked at, in millions, about (default 10)
   --seconds S   for so long the server's processor time is counted (default 10)
   --rounds N    by turns, of what is timed (default 5)
+  --quick       a million events, three seconds, two rounds: the figures say little
 ";
 
 const PARTS: [&str; 8] = ["layout", "file", "bytes", "first", "kept", "frames", "server", "observed"];
@@ -47,6 +48,7 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
             Long("only") => only.push(arguments.value()?.string()?),
             Long("events") => bench.events = arguments.value()?.parse()?,
             Long("seconds") => bench.seconds = arguments.value()?.parse()?,
+            Long("quick") => (bench.events, bench.seconds, bench.rounds) = (1.0, 3.0, 2),
             Long("rounds") => bench.rounds = arguments.value()?.parse::<usize>()?.max(1),
             other => return Err(other.unexpected().into()),
         }
@@ -200,7 +202,7 @@ impl Bench {
         Ok(())
     }
 
-    /// A kept run with about so many events: six filters, one message a dispatch.
+    /// A kept run with about this many events: six filters, one message a dispatch.
     fn large(&self) -> Result<PathBuf> {
         let space = self.folder.join(format!("large-{}", self.events));
         if space.join("segments").is_file() {
@@ -310,10 +312,14 @@ impl Bench {
         Ok(())
     }
 
-    /// What serving costs: nobody, one viewer, fifty, at ten updates a second.
+    /// What serving costs without viewers, with one, and with fifty, at ten updates a second.
     fn server(&self) -> Result<()> {
-        for (what, more) in [("1,000 messages a second", &["--rate", "1000"][..]), ("as fast as it can", &[])]
-        {
+        let rates: [(&str, &[&str]); 3] = [
+            ("100 messages a second", &["--rate", "100"]),
+            ("1,000 messages a second", &["--rate", "1000"]),
+            ("as fast as it can", &[]),
+        ];
+        for (what, more) in rates {
             let run = Live::start(&self.folder.join("live"), more)?;
             std::thread::sleep(Duration::from_secs(1));
             for (viewers, part, bytes) in [(0, 0.0, 0), (1, 0.01, 50), (50, 0.05, 100)] {
@@ -347,7 +353,7 @@ impl Bench {
     /// A run that is looked at, beside one that is not.
     fn observed(&self) -> Result<()> {
         let mut ratios = Vec::new();
-        for _ in 0..self.rounds {
+        for round in 0..self.rounds {
             let run = Live::start(&self.folder.join("live"), &[])?;
             std::thread::sleep(Duration::from_secs(1));
             let messages = |seconds: f64| -> Result<f64> {
@@ -360,11 +366,18 @@ impl Bench {
                 std::thread::sleep(Duration::from_secs_f64(seconds));
                 Ok((spent(run.pid())?.0 - cpu) / (told()? - before).max(1.0))
             };
-            let alone = messages(self.seconds / 2.0)?;
-            let view = View::start(&run.space, &["--every", "100ms"])?;
-            let viewer = Viewer::start(&view)?;
-            let looked_at = messages(self.seconds / 2.0)?;
-            drop(viewer);
+            let looked_at = || -> Result<f64> {
+                let view = View::start(&run.space, &["--every", "100ms"])?;
+                let _viewer = Viewer::start(&view)?;
+                messages(self.seconds / 2.0)
+            };
+            // By turns, because a run may become faster or slower by itself.
+            let (alone, looked_at) = if round % 2 == 0 {
+                (messages(self.seconds / 2.0)?, looked_at()?)
+            } else {
+                let looked_at = looked_at()?;
+                (messages(self.seconds / 2.0)?, looked_at)
+            };
             ratios.push(looked_at / alone);
         }
         let ratio = median(ratios.clone());
@@ -420,7 +433,7 @@ fn got(view: &View, path: &str) -> Result<Vec<u8>> {
     Ok(answer.split_off(head + 4))
 }
 
-/// Somebody who takes every update.
+/// A viewer that reads every update.
 struct Viewer {
     taken: std::sync::Arc<std::sync::atomic::AtomicU64>,
     stream: TcpStream,

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 const EVERY: Duration = Duration::from_millis(500);
 
-/// A process may end so long after the command that started it.
+/// How long after the command that started it a process may end.
 const LINGERS_MAX: Duration = Duration::from_secs(5);
 
-/// What became of a command's processes.
+/// How a command's processes ended.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
     /// Test programs that ran longer than they may, and were killed.

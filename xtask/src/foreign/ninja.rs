@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Files that its work is to be about.
+/// How many files Ninja has to handle.
 const FILES_COUNTED: usize = 200;
 const FILES_TIMED: usize = 10_000;
 
@@ -54,7 +54,7 @@ pub(super) fn own_tests(made: &Ninja) -> Result<String> {
     let mut tests = Command::new(made.instrumented.join("ninja_test"));
     tests.current_dir(&made.instrumented);
     let said = quiet(tests.env("LD_PRELOAD", &made.library).env("THALWEG_SPACES", &spaces.path))?;
-    // It writes over one line: [n/n] and the name of a test.
+    // Its tests print their progress over one line: [n/n] and the name of a test.
     let last = said.rsplit('[').next().unwrap_or_default();
     let count = last.split(']').next().unwrap_or_default().to_owned();
     if !said.contains("passed") {
@@ -109,7 +109,10 @@ pub(super) fn counts(made: &Ninja) -> Result<String> {
         }
     }
     if functions < 200 || others.len() * 20 > functions {
-        bail!("only {functions} functions are told as often as gcov says; not these: {}", others.join("; "));
+        bail!(
+            "only {functions} functions are recorded as often as gcov says; not these: {}",
+            others.join("; ")
+        );
     }
     Ok(format!(
         "{all} calls of {functions} functions, each as often as gcov says, but for {} (gcov's count, ours): {}",

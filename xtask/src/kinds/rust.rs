@@ -51,7 +51,7 @@ pub(super) fn rows(rows: &[Description]) -> Result<String> {
         doc(&mut out, "    ", &row.doc);
         writeln!(out, "    {}({}),", short_name(row), type_name(row)).expect("a text");
     }
-    out += "}\n\n/// The kinds, as they are looked for.\npub(crate) const ROWS: &[RowSpec] = &[\n";
+    out += "}\n\n/// The kinds of row that a reader looks for, by name.\npub(crate) const ROWS: &[RowSpec] = &[\n";
     for row in rows {
         let What::Row { former } = row.what else { continue };
         let (name, cells) = (&row.name, type_name(row));
@@ -146,7 +146,7 @@ fn rust_type(kind: &Description, field: &DescribedField) -> String {
 
 fn observation(out: &mut String, kinds: &[Description]) {
     let names: Vec<String> = kinds.iter().map(type_name).collect();
-    *out += "/// One thing the observed program said.\n#[derive(Clone, Copy, Debug, PartialEq)]\npub enum Observation {\n";
+    *out += "/// One event of the observed program, decoded.\n#[derive(Clone, Copy, Debug, PartialEq)]\npub enum Observation {\n";
     for (kind, name) in kinds.iter().zip(&names) {
         doc(out, "    ", &kind.doc);
         writeln!(out, "    {name}({name}),").expect("a text");

@@ -17,7 +17,7 @@ pub(crate) enum Set {
     Phases,
     /// Where what ours record goes.
     Writers,
-    /// What ours do when a small ring is full.
+    /// What our probes do when a small ring is full.
     Full,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Place<'a> {
     pub(super) folder: &'a Path,
     /// The file for its raw data.
     pub(super) raw: &'a Path,
-    /// Where somebody listens, if the case wants that.
+    /// The address of the listener, if the case has one.
     pub(super) port: u16,
 }
 
@@ -93,7 +93,7 @@ fn driven(mut command: Command, place: &Place) -> Command {
     command
 }
 
-/// Ours lose nothing in W: they wait for the reader.
+/// Our probes lose nothing in phase W: they wait for the reader.
 fn lossless(command: &mut Command) {
     command.env("THALWEG_PROBE_FULL", "wait").env("THALWEG_PROBE_BYTES", "64M");
 }

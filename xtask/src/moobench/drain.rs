@@ -1,4 +1,4 @@
-//! Who reads what a run records, in a process or thread beside it.
+//! The reader of what a run records, in a process or thread beside it.
 
 use super::{Folder, thalweg};
 use crate::process;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Whether somebody reads what the run records.
+/// What reads the events of a run.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Drain {
     None,
@@ -26,7 +26,7 @@ pub(super) enum Drain {
     Follow(&'static [&'static str]),
     /// A ring by hand is copied to disk as it is.
     Ring,
-    /// Somebody takes what comes through a socket.
+    /// A thread reads from a socket.
     Socket,
     /// A session of LTTng's: in memory, or on disk.
     Lttng {
@@ -51,7 +51,7 @@ impl Drop for Killed {
     }
 }
 
-/// Who reads.
+/// The reader.
 pub(super) enum Beside {
     Nobody,
     Later(Drain),
@@ -73,7 +73,7 @@ pub(super) enum Beside {
 }
 
 impl Beside {
-    /// What has to be there before the run begins.
+    /// Processes and files that have to exist before the run begins.
     pub(super) fn before(drain: Drain, spaces: &Path, folder: &Path) -> Result<Beside> {
         Ok(match drain {
             Drain::None => Beside::Nobody,
@@ -126,7 +126,7 @@ impl Beside {
             _ => {
                 command.arg("record").arg(space).arg("--output").arg(folder.join("archive"));
                 if drain == Drain::RecordPlain {
-                    // Nobody asks the disk whether it has what the ring's copier writes, either.
+                    // The copier of the ring does not sync the disk either, so the comparison is fair.
                     command.args(["--level", "0", "--sync", "1h"]);
                 }
                 Beside::Record(Killed(command.spawn().context("could not start `thalweg record`")?))
@@ -134,7 +134,8 @@ impl Beside {
         })
     }
 
-    /// The run is over: lines for its raw data. To read all of an archive takes longer than to write it: that is `checked` of one run.
+    /// The run is over: lines for its raw data. Reading a whole archive takes longer than writing it, so it is
+    /// `checked` for one run only.
     pub(super) fn ended(self, folder: &Path, checked: bool) -> Result<String> {
         match self {
             Beside::Nobody | Beside::Later(_) | Beside::Follow { .. } => Ok(String::new()),
@@ -150,7 +151,7 @@ impl Beside {
             Beside::Thread { is_over, bytes, mut thread, .. } => {
                 is_over.store(true, Ordering::Release);
                 if let Some(thread) = thread.take() {
-                    thread.join().map_err(|_| anyhow::anyhow!("who reads has panicked"))??;
+                    thread.join().map_err(|_| anyhow::anyhow!("the reader has panicked"))??;
                 }
                 Ok(format!("disk {}\n", bytes.load(Ordering::Relaxed)))
             }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Times below this are counted by the nanosecond; above, 32 to a power of two. As the drivers have it.
+/// Times below this are counted by the nanosecond; above, 32 to a power of two. The drivers use the same division.
 const LINEAR: u64 = 2048;
 
 /// What one process measured.
@@ -82,7 +82,7 @@ fn time_of(bucket: u64) -> f64 {
     (LINEAR << octave) as f64 * (1.0 + (part as f64 + 0.5) / 32.0)
 }
 
-/// What all runs of a case come to.
+/// The figures of all runs of a case.
 pub(super) struct Figures {
     pub(super) runs: Vec<Run>,
     pub(super) missing: Option<String>,
@@ -221,7 +221,7 @@ pub(super) fn sweep(what: &str, rows: &[Swept]) -> String {
     out
 }
 
-/// What reached the disk, where that was asked.
+/// The bytes that reached the disk, if they were measured.
 fn kept(figures: &Figures) -> String {
     let lost: Option<u64> = figures.runs.first().and_then(|run| run.lost);
     let bytes: Option<u64> = figures.runs.iter().map(|run| run.disk_bytes).sum();

@@ -21,7 +21,7 @@ fn repository() -> PathBuf {
     }
 }
 
-/// What is missing for Java, in words for who can install it.
+/// What is missing for Java, in words for a person who can install it.
 pub(crate) fn missing() -> Option<&'static str> {
     if !process::is_installed("javac", "-version") {
         Some("there is no `javac`: on Debian `apt-get install openjdk-17-jdk-headless` brings it")

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 const CLASSES: usize = 5_000;
 
-/// An agent and what it is told.
+/// An agent and its options.
 struct Row {
     who: &'static str,
     options: Vec<String>,

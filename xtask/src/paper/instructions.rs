@@ -8,7 +8,8 @@ use std::process::Command;
 
 /// Valgrind runs a program some fifty times slower: as many messages take a turn only if it lasts longer by as much.
 const SLOWLY: [&str; 4] = ["--workers", "1", "--quantum-us", "5000"];
-/// No message takes so long that it is timed, which is not otherwise. A build without probes has no such setting.
+/// Under valgrind messages take long enough to be timed one by one, which they are not otherwise; this switches it off. A
+/// build without probes has no such setting.
 const UNTIMED: [&str; 2] = ["--set", "exec.clock_budget=0"];
 
 /// Prints the table: each case on one worker, on its counted input and on twice that, the least of `repeats` counts.
@@ -36,7 +37,8 @@ pub(super) fn print(cases: &[&Case], repeats: usize) -> Result<()> {
     Ok(())
 }
 
-/// A run of the same does not always count the same. What to say of counts that are a hundredth or more above the least, if there are such.
+/// A run of the same does not always count the same. A note about counts that are 1 % or more above the least, if
+/// there are any.
 fn strayed(of: &str, counts: &[u64]) -> Option<String> {
     let least = *counts.iter().min()?;
     let above: Vec<u64> =
@@ -50,7 +52,7 @@ fn strayed(of: &str, counts: &[u64]) -> Option<String> {
     ))
 }
 
-/// What runs on one input took.
+/// The instructions of the runs on one input.
 struct Counts {
     /// The instructions of each of [`KINDS`].
     instructions: [u64; KINDS.len()],
@@ -59,7 +61,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// What the counts of a kind of run have that is odd is added to `strays`.
+    /// Notes about unusual counts are added to `strays`.
     fn of(
         case: &Case,
         amount: usize,
@@ -96,7 +98,7 @@ impl Counts {
 fn row(app: &str, small: &Counts, large: &Counts) -> String {
     let added = |kind: usize| large.instructions[kind].saturating_sub(small.instructions[kind]) as f64;
     let percent = |kind: usize| format!("{:+.2} %", 100.0 * (added(kind) / added(0) - 1.0));
-    // What does not grow with the input is what is left when the growing part is taken off.
+    // The constant part is the count without the part that grows with the input.
     let once = |kind: usize| 2.0 * small.instructions[kind] as f64 - large.instructions[kind] as f64;
     format!(
         "| {app} | {} | {} | {:.1} M | {} | {} | {} | {} | {:+.1} M |",
@@ -117,7 +119,7 @@ fn count(run: &Command) -> Result<u64> {
     counted.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
     counted.current_dir(process::root()).arg(run.get_program()).args(run.get_args());
     let told = String::from_utf8_lossy(&succeeded(&mut counted)?.stderr).into_owned();
-    collected(&told).with_context(|| format!("valgrind told no count: {told}"))
+    collected(&told).with_context(|| format!("valgrind printed no count: {told}"))
 }
 
 /// What callgrind says at its end: `==123== Collected : 456`.

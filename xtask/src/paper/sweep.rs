@@ -5,12 +5,12 @@ use anyhow::Result;
 
 /// Bytes of a chunk: each box of DES works on it for about a quarter of a nanosecond a byte.
 const CHUNKS: [usize; 8] = [8, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 384 << 10];
-/// So many messages a chunk: sixteen rounds, and what is before and behind.
+/// Messages for each chunk: sixteen rounds, and the components before and behind.
 const MESSAGES: usize = 21;
 /// Large chunks flow in short streams, so that what is under way stays in the cache.
 const LARGE: usize = 4 << 10;
 
-/// So many chunks that a run takes about `seconds`.
+/// The number of chunks for a run of about `seconds`.
 fn chunks(chunk: usize, seconds: f64) -> usize {
     let expected_ns = 100.0 + chunk as f64 / 4.0;
     (seconds * 1e9 / (MESSAGES as f64 * expected_ns)).ceil() as usize

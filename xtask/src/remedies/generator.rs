@@ -113,7 +113,7 @@ pub(super) fn planted(seed: u64) -> Planted {
 }
 
 fn plan(chance: &mut Chance) -> BoxPlan {
-    // From 2 to 40 us, evenly by their logarithm.
+    // A random time from 2 to 40 µs, uniform in its logarithm.
     let turns = 1300.0 * (20.0_f64).powf(chance.uniform());
     let cost = chance.of(&COSTS);
     BoxPlan { turns, cost, how: How::Compute, times: 1.0, seed: chance.below(1 << 20) }
@@ -258,7 +258,7 @@ fn plant(cause: Cause, case: &mut Case, chance: &mut Chance) -> bool {
     true
 }
 
-/// Behind a combinator that keeps the order a rare record is slow.
+/// Plants a rare slow record inside a combinator that keeps the order.
 fn head_of_line(case: &mut Case) -> bool {
     let mut inside = Vec::new();
     case.net.visit(&mut |net| match net {

@@ -51,6 +51,16 @@ impl Journal {
         if let Some(known) = self.get(seed, name) {
             return Ok(known.clone());
         }
+        self.measured_again(seed, name, measure)
+    }
+
+    /// The value of this name, measured now in any case: what was measured before no longer counts.
+    pub(super) fn measured_again(
+        &mut self,
+        seed: u64,
+        name: &str,
+        measure: impl FnOnce() -> Result<Value>,
+    ) -> Result<Value> {
         let value = measure().unwrap_or_else(|error| json!({ "failed": format!("{error:#}") }));
         let mut line = json!({ "seed": seed, "name": name, "value": value }).to_string();
         line.push('\n');
@@ -76,7 +86,8 @@ mod tests {
         let mut journal = Journal::open(&path)?;
         assert_eq!(journal.measured(1, "a", || anyhow::bail!("again"))?, json!(2.5));
         assert_eq!(journal.get(1, "b"), Some(&json!({ "failed": "broken" })));
-        journal.measured(3, "c", || Ok(json!(1)))?;
+        journal.measured(3, "c", || Ok(json!(0)))?;
+        journal.measured_again(3, "c", || Ok(json!(1)))?;
         let journal = Journal::open(&path)?;
         assert_eq!((journal.get(3, "c"), journal.get(2, "a")), (Some(&json!(1)), None));
         std::fs::remove_dir_all(&folder)?;

@@ -26,7 +26,7 @@ use generator::{Planted, planted};
 use journal::Journal;
 use remedy::{Remedy, remedies};
 use score::said;
-use trial::{Bench, Recorded, Size};
+use trial::{Bench, RECORDINGS, Recorded, Size};
 
 pub(crate) use tuned::drawn;
 
@@ -34,12 +34,16 @@ pub(crate) use tuned::drawn;
 const SCORED: u64 = 20_000;
 /// Networks of the long step of the tests.
 const SCORED_COUNT: u64 = 300;
-/// A trial takes about so long.
-const TRIAL_SECONDS: f64 = 0.06;
+/// How long a trial takes, about.
+const TRIAL_SECONDS: f64 = 0.08;
 /// Pairs in which the remedies that promise most, and those that verdicts name, are tried after the first pair.
-const ROUNDS: u32 = 2;
-/// So many of those that promise most.
+const ROUNDS: u32 = 3;
+/// How many of the most promising remedies.
 const PROMISING: usize = 2;
+/// A recording that took so many times as long as trials do was disturbed; recording itself takes some tenths where boxes do next to nothing.
+const DISTURBED: f64 = 1.4;
+/// The most remedies that are tried again, besides those that verdicts name.
+const AGAIN_MAX: usize = 5;
 
 const HELP: &str = "\
 Random networks with planted causes: every single remedy is tried, and the verdicts of `thalweg diagnose` and the predictions of
@@ -51,6 +55,8 @@ usage: cargo xtask remedies [OPTIONS]
   --for SECONDS     stop measuring after so long; the next call goes on
   --journal FILE    where measurements are kept [default: target/remedies/journal.jsonl]
   --table           measure nothing, print what is in the journal
+  --keep            keep the recordings, in a folder beside the journal
+  --again           judge the recordings that were kept anew, with the program as it is now, and measure nothing else
   --failures        also print each network whose verdict is not right
   --show            print the networks only
 ";
@@ -62,6 +68,15 @@ struct Asked {
     journal: std::path::PathBuf,
     measure: bool,
     failures: bool,
+    keep: bool,
+    again: bool,
+}
+
+impl Asked {
+    /// Where recordings are kept.
+    fn recordings(&self) -> std::path::PathBuf {
+        self.journal.with_extension("runs")
+    }
 }
 
 pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
@@ -71,6 +86,8 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
         journal: process::target_dir().join("remedies/journal.jsonl"),
         measure: true,
         failures: false,
+        keep: false,
+        again: false,
     };
     let mut show = false;
     while let Some(argument) = arguments.next()? {
@@ -91,6 +108,8 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
             Long("journal") => asked.journal = arguments.value()?.into(),
             Long("table") => asked.measure = false,
             Long("failures") => asked.failures = true,
+            Long("keep") => asked.keep = true,
+            Long("again") => asked.again = true,
             Long("show") => show = true,
             other => return Err(other.unexpected().into()),
         }
@@ -109,7 +128,15 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
 pub(crate) fn scored() -> Result<()> {
     let journal = process::target_dir().join("remedies/scored.jsonl");
     let seeds = SCORED..SCORED + SCORED_COUNT;
-    measure_and_print(&Asked { seeds, until: None, journal, measure: true, failures: true })
+    measure_and_print(&Asked {
+        seeds,
+        until: None,
+        journal,
+        measure: true,
+        failures: true,
+        keep: false,
+        again: false,
+    })
 }
 
 fn measure_and_print(asked: &Asked) -> Result<()> {
@@ -123,7 +150,11 @@ fn measure_and_print(asked: &Asked) -> Result<()> {
             if asked.until.is_some_and(|until| Instant::now() >= until) {
                 break;
             }
-            measure(&bench, &mut journal, seed, &planted(seed), asked.until)?;
+            if asked.again {
+                again(&bench, &mut journal, seed, asked)?;
+            } else {
+                measure(&bench, &mut journal, seed, &planted(seed), asked)?;
+            }
         }
         std::fs::remove_dir_all(&bench.folder)?;
     }
@@ -157,43 +188,42 @@ fn bench(journal: &Path) -> Result<Bench> {
 }
 
 /// Everything that is to be measured of one network, as far as it was not.
-fn measure(
-    bench: &Bench,
-    journal: &mut Journal,
-    seed: u64,
-    planted: &Planted,
-    until: Option<Instant>,
-) -> Result<()> {
-    let over = || until.is_some_and(|until| Instant::now() >= until);
+fn measure(bench: &Bench, journal: &mut Journal, seed: u64, planted: &Planted, asked: &Asked) -> Result<()> {
+    let over = || asked.until.is_some_and(|until| Instant::now() >= until);
     let case = &planted.case;
     let sized = journal.measured(seed, "size", || {
         let size = bench.size(case, TRIAL_SECONDS)?;
         Ok(json!({ "records": size.records, "rate": size.rate }))
     })?;
     let Some(size) = size_of(&sized) else { return Ok(()) };
+    let kept = asked.recordings().join(seed.to_string());
     for recorded in [Recorded::Full, Recorded::Metrics] {
         let word = recorded.word();
-        if journal.get(seed, &format!("verdict {word}")).is_some() {
-            continue;
-        }
-        let ran = bench.time(case, size, recorded);
-        journal.measured(seed, &format!("verdict {word}"), || {
-            ran?;
-            Ok(bench.diagnose(&[])?["verdict"].clone())
-        })?;
-        if recorded == Recorded::Full {
-            journal.measured(seed, "what if", || bench.diagnose(&["--what-if"]))?;
-            journal.measured(seed, "places", || bench.places())?;
+        let space = kept.join(word);
+        if journal.get(seed, &format!("verdict {word}")).is_none() {
+            journal.measured(seed, &format!("recorded {word}"), || {
+                Ok(json!(bench.record(case, size, recorded, &space)?))
+            })?;
+            judge(bench, journal, seed, recorded, &space)?;
+            if recorded == Recorded::Full {
+                journal.measured(seed, "places", || bench.places(&space.join("0")))?;
+            }
         }
     }
-    let all = remedies(case, planted.healthy);
-    for &remedy in &all {
+    if !asked.keep {
+        let _ = std::fs::remove_dir_all(&kept);
+    }
+    for &remedy in &remedies(case, planted.healthy) {
         if over() {
             return Ok(());
         }
         pair(bench, journal, seed, planted, size, remedy, 0)?;
     }
-    for remedy in promising(journal, seed, planted) {
+    // The later pairs show which remedy gained only by luck in the first one; another may be promising then.
+    loop {
+        let again = promising(journal, seed, planted);
+        let fresh = |remedy: &&Remedy| journal.get(seed, &name_of(**remedy, ROUNDS)).is_none();
+        let Some(&remedy) = again.iter().find(fresh) else { break };
         for round in 1..=ROUNDS {
             if over() {
                 return Ok(());
@@ -202,6 +232,33 @@ fn measure(
         }
     }
     journal.measured(seed, "done", || Ok(json!(true)))?;
+    Ok(())
+}
+
+/// Judges the recordings of a network anew, if they were kept.
+fn again(bench: &Bench, journal: &mut Journal, seed: u64, asked: &Asked) -> Result<()> {
+    for recorded in [Recorded::Full, Recorded::Metrics] {
+        let space = asked.recordings().join(seed.to_string()).join(recorded.word());
+        if space.exists() {
+            judge(bench, journal, seed, recorded, &space)?;
+        }
+    }
+    Ok(())
+}
+
+/// What is said of a recording, now.
+fn judge(bench: &Bench, journal: &mut Journal, seed: u64, recorded: Recorded, space: &Path) -> Result<()> {
+    journal.measured_again(seed, &format!("verdict {}", recorded.word()), || {
+        Ok(bench.diagnose(&space.join("0"), &[])?["verdict"].clone())
+    })?;
+    journal.measured_again(seed, &format!("others {}", recorded.word()), || {
+        let others = (1..RECORDINGS).map(|nth| space.join(nth.to_string())).filter(|other| other.exists());
+        let said = others.map(|other| Ok(bench.diagnose(&other, &[])?["verdict"].clone()));
+        Ok(Value::Array(said.collect::<Result<_>>()?))
+    })?;
+    if recorded == Recorded::Full {
+        journal.measured_again(seed, "what if", || bench.diagnose(&space.join("0"), &["--what-if"]))?;
+    }
     Ok(())
 }
 
@@ -248,28 +305,92 @@ fn places(journal: &Journal, seed: u64) -> BTreeMap<usize, usize> {
     of_it.filter_map(number).collect()
 }
 
-/// What the pairs of these rounds gained: the shortest time before by the shortest time after. What disturbs a run makes it longer.
-fn gained(
-    journal: &Journal,
-    seed: u64,
-    remedy: Remedy,
-    rounds: std::ops::RangeInclusive<u32>,
-) -> Option<f64> {
-    let pairs: Vec<&Value> = rounds
-        .filter_map(|round| journal.get(seed, &name_of(remedy, round)))
-        .filter(|pair| pair.is_array())
-        .collect();
-    let shortest = |at: usize| pairs.iter().filter_map(|pair| pair[at].as_f64()).min_by(f64::total_cmp);
-    Some(shortest(0)? / shortest(1)? - 1.0)
+/// What a remedy gains, with the interval that the noise of the trials leaves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Gained {
+    gain: f64,
+    /// Nine of ten such measurements would be at least this …
+    least: f64,
+    /// … and at most this.
+    most: f64,
+    /// Whether it was tried again after the first pair.
+    again: bool,
 }
 
-/// The remedies that are tried again: those that gained most in the first pair, and those that verdicts name.
-fn promising(journal: &Journal, seed: u64, planted: &Planted) -> Vec<Remedy> {
+/// The times of trials of a network as it is, by their logarithms.
+#[derive(Clone, Copy, Debug)]
+struct Noise {
+    middle: f64,
+    /// By which part the time of one trial differs from that of another.
+    deviation: f64,
+}
+
+fn noise(journal: &Journal, seed: u64, all: &[Remedy]) -> Noise {
+    let pairs = all.iter().flat_map(|&remedy| (0..=ROUNDS).map(move |round| name_of(remedy, round)));
+    let mut times: Vec<f64> =
+        pairs.filter_map(|name| journal.get(seed, &name)?[0].as_f64()).map(f64::ln).collect();
+    let middle = median(&mut times);
+    let mut apart: Vec<f64> = times.iter().map(|time| (time - middle).abs()).collect();
+    // The median distance of normal numbers is 0.67 of their deviation. No clock and no scheduler is better than a hundredth.
+    Noise { middle, deviation: (1.4826 * median(&mut apart)).max(0.01) }
+}
+
+/// Whether even the shortest recording took so much longer, for as many records, than the network does as it is, that something else disturbed it: what is
+/// said of it then is not said of the network.
+fn is_disturbed(journal: &Journal, seed: u64, word: &str, all: &[Remedy]) -> bool {
+    let took = journal.get(seed, &format!("recorded {word}")).and_then(Value::as_f64);
+    took.is_some_and(|took| took.ln() - noise(journal, seed, all).middle > DISTURBED.ln())
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let count = values.len();
+    if count == 0 { 0.0 } else { (values[(count - 1) / 2] + values[count / 2]) / 2.0 }
+}
+
+/// What a remedy gains by the median of its later pairs, or by its first if there are none, so that luck in the first pair, for which it was chosen, does not count.
+fn gained(journal: &Journal, seed: u64, remedy: Remedy, noise: Noise) -> Option<Gained> {
+    let pair = |round: u32| {
+        let pair = journal.get(seed, &name_of(remedy, round))?;
+        Some((pair[0].as_f64()? / pair[1].as_f64()?).ln())
+    };
+    let mut logs: Vec<f64> = (1..=ROUNDS).filter_map(pair).collect();
+    let again = !logs.is_empty();
+    if !again {
+        logs.extend(pair(0));
+    }
+    if logs.is_empty() {
+        return None;
+    }
+    let gain = median(&mut logs);
+    // Two trials a pair; a median of a few varies by a quarter more than their mean.
+    let more = if logs.len() > 1 { 1.2533 } else { 1.0 };
+    let off = 1.645 * more * noise.deviation * (2.0 / logs.len() as f64).sqrt();
+    let [gain, least, most] = [gain, gain - off, gain + off].map(|log| log.exp() - 1.0);
+    Some(Gained { gain, least, most, again })
+}
+
+/// What each remedy gains.
+fn gains(journal: &Journal, seed: u64, planted: &Planted) -> BTreeMap<Remedy, Gained> {
     let all = remedies(&planted.case, planted.healthy);
-    let mut first: Vec<(Remedy, f64)> =
-        all.iter().filter_map(|&remedy| Some((remedy, gained(journal, seed, remedy, 0..=0)?))).collect();
-    first.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let mut again: Vec<Remedy> = first.iter().take(PROMISING).map(|(remedy, _)| *remedy).collect();
+    let noise = noise(journal, seed, &all);
+    all.into_iter().filter_map(|remedy| Some((remedy, gained(journal, seed, remedy, noise)?))).collect()
+}
+
+/// The remedies that are tried again: those that gained most in the first pair, those that might be better than the best of those that were tried again, and those that verdicts name.
+fn promising(journal: &Journal, seed: u64, planted: &Planted) -> Vec<Remedy> {
+    let gains = gains(journal, seed, planted);
+    let best_again = gains.values().filter(|of| of.again).map(|of| of.gain).fold(f64::NAN, f64::max);
+    let mut order: Vec<(Remedy, Gained)> = gains.into_iter().collect();
+    order.sort_by(|a, b| b.1.gain.total_cmp(&a.1.gain));
+    let mut again = Vec::new();
+    for (nth, (remedy, of)) in order.iter().enumerate() {
+        // What seems no worse than the best does not become so by being left out.
+        let might = nth < PROMISING || of.gain > best_again.max(score::WORTH);
+        if of.again || (might && again.len() < AGAIN_MAX) {
+            again.push(*remedy);
+        }
+    }
     for word in ["full", "metrics"] {
         if let Some(verdict) = journal.get(seed, &format!("verdict {word}"))
             && let score::Said::Do(named) = said(planted, verdict)
@@ -280,14 +401,6 @@ fn promising(journal: &Journal, seed: u64, planted: &Planted) -> Vec<Remedy> {
     again.sort_unstable();
     again.dedup();
     again
-}
-
-/// What each remedy gains: by the later pairs where there are some, so that who was chosen for a lucky first pair gains nothing by that.
-fn gains(journal: &Journal, seed: u64, planted: &Planted) -> BTreeMap<Remedy, f64> {
-    let all = remedies(&planted.case, planted.healthy).into_iter();
-    let gain =
-        |remedy| gained(journal, seed, remedy, 1..=ROUNDS).or_else(|| gained(journal, seed, remedy, 0..=0));
-    all.filter_map(|remedy| Some((remedy, gain(remedy)?))).collect()
 }
 
 /// What was said of a network that is wholly measured, if it could be.

@@ -22,13 +22,13 @@ pub(super) enum Net {
     Serial(Vec<Net>),
     /// A net with a name.
     Named(usize, Box<Net>),
-    /// One or the other; the first takes so many records of ten.
+    /// Two branches; the first gets this many of ten records.
     Parallel { number: usize, ordered: bool, first_of_ten: u64, branches: Box<[Net; 2]> },
     /// A replica for each key.
     Split { number: usize, ordered: bool, body: Box<Net> },
-    /// A replica for each round; records take up to so many.
+    /// A star; records take up to this many rounds.
     Star { number: usize, ordered: bool, rounds: u64, body: Box<Net> },
-    /// Around again, up to so many times.
+    /// A feedback; records go round up to this many times.
     Feedback { number: usize, rounds: u64, body: Box<Net> },
     /// Each record becomes two, which go different ways and are joined.
     Join { number: usize, branches: Box<[Net; 2]> },
@@ -200,7 +200,7 @@ pub(super) struct BoxPlan {
     pub(super) turns: f64,
     pub(super) cost: &'static str,
     pub(super) how: How,
-    /// So many times as much for records of the hot key.
+    /// How many times longer records of the hot key take.
     pub(super) times: f64,
     pub(super) seed: u64,
 }
@@ -237,13 +237,13 @@ pub(super) struct Case {
     pub(super) unfinished: Option<u64>,
     pub(super) round_robin: bool,
     pub(super) steal: bool,
-    /// The source brings so many times what the network takes by itself.
+    /// The source's rate, relative to what the network can take.
     pub(super) source: Option<f64>,
-    /// The sink takes so many times what the network gives by itself.
+    /// The sink's rate, relative to what the network can give.
     pub(super) sink: Option<f64>,
     /// Processes that compute beside it.
     pub(super) others: usize,
-    /// A FIFO's byte comes so often, in microseconds.
+    /// How often a byte is written into the FIFO, in microseconds.
     pub(super) fifo_us: f64,
 }
 
@@ -254,11 +254,11 @@ impl Case {
         used.iter().map(|&at| self.boxes[at].line(at, 0)).collect()
     }
 
-    /// So many records of input.
+    /// The number of input records.
     pub(super) fn records(&self, count: u64) -> String {
         let mut text = String::new();
         let padding = match self.sink {
-            Some(_) => format!(", \"padding\": \"{}\"", "x".repeat(600)),
+            Some(_) => format!(", \"padding\": \"{}\"", "x".repeat(2000)),
             None => String::new(),
         };
         for n in 0..count {

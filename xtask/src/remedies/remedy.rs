@@ -14,13 +14,13 @@ pub(super) enum Remedy {
     FasterReplica(usize),
     /// A replica of this box in each of four lanes.
     Replicate(usize),
-    /// This box goes to this worker, and the others stay where they were.
+    /// This box goes to this worker, and the other boxes stay where they were.
     Place(usize, usize),
-    /// No box has a place any more.
+    /// No box is placed by the network's text any more.
     Unplace,
-    /// Streams hold so many messages.
+    /// The capacity of streams.
     Capacity(u64),
-    /// A dispatch takes so many messages at most.
+    /// The quantum.
     Quantum(u64),
     /// `--unfinished` is left out.
     NoLimit,
@@ -36,11 +36,11 @@ pub(super) enum Remedy {
     Workers(usize),
     /// Workers without work get tasks of others.
     Steal,
-    /// Tasks go to the workers in turn, or, if they do, neighbours together.
+    /// Tasks go to the workers in turn; if they did already, neighbours go to the same worker.
     OtherMapper,
     /// Boxes that share a lock do without.
     Unlock,
-    /// The other processes are gone.
+    /// Other processes are ended.
     Alone,
 }
 
@@ -69,9 +69,9 @@ impl fmt::Display for Remedy {
     }
 }
 
-/// Streams hold so many messages by default.
+/// The default capacity of streams.
 const CAPACITY: u64 = 64;
-/// A dispatch takes so many by default.
+/// The default quantum.
 const QUANTUM: u64 = 64;
 
 /// Every single remedy that changes this network.
@@ -95,7 +95,7 @@ pub(super) fn remedies(case: &Case, healthy: bool) -> Vec<Remedy> {
     if case.workers > 2 {
         all.push(Remedy::Workers(2));
     }
-    // What a healthy network's source brings is what there is.
+    // The source of a healthy network cannot be made faster.
     let sometimes = [
         (case.unfinished.is_some(), Remedy::NoLimit),
         (case.source.is_some() && !healthy, Remedy::Source),

@@ -1,16 +1,17 @@
-//! What came of it, in words.
+//! The results as tables.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::generator::{CAUSES, Planted, planted};
 use super::journal::Journal;
-use super::remedy::Remedy;
+use super::remedy::{Remedy, remedies};
 use super::score::{Mark, Said, WORTH, mark, predicted, said};
-use super::{gains, verdict};
+use super::{Gained, gains, is_disturbed, verdict};
 
 const MODES: [&str; 2] = ["full", "metrics"];
-/// Predictions are held against what was measured in several pairs or is clear after one: below this gain one pair is noise.
+/// Predictions are compared with gains that were measured in several pairs, or with gains above this from one pair;
+/// below it one pair is noise.
 const CLEAR: f64 = 0.03;
 
 /// A network, its causes and how it is run.
@@ -23,17 +24,23 @@ fn words(planted: &Planted) -> String {
     planted.causes.iter().map(|cause| cause.word()).collect::<Vec<_>>().join(", ")
 }
 
+/// Marks that the trials decide, and how many they leave open; of those, too, how many seem right.
 #[derive(Clone, Copy, Default)]
-struct Marks([u64; 4]);
+struct Marks([u64; 4], [u64; 2]);
 
 impl Marks {
-    fn add(&mut self, mark: Mark) {
-        self.0[mark as usize] += 1;
+    fn add(&mut self, (mark, is_open): (Mark, bool)) {
+        if is_open {
+            self.1[usize::from(mark == Mark::Right)] += 1;
+        } else {
+            self.0[mark as usize] += 1;
+        }
     }
 
     fn cells(&self) -> String {
         let [right, partly, wrong, misleading] = self.0;
-        format!("{right:>6} {partly:>6} {wrong:>6} {misleading:>10}")
+        let open = format!("{} ({})", self.1[0] + self.1[1], self.1[1]);
+        format!("{right:>6} {partly:>6} {wrong:>6} {misleading:>10} {open:>8}")
     }
 }
 
@@ -48,21 +55,24 @@ pub(super) fn print(journal: &Journal, seeds: Range<u64>, failures: bool) {
             let Some(verdict) = verdict(journal, seed, word) else { continue };
             let gains = gains(journal, seed, &planted);
             let said = said(&planted, verdict);
-            let mark = mark(&said, &gains);
+            let (mark, is_open) = mark(&said, &gains);
+            let all = remedies(&planted.case, planted.healthy);
+            let is_open = is_open || is_disturbed(journal, seed, word, &all);
             if planted.healthy {
                 alarms[at][0] += 1;
-                alarms[at][1] += u64::from(mark != Mark::Right);
+                alarms[at][1] += u64::from(mark != Mark::Right && !is_open);
             }
             for cause in rows_of(&planted) {
-                rows.entry(cause).or_default()[at].add(mark);
+                rows.entry(cause).or_default()[at].add((mark, is_open));
             }
-            rows.entry("~ all").or_default()[at].add(mark);
+            rows.entry("~ all").or_default()[at].add((mark, is_open));
             if mark != Mark::Right {
-                failed.push((seed, word, mark, said, best(&gains), words(&planted)));
+                let of_said = of_said(&said, &gains);
+                failed.push((seed, word, mark, is_open, said, of_said, best(&gains), words(&planted)));
             }
         }
     }
-    let head = " RIGHT PARTLY  WRONG MISLEADING";
+    let head = " RIGHT PARTLY  WRONG MISLEADING     OPEN";
     println!("{:<18} FULL{head}   METRICS{head}", "CAUSE");
     let order = CAUSES.iter().map(|(_, word)| *word).chain(["none", "healthy", "~ all"]);
     for word in order {
@@ -78,12 +88,44 @@ pub(super) fn print(journal: &Journal, seeds: Range<u64>, failures: bool) {
     for (word, [healthy, alarms]) in MODES.into_iter().zip(alarms) {
         println!("false alarms, mode {word}: {alarms} of {healthy} healthy networks");
     }
+    for word in MODES {
+        repeated(journal, seeds.clone(), word);
+    }
     if failures {
-        for (seed, word, mark, said, best, causes) in failed {
-            println!("seed {seed} {word}: {mark:?}: said {}, best {best}; planted: {causes}", shown(&said));
+        for (seed, word, mark, is_open, said, of_said, best, causes) in failed {
+            let open = if is_open { " (open)" } else { "" };
+            println!(
+                "seed {seed} {word}: {mark:?}{open}: said {}{of_said}, best {best}; planted: {causes}",
+                shown(&said)
+            );
         }
     }
     predictions(journal, seeds, failures);
+}
+
+/// A verdict that is this sure of itself should be the same the next time.
+const SURE: f64 = 0.9;
+
+/// In how many of the other recordings of a network the verdict asks for the same.
+fn repeated(journal: &Journal, seeds: Range<u64>, word: &str) {
+    let (mut same, mut doubted, mut other) = (0_u64, 0_u64, 0_u64);
+    for seed in seeds {
+        let planted = planted(seed);
+        let Some(verdict) = verdict(journal, seed, word) else { continue };
+        let again = journal.get(seed, &format!("others {word}")).and_then(serde_json::Value::as_array);
+        for again in again.into_iter().flatten() {
+            let is_unsure =
+                |of: &serde_json::Value| of["confidence"].as_f64().is_some_and(|sure| sure < SURE);
+            match () {
+                () if said(&planted, again) == said(&planted, verdict) => same += 1,
+                () if is_unsure(again) || is_unsure(verdict) => doubted += 1,
+                () => other += 1,
+            }
+        }
+    }
+    println!(
+        "other recordings of the same network, mode {word}: {same} say the same, {doubted} another thing where one of both said that it is not sure, {other} another thing"
+    );
 }
 
 fn rows_of(planted: &Planted) -> Vec<&'static str> {
@@ -102,12 +144,18 @@ fn shown(said: &Said) -> String {
     }
 }
 
-fn best(gains: &BTreeMap<Remedy, f64>) -> String {
-    match gains.iter().max_by(|a, b| a.1.total_cmp(b.1)) {
-        Some((_, &gain)) if gain < WORTH => format!("nothing ({:+.0} %)", 100.0 * gain),
-        Some((remedy, gain)) => format!("{remedy} ({:+.0} %)", 100.0 * gain),
-        None => "not measured".to_owned(),
-    }
+fn best(gains: &BTreeMap<Remedy, Gained>) -> String {
+    let best = gains.iter().max_by(|a, b| a.1.gain.total_cmp(&b.1.gain));
+    let Some((remedy, Gained { gain, least, most, .. })) = best else { return "not measured".to_owned() };
+    let what = if *gain < WORTH { "nothing".to_owned() } else { remedy.to_string() };
+    format!("{what} ({:+.0} %, {:+.0} to {:+.0})", 100.0 * gain, 100.0 * least, 100.0 * most)
+}
+
+/// What that gains which was said.
+fn of_said(said: &Said, gains: &BTreeMap<Remedy, Gained>) -> String {
+    let Said::Do(named) = said else { return String::new() };
+    let most = named.iter().filter_map(|remedy| gains.get(remedy)).map(|of| of.gain).max_by(f64::total_cmp);
+    most.map_or(String::new(), |gain| format!(" ({:+.0} %)", 100.0 * gain))
 }
 
 /// Predicted against measured gains. The error is that of the predicted flow: (1 + predicted) / (1 + measured) - 1.
@@ -124,7 +172,7 @@ fn predictions(journal: &Journal, seeds: Range<u64>, failures: bool) {
         unpredicted += u64::from(predicted.is_empty());
         let gains = gains(journal, seed, &planted);
         for (remedy, [gain, least, most]) in predicted {
-            let Some(&measured) = gains.get(&remedy) else { continue };
+            let Some(measured) = gains.get(&remedy).map(|of| of.gain) else { continue };
             let error = ((1.0 + gain) / (1.0 + measured) - 1.0).abs();
             errors.push(error);
             covered += u64::from((least - CLEAR..=most + CLEAR).contains(&measured));

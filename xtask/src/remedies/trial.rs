@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +15,11 @@ use super::network::{Case, How};
 
 /// A run that takes longer is killed, and counts as none.
 const PATIENCE: Duration = Duration::from_secs(4);
+
+/// A recording has so many times as many records as a trial.
+const LONGER: f64 = 3.0;
+/// Of so many recordings that of the shortest run counts; whether the others say the same is noted besides.
+pub(super) const RECORDINGS: usize = 3;
 
 /// The programs, and a folder to run them in.
 pub(super) struct Bench {
@@ -63,20 +68,50 @@ impl Bench {
         let rate = records as f64 / took;
         let slowed = case.source.unwrap_or(1.0).min(case.sink.unwrap_or(1.0)).min(1.0);
         let records = (rate * slowed * seconds) as u64;
-        Ok(Size { records: records.clamp(60, 40_000), rate })
+        // Of what a slow sink has not taken yet a pipe holds 64 KiB: a trial has to be much longer than that.
+        let least = if case.sink.is_some() { 250 } else { 60 };
+        Ok(Size { records: records.clamp(least, 40_000), rate })
     }
 
     /// The seconds that a run takes.
     pub(super) fn time(&self, case: &Case, size: Size, recorded: Recorded) -> Result<f64> {
-        let space = self.folder.join("space");
+        self.timed(case, size, recorded, &self.folder.join("space"))
+    }
+
+    /// Records the network several times, into folders of `to`; that of the shortest run gets the number 0: what disturbs a run makes it longer.
+    /// How many times as long it took as a trial should.
+    pub(super) fn record(&self, case: &Case, size: Size, recorded: Recorded, to: &Path) -> Result<f64> {
+        let records = (size.records as f64 * LONGER) as u64;
+        let size = Size { records, ..size };
+        fs::create_dir_all(to)?;
+        let mut shortest: Option<f64> = None;
+        let taken = self.folder.join("taken");
+        for nth in 0..RECORDINGS {
+            let took = self.timed(case, size, recorded, &taken)?;
+            let its = to.join(nth.to_string());
+            if shortest.is_none_or(|shortest| took < shortest) {
+                shortest = Some(took);
+                if nth > 0 {
+                    fs::rename(to.join("0"), &its)?;
+                }
+                fs::rename(&taken, to.join("0"))?;
+            } else {
+                fs::rename(&taken, its)?;
+            }
+        }
+        Ok(shortest.unwrap_or(f64::NAN) / LONGER)
+    }
+
+    /// The seconds that a run takes whose space is this.
+    fn timed(&self, case: &Case, size: Size, recorded: Recorded, space: &Path) -> Result<f64> {
         if space.exists() {
-            fs::remove_dir_all(&space)?;
+            fs::remove_dir_all(space)?;
         }
         self.write(case, size)?;
         let mut command = self.command(case, size);
         command.args(["--monitor", recorded.word()]);
         if recorded != Recorded::Off {
-            command.arg("--space").arg(&space);
+            command.arg("--space").arg(space);
         }
         if recorded == Recorded::Full {
             command.arg("--keep");
@@ -97,10 +132,10 @@ impl Bench {
         seconds(&said).with_context(|| format!("thalweg said: {}", said.trim()))
     }
 
-    /// What is found of the run before, whose space is still there.
-    pub(super) fn diagnose(&self, arguments: &[&str]) -> Result<Value> {
+    /// The output of `thalweg diagnose` on a recording.
+    pub(super) fn diagnose(&self, space: &Path, arguments: &[&str]) -> Result<Value> {
         let mut command = Command::new(&self.program);
-        command.arg("diagnose").arg(self.folder.join("space")).arg("--json").args(arguments);
+        command.arg("diagnose").arg(space).arg("--json").args(arguments);
         let output = command.stdin(Stdio::null()).output()?;
         if !output.status.success() {
             bail!("thalweg diagnose: {}", String::from_utf8_lossy(&output.stderr).trim());
@@ -108,9 +143,9 @@ impl Bench {
         Ok(serde_json::from_slice(&output.stdout)?)
     }
 
-    /// On which worker each box was in the run before; none of one that has several replicas or a thread of its own.
-    pub(super) fn places(&self) -> Result<Value> {
-        let report = self.diagnose(&["--top", "1000"])?;
+    /// On which worker each box was in a recording; none of one that has several replicas or a thread of its own.
+    pub(super) fn places(&self, space: &Path) -> Result<Value> {
+        let report = self.diagnose(space, &["--top", "1000"])?;
         let mut places = serde_json::Map::new();
         for task in report["tasks"].as_array().into_iter().flatten() {
             let Some(name) = task["name"].as_str() else { continue };
@@ -175,7 +210,7 @@ impl Bench {
             let mut written = 0;
             while !over.load(Ordering::Relaxed) {
                 let due = (begun.elapsed().as_nanos() / every.as_nanos().max(1)) as u64;
-                // A pipe holds 64 KiB; nobody falls that far behind.
+                // A pipe holds 64 KiB, and no box falls that far behind.
                 let bytes = vec![0; due.saturating_sub(written).min(1000) as usize];
                 if written < due && std::io::Write::write_all(&mut fifo, &bytes).is_ok() {
                     written = due;
@@ -228,7 +263,7 @@ impl Drop for Others {
     }
 }
 
-/// Takes so many lines a second.
+/// Reads this many lines a second.
 fn drain(pipe: Option<std::process::ChildStdout>, rate: f64) {
     let Some(mut pipe) = pipe else { return };
     let mut buffer = [0; 2048];

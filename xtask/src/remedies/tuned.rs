@@ -1,9 +1,10 @@
 //! `cargo xtask bench tune --drawn N`: random networks that start with wrong settings, with and without a tuner, beside every single
 //! remedy among settings and mappings.
 //!
-//! Of each network four things are measured: a run of some seconds as it starts, the same with `thalweg tune` beside it (which saves what it
-//! kept), and then, by turns, short runs as it starts, from the saved settings, with each remedy, and with all that was planted taken out. The best
-//! of the latter is what there was to be had. Everything goes to a journal, so a measurement that was ended goes on.
+//! Of each network four things are measured: a run of some seconds as it starts, the same with `thalweg tune` beside it
+//! (which saves what it kept), and then, by turns, short runs as it starts, from the saved settings, with each remedy,
+//! and with all that was planted taken out. The best of the latter is the gain that was possible. Everything goes to a
+//! journal, so a measurement that was ended goes on.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,18 +24,18 @@ use super::{Planted, bench, size_of};
 use crate::process;
 use crate::tuned::{start_tuner, told};
 
-/// The run that is tuned takes about so long without a tuner.
+/// How long the tuned run takes without a tuner, about.
 const LONG_S: f64 = 16.0;
-/// Any run is ended after so long.
+/// Every run is ended after this time.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A short run takes about so long.
+/// How long a short run takes, about.
 const SHORT_S: f64 = 0.25;
-/// Each short run is done so often, by turns.
+/// How often each short run is done, by turns.
 const ROUNDS: usize = 3;
 /// From here on seeds are of networks for tuners: none is one for verdicts.
 const SEEDS: u64 = 40_000;
 
-/// What is wrong with how a network starts.
+/// The bad setting with which a network starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wrong {
     Capacity,
@@ -126,7 +127,7 @@ fn is_tunable(remedy: &Remedy) -> bool {
     )
 }
 
-/// Measures so many networks, and prints the table.
+/// Measures this many networks, and prints the table.
 pub(crate) fn drawn(count: u64, journal: Option<PathBuf>) -> Result<()> {
     let path = journal.unwrap_or_else(|| process::target_dir().join("remedies/tuned.jsonl"));
     if let Some(folder) = path.parent() {
@@ -236,13 +237,13 @@ fn measure(bench: &Bench, journal: &mut Journal, seed: u64, start: &Start) -> Re
     Ok(Some(Row { kept, whole, best: first / best, reached: best / reached, way }))
 }
 
-/// What is beside a run.
+/// What runs beside the network.
 #[derive(Clone, Copy)]
 enum Beside<'a> {
     Nobody,
     /// A tuner that saves to this file.
     Tuner(&'a std::path::Path),
-    /// Nobody, but it starts with the settings of this file.
+    /// Nothing; the run starts with the settings of this file.
     Settings(&'a std::path::Path),
 }
 

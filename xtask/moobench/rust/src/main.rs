@@ -67,7 +67,7 @@ fn main() {
             by_tracing
         }
         "tracing-registry" => {
-            // Spans are made and closed, and nobody hears of it.
+            // Spans are made and closed, and no layer records them.
             tracing_subscriber::registry().init();
             by_tracing
         }

@@ -8,10 +8,10 @@ use anyhow::Result;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Who, phase, what reads it, options of the JVM, variables, why it is missing.
+/// The candidate, the phase, what reads it, options of the JVM, variables, why it is missing.
 type Add<'a> = dyn FnMut(&'static str, char, Drain, Vec<String>, Option<String>) + 'a;
 
-/// What cannot be measured here is said.
+/// Cases that cannot be measured here are listed with the reason.
 pub(super) fn cases(settings: &Settings, cases: &mut Vec<Case>) -> Result<()> {
     if let Some(why) = java::missing() {
         println!("java: {why}");
