@@ -177,7 +177,7 @@ pub(crate) fn watch(path: &Path) -> Result<(), String> {
 }
 
 /// What an analysis of a kept run printed about itself.
-struct Told {
+struct Analysis {
     events: f64,
     /// Of processors.
     seconds: f64,
@@ -187,13 +187,13 @@ struct Told {
 }
 
 /// Lets another process analyse the space, so that its memory is its own.
-fn analysed(path: &Path) -> Result<Told, String> {
+fn analysed(path: &Path) -> Result<Analysis, String> {
     let output = ourselves(ANALYSE, path)?.wait_with_output().map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout);
     let numbers: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     match numbers[..] {
         [events, seconds, lasted, peak_mb] if output.status.success() => {
-            Ok(Told { events, seconds, lasted, peak_mb })
+            Ok(Analysis { events, seconds, lasted, peak_mb })
         }
         _ => Err(format!("the analysis failed: {text}")),
     }

@@ -254,9 +254,9 @@ KINDS = {
         "writes": Field("writes", layout.FIELD_U16, 14, "messages", {}, "Messages written to the base's output."),
         "outcome": Field("outcome", layout.FIELD_ENUM, 16, "", {"blocked_input": 0, "blocked_output": 1, "yielded": 2, "ended": 3}, "Why it ended."),
         "waits_for": Field("waits_for", layout.FIELD_ENUM, 17, "", {"none": 0, "input": 1, "output": 2, "named": 3}, "The stream that it waits for since."),
-        "cause": Field("cause", layout.FIELD_ENUM, 18, "", {"created": 0, "input": 1, "room": 2, "yield": 3, "end": 4, "untold": 5}, "What had made the task ready."),
+        "cause": Field("cause", layout.FIELD_ENUM, 18, "", {"created": 0, "input": 1, "room": 2, "yield": 3, "end": 4, "unrecorded": 5}, "What had made the task ready."),
         "ready_by": Field("ready_by", layout.FIELD_ENUM, 19, "", {"none": 0, "input": 1, "output": 2, "named": 3}, "The stream that had made it ready."),
-        "descent": Field("descent", layout.FIELD_ENUM, 20, "", {"untold": 0, "each_from_next": 1, "all_from_one": 2}, "What the messages written descend from."),
+        "descent": Field("descent", layout.FIELD_ENUM, 20, "", {"unrecorded": 0, "each_from_next": 1, "all_from_one": 2}, "What the messages written descend from."),
         "parent_offset": Field("parent_offset", layout.FIELD_I16, 22, "", {}, "Index of the message that the first one written descends from, less that of the first one read."),
     }),
     "exec.dispatch_long": Kind("exec.dispatch_long", 0xea62508500bb288a, 6, "A dispatch whose numbers are too large for `exec.dispatch`.", {
@@ -267,9 +267,9 @@ KINDS = {
         "writes": Field("writes", layout.FIELD_U32, 24, "messages", {}, "Messages written to the base's output."),
         "outcome": Field("outcome", layout.FIELD_ENUM, 28, "", {"blocked_input": 0, "blocked_output": 1, "yielded": 2, "ended": 3}, "Why it ended."),
         "waits_for": Field("waits_for", layout.FIELD_ENUM, 29, "", {"none": 0, "input": 1, "output": 2, "named": 3}, "The stream that it waits for since."),
-        "cause": Field("cause", layout.FIELD_ENUM, 30, "", {"created": 0, "input": 1, "room": 2, "yield": 3, "end": 4, "untold": 5}, "What had made the task ready."),
+        "cause": Field("cause", layout.FIELD_ENUM, 30, "", {"created": 0, "input": 1, "room": 2, "yield": 3, "end": 4, "unrecorded": 5}, "What had made the task ready."),
         "ready_by": Field("ready_by", layout.FIELD_ENUM, 31, "", {"none": 0, "input": 1, "output": 2, "named": 3}, "The stream that had made it ready."),
-        "descent": Field("descent", layout.FIELD_ENUM, 32, "", {"untold": 0, "each_from_next": 1, "all_from_one": 2}, "What the messages written descend from."),
+        "descent": Field("descent", layout.FIELD_ENUM, 32, "", {"unrecorded": 0, "each_from_next": 1, "all_from_one": 2}, "What the messages written descend from."),
         "parent_offset": Field("parent_offset", layout.FIELD_I64, 40, "", {}, "Index of the message that the first one written descends from, less that of the first one read."),
     }),
     "exec.dispatch_streams": Kind("exec.dispatch_streams", 0x1edba76eb9bddd18, 2, "Streams of the dispatch that comes next and that are neither its base's input nor its output.", {
@@ -290,7 +290,7 @@ KINDS = {
         "stream": Field("stream", layout.FIELD_U64, 0, "", {}, "The stream."),
         "first": Field("first", layout.FIELD_U64, 8, "", {}, "Index of the first message, counted from 0."),
         "count": Field("count", layout.FIELD_U32, 16, "messages", {}, "How many."),
-        "descent": Field("descent", layout.FIELD_ENUM, 20, "", {"untold": 0, "each_from_next": 1, "all_from_one": 2}, "What they descend from: of messages that the dispatch read, or had read, from its base's input."),
+        "descent": Field("descent", layout.FIELD_ENUM, 20, "", {"unrecorded": 0, "each_from_next": 1, "all_from_one": 2}, "What they descend from: of messages that the dispatch read, or had read, from its base's input."),
         "parent_offset": Field("parent_offset", layout.FIELD_I16, 22, "", {}, "Index of the message that the first one descends from, less that of the first one read from that input."),
     }),
     "exec.derived": Kind("exec.derived", 0x1aacdc242d31c0df, 5, "Lineage: message `first + k` of `stream` descends from message `parent_first + k * step` of `parent_stream`.", {

@@ -37,12 +37,12 @@ impl Place {
             .unwrap()
     }
 
-    fn events(&self) -> Vec<Told> {
+    fn events(&self) -> Vec<Recorded> {
         unpacked(self.written())
     }
 
     /// The events as they were written.
-    fn written(&self) -> Vec<Told> {
+    fn written(&self) -> Vec<Recorded> {
         let mut events = Vec::new();
         let reader = SpaceReader::open(self.space.path()).unwrap();
         let taken = reader.events().poll(usize::MAX, &mut |item| match item {
@@ -52,7 +52,7 @@ impl Place {
                     .map(|field| (field.name.to_string(), event.u64(event.kind.field(&field.name).unwrap())));
                 let fields = fields.collect();
                 let name = event.kind.name.to_string();
-                events.push(Told { time: event.time, writer: event.writer, name, fields });
+                events.push(Recorded { time: event.time, writer: event.writer, name, fields });
             }
             Item::Gap { lost, .. } => panic!("{lost} events lost"),
         });
@@ -65,12 +65,12 @@ impl Place {
 #[derive(Default)]
 struct Saying {
     bases: Vec<HashMap<String, u64>>,
-    parts: Vec<Told>,
+    parts: Vec<Recorded>,
     named: HashMap<String, u64>,
 }
 
 /// The events with each dispatch in parts: `exec.task_dispatched`, then what it read and wrote, and what descends from what.
-fn unpacked(events: Vec<Told>) -> Vec<Told> {
+fn unpacked(events: Vec<Recorded>) -> Vec<Recorded> {
     let mut writers: HashMap<u32, Saying> = HashMap::new();
     let mut unpacked = Vec::new();
     for event in events {
@@ -109,8 +109,8 @@ fn unpacked(events: Vec<Told>) -> Vec<Told> {
 }
 
 /// A part of an event, as if it were an event of its own.
-fn part(event: &Told, name: &str, fields: &[(&str, u64)]) -> Told {
-    Told {
+fn part(event: &Recorded, name: &str, fields: &[(&str, u64)]) -> Recorded {
+    Recorded {
         time: event.time,
         writer: event.writer,
         name: format!("exec.{name}"),
@@ -119,7 +119,7 @@ fn part(event: &Told, name: &str, fields: &[(&str, u64)]) -> Told {
 }
 
 /// Where a task was placed that was created, and the streams that it was made with.
-fn created_with(event: &Told) -> Vec<Told> {
+fn created_with(event: &Recorded) -> Vec<Recorded> {
     let (task, worker, before) = (event.get("task"), event.get("worker"), event.get("writer_before"));
     let mut parts = Vec::new();
     if worker != u64::from(u32::MAX - 1) {
@@ -143,7 +143,7 @@ fn created_with(event: &Told) -> Vec<Told> {
 }
 
 /// The end of a task, and before it those of the streams that closed with it.
-fn ended_with(event: &Told) -> Vec<Told> {
+fn ended_with(event: &Recorded) -> Vec<Recorded> {
     let closed = |stream: u64, count: u64| {
         part(
             event,
@@ -161,14 +161,14 @@ fn ended_with(event: &Told) -> Vec<Told> {
     }
     let mut fields = event.fields.clone();
     fields.extend([("failed".to_owned(), 0), ("panicked".to_owned(), 0)]);
-    parts.push(Told { name: "exec.task_ended".to_owned(), fields, ..part(event, "", &[]) });
+    parts.push(Recorded { name: "exec.task_ended".to_owned(), fields, ..part(event, "", &[]) });
     parts
 }
 
 impl Saying {
-    fn unpack(&mut self, event: &Told, unpacked: &mut Vec<Told>) {
-        let Told { time, writer, .. } = *event;
-        let told = |name: &str, fields: &[(&str, u64)]| Told {
+    fn unpack(&mut self, event: &Recorded, unpacked: &mut Vec<Recorded>) {
+        let Recorded { time, writer, .. } = *event;
+        let told = |name: &str, fields: &[(&str, u64)]| Recorded {
             time,
             writer,
             name: format!("exec.{name}"),
@@ -182,7 +182,7 @@ impl Saying {
         let (reads, writes) = (event.get("reads"), event.get("writes"));
         let (input, first_read) = (base["input"], base["first_read"]);
         let (output, first_written) = (base["output"], base["first_written"]);
-        let of = |name: &str, parts: &[Told]| {
+        let of = |name: &str, parts: &[Recorded]| {
             let named = parts.iter().filter(|part| part.name == name);
             named.map(|part| part.get("count")).sum::<u64>()
         };
@@ -232,13 +232,13 @@ impl Saying {
             ];
             (descent != 0).then(|| told("derived", &lineage))
         };
-        let parts: Vec<Told> = self.parts.extract_if(.., |part| part.name != "exec.derived").collect();
+        let parts: Vec<Recorded> = self.parts.extract_if(.., |part| part.name != "exec.derived").collect();
         let descents = parts.iter().filter(|part| part.name == "exec.stream_wrote").filter_map(|part| {
             let [descent, stream, first, count, offset] =
                 ["descent", "stream", "first", "count", "parent_offset"].map(|field| part.get(field));
             derived(descent, stream, first, count, offset)
         });
-        let descents: Vec<Told> = descents.collect();
+        let descents: Vec<Recorded> = descents.collect();
         unpacked.extend(parts);
         let of_output =
             derived(event.get("descent"), output, first_written, writes, event.get("parent_offset"));
@@ -255,20 +255,20 @@ impl Drop for Place {
 }
 
 #[derive(Debug)]
-struct Told {
+struct Recorded {
     time: u64,
     writer: u32,
     name: String,
     fields: HashMap<String, u64>,
 }
 
-impl Told {
+impl Recorded {
     fn get(&self, field: &str) -> u64 {
         *self.fields.get(field).unwrap_or_else(|| panic!("{} has no {field}", self.name))
     }
 }
 
-fn named<'a>(events: &'a [Told], name: &str) -> Vec<&'a Told> {
+fn named<'a>(events: &'a [Recorded], name: &str) -> Vec<&'a Recorded> {
     let name = format!("exec.{name}");
     events.iter().filter(|event| event.name == name).collect()
 }
@@ -361,7 +361,7 @@ fn run_chain(runtime: Runtime, messages: u64, turns: u64, at: impl Fn(u64) + Sen
 }
 
 /// The four shares of each task add up to its life.
-fn check_shares(events: &[Told]) {
+fn check_shares(events: &[Recorded]) {
     let created: HashMap<u64, u64> =
         named(events, "task_created").iter().map(|event| (event.get("task"), event.time)).collect();
     let ended = named(events, "task_ended");
@@ -377,7 +377,7 @@ fn check_shares(events: &[Told]) {
 }
 
 /// What the ended tasks of a chain say they read and wrote is what its streams say.
-fn check_counts(events: &[Told]) {
+fn check_counts(events: &[Recorded]) {
     let sum = |kind, field: &str| named(events, kind).iter().map(|event| event.get(field)).sum::<u64>();
     assert_eq!(sum("task_ended", "reads"), sum("stream_closed", "read"));
     assert_eq!(sum("task_ended", "writes"), sum("stream_closed", "written"));
@@ -387,7 +387,7 @@ fn check_counts(events: &[Told]) {
 }
 
 /// Each stream's reads and writes are recorded without gaps, and agree with its totals.
-fn check_positions(events: &[Told], messages: u64) {
+fn check_positions(events: &[Recorded], messages: u64) {
     for (kind, total) in [("stream_read", "read"), ("stream_wrote", "written")] {
         let mut next: HashMap<u64, u64> = HashMap::new();
         for event in named(events, kind) {
@@ -438,7 +438,7 @@ struct WorkerTime {
 }
 
 impl WorkerTime {
-    fn of(events: &[&Told]) -> WorkerTime {
+    fn of(events: &[&Recorded]) -> WorkerTime {
         let mut all = WorkerTime::default();
         // Until when the worker's time is recorded, and for how long of the time after that it was kept from its processor.
         let (mut until, mut kept, mut kept_in_dispatches) = (0, 0, 0);
@@ -482,7 +482,8 @@ fn a_workers_time_is_told_to_the_tick() {
         let events = place.events();
         let mut woke = 0;
         for ended in named(&events, "worker_ended") {
-            let of_worker: Vec<&Told> = events.iter().filter(|event| event.writer == ended.writer).collect();
+            let of_worker: Vec<&Recorded> =
+                events.iter().filter(|event| event.writer == ended.writer).collect();
             let time = WorkerTime::of(&of_worker);
             woke += time.before_dispatches;
             let before_dispatches = time.before_dispatches;
@@ -496,8 +497,8 @@ fn a_workers_time_is_told_to_the_tick() {
 }
 
 /// A dispatch's events follow it at once, at its time, and its counts are theirs.
-fn check_dispatches(events: &[Told]) {
-    let mut by_writer: HashMap<u32, Vec<&Told>> = HashMap::new();
+fn check_dispatches(events: &[Recorded]) {
+    let mut by_writer: HashMap<u32, Vec<&Recorded>> = HashMap::new();
     for event in events {
         by_writer.entry(event.writer).or_default().push(event);
     }
@@ -528,7 +529,7 @@ fn check_dispatches(events: &[Told]) {
 }
 
 /// Message k of each stream descends from message k of the one before.
-fn check_lineage(events: &[Told]) {
+fn check_lineage(events: &[Recorded]) {
     let mut next: HashMap<u64, u64> = HashMap::new();
     for event in named(events, "derived") {
         assert_eq!(event.get("stream"), event.get("parent_stream") + 1);
@@ -819,7 +820,7 @@ fn a_stream_is_told_as_opened_once_its_ends_are_known() {
         runtime.join().unwrap();
         let events = place.events();
         let opened = named(&events, "stream_opened");
-        let with_both = |event: &&&Told| event.get("reader") != 0 && event.get("writer") != 0;
+        let with_both = |event: &&&Recorded| event.get("reader") != 0 && event.get("writer") != 0;
         // One end of the first and one of the last stream is nobody's.
         assert_eq!(opened.iter().filter(with_both).count(), 4, "{opened:?}");
         let inner: Vec<u64> = (2..6).collect();
@@ -894,9 +895,9 @@ fn timed(budget: u64) -> Vec<(u64, u64)> {
     assert_eq!(runtime.join().unwrap().failures, []);
     let events = place.events();
     let told = named(&events, "message_worked");
-    let sum = |events: &[&Told]| events.iter().map(|event| event.get("duration_ticks")).sum::<u64>();
+    let sum = |events: &[&Recorded]| events.iter().map(|event| event.get("duration_ticks")).sum::<u64>();
     let dispatches = named(&events, "task_dispatched");
-    let slow: Vec<&Told> = dispatches.into_iter().filter(|event| event.get("task") == 1).collect();
+    let slow: Vec<&Recorded> = dispatches.into_iter().filter(|event| event.get("task") == 1).collect();
     assert!(sum(&told) <= sum(&slow), "its messages took longer than its dispatches");
     assert!(told.iter().all(|event| event.get("task") == 1));
     told.iter().map(|event| (event.get("index"), event.get("duration_ticks"))).collect()

@@ -269,7 +269,11 @@ impl Measuring {
         self.follower.last(window.as_nanos() as f64).map_err(Error::usage_of)?;
         let report = self.whole()?;
         // Totals are those of the whole run.
-        if report.window.partial && !report.window.complete { Err(Error::usage(UNTOLD)) } else { Ok(report) }
+        if report.window.partial && !report.window.complete {
+            Err(Error::usage(UNRECORDED))
+        } else {
+            Ok(report)
+        }
     }
 
     /// The report of what happened between two times, counted from the start of the first process. It has to be
@@ -321,6 +325,6 @@ impl std::fmt::Debug for Measuring {
     }
 }
 
-const UNTOLD: &str = "the end of this run cannot be measured by itself: for that, every dispatch of it has to be recorded \
+const UNRECORDED: &str = "the end of this run cannot be measured by itself: for that, every dispatch of it has to be recorded \
     (`--monitor full`) and none of these events overwritten (a shorter --window, or --keep); without --window the whole run is \
     reported";

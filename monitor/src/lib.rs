@@ -49,9 +49,9 @@ pub use monitor::{Batch, Ending, Moment, Monitor, Open};
 pub use report::{
     Action, Alternative, Asleep, Behind, BehindRecord, BrokenStream, BusyAccount, CommandLine, Component,
     Deadlock, Distribution, Expensive, ExpensiveBy, FailedMessage, Figure, Finding, Hanging, Latency, Limits,
-    Measured, Measurement, MessageTimes, ModeSpan, NewValue, Note, Occupancy, Phase, Processors, Replay,
-    Report, Root, RootState, SCHEMA, SleepsFor, SpaceInfo, State, Stream, StreamRef, Subject, Suggestion,
-    Task, TaskRef, TaskShares, Telling, Throughput, Utilisation, VERSION, Verdict, VerdictKind, Volume,
+    Measured, Measurement, MessageTimes, ModeSpan, NewValue, Note, Occupancy, Overhead, Phase, Processors,
+    Replay, Report, Root, RootState, SCHEMA, SleepsFor, SpaceInfo, State, Stream, StreamRef, Subject,
+    Suggestion, Task, TaskRef, TaskShares, Throughput, Utilisation, VERSION, Verdict, VerdictKind, Volume,
     WaitEdge, WaitNow, Waiting, Window, Words, Work, Worker, WorkerShares,
 };
 pub use verdict::{THRESHOLDS, Threshold, account_is_sure, rule_names};

@@ -324,7 +324,7 @@ fn dispatches_behind_an_event_of_a_kind_that_nothing_describes_are_read() {
     #[derive(Clone, Copy, KindEnum)]
     #[repr(u8)]
     enum Descent {
-        Untold = 0,
+        Unrecorded = 0,
     }
     #[derive(Kind)]
     #[kind(name = "exec.dispatch_base")]
@@ -381,7 +381,7 @@ fn dispatches_behind_an_event_of_a_kind_that_nothing_describes_are_read() {
                 waits_for: Which::Input,
                 cause: Cause::Input,
                 ready_by: Which::Input,
-                descent: Descent::Untold,
+                descent: Descent::Unrecorded,
                 parent_offset: 0,
             },
         );

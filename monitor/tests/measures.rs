@@ -807,7 +807,7 @@ fn no_figure_can_be_wrong_unnoticed() {
         ("waiting", |report| report.waiting.total_ns += 1e4),
         ("a wait", |report| report.waiting.matrix[0].ns += 1e4),
         ("a root", |report| report.waiting.roots[0].ns += 1e4),
-        ("telling", |report| report.telling.ns = report.telling.ns.map(|ns| ns * 1.5)),
+        ("overhead", |report| report.overhead.ns = report.overhead.ns.map(|ns| ns * 1.5)),
     ];
     let mut script = disturbed();
     script.at(0, 2, WorkerStarted { worker: 2, core: -1, node: -1, clock_reading_ps: 9000 });
@@ -863,29 +863,29 @@ fn worker_on(task: u64, message: u64) -> LiveRow {
 fn what_telling_took() {
     let mut script = pipeline();
     let report = script.report();
-    let telling = &report.telling;
+    let overhead = &report.overhead;
     // Moments of events, by writer: 0 began, 10 (created), 20 (opened), 140, 350, 580 (closed), 620, 1000 of writer
     // 0; 0, 300, 580, 800 of writer 1.
-    assert_eq!((telling.clock_readings, telling.clock_reading_ns), (12, None));
-    assert_eq!((telling.ns, telling.share, telling.bytes, telling.bytes_per_s), (None, None, None, None));
+    assert_eq!((overhead.clock_readings, overhead.clock_reading_ns), (12, None));
+    assert_eq!((overhead.ns, overhead.share, overhead.bytes, overhead.bytes_per_s), (None, None, None, None));
 
     script.rows.push(worker_on(0, 0));
     script.event_bytes = Some(2_000);
     let report = script.report();
-    let telling = &report.telling;
+    let overhead = &report.overhead;
     // 20 ns a reading, 2 ns an event, of 1000 and 800 µs of the two workers.
-    let ns = 12.0 * 20.0 + report.window.events as f64 * telling.event_ns;
-    near(telling.clock_reading_ns.unwrap(), 20.0);
-    near(telling.event_ns, 2.0);
-    near(telling.ns.unwrap(), ns);
-    near(telling.share.unwrap(), ns / 1_800_000.0);
-    near(telling.bytes_per_s.unwrap(), 2e6);
+    let ns = 12.0 * 20.0 + report.window.events as f64 * overhead.event_ns;
+    near(overhead.clock_reading_ns.unwrap(), 20.0);
+    near(overhead.event_ns, 2.0);
+    near(overhead.ns.unwrap(), ns);
+    near(overhead.share.unwrap(), ns / 1_800_000.0);
+    near(overhead.bytes_per_s.unwrap(), 2e6);
 
     // Of events that were lost, the same share had a reading of its own as of those seen.
     script.lost.push((1, report.window.events));
     let lossy = script.report();
-    assert_eq!(lossy.telling.clock_readings, 24);
-    near(lossy.telling.ns.unwrap(), 2.0 * ns);
+    assert_eq!(lossy.overhead.clock_readings, 24);
+    near(lossy.overhead.ns.unwrap(), 2.0 * ns);
 
     // Of a run that has ended the live table is gone.
     script.rows.clear();
@@ -894,9 +894,9 @@ fn what_telling_took() {
             started.clock_reading_ps = 9_000 + 1_000 * started.worker;
         }
     }
-    let telling = script.report().telling;
-    near(telling.clock_reading_ns.unwrap(), 9.5);
-    assert!(telling.share > Some(0.0));
+    let overhead = script.report().overhead;
+    near(overhead.clock_reading_ns.unwrap(), 9.5);
+    assert!(overhead.share > Some(0.0));
 }
 
 #[test]

@@ -244,7 +244,7 @@ proptest! {
 
 /// How the damage of a text is reported.
 #[derive(Default)]
-struct Told {
+struct Tally {
     cases: usize,
     /// By an error at most two tokens away.
     near: usize,
@@ -267,7 +267,7 @@ fn with_damage(tokens: &[String], at: usize, damage: Damage) -> Option<Vec<&str>
     Some(tokens)
 }
 
-impl Told {
+impl Tally {
     fn look(&mut self, whole: &[String], at: usize, damage: Damage) {
         let Some(tokens) = with_damage(whole, at, damage) else { return };
         self.cases += 1;
@@ -316,7 +316,7 @@ impl Told {
 /// Each token of many programs deleted, doubled, and swapped with the next.
 #[test]
 fn damage_to_a_token_is_told_beside_it() {
-    let mut told = Told::default();
+    let mut told = Tally::default();
     for seed in 0.. {
         if told.cases >= 21_000 {
             break;
@@ -328,7 +328,7 @@ fn damage_to_a_token_is_told_beside_it() {
             }
         }
     }
-    let Told { cases, near, at_partner, well_formed, far } = told;
+    let Tally { cases, near, at_partner, well_formed, far } = told;
     let counted = format!(
         "{cases} cases: {near} near, {at_partner} at the partner, {well_formed} well-formed, {} far",
         far.len()

@@ -31,7 +31,7 @@ mod watched;
 
 pub use cluster::{Cluster, Known};
 pub use daemon::{Node, NodeOptions};
-pub use members::{Did, Loss, Members, MembersPlan, OnLoss, Tell};
+pub use members::{Did, Loss, Members, MembersPlan, OnLoss, OnLost};
 pub use part::serve_part;
 pub use placement::Placement;
 pub use settings::Settings;

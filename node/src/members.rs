@@ -109,7 +109,7 @@ pub struct Did {
 }
 
 /// What is reported when a node is lost.
-pub type Tell = Arc<dyn Fn(&Loss) + Send + Sync>;
+pub type OnLost = Arc<dyn Fn(&Loss) + Send + Sync>;
 
 /// The nodes of a session.
 pub struct Members {
@@ -119,7 +119,7 @@ pub struct Members {
     fabric: Arc<Fabric>,
     session: [u8; 16],
     token: [u8; 32],
-    tell: Tell,
+    on_lost: OnLost,
     /// Taken when the session begins.
     reached: Mutex<Vec<Reached>>,
     watching: Mutex<Vec<JoinHandle<()>>>,
@@ -157,12 +157,12 @@ impl std::fmt::Debug for Members {
 }
 
 impl Members {
-    /// Connects to the nodes, and sends them the libraries that they lack. `tell` is called once for each node that is lost later.
+    /// Connects to the nodes, and sends them the libraries that they lack. `on_lost` is called once for each node that is lost later.
     ///
     /// # Errors
     /// A node is not there, is of another version or architecture, does not take a library, or the placement names one that
     /// is not among them.
-    pub fn connect(plan: MembersPlan, tell: Tell) -> Result<Arc<Members>, Error> {
+    pub fn connect(plan: MembersPlan, on_lost: OnLost) -> Result<Arc<Members>, Error> {
         let mut known: Vec<Known> = Vec::new();
         for named in &plan.nodes {
             let node = plan.cluster.find(named)?;
@@ -216,7 +216,7 @@ impl Members {
             fabric,
             session,
             token,
-            tell,
+            on_lost,
             reached: Mutex::new(reached),
             watching: Mutex::default(),
             shared: Arc::default(),
@@ -314,7 +314,7 @@ impl Members {
                 lease: self.plan.lease,
                 fabric: self.fabric.clone(),
                 shared: self.shared.clone(),
-                tell: self.tell.clone(),
+                on_lost: self.on_lost.clone(),
                 told: 0,
             };
             let thread = std::thread::Builder::new().name(format!("node {}", watch.name));
@@ -389,7 +389,7 @@ struct Watch {
     lease: Duration,
     fabric: Arc<Fabric>,
     shared: Arc<Watched>,
-    tell: Tell,
+    on_lost: OnLost,
     /// How many of the losses were sent to this node.
     told: usize,
 }
@@ -489,7 +489,7 @@ impl Watch {
         let loss = Loss { node: self.name.clone(), why, under_way };
         self.fabric.lose(self.node, &loss.why);
         locked(&self.shared.losses).push((self.node, loss.clone()));
-        (self.tell)(&loss);
+        (self.on_lost)(&loss);
     }
 }
 

@@ -241,18 +241,18 @@ fn back(cell: &Cell, min: u64, max: u64) -> u64 {
 
 /// What is to be reported of a lease.
 #[derive(Debug)]
-pub(crate) enum Told {
+pub(crate) enum LeaseChange {
     /// The setting of this number is under a lease now.
     Leased(usize, Cell),
     /// It is not any more; the cell as it was, and the value that it has now.
     Ended(usize, Cell, LeaseEnd, u64),
 }
 
-impl Told {
+impl LeaseChange {
     /// The setting's number.
     pub(crate) fn index(&self) -> usize {
         match self {
-            Told::Leased(index, _) | Told::Ended(index, ..) => *index,
+            LeaseChange::Leased(index, _) | LeaseChange::Ended(index, ..) => *index,
         }
     }
 }
@@ -268,7 +268,7 @@ impl Leases {
     pub(crate) fn look<'s>(
         &mut self,
         settings: impl Iterator<Item = &'s Setting>,
-        told: &mut Vec<Told>,
+        changes: &mut Vec<LeaseChange>,
     ) -> Result<(), Error> {
         for (index, setting) in settings.enumerate() {
             if self.known.len() == index {
@@ -276,12 +276,12 @@ impl Leases {
             }
             let known = &mut self.known[index];
             if setting.version() != known.version {
-                notice(index, known, setting, told)?;
+                notice(index, known, setting, changes)?;
             }
             if known.is_leased()
                 && let Some(why) = due(known)
             {
-                put_back(index, known, setting, why, told)?;
+                put_back(index, known, setting, why, changes)?;
             }
         }
         Ok(())
@@ -289,7 +289,12 @@ impl Leases {
 }
 
 /// Records a change of a setting.
-fn notice(index: usize, known: &mut Cell, setting: &Setting, told: &mut Vec<Told>) -> Result<(), Error> {
+fn notice(
+    index: usize,
+    known: &mut Cell,
+    setting: &Setting,
+    changes: &mut Vec<LeaseChange>,
+) -> Result<(), Error> {
     let mut now = Cell::read(setting);
     if now.version & 1 == 1 {
         if !setting.settle()? {
@@ -310,14 +315,14 @@ fn notice(index: usize, known: &mut Cell, setting: &Setting, told: &mut Vec<Told
     // The tool of a killed setter is not known.
     let of_the_same = of_the_same || ended == Some(LeaseEnd::HolderDied) && now.pid == before.pid;
     if was_held && !(of_the_same && (is_held || ended.is_some())) {
-        told.push(Told::Ended(index, before.clone(), LeaseEnd::TakenOver, now.value));
+        changes.push(LeaseChange::Ended(index, before.clone(), LeaseEnd::TakenOver, now.value));
     }
     if let Some(why) = ended {
         let held = if was_held && of_the_same { before.clone() } else { now.clone() };
-        told.push(Told::Ended(index, held, why, now.value));
+        changes.push(LeaseChange::Ended(index, held, why, now.value));
     }
     if is_held && !(was_held && of_the_same) {
-        told.push(Told::Leased(index, now));
+        changes.push(LeaseChange::Leased(index, now));
     }
     Ok(())
 }
@@ -336,7 +341,7 @@ fn put_back(
     known: &mut Cell,
     setting: &Setting,
     why: LeaseEnd,
-    told: &mut Vec<Told>,
+    changes: &mut Vec<LeaseChange>,
 ) -> Result<(), Error> {
     let (min, max) = setting.range().into_inner();
     let value = back(known, min, max);
@@ -365,6 +370,6 @@ fn put_back(
     };
     let former = std::mem::replace(known, Cell::read(setting));
     debug_assert!(known.version >= version);
-    told.push(Told::Ended(index, former, why, value));
+    changes.push(LeaseChange::Ended(index, former, why, value));
     Ok(())
 }

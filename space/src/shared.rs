@@ -8,7 +8,7 @@ use crate::elements::Elements;
 use crate::error::Error;
 use crate::identity::Identity;
 use crate::kind::{Kind, NameRef};
-use crate::lease::{self, Leases, Told};
+use crate::lease::{self, LeaseChange, Leases};
 use crate::live::LiveTable;
 use crate::options::ElementOptions;
 use crate::probe::Probes;
@@ -138,22 +138,23 @@ impl Shared {
 
     pub(crate) fn see_to_leases(&self) -> Result<usize, Error> {
         self.identity.check_fork()?;
-        let mut told = Vec::new();
+        let mut changes = Vec::new();
         let mut guard = self.cold();
         let Cold { settings, leases, .. } = &mut *guard;
-        let looked = leases.look(settings.iter().map(|(setting, _)| setting), &mut told);
-        let names: Vec<_> = told.iter().map(|told| settings[told.index()].0.name().to_string()).collect();
+        let looked = leases.look(settings.iter().map(|(setting, _)| setting), &mut changes);
+        let names: Vec<_> =
+            changes.iter().map(|change| settings[change.index()].0.name().to_string()).collect();
         drop(guard);
-        for (told, name) in told.iter().zip(names) {
+        for (change, name) in changes.iter().zip(names) {
             let name = self.cold().name(&name)?;
-            self.tell_lease(name, told)?;
+            self.tell_lease(name, change)?;
         }
-        looked.map(|()| told.len())
+        looked.map(|()| changes.len())
     }
 
-    fn tell_lease(&self, name: NameRef, told: &Told) -> Result<(), Error> {
-        match told {
-            Told::Leased(_, Cell { value, confirmed, until, holder_start, pid, user, tool, .. }) => {
+    fn tell_lease(&self, name: NameRef, change: &LeaseChange) -> Result<(), Error> {
+        match change {
+            LeaseChange::Leased(_, Cell { value, confirmed, until, holder_start, pid, user, tool, .. }) => {
                 let lasts = if *until == NO_TIME { NO_TIME } else { until.saturating_sub(lease::now_ns()) };
                 self.tell(&SettingLeased {
                     name,
@@ -166,7 +167,7 @@ impl Shared {
                     tool,
                 })
             }
-            Told::Ended(_, Cell { value: leased, pid, user, tool, .. }, why, value) => {
+            LeaseChange::Ended(_, Cell { value: leased, pid, user, tool, .. }, why, value) => {
                 let (value, leased, why) = (*value, *leased, *why);
                 self.tell(&SettingLeaseEnded { name, value, leased, why, pid: *pid, user: *user, tool })
             }

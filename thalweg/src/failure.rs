@@ -19,7 +19,7 @@ pub(crate) enum Failure {
     /// The run failed, or records failed: exit code 1.
     Run(String),
     /// Everything was said already; only the exit code is left.
-    Said(u8),
+    Reported(u8),
     /// Something about a run: the exit code is that of its kind.
     Host(Error),
 }
@@ -69,7 +69,7 @@ impl Failure {
         match self {
             Failure::Usage(_) | Failure::Coded(..) | Failure::Text(_) => Failure::USAGE,
             Failure::Run(_) => 1,
-            Failure::Said(code) => *code,
+            Failure::Reported(code) => *code,
             Failure::Host(error) => match error.kind() {
                 ErrorKind::Usage => Failure::USAGE,
                 ErrorKind::Run => 1,
@@ -84,7 +84,7 @@ impl Failure {
             Failure::Usage(message) | Failure::Run(message) | Failure::Coded(_, message) => message.clone(),
             Failure::Host(error) => chain(error),
             Failure::Text(_) => "a text has errors".to_owned(),
-            Failure::Said(_) => String::new(),
+            Failure::Reported(_) => String::new(),
         }
     }
 
@@ -99,7 +99,7 @@ impl Failure {
                 _ if !error.diagnostics().is_empty() => print_diagnostics(error.diagnostics(), terminal),
                 _ => print_error(error.code(), &chain(error), terminal),
             },
-            Failure::Said(_) => {}
+            Failure::Reported(_) => {}
         }
     }
 }

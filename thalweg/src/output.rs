@@ -120,7 +120,7 @@ fn width(is_terminal: bool) -> Option<usize> {
 fn done(result: io::Result<()>) -> Result<(), Failure> {
     match result {
         Ok(()) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::Said(0)),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::Reported(0)),
         Err(error) => Err(Failure::run("cannot write to standard output", error)),
     }
 }

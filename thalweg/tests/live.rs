@@ -99,7 +99,7 @@ fn sensitivities(path: &Path) -> Vec<(String, f64)> {
     let output = perturb(path).output().expect("thalweg starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Report = serde_json::from_slice(&output.stdout).expect("a report");
-    assert!(report.telling.share > Some(0.0) && report.telling.bytes > Some(0), "{:?}", report.telling);
+    assert!(report.overhead.share > Some(0.0) && report.overhead.bytes > Some(0), "{:?}", report.overhead);
     let found = report.measurements.into_iter().find(|found| found.name == "perturb.sensitivity");
     match found.expect("it was measured").value {
         Measured::Table(rows) => rows,

@@ -30,7 +30,7 @@ fn a_monitor_outside_of_the_workspace_measures_a_run() {
     let output = own.output().expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert!(report["telling"]["bytes"].as_u64() > Some(0), "{}", report["telling"]);
+    assert!(report["overhead"]["bytes"].as_u64() > Some(0), "{}", report["overhead"]);
     let measurements = report["measurements"].as_array().expect("measurements");
     let jain = measurements.iter().find(|m| m["name"] == "fairness.jain").expect("it published");
     let rows = jain["value"]["table"].as_array().expect("a table");

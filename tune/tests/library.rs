@@ -5,7 +5,7 @@ mod machine;
 use machine::{Machine, skipped};
 use std::time::{Duration, Instant};
 use thalweg_tune::What;
-use thalweg_tune::library::{Library, Said, ours, read, tune_library};
+use thalweg_tune::library::{Library, LibraryProgress, ours, read, tune_library};
 
 /// What a tuner did: decisions with their times, and each process that it refused.
 #[derive(Default)]
@@ -35,22 +35,22 @@ fn tune(pack: &str, processes: Vec<i32>, enough: impl Fn(&Seen) -> bool) -> (See
         guard: &|| None,
     };
     let seen = std::cell::RefCell::new(Seen::default());
-    let mut tell = |said: &Said<'_>| match said {
-        Said::Decision(decision) => {
+    let mut tell = |said: &LibraryProgress<'_>| match said {
+        LibraryProgress::Decision(decision) => {
             eprintln!("{:.2} {} {} {}", decision.at, decision.what, decision.change, decision.why);
             let of = (decision.at, decision.what, decision.change.clone(), decision.why.clone());
             seen.borrow_mut().decisions.push(of);
         }
-        Said::Refused(_, why) => {
+        LibraryProgress::Refused(_, why) => {
             eprintln!("refused {why}");
             seen.borrow_mut().refused.push((*why).to_owned());
         }
-        Said::Window(pid, ..) => {
+        LibraryProgress::Window(pid, ..) => {
             let mut seen = seen.borrow_mut();
             let decisions = seen.decisions.len();
             seen.windows.push((*pid, decisions));
         }
-        Said::Attached(_) => {}
+        LibraryProgress::Attached(_) => {}
     };
     let result = tune_library(&library, &|| enough(&seen.borrow()), &mut tell);
     (seen.into_inner(), result)

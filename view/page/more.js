@@ -106,7 +106,7 @@ export function compare(app) {
   const figures = table(WORDS.figuresOf, ['', WORDS.older, WORDS.newer, WORDS.difference], [
     row(WORDS.rate, old.throughput.entry_per_s, now.throughput.entry_per_s, rate), row(WORDS.out, old.throughput.exit_per_s, now.throughput.exit_per_s, rate),
     row('p50', of(old).p50, of(now).p50, duration), row('p99', of(old).p99, of(now).p99, duration), row(WORDS.seen, old.window.duration_ns, now.window.duration_ns, duration),
-    row(WORDS.lost, old.window.lost, now.window.lost, count), row(WORDS.cost, old.telling.share, now.telling.share, share)]);
+    row(WORDS.lost, old.window.lost, now.window.lost, count), row(WORDS.cost, old.overhead.share, now.overhead.share, share)]);
   const said = [[WORDS.limitedBefore, old.verdict.text], [WORDS.limitsNow, now.verdict.text]];
   const told = other.comparison;
   if (told) {

@@ -269,8 +269,8 @@ function losses(app) {
   if (report.broken.length > 0) parts.push(table(WORDS.brokenOf, [WORDS.stream, WORDS.what, WORDS.writtenCount, WORDS.readCount], report.broken.map((/** @type {any} */ stream) => [stream.name, stream.what, cell(stream.written, count), cell(stream.read, count)])));
   if (report.failures.length > 0) parts.push(table(WORDS.failuresOf, [WORDS.message, WORDS.component, WORDS.at], report.failures.map((/** @type {any} */ failure) => [failure.message, failure.component || WORDS.unknown, cell(failure.at_ns, duration)])));
   if (report.notes.length > 0) parts.push(table(WORDS.notesOf, ['', ''], report.notes.map((/** @type {any} */ note) => [note.code, note.text])));
-  const { telling } = report;
-  parts.push(table(WORDS.costOf, ['', ''], [[WORDS.share, cell(telling.share, share)], [WORDS.time, cell(telling.ns, duration)], ['bytes', cell(telling.bytes, count)]]));
+  const { overhead } = report;
+  parts.push(table(WORDS.costOf, ['', ''], [[WORDS.share, cell(overhead.share, share)], [WORDS.time, cell(overhead.ns, duration)], ['bytes', cell(overhead.bytes, count)]]));
   return parts;
 }
 

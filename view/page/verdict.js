@@ -13,7 +13,7 @@ export function commandOf(action) {
 /** What limits the flow, why, what to do. @param {App} app */
 export function showVerdict(app) {
   const report = app.data.report;
-  const { verdict, throughput, latency, window: seen, telling } = report;
+  const { verdict, throughput, latency, window: seen, overhead } = report;
   const figure = (/** @type {string} */ name, /** @type {string} */ text, /** @type {any} */ value) =>
     make('div', {}, make('dt', {}, name), make('dd', value === null || value === undefined ? {} : { 'data-value': String(value) }, text));
   const parts = [make('h1', { id: 'verdict-text' }, verdict.text)];
@@ -24,7 +24,7 @@ export function showVerdict(app) {
     figure(WORDS.out, rate(throughput.exit_per_s), throughput.exit_per_s),
     figure(WORDS.p99, duration(latency.end_to_end && latency.end_to_end.p99_ns), latency.end_to_end && latency.end_to_end.p99_ns),
     figure(WORDS.lost, count(seen.lost), seen.lost),
-    figure(WORDS.cost, share(telling.share), telling.share),
+    figure(WORDS.cost, share(overhead.share), overhead.share),
     figure(WORDS.seen, duration(seen.duration_ns), seen.duration_ns),
     figure(WORDS.mode, seen.modes.length > 0 ? seen.modes[seen.modes.length - 1].mode : WORDS.unknown, null),
   ];

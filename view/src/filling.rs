@@ -72,7 +72,7 @@ fn add(parts: &mut Vec<Part>, part: Part) {
 impl Summary {
     /// From which to which event one has to read to know what a lane does at a time: the span that the time lies in
     /// began with an event and is recorded by one at its end, or at the end of the dispatch that follows.
-    pub(crate) fn telling(&self, from: u64, to: u64) -> (u64, Option<u64>) {
+    pub(crate) fn filling(&self, from: u64, to: u64) -> (u64, Option<u64>) {
         let cell = |time: u64| (self.begin_of(time) - self.begin_of(0)) / self.width();
         let begun = |n: u64| self.begun(n as usize);
         let (mut first, mut seen) = (cell(from), 0);
@@ -98,7 +98,7 @@ impl Levels {
         let tasks = self.tasks.iter().zip(&self.known).filter(|(_, of)| of.replica.is_some());
         let all = tasks.map(|(summary, _)| summary).chain(self.workers.iter().map(|(_, summary)| summary));
         let (mut firsts, mut lasts): (Vec<u64>, Vec<u64>) = all
-            .map(|summary| summary.telling(from, to))
+            .map(|summary| summary.filling(from, to))
             .map(|(first, last)| (first, last.unwrap_or(self.end).max(to)))
             .unzip();
         firsts.sort_unstable_by(|a, b| b.cmp(a));
@@ -197,7 +197,7 @@ mod tests {
             let mut summary = Summary::new(0, 64, 1 << 12);
             let all = lane(&mut chance, &mut summary, 20_000);
             let (from, to) = (3000 + chance.below(5000), 9000 + chance.below(5000));
-            let (first, last) = summary.telling(from, to);
+            let (first, last) = summary.filling(from, to);
             // An event comes at the end of each dispatch.
             let events: Vec<u64> =
                 all.iter().filter(|part| part.0 == State::Busy).map(|part| part.2).collect();
@@ -209,6 +209,6 @@ mod tests {
         // Of a lane that does nothing any more only the end is recorded.
         let mut summary = Summary::new(0, 64, 1 << 12);
         summary.add(State::Busy, 0, 100);
-        assert_eq!(summary.telling(5000, 6000), (0, None));
+        assert_eq!(summary.filling(5000, 6000), (0, None));
     }
 }

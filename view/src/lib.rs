@@ -27,8 +27,8 @@ pub use lanes::{Decided, GapPage, Process, Spans, TaskLane, TimelinePage, Worker
 pub use levels::{KnownTask, Levels};
 pub use network::{Line, Network, Node};
 pub use page::{
-    Applied, CallsPage, Json, Live, Made, Other, Page, SCHEMA, Setting, Told, VERSION, escaped, policy,
-    served,
+    Applied, CallsPage, Json, Live, Made, MessageStory, Other, Page, SCHEMA, Setting, VERSION, escaped,
+    policy, served,
 };
 pub use summary::{Cell, STATES, State, Summary};
 pub use timeline::{Shared, Timeline};

@@ -42,7 +42,7 @@ pub struct Page {
     /// What every task did, when.
     pub timeline: TimelinePage,
     /// The ways of some messages: the slowest, and some evenly over all.
-    pub stories: Vec<Told>,
+    pub stories: Vec<MessageStory>,
     /// The run's settings.
     pub settings: Vec<Setting>,
     /// The calls that probes recorded; null: there are none.
@@ -55,7 +55,7 @@ pub struct Page {
 
 /// A message's story.
 #[derive(Clone, Debug, Serialize)]
-pub struct Told {
+pub struct MessageStory {
     /// Its times, if it is one of the slowest.
     pub times: Option<MessageTimes>,
     /// Its story.

@@ -83,7 +83,7 @@ fn damaged_descriptions_are_refused_in_words_or_mean_what_they_say() {
         match kinds::parse(&text) {
             Ok(described) => {
                 taken += 1;
-                // Said again, it means the same; and every writer can be made.
+                // Logged again, it means the same; and every writer can be made.
                 let printed = kinds::print(&described);
                 let again = kinds::parse(&printed)
                     .unwrap_or_else(|problems| panic!("{text}\n{printed}\n{problems:?}"));

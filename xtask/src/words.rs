@@ -24,9 +24,6 @@ const RULES: &[Rule] = &[
     Rule { name: "room", is_meant: is_room, instead: "this module has `unsafe`" },
 ];
 
-/// Names in the report's JSON, as pages write them: they are code.
-const NAMES: &[&str] = &["`telling`", "[Telling]", "### Telling"];
-
 struct Rule {
     name: &'static str,
     /// Whether the rule forbids the word at this place. Words are in lower case.
@@ -127,7 +124,7 @@ fn prose_of_page(text: &str) -> Vec<Line> {
                     _ => part,
                 });
                 let prose = parts.collect::<Vec<_>>().join("]");
-                lines.push((at + 1, NAMES.iter().fold(prose, |prose, name| prose.replace(name, ""))));
+                lines.push((at + 1, prose));
             }
             Some(_) => {}
         }
@@ -293,7 +290,6 @@ fn names_in_code_are_no_words() {
     check("a.rs", "print!(\"{told} of {} records\"); let s = r#\"a \" b c\"#;", &[]);
     check("a.rs", "/// It was told.\nlet x = \"nobody is told \\\" of it\";", &["told", "told"]);
     check("a.rs", "let x = \"a\n the lock tells;\n b\";", &["told"]);
-    check("a.md", "| `telling` | [Telling](#telling) |\n### Telling", &[]);
     let at = found("a.rs", "let x = \"a\n b c\n was told\";");
     assert!(at[0].starts_with("a.rs:3: "), "{at:?}");
 }

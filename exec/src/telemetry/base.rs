@@ -46,7 +46,7 @@ impl ReadyBy {
             3 => Cause::Room,
             4 => Cause::Yield,
             5 => Cause::End,
-            _ => Cause::Untold,
+            _ => Cause::Unrecorded,
         }
     }
 }

@@ -241,7 +241,7 @@ impl Recorder {
 /// The third word of `exec.dispatch`, lineage apart.
 #[inline(never)]
 fn third_word(stop: Stop, waits_for: Which, ready_by: ReadyBy, which: Which) -> u64 {
-    words(Outcome::of(stop), waits_for, ready_by.cause(), which, (Descent::Untold, 0))[2]
+    words(Outcome::of(stop), waits_for, ready_by.cause(), which, (Descent::Unrecorded, 0))[2]
 }
 
 /// What that word says of lineage besides; 0: not all of it.
@@ -249,7 +249,7 @@ fn third_word(stop: Stop, waits_for: Which, ready_by: ReadyBy, which: Which) -> 
 fn derived_word(derived: &[Derived], read: &Part, written: &Part) -> u64 {
     let [derived] = derived else { return 0 };
     match descent(derived, read, written) {
-        (Descent::Untold, _) => 0,
+        (Descent::Unrecorded, _) => 0,
         (descent, offset) => match i16::try_from(offset) {
             Ok(offset) => (descent as u64) << 32 | u64::from(offset as u16) << 48,
             Err(_) => 0,
@@ -303,7 +303,8 @@ mod tests {
             parent_offset: -5,
         };
         let third =
-            words(Outcome::BlockedOutput, Which::Output, Cause::Room, Which::Input, (Descent::Untold, 0))[2];
+            words(Outcome::BlockedOutput, Which::Output, Cause::Room, Which::Input, (Descent::Unrecorded, 0))
+                [2];
         let (read, written) =
             (Part { stream: 7, first: 1000, count: 0xabcd }, Part { stream: 8, first: 50, count: 0x9876 });
         let derived =

@@ -73,7 +73,7 @@ pub(crate) enum Cause {
     /// A stream it reads ended, or the reader of one it writes left.
     End = 4,
     /// It is not known.
-    Untold = 5,
+    Unrecorded = 5,
 }
 
 /// Why a dispatch ended.
@@ -121,7 +121,7 @@ pub(crate) enum Which {
 #[repr(u8)]
 pub(crate) enum Descent {
     /// Nothing is said of it here.
-    Untold = 0,
+    Unrecorded = 0,
     /// Each from the next.
     EachFromNext = 1,
     /// All from the same one.

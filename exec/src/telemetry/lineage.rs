@@ -107,11 +107,11 @@ impl Lineage {
     #[inline]
     pub(super) fn take_descent(&mut self, written: &Part, input: &Part) -> (Descent, i16) {
         let mut of_stream = (0..self.runs.len()).filter(|&at| self.runs[at].stream == written.stream);
-        let (Some(at), None) = (of_stream.next(), of_stream.next()) else { return (Descent::Untold, 0) };
+        let (Some(at), None) = (of_stream.next(), of_stream.next()) else { return (Descent::Unrecorded, 0) };
         match descent(&self.runs[at], input, written) {
-            (Descent::Untold, _) => (Descent::Untold, 0),
+            (Descent::Unrecorded, _) => (Descent::Unrecorded, 0),
             (descent, offset) => match i16::try_from(offset) {
-                Err(_) => (Descent::Untold, 0),
+                Err(_) => (Descent::Unrecorded, 0),
                 Ok(offset) => {
                     self.runs.remove(at);
                     (descent, offset)
@@ -156,7 +156,7 @@ pub(super) fn descent(derived: &Derived, input: &Part, output: &Part) -> (Descen
         && derived.parent_stream == input.stream
         && input.count > 0;
     if !all {
-        return (Descent::Untold, 0);
+        return (Descent::Unrecorded, 0);
     }
     let descent = if derived.step == 0 { Descent::AllFromOne } else { Descent::EachFromNext };
     (descent, derived.parent_first.wrapping_sub(input.first) as i64)

@@ -29,7 +29,7 @@ const TELL_NS: u64 = 250_000_000;
 /// How often it is recorded what the run and the machine used of processors.
 const PROCESSORS_NS: u64 = 1_000_000_000;
 /// How many samples are kept at most before they are recorded.
-const UNTOLD_MAX: usize = 256;
+const UNSENT_MAX: usize = 256;
 /// Where a thread sleeps for a lock for longer, the sampler looks which thread holds the lock.
 const LONG_NS: u64 = 100_000_000;
 /// Time before the begin for which it may have looked, too.
@@ -115,7 +115,7 @@ struct Looking {
     /// When it was last recorded what was used of processors.
     processors_at: Option<u64>,
     /// What was seen since then.
-    untold: Vec<ThreadSampled>,
+    unsent: Vec<ThreadSampled>,
     looks: u64,
     pause_ns: u64,
     /// Makes pauses uneven, so that no box has the same rhythm.
@@ -148,7 +148,7 @@ impl Looking {
             looked_at: now,
             told_at: 0,
             processors_at: None,
-            untold: Vec::new(),
+            unsent: Vec::new(),
             looks: 0,
             pause_ns: EVERY_NS,
             uneven: 1,
@@ -188,8 +188,8 @@ impl Looking {
         let alike = |kept: &&mut ThreadSampled| {
             (kept.worker, kept.task, kept.doing, kept.source, kept.on) == (worker, task, doing, source, on)
         };
-        match self.untold.iter_mut().find(alike) {
-            None => self.untold.push(sample),
+        match self.unsent.iter_mut().find(alike) {
+            None => self.unsent.push(sample),
             Some(kept) => {
                 kept.looks += 1;
                 kept.interval_ticks += sample.interval_ticks;
@@ -198,7 +198,7 @@ impl Looking {
                 (kept.asleep_ticks, kept.holder) = (sample.asleep_ticks, sample.holder);
             }
         }
-        if self.untold.len() >= UNTOLD_MAX {
+        if self.unsent.len() >= UNSENT_MAX {
             self.tell();
         }
     }
@@ -212,7 +212,7 @@ impl Looking {
             self.recorder = self.board.recorder("sampler").ok().flatten();
         }
         let Some(recorder) = &mut self.recorder else { return };
-        for sample in self.untold.drain(..) {
+        for sample in self.unsent.drain(..) {
             // All samples get the time of the last look.
             recorder.at(self.looked_at, &sample);
         }

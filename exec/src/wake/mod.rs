@@ -18,7 +18,7 @@ pub(crate) enum Woken {
     /// Another thread woke it first, or its worker has ended.
     Already,
     /// Its thread is awake.
-    Told,
+    Noted,
     /// Its thread slept: waking it took a call of the system.
     Roused,
 }
@@ -34,11 +34,11 @@ pub(crate) fn wake_elsewhere(home: &Home, task: &TaskCell, ready: MadeReady) -> 
         return Woken::Already;
     }
     if task.blocking {
-        return if home.admission.unpark(&task.parker) { Woken::Roused } else { Woken::Told };
+        return if home.admission.unpark(&task.parker) { Woken::Roused } else { Woken::Noted };
     }
     match send(home, task.counted_reference()) {
         Pushed::Refused => Woken::Already,
-        Pushed::Taken => Woken::Told,
+        Pushed::Taken => Woken::Noted,
         Pushed::Woke => Woken::Roused,
     }
 }

@@ -20,7 +20,7 @@ use super::moves::answer_move;
 use super::notes::{Notes, is_note};
 use super::rest::RestEvents;
 use super::tally::Tally;
-use super::valve::{Failing, Order, Reach, Reached, Told, reach};
+use super::valve::{Failing, Order, Progress, Reach, Reached, reach};
 use crate::command::RunCommand;
 use crate::error::{Error, chain};
 use crate::interrupt::Interrupt;
@@ -47,7 +47,7 @@ pub(super) struct Control {
     interrupt: Interrupt,
     orders: Sender<Order>,
     failures: Sender<Failing>,
-    told: Receiver<Told>,
+    told: Receiver<Progress>,
     is_paused: bool,
     rest_events: RestEvents,
     notes: Notes,
@@ -179,14 +179,14 @@ impl Control {
         }
     }
 
-    fn note(&mut self, told: Told) {
+    fn note(&mut self, told: Progress) {
         match told {
-            Told::Rests => self.rests = true,
-            Told::SourceEnded => self.source_ended = true,
-            Told::Over => self.is_over = true,
-            Told::Written => self.written = true,
+            Progress::Rests => self.rests = true,
+            Progress::SourceEnded => self.source_ended = true,
+            Progress::Over => self.is_over = true,
+            Progress::Written => self.written = true,
             // A network without tasks cannot have failures, so all are reported from the start.
-            Told::Reported => self.reported = true,
+            Progress::Reported => self.reported = true,
         }
     }
 

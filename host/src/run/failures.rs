@@ -9,7 +9,7 @@ use thalweg_net::{RecordError, StrayLine};
 
 use super::ends::{Ends, FAILURES_SHOWN};
 use super::letters::DeadLetters;
-use super::valve::{Failing, Told};
+use super::valve::{Failing, Progress};
 use crate::error::Error;
 
 impl Ends {
@@ -17,7 +17,7 @@ impl Ends {
     pub(super) fn spawn_errors(
         self: &Arc<Self>,
         networks: Receiver<Failing>,
-        told: Option<Sender<Told>>,
+        told: Option<Sender<Progress>>,
     ) -> Result<JoinHandle<()>, Error> {
         let ends = Arc::clone(self);
         let tell = move || {
@@ -34,7 +34,7 @@ impl Ends {
                     }
                 });
                 // When the run ends, the receiver is gone.
-                told.iter().for_each(|told| _ = told.send(Told::Reported));
+                told.iter().for_each(|told| _ = told.send(Progress::Reported));
             }
         };
         std::thread::Builder::new()

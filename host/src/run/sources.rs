@@ -9,7 +9,7 @@ use thalweg_net::record::Record;
 
 use super::ends::Ends;
 use super::recording::Recording;
-use super::valve::{Told, Valve};
+use super::valve::{Progress, Valve};
 use crate::error::Error;
 use crate::io::{Next, Source};
 
@@ -192,6 +192,6 @@ impl Ends {
     fn close(&self, mut gate: Gate) {
         let written = gate.recording.as_mut().map_or(Ok(()), Recording::flush);
         self.check_recording(&mut gate, written);
-        gate.valve.iter().for_each(|valve| valve.tell(Told::SourceEnded));
+        gate.valve.iter().for_each(|valve| valve.tell(Progress::SourceEnded));
     }
 }

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 
 /// What source, sink and the thread of failures report to the main thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Progress {
     /// The source rests.
     Rests,
     /// The source has ended: nothing enters any more.
@@ -41,7 +41,7 @@ pub(super) enum Order {
 /// The source's side.
 pub(super) struct Valve {
     orders: Receiver<Order>,
-    told: Sender<Told>,
+    told: Sender<Progress>,
     /// A channel to the sink for the outputs of further networks.
     outputs: Out<In<Record>>,
 }
@@ -55,7 +55,7 @@ impl Valve {
         input: &mut Option<Out<Record>>,
     ) -> bool {
         blocking.flush();
-        self.tell(Told::Rests);
+        self.tell(Progress::Rests);
         loop {
             match self.orders.recv_timeout(PATIENCE) {
                 Ok(Order::Go) => return true,
@@ -75,7 +75,7 @@ impl Valve {
         }
     }
 
-    pub(super) fn tell(&self, told: Told) {
+    pub(super) fn tell(&self, told: Progress) {
         // When the run ends, the receiver is gone.
         let _ = self.told.send(told);
     }
@@ -84,20 +84,20 @@ impl Valve {
 /// The sink's side.
 pub(super) struct Outputs {
     pub(super) next: In<In<Record>>,
-    told: Sender<Told>,
+    told: Sender<Progress>,
 }
 
 impl Outputs {
     /// The output of the next network, when that of the one before has ended.
     pub(super) fn next(&mut self, blocking: &mut Blocking) -> Option<In<Record>> {
-        let _ = self.told.send(Told::Written);
+        let _ = self.told.send(Progress::Written);
         blocking.pop(&mut self.next)
     }
 }
 
 impl Drop for Outputs {
     fn drop(&mut self) {
-        let _ = self.told.send(Told::Over);
+        let _ = self.told.send(Progress::Over);
     }
 }
 
@@ -112,13 +112,13 @@ pub(super) struct Reached {
     pub(super) valve: Valve,
     pub(super) outputs: Outputs,
     /// The channel for the thread that reports failures.
-    pub(super) told: Sender<Told>,
+    pub(super) told: Sender<Progress>,
 }
 
 /// The thread of commands' side.
 pub(super) struct Reach {
     pub(super) orders: Sender<Order>,
-    pub(super) told: Receiver<Told>,
+    pub(super) told: Receiver<Progress>,
 }
 
 /// Both sides.

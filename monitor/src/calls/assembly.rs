@@ -123,7 +123,7 @@ pub(super) struct Thread {
     pub(super) is_shared: bool,
     /// Spans that a call which has not ended handed over or sent: span, depth of the call, writer.
     went: Vec<(u64, u32, usize)>,
-    /// When an event said that the outermost call then, or the next one, continues a span, and which span.
+    /// When an event recorded that the outermost call then, or the next one, continues a span, and which span.
     continues: Vec<(u64, u64)>,
     /// Events are lost since the latest that came; and when the first came after the last loss.
     is_lost: bool,
@@ -488,7 +488,7 @@ mod tests {
         }
     }
 
-    /// What is lost makes trees smaller, never wrong: an operation that a call is said to have called, it called, if through calls that are
+    /// What is lost makes trees smaller, never wrong: an operation that a call is recorded to have called, it called, if through calls that are
     /// lost; and own times that are stated are true.
     #[test]
     fn lost_events_leave_no_wrong_callers() {

@@ -7,7 +7,7 @@ use thalweg_space::reader::{Event, Fields};
 
 /// One thing that a probe recorded.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Said {
+pub(super) enum ProbeRecord {
     Called {
         what: What,
         depth: u32,
@@ -111,7 +111,7 @@ pub(super) struct Decoder {
 
 impl Decoder {
     /// What the event says; none if no probe recorded it.
-    pub(super) fn read(&mut self, event: &Event<'_>) -> Option<Said> {
+    pub(super) fn read(&mut self, event: &Event<'_>) -> Option<ProbeRecord> {
         let known = self.kinds.entry(event.kind.index).or_insert_with(|| {
             let number = KINDS.iter().position(|known| known.name == event.kind.name)?;
             Some((number, Fields::find(event.kind, KINDS[number].fields).ok()?))
@@ -127,19 +127,19 @@ impl Decoder {
         Some(match number {
             0..=2 => {
                 let what = if *number == 1 { What::Address(number_at(0)) } else { What::Site(number_at(0)) };
-                Said::Called { what, depth: depth(1), outcome: outcome(2), ticks: number_at(3) }
+                ProbeRecord::Called { what, depth: depth(1), outcome: outcome(2), ticks: number_at(3) }
             }
-            3 => Said::Entered { what: What::Site(number_at(0)), depth: depth(1) },
-            4 => Said::Left { what: What::Site(number_at(0)), depth: depth(1), outcome: outcome(2) },
-            5 => Said::Continues { span: number_at(0) },
-            6 | 8 => Said::Went { span: number_at(0), depth: depth(1) },
-            7 => Said::Continues { span: number_at(0) },
-            9 => Said::Counted { counter: number_at(0), by: number_at(1) as i64 },
-            10 => Said::Gauged { gauge: number_at(0), value: fields.f64(event, 1) },
+            3 => ProbeRecord::Entered { what: What::Site(number_at(0)), depth: depth(1) },
+            4 => ProbeRecord::Left { what: What::Site(number_at(0)), depth: depth(1), outcome: outcome(2) },
+            5 => ProbeRecord::Continues { span: number_at(0) },
+            6 | 8 => ProbeRecord::Went { span: number_at(0), depth: depth(1) },
+            7 => ProbeRecord::Continues { span: number_at(0) },
+            9 => ProbeRecord::Counted { counter: number_at(0), by: number_at(1) as i64 },
+            10 => ProbeRecord::Gauged { gauge: number_at(0), value: fields.f64(event, 1) },
             _ => {
                 let text =
                     event.kind.field("text").map_or_else(String::new, |field| event.str(field).into_owned());
-                Said::Logged { place: number_at(0), level: fields.choice(event, 1), text }
+                ProbeRecord::Logged { place: number_at(0), level: fields.choice(event, 1), text }
             }
         })
     }

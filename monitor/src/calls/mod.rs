@@ -20,7 +20,7 @@ pub use report::{
 pub use sequence::{Sequence, SequenceCall, sequences};
 
 use assembly::{Ended, Placed, Takes, Thread, Trace};
-use events::{Decoder, Outcome, Said};
+use events::{Decoder, Outcome, ProbeRecord};
 use operations::{Operations, component};
 use paths::Paths;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -115,7 +115,7 @@ impl Origin {
 
 /// An item that concerns calls.
 enum Heard {
-    Said { thread: u32, time: u64, said: Said },
+    Recorded { thread: u32, time: u64, recorded: ProbeRecord },
     Lost { writer: u32, count: u64 },
 }
 
@@ -174,10 +174,10 @@ impl Reading {
         if self.decoders.len() <= place {
             self.decoders.resize_with(place + 1, Decoder::default);
         }
-        let said = self.decoders[place].read(event)?;
+        let recorded = self.decoders[place].read(event)?;
         // A writer whose thread is not known counts as a thread of its own.
         let thread = if event.thread == 0 { event.writer } else { event.thread };
-        Some(Heard::Said { thread, time: event.time, said })
+        Some(Heard::Recorded { thread, time: event.time, recorded })
     }
 
     fn take(&mut self, place: usize, space: &SpaceReader, heard: Heard) {
@@ -194,20 +194,22 @@ impl Reading {
                 }
                 self.writers.entry((place, writer)).or_insert(0);
             }
-            Heard::Said { thread, time, said } => self.said(place, space, origin, (thread, time, said)),
+            Heard::Recorded { thread, time, recorded } => {
+                self.recorded(place, space, origin, (thread, time, recorded))
+            }
         }
     }
 
-    fn said(
+    fn recorded(
         &mut self,
         place: usize,
         space: &SpaceReader,
         origin: Origin,
-        (thread, time, said): (u32, u64, Said),
+        (thread, time, recorded): (u32, u64, ProbeRecord),
     ) {
         let real = origin.real_ns(time);
-        let earliest = match &said {
-            Said::Called { ticks, .. } => real - *ticks as f64 * origin.tick_ns,
+        let earliest = match &recorded {
+            ProbeRecord::Called { ticks, .. } => real - *ticks as f64 * origin.tick_ns,
             _ => real,
         };
         let first = *self.first.insert(self.first.map_or(earliest, |first| first.min(earliest)));
@@ -224,18 +226,18 @@ impl Reading {
         let tick_ns = origin.tick_ns;
         self.state.top = self.top;
         self.state.origin = Some(origin);
-        match said {
-            Said::Called { what, depth, outcome, ticks } => {
+        match recorded {
+            ProbeRecord::Called { what, depth, outcome, ticks } => {
                 let operation = self.state.operations.number(place, space, what);
                 let begin = time.saturating_sub(ticks);
                 let call = Ended { operation, writer: place, depth, outcome, begin, end: time, tick_ns };
                 state.end(call, &mut self.state);
             }
-            Said::Entered { what, depth } => {
+            ProbeRecord::Entered { what, depth } => {
                 let operation = self.state.operations.number(place, space, what);
                 state.enter(place, depth, operation, time);
             }
-            Said::Left { what, depth, outcome } => {
+            ProbeRecord::Left { what, depth, outcome } => {
                 let operation = self.state.operations.number(place, space, what);
                 // The duration of a call whose beginning is lost is not known.
                 if let Some(begin) = state.leave(place, depth, operation) {
@@ -243,21 +245,21 @@ impl Reading {
                     state.end(call, &mut self.state);
                 }
             }
-            Said::Continues { span } => state.follow(span, time),
-            Said::Went { span, depth } => state.send(span, depth, place, time),
-            Said::Counted { counter, by } => {
+            ProbeRecord::Continues { span } => state.follow(span, time),
+            ProbeRecord::Went { span, depth } => state.send(span, depth, place, time),
+            ProbeRecord::Counted { counter, by } => {
                 let counter =
                     self.counters.entry(self.state.operations.name(place, space, counter)).or_default();
                 *counter = (counter.0.saturating_add(by), counter.1 + 1);
             }
-            Said::Gauged { gauge, value } => {
+            ProbeRecord::Gauged { gauge, value } => {
                 let name = self.state.operations.name(place, space, gauge);
                 let new = || Gauge { name: name.clone(), min: value, max: value, ..Gauge::default() };
                 let gauge = self.gauges.entry(name.clone()).or_insert_with(new);
                 (gauge.last, gauge.count) = (value, gauge.count + 1);
                 (gauge.min, gauge.max) = (gauge.min.min(value), gauge.max.max(value));
             }
-            Said::Logged { place: site, level, text } => {
+            ProbeRecord::Logged { place: site, level, text } => {
                 const LEVELS: [&str; 6] = ["", "error", "warning", "info", "debug", "trace"];
                 let level = LEVELS.get(level as usize).copied().unwrap_or("");
                 let place = self.state.operations.name(place, space, site);

@@ -6,7 +6,7 @@
 //! caused belong to a class of their own.
 
 use super::assembly::{NESTED_MAX, Thread};
-use super::events::{Decoder, Outcome, Said};
+use super::events::{Decoder, Outcome, ProbeRecord};
 use super::operations::{Operations, component};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -123,36 +123,36 @@ pub fn sequences(feed: &mut impl Feed) -> Result<Vec<Sequence>, Error> {
         for space in &feed.spaces()[ticks_ns.len()..] {
             ticks_ns.push(1e9 / space.info()?.clock.hz());
         }
-        let mut heard: Vec<(usize, u32, u64, Option<Said>)> = Vec::new();
+        let mut heard: Vec<(usize, u32, u64, Option<ProbeRecord>)> = Vec::new();
         let polled = feed.poll(super::POLL_ITEMS, &mut |place, item| match item {
             Item::Gap { writer, .. } => heard.push((place, writer, 0, None)),
             Item::Event(event) => {
                 if decoders.len() <= place {
                     decoders.resize_with(place + 1, Decoder::default);
                 }
-                if let Some(said) = decoders[place].read(&event) {
-                    heard.push((place, event.writer, event.time, Some(said)));
+                if let Some(recorded) = decoders[place].read(&event) {
+                    heard.push((place, event.writer, event.time, Some(recorded)));
                 }
             }
         })?;
-        for (place, writer, time, said) in heard {
+        for (place, writer, time, recorded) in heard {
             let waiting = threads.entry((place, writer)).or_default();
             let space = &feed.spaces()[place];
             let tick_ns = ticks_ns[place];
-            let ended = match said {
+            let ended = match recorded {
                 // A call that still waits for its caller has lost events.
                 None => {
                     *waiting = Waiting::default();
                     None
                 }
-                Some(Said::Called { what, depth, outcome, ticks }) => {
+                Some(ProbeRecord::Called { what, depth, outcome, ticks }) => {
                     Some((operations.number(place, space, what), depth, outcome, ticks as f64 * tick_ns))
                 }
-                Some(Said::Entered { what, depth }) => {
+                Some(ProbeRecord::Entered { what, depth }) => {
                     waiting.thread.enter(place, depth, operations.number(place, space, what), time);
                     None
                 }
-                Some(Said::Left { what, depth, outcome }) => {
+                Some(ProbeRecord::Left { what, depth, outcome }) => {
                     let operation = operations.number(place, space, what);
                     let begun = waiting.thread.leave(place, depth, operation);
                     begun

@@ -20,7 +20,7 @@ const NO_BASE: u64 = u32::MAX as u64;
 
 /// A dispatch as its event encodes it.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct Encoded {
     base: u64,
     duration_ticks: u64,
     ready_ticks: u64,
@@ -45,7 +45,7 @@ enum Which {
 
 macro_rules! told {
     ($event:ident, $outcome:ident, $waits_for:ident, $ready_by:ident, $cause:ident, $descent:ident) => {
-        Told {
+        Encoded {
             base: $event.base_number,
             duration_ticks: $event.duration_ticks,
             ready_ticks: $event.ready_ticks,
@@ -64,7 +64,7 @@ macro_rules! told {
                 $waits_for::None | $waits_for::Unknown => Which::None,
             },
             ready_by: match ($event.cause, $event.ready_by) {
-                ($cause::Untold | $cause::Unknown, _) => None,
+                ($cause::Unrecorded | $cause::Unknown, _) => None,
                 (_, $ready_by::Input) => Some(Which::Input),
                 (_, $ready_by::Output) => Some(Which::Output),
                 (_, $ready_by::Named) => Some(Which::Named),
@@ -73,16 +73,16 @@ macro_rules! told {
             step: match $event.descent {
                 $descent::EachFromNext => Some(1),
                 $descent::AllFromOne => Some(0),
-                $descent::Untold | $descent::Unknown => None,
+                $descent::Unrecorded | $descent::Unknown => None,
             },
             parent_offset: $event.parent_offset,
         }
     };
 }
 
-impl Told {
+impl Encoded {
     #[inline]
-    fn of(observation: &Observation) -> Option<Told> {
+    fn of(observation: &Observation) -> Option<Encoded> {
         Some(match observation {
             Observation::Dispatch(event) => {
                 let event: &Dispatch = event;
@@ -217,7 +217,7 @@ impl Bases {
     /// The dispatch that the event records; `None`: its base is not known, so the event is damaged.
     #[inline]
     pub(crate) fn dispatch(&mut self, writer: u64, observation: &Observation) -> Option<WholeDispatch> {
-        let told = Told::of(observation)?;
+        let told = Encoded::of(observation)?;
         let of_writer = self.writers.get_mut(&writer)?;
         let named = std::mem::take(&mut of_writer.streams);
         let base = of_writer.bases.get_mut(usize::try_from(told.base).ok()?)?;

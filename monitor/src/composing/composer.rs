@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use crate::composing::bases::{Bases, WholeDispatch};
 use crate::composing::dispatch::{Buffer, Dispatch, Item, Outcome, Span, Wait, What};
+use crate::composing::open_dispatch::{OpenDispatch, OpenDispatches};
 use crate::composing::structure::{OWN_THREAD, Role, Structure, Task};
-use crate::composing::telling::{Telling, Tellings};
 use crate::composing::timeline::Doing;
 use crate::decoding::events::{
     Derived, Entry, Exit, KINDS, Observation, StreamOpened, TaskBlockedInput, TaskBlockedOutput, TaskCreated,
@@ -36,9 +36,9 @@ pub(crate) const COMPOSED: [&str; 4] = ["run.dispatch", "run.wait", "run.stream_
 pub(crate) struct Composer {
     pub(crate) structure: Structure,
     /// The dispatch whose events come now, for each writer.
-    telling: Tellings,
+    open: OpenDispatches,
     /// Belongs to no writer: swapped with the writer's own while a dispatch is completed.
-    spare: Option<Box<Telling>>,
+    spare: Option<Box<OpenDispatch>>,
     bases: Bases,
     closing: VecDeque<u64>,
     ended_tasks: Vec<u64>,
@@ -79,12 +79,12 @@ impl Composer {
         if self.samplers.contains(&writer) {
             return; // Records of what threads did long ago: the dispatches are complete without these.
         }
-        let telling = self.telling.of(writer);
-        telling.active = false;
-        telling.kept_next = 0;
-        telling.forget_messages();
-        telling.failed.clear();
-        telling.held.clear();
+        let open = self.open.of(writer);
+        open.active = false;
+        open.kept_next = 0;
+        open.forget_messages();
+        open.failed.clear();
+        open.held.clear();
         self.bases.forget(writer);
         self.unseen(writer, lost, sink);
     }
@@ -120,18 +120,18 @@ impl Composer {
                 let TaskDispatched { task, worker, duration_ticks, .. } = dispatched;
                 self.begin_dispatch(time, writer, task, worker, duration_ticks, sink);
                 // In that version, the events of what a dispatch read and wrote come after its own event.
-                self.malformed += self.telling.of(writer).forget_messages();
+                self.malformed += self.open.of(writer).forget_messages();
             }
             Observation::StreamRead(read) => {
                 sink.observation(time, writer, observation);
-                self.tell(writer, read.run(), |telling, run| telling.reads.push(run));
+                self.tell(writer, read.run(), |open, run| open.reads.push(run));
             }
             Observation::StreamWrote(wrote) => {
                 sink.observation(time, writer, observation);
-                self.tell(writer, wrote.run(), |telling, run| {
-                    telling.writes.push(run);
+                self.tell(writer, wrote.run(), |open, run| {
+                    open.writes.push(run);
                     if let Some(step) = wrote.step() {
-                        telling.descents.push((run, step, wrote.parent_offset));
+                        open.descents.push((run, step, wrote.parent_offset));
                     }
                 });
             }
@@ -153,7 +153,7 @@ impl Composer {
             }
             Observation::Kept(kept) => {
                 if kept.task != 0 {
-                    self.telling.of(writer).kept_next = kept.duration_ticks;
+                    self.open.of(writer).kept_next = kept.duration_ticks;
                 }
                 sink.observation(time, writer, observation);
             }
@@ -173,7 +173,7 @@ impl Composer {
                     self.malformed += 1;
                     return;
                 }
-                self.record_told(time, writer, (task, message), |telling| &mut telling.failed, sink);
+                self.record_told(time, writer, (task, message), |open| &mut open.failed, sink);
             }
             Observation::RecordHeld(held) => {
                 let (task, message) = (held.task, held.message());
@@ -181,7 +181,7 @@ impl Composer {
                     self.malformed += 1;
                     return;
                 }
-                self.record_told(time, writer, (task, message), |telling| &mut telling.held, sink);
+                self.record_told(time, writer, (task, message), |open| &mut open.held, sink);
             }
             Observation::TaskEnded(ended) => {
                 let task = ended.task;
@@ -263,7 +263,7 @@ impl Composer {
     fn observe_dispatch(&mut self, time: u64, writer: u64, observation: &Observation, sink: &mut Sink<'_>) {
         let Some(whole) = self.bases.dispatch(writer, observation) else {
             self.malformed += 1;
-            self.telling.of(writer).forget_messages();
+            self.open.of(writer).forget_messages();
             return;
         };
         let WholeDispatch { task, worker, duration_ticks, outcome, waits_for, .. } = whole;
@@ -273,10 +273,10 @@ impl Composer {
         }
         self.begin_dispatch(time, writer, task, worker, duration_ticks, sink);
         if let Some(read) = whole.read {
-            self.tell(writer, read, |telling, run| telling.reads.push(run));
+            self.tell(writer, read, |open, run| open.reads.push(run));
         }
         if let Some(written) = whole.written {
-            self.tell(writer, written, |telling, run| telling.writes.push(run));
+            self.tell(writer, written, |open, run| open.writes.push(run));
         }
         if let Some(derived) = whole.derived {
             self.derived(writer, derived);
@@ -287,10 +287,10 @@ impl Composer {
 
     /// What was written besides the base's output descends from what was read from its input.
     fn descents(&mut self, writer: u64, read: Option<Run>) {
-        if self.telling.of(writer).descents.is_empty() {
+        if self.open.of(writer).descents.is_empty() {
             return;
         }
-        let mut descents = std::mem::take(&mut self.telling.of(writer).descents);
+        let mut descents = std::mem::take(&mut self.open.of(writer).descents);
         for (child, step, offset) in descents.drain(..) {
             let Run { stream, first, count } = child;
             match read {
@@ -301,7 +301,7 @@ impl Composer {
                 None => self.malformed += 1,
             }
         }
-        self.telling.of(writer).descents = descents;
+        self.open.of(writer).descents = descents;
     }
 
     fn derived(&mut self, writer: u64, derived: Derived) {
@@ -309,7 +309,7 @@ impl Composer {
             self.malformed += 1;
             return;
         }
-        self.tell(writer, derived.child(), |telling, _| telling.derived.push(derived));
+        self.tell(writer, derived.child(), |open, _| open.derived.push(derived));
     }
 
     fn begin_dispatch(
@@ -322,30 +322,30 @@ impl Composer {
         sink: &mut Sink<'_>,
     ) {
         self.structure.dispatches += 1;
-        if self.telling.of(writer).active {
+        if self.open.of(writer).active {
             self.complete(time, writer, Outcome::Yielded, 0, sink);
         }
         let first = self.structure.begin.unwrap_or(0);
-        let telling = self.telling.of(writer);
-        telling.active = true;
-        telling.worker = worker;
-        telling.task = task;
+        let open = self.open.of(writer);
+        open.active = true;
+        open.worker = worker;
+        open.task = task;
         // A thread does one thing at a time, whatever its events say.
-        telling.start = time.saturating_sub(duration_ticks).max(first).max(telling.end).min(time);
-        telling.end = time;
-        telling.kept = std::mem::take(&mut telling.kept_next);
-        telling.failed.retain(|&(of, _)| of == task);
-        telling.held.retain(|&(of, _)| of == task);
+        open.start = time.saturating_sub(duration_ticks).max(first).max(open.end).min(time);
+        open.end = time;
+        open.kept = std::mem::take(&mut open.kept_next);
+        open.failed.retain(|&(of, _)| of == task);
+        open.held.retain(|&(of, _)| of == task);
     }
 
     #[inline]
-    fn tell(&mut self, writer: u64, run: Run, push: impl FnOnce(&mut Telling, Run)) {
+    fn tell(&mut self, writer: u64, run: Run, push: impl FnOnce(&mut OpenDispatch, Run)) {
         if run.count > DISPATCH_MESSAGES_MAX || run.first > INDEX_MAX {
             self.malformed += 1;
             return;
         }
         if run.count > 0 {
-            push(self.telling.of(writer), run);
+            push(self.open.of(writer), run);
         }
     }
 
@@ -359,8 +359,8 @@ impl Composer {
         stream: u64,
         sink: &mut Sink<'_>,
     ) {
-        let telling = self.telling.of(writer);
-        if telling.active && telling.task == task {
+        let open = self.open.of(writer);
+        if open.active && open.task == task {
             self.complete(time, writer, outcome, stream, sink);
         }
     }
@@ -371,13 +371,13 @@ impl Composer {
         time: u64,
         writer: u64,
         message: (u64, Run),
-        list: impl FnOnce(&mut Telling) -> &mut Vec<(u64, Run)>,
+        list: impl FnOnce(&mut OpenDispatch) -> &mut Vec<(u64, Run)>,
         sink: &mut Sink<'_>,
     ) {
-        if self.telling.of(writer).active {
+        if self.open.of(writer).active {
             self.complete(time, writer, Outcome::Yielded, 0, sink);
         }
-        let told = list(self.telling.of(writer));
+        let told = list(self.open.of(writer));
         if (told.len() as u64) < DISPATCH_MESSAGES_MAX {
             told.push(message);
         }
@@ -385,58 +385,58 @@ impl Composer {
 
     /// All events of a writer's dispatch have come.
     fn complete(&mut self, time: u64, writer: u64, outcome: Outcome, stream: u64, sink: &mut Sink<'_>) {
-        let mut telling = self.spare.take().unwrap_or_default();
-        self.telling.swap(writer, &mut telling);
-        telling.active = false;
+        let mut open = self.spare.take().unwrap_or_default();
+        self.open.swap(writer, &mut open);
+        open.active = false;
         let mut closed = false;
-        for run in &telling.writes {
-            self.settle_role(time, writer, run.stream, telling.task, sink);
+        for run in &open.writes {
+            self.settle_role(time, writer, run.stream, open.task, sink);
             let state = self.structure.streams.entry(run.stream).or_default();
             state.seen.written += run.count;
             closed |= state.closed.is_some();
         }
-        for run in &telling.reads {
+        for run in &open.reads {
             let state = self.structure.streams.entry(run.stream).or_default();
             state.seen.read += run.count;
             closed |= state.closed.is_some();
         }
-        let task = self.structure.tasks.entry(telling.task).or_default();
-        let on_worker = telling.worker < OWN_THREAD && !task.blocking;
+        let task = self.structure.tasks.entry(open.task).or_default();
+        let on_worker = open.worker < OWN_THREAD && !task.blocking;
         if task.worker.is_none() && on_worker {
-            task.worker = Some(telling.worker);
+            task.worker = Some(open.worker);
         }
         let doing = Doing::after(outcome, stream);
-        let (start, wait) = task.timeline.dispatched(telling.task, telling.start, telling.end, doing);
-        let cut = outcome == Outcome::Ended && telling.reads.is_empty() && telling.writes.is_empty();
-        push_wait(wait.map(|wait| Wait { cut, ..wait }), telling.end, writer, sink);
+        let (start, wait) = task.timeline.dispatched(open.task, open.start, open.end, doing);
+        let cut = outcome == Outcome::Ended && open.reads.is_empty() && open.writes.is_empty();
+        push_wait(wait.map(|wait| Wait { cut, ..wait }), open.end, writer, sink);
         if sink.wanted[usize::from(DISPATCH)] {
             let buffer = &mut *sink.buffer;
             let dispatch = Dispatch {
-                task: telling.task,
-                worker: on_worker.then_some(telling.worker),
+                task: open.task,
+                worker: on_worker.then_some(open.worker),
                 start,
-                end: telling.end,
-                kept: telling.kept.min(telling.end - start),
+                end: open.end,
+                kept: open.kept.min(open.end - start),
                 outcome,
                 stream,
-                reads: buffer.runs(&telling.reads),
-                writes: buffer.runs(&telling.writes),
-                derived: buffer.derived(&telling.derived),
-                failed: runs_of(buffer, &telling.failed),
-                held: runs_of(buffer, &telling.held),
+                reads: buffer.runs(&open.reads),
+                writes: buffer.runs(&open.writes),
+                derived: buffer.derived(&open.derived),
+                failed: runs_of(buffer, &open.failed),
+                held: runs_of(buffer, &open.held),
             };
-            sink.push(telling.end, writer, DISPATCH, What::Dispatch(dispatch));
+            sink.push(open.end, writer, DISPATCH, What::Dispatch(dispatch));
         }
-        telling.failed.clear();
-        telling.held.clear();
+        open.failed.clear();
+        open.held.clear();
         if closed {
-            for run in telling.reads.iter().chain(&telling.writes) {
+            for run in open.reads.iter().chain(&open.writes) {
                 self.tell_if_told(time, writer, run.stream, sink);
             }
         }
-        telling.forget_messages();
-        self.telling.swap(writer, &mut telling);
-        self.spare = Some(telling);
+        open.forget_messages();
+        self.open.swap(writer, &mut open);
+        self.spare = Some(open);
     }
 
     pub(crate) fn stream_opened(&mut self, time: u64, opened: &StreamOpened) {
@@ -539,7 +539,7 @@ impl Composer {
 
     /// All dispatches that were begun are taken as complete.
     pub(crate) fn flush(&mut self, sink: &mut Sink<'_>) {
-        for writer in self.telling.active() {
+        for writer in self.open.active() {
             self.complete(self.last, writer, Outcome::Yielded, 0, sink);
         }
     }

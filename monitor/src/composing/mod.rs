@@ -4,6 +4,6 @@ pub(crate) mod base;
 pub(crate) mod bases;
 pub(crate) mod composer;
 pub(crate) mod dispatch;
+mod open_dispatch;
 pub(crate) mod structure;
-mod telling;
 pub(crate) mod timeline;

@@ -1173,7 +1173,14 @@ impl Dispatch {
             ..field("waits_for", FieldType::Enum)
         },
         FieldSpec {
-            choices: &[(0, "created"), (1, "input"), (2, "room"), (3, "yield"), (4, "end"), (5, "untold")],
+            choices: &[
+                (0, "created"),
+                (1, "input"),
+                (2, "room"),
+                (3, "yield"),
+                (4, "end"),
+                (5, "unrecorded"),
+            ],
             ..field("cause", FieldType::Enum)
         },
         FieldSpec {
@@ -1181,7 +1188,7 @@ impl Dispatch {
             ..field("ready_by", FieldType::Enum)
         },
         FieldSpec {
-            choices: &[(0, "untold"), (1, "each_from_next"), (2, "all_from_one")],
+            choices: &[(0, "unrecorded"), (1, "each_from_next"), (2, "all_from_one")],
             ..field("descent", FieldType::Enum)
         },
         field("parent_offset", FieldType::I16),
@@ -1292,8 +1299,8 @@ pub enum DispatchCause {
     Yield,
     /// `end`.
     End,
-    /// `untold`.
-    Untold,
+    /// `unrecorded`.
+    Unrecorded,
     /// One that this version does not know.
     Unknown,
 }
@@ -1307,7 +1314,7 @@ impl DispatchCause {
             2 => DispatchCause::Room,
             3 => DispatchCause::Yield,
             4 => DispatchCause::End,
-            5 => DispatchCause::Untold,
+            5 => DispatchCause::Unrecorded,
             _ => DispatchCause::Unknown,
         }
     }
@@ -1345,9 +1352,9 @@ impl DispatchReadyBy {
 /// What the messages written descend from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DispatchDescent {
-    /// `untold`.
+    /// `unrecorded`.
     #[default]
-    Untold,
+    Unrecorded,
     /// `each_from_next`.
     EachFromNext,
     /// `all_from_one`.
@@ -1360,7 +1367,7 @@ impl DispatchDescent {
     #[inline]
     fn of(number: u64) -> DispatchDescent {
         match number {
-            0 => DispatchDescent::Untold,
+            0 => DispatchDescent::Unrecorded,
             1 => DispatchDescent::EachFromNext,
             2 => DispatchDescent::AllFromOne,
             _ => DispatchDescent::Unknown,
@@ -1417,7 +1424,14 @@ impl DispatchLong {
             ..field("waits_for", FieldType::Enum)
         },
         FieldSpec {
-            choices: &[(0, "created"), (1, "input"), (2, "room"), (3, "yield"), (4, "end"), (5, "untold")],
+            choices: &[
+                (0, "created"),
+                (1, "input"),
+                (2, "room"),
+                (3, "yield"),
+                (4, "end"),
+                (5, "unrecorded"),
+            ],
             ..field("cause", FieldType::Enum)
         },
         FieldSpec {
@@ -1425,7 +1439,7 @@ impl DispatchLong {
             ..field("ready_by", FieldType::Enum)
         },
         FieldSpec {
-            choices: &[(0, "untold"), (1, "each_from_next"), (2, "all_from_one")],
+            choices: &[(0, "unrecorded"), (1, "each_from_next"), (2, "all_from_one")],
             ..field("descent", FieldType::Enum)
         },
         field("parent_offset", FieldType::I64),
@@ -1536,8 +1550,8 @@ pub enum DispatchLongCause {
     Yield,
     /// `end`.
     End,
-    /// `untold`.
-    Untold,
+    /// `unrecorded`.
+    Unrecorded,
     /// One that this version does not know.
     Unknown,
 }
@@ -1551,7 +1565,7 @@ impl DispatchLongCause {
             2 => DispatchLongCause::Room,
             3 => DispatchLongCause::Yield,
             4 => DispatchLongCause::End,
-            5 => DispatchLongCause::Untold,
+            5 => DispatchLongCause::Unrecorded,
             _ => DispatchLongCause::Unknown,
         }
     }
@@ -1589,9 +1603,9 @@ impl DispatchLongReadyBy {
 /// What the messages written descend from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DispatchLongDescent {
-    /// `untold`.
+    /// `unrecorded`.
     #[default]
-    Untold,
+    Unrecorded,
     /// `each_from_next`.
     EachFromNext,
     /// `all_from_one`.
@@ -1604,7 +1618,7 @@ impl DispatchLongDescent {
     #[inline]
     fn of(number: u64) -> DispatchLongDescent {
         match number {
-            0 => DispatchLongDescent::Untold,
+            0 => DispatchLongDescent::Unrecorded,
             1 => DispatchLongDescent::EachFromNext,
             2 => DispatchLongDescent::AllFromOne,
             _ => DispatchLongDescent::Unknown,
@@ -1734,7 +1748,7 @@ impl StreamWrote {
         field("first", FieldType::U64),
         field("count", FieldType::U32),
         FieldSpec {
-            choices: &[(0, "untold"), (1, "each_from_next"), (2, "all_from_one")],
+            choices: &[(0, "unrecorded"), (1, "each_from_next"), (2, "all_from_one")],
             ..field("descent", FieldType::Enum)
         }
         .absent(0),
@@ -1765,9 +1779,9 @@ impl StreamWrote {
 /// What they descend from: of messages that the dispatch read, or had read, from its base's input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StreamWroteDescent {
-    /// `untold`.
+    /// `unrecorded`.
     #[default]
-    Untold,
+    Unrecorded,
     /// `each_from_next`.
     EachFromNext,
     /// `all_from_one`.
@@ -1780,7 +1794,7 @@ impl StreamWroteDescent {
     #[inline]
     fn of(number: u64) -> StreamWroteDescent {
         match number {
-            0 => StreamWroteDescent::Untold,
+            0 => StreamWroteDescent::Unrecorded,
             1 => StreamWroteDescent::EachFromNext,
             2 => StreamWroteDescent::AllFromOne,
             _ => StreamWroteDescent::Unknown,

@@ -79,7 +79,7 @@ impl StreamWrote {
         match self.descent {
             StreamWroteDescent::EachFromNext => Some(1),
             StreamWroteDescent::AllFromOne => Some(0),
-            StreamWroteDescent::Untold | StreamWroteDescent::Unknown => None,
+            StreamWroteDescent::Unrecorded | StreamWroteDescent::Unknown => None,
         }
     }
 }

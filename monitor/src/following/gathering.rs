@@ -6,8 +6,8 @@
 use crate::ids::{StreamId, TaskId, WorkerId};
 use crate::lineage::story::{Hop, Story};
 use crate::report::{
-    Behind, Deadlock, Figure, Finding, Hanging, Latency, Measurement, ModeSpan, Note, Report, SpaceInfo,
-    State, StreamRef, Subject, TaskRef, Telling, Throughput, Verdict, WaitNow, Window,
+    Behind, Deadlock, Figure, Finding, Hanging, Latency, Measurement, ModeSpan, Note, Overhead, Report,
+    SpaceInfo, State, StreamRef, Subject, TaskRef, Throughput, Verdict, WaitNow, Window,
 };
 use crate::verdict::{rule_names, say};
 
@@ -37,7 +37,7 @@ pub(super) fn gathered(mut parts: Vec<Report>, top: usize) -> Report {
         window: window(&parts),
         throughput: throughput(&parts),
         latency: latency(&parts),
-        telling: telling(&parts),
+        overhead: overhead(&parts),
         notes: notes(&parts),
         ..Report::empty()
     };
@@ -289,18 +289,18 @@ fn latency(parts: &[Report]) -> Latency {
     }
 }
 
-fn telling(parts: &[Report]) -> Telling {
-    let all = || parts.iter().map(|part| &part.telling);
-    let ns: Option<f64> = all().map(|telling| telling.ns).sum();
+fn overhead(parts: &[Report]) -> Overhead {
+    let all = || parts.iter().map(|part| &part.overhead);
+    let ns: Option<f64> = all().map(|overhead| overhead.ns).sum();
     let workers_ns: f64 = parts.iter().flat_map(|part| &part.workers).map(|worker| worker.lifetime_ns).sum();
-    Telling {
-        clock_readings: all().map(|telling| telling.clock_readings).sum(),
-        clock_reading_ns: most(all().map(|telling| telling.clock_reading_ns)),
-        event_ns: all().map(|telling| telling.event_ns).fold(0.0, f64::max),
+    Overhead {
+        clock_readings: all().map(|overhead| overhead.clock_readings).sum(),
+        clock_reading_ns: most(all().map(|overhead| overhead.clock_reading_ns)),
+        event_ns: all().map(|overhead| overhead.event_ns).fold(0.0, f64::max),
         ns,
         share: ns.filter(|_| workers_ns > 0.0).map(|ns| ns / workers_ns),
-        bytes: sum(all().map(|telling| telling.bytes)),
-        bytes_per_s: sum(all().map(|telling| telling.bytes_per_s)),
+        bytes: sum(all().map(|overhead| overhead.bytes)),
+        bytes_per_s: sum(all().map(|overhead| overhead.bytes_per_s)),
     }
 }
 

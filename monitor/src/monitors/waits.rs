@@ -106,7 +106,7 @@ pub(crate) struct Waits {
     found: Vec<Going>,
     /// The component of each task of a wait, also of those that ended.
     names: IdMap<(u64, u64)>,
-    untold: u64,
+    unknown: u64,
 }
 
 impl Monitor for Waits {
@@ -150,7 +150,7 @@ impl Monitor for Waits {
     fn restart(&mut self, _time: u64) {
         self.led.clear();
         self.cut.clear();
-        self.untold = 0;
+        self.unknown = 0;
     }
 
     fn publish(&mut self, moment: &Moment<'_>, report: &mut Report) {

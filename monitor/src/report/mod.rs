@@ -24,7 +24,7 @@ pub use prediction::{Alternative, Behind, BehindRecord, Expensive, ExpensiveBy, 
 /// The name of the schema, in every report.
 pub const SCHEMA: &str = "thalweg.report";
 /// The version of the schema: raised when a field changes its meaning or goes. New fields do not raise it.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What a run did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -86,7 +86,8 @@ pub struct Report {
     pub limits: Option<Limits>,
     /// What being observed cost the run.
     #[serde(default)]
-    pub telling: Telling,
+    #[serde(alias = "telling")]
+    pub overhead: Overhead,
     /// What other monitors measured.
     #[serde(default)]
     pub measurements: Vec<Measurement>,
@@ -326,7 +327,7 @@ impl Report {
             workers: Vec::new(),
             processors: None,
             limits: None,
-            telling: Telling::default(),
+            overhead: Overhead::default(),
             measurements: Vec::new(),
             notes: Vec::new(),
             spaces: Vec::new(),
@@ -729,7 +730,7 @@ pub struct WorkerShares {
 /// What being observed cost the run: an estimate, of what its threads did to write events, not of what a reader that follows
 /// the run took from them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Telling {
+pub struct Overhead {
     /// Readings of the clock for events: those of a writer that share their time share one. Of lost events, in proportion.
     pub clock_readings: u64,
     /// What a reading takes, as the workers measured it when they started (their mean); null if that was overwritten.

@@ -28,7 +28,7 @@ impl Report {
             sums.streams();
             sums.latency();
             sums.waiting();
-            sums.telling();
+            sums.overhead();
             if sums.is_settled() {
                 sums.messages();
             }
@@ -360,11 +360,11 @@ impl Sums<'_> {
         }
     }
 
-    fn telling(&mut self) {
-        let (telling, window) = (&self.report.telling, &self.report.window);
-        if let (Some(ns), Some(reading_ns)) = (telling.ns, telling.clock_reading_ns) {
+    fn overhead(&mut self) {
+        let (overhead, window) = (&self.report.overhead, &self.report.window);
+        if let (Some(ns), Some(reading_ns)) = (overhead.ns, overhead.clock_reading_ns) {
             let events = window.events.saturating_add(window.lost) as f64;
-            let parts = telling.clock_readings as f64 * reading_ns + events * telling.event_ns;
+            let parts = overhead.clock_readings as f64 * reading_ns + events * overhead.event_ns;
             self.within("the time that recording took", ns, parts, EXACT * ns + reading_ns);
         }
     }

@@ -73,8 +73,8 @@ fn much_work_in_tasks_of_few_messages_is_too_fine_a_grain() {
     assert_eq!(told(vec![long.clone()]), None, "a millisecond each");
     let unfolding = Component { kind: "star".to_owned(), ..long };
     assert_eq!(told(vec![unfolding]), Some(Some("star".to_owned())), "a millisecond, and none in boxes");
-    let untold = Component { work: Work { busy_ns: None, ..stage().work }, ..stage() };
-    assert_eq!(told(vec![untold]), None, "no time is known");
+    let unrecorded = Component { work: Work { busy_ns: None, ..stage().work }, ..stage() };
+    assert_eq!(told(vec![unrecorded]), None, "no time is known");
 }
 
 /// A task that was busy for this part of a second.

@@ -65,7 +65,7 @@ impl<'a> Event<'a> {
     /// # use thalweg_space::{Kind, Space, SpaceOptions, reader::{Item, SpaceReader}};
     /// #[derive(Debug, PartialEq, Kind)]
     /// #[kind(name = "example.said")]
-    /// struct Said<'a> {
+    /// struct Logged<'a> {
     ///     times: u8,
     ///     what: &'a str,
     /// }
@@ -73,12 +73,12 @@ impl<'a> Event<'a> {
     /// # std::fs::create_dir_all(&parent).unwrap();
     /// # let space = Space::create(SpaceOptions { parent: Some(parent.clone()), ..Default::default() })?;
     /// let mut writer = space.writer("example")?;
-    /// let said = writer.declare::<Said>()?;
-    /// writer.emit(said, &Said { times: 2, what: "hello" });
+    /// let said = writer.declare::<Logged>()?;
+    /// writer.emit(said, &Logged { times: 2, what: "hello" });
     /// let mut read = 0;
     /// SpaceReader::open(space.path())?.events().poll(10, &mut |item| {
     ///     if let Item::Event(event) = item {
-    ///         assert_eq!(event.read(), Some(Said { times: 2, what: "hello" }));
+    ///         assert_eq!(event.read(), Some(Logged { times: 2, what: "hello" }));
     ///         read += 1;
     ///     }
     /// })?;

@@ -110,7 +110,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         })?;
         output.flush()?;
     }
-    if run == count { Ok(()) } else { Err(Failure::Said(1)) }
+    if run == count { Ok(()) } else { Err(Failure::Reported(1)) }
 }
 
 /// The C compiler, unless one is named.

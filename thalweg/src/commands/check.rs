@@ -84,7 +84,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     let warnings = diagnostics.len() - errors;
     let failed = errors > 0 || (arguments.deny_warnings && warnings > 0);
     if arguments.json {
-        return if failed { Err(Failure::Said(Failure::USAGE)) } else { Ok(()) };
+        return if failed { Err(Failure::Reported(Failure::USAGE)) } else { Ok(()) };
     }
     let counts = [count(errors, "error"), count(warnings, "warning")];
     let counts = counts.into_iter().flatten().collect::<Vec<_>>().join(", ");
@@ -113,7 +113,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         }
         _ => {
             say!("{}: {counts}", arguments.net.display());
-            Err(Failure::Said(Failure::USAGE))
+            Err(Failure::Reported(Failure::USAGE))
         }
     }
 }
@@ -156,7 +156,7 @@ fn say(line: &str) -> Result<(), Failure> {
 
 fn cannot_write(error: std::io::Error) -> Failure {
     match error.kind() {
-        std::io::ErrorKind::BrokenPipe => Failure::Said(0),
+        std::io::ErrorKind::BrokenPipe => Failure::Reported(0),
         _ => thalweg_host::Error::usage("can't write to standard output").because(error).into(),
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     for (path, error) in &cleaned.problems {
         say!("left alone: {}: {error:#}", path.display());
     }
-    if cleaned.problems.is_empty() { Ok(()) } else { Err(Failure::Said(1)) }
+    if cleaned.problems.is_empty() { Ok(()) } else { Err(Failure::Reported(1)) }
 }
 
 fn dry_run(all: bool, output: &mut Output) -> Result<(), Failure> {

@@ -110,7 +110,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         }
         if interrupted.load(Ordering::Relaxed) {
             printer.output.flush()?;
-            return Err(Failure::Said(130));
+            return Err(Failure::Reported(130));
         }
         if printer.left == 0 {
             break;
@@ -128,7 +128,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         }
     }
     printer.output.flush()?;
-    problems.told.is_empty().then_some(()).ok_or(Failure::Said(Failure::USAGE))
+    problems.told.is_empty().then_some(()).ok_or(Failure::Reported(Failure::USAGE))
 }
 
 /// Two times.
@@ -369,7 +369,7 @@ struct TaskFilter {
     /// `None`: all are wanted.
     wanted: Option<Wanted>,
     /// The task whose dispatch each writer records, of a version that recorded what it read and wrote behind it.
-    telling: HashMap<u32, u64>,
+    writers: HashMap<u32, u64>,
     /// Lines on what a dispatch read and wrote besides the streams of its base, which come before it, by their writer.
     parts: HashMap<u32, Vec<String>>,
 }
@@ -393,7 +393,7 @@ impl TaskFilter {
             Ok(id) => Wanted::Id(id),
             Err(_) => Wanted::Component(task),
         });
-        TaskFilter { wanted, telling: HashMap::new(), parts: HashMap::new() }
+        TaskFilter { wanted, writers: HashMap::new(), parts: HashMap::new() }
     }
 
     fn wants(&mut self, event: &Event<'_>, process: &Origin) -> Wants {
@@ -413,13 +413,13 @@ impl TaskFilter {
         let wants = match task.or(process.dispatch().map(|told| told.task)) {
             Some(task) => {
                 if event.kind.name == "exec.task_dispatched" {
-                    self.telling.insert(event.writer, task);
+                    self.writers.insert(event.writer, task);
                 }
                 is_wanted(task)
             }
             // What a dispatch read and wrote follows it, with its time.
             None if event.is_same_time() => {
-                self.telling.get(&event.writer).is_some_and(|&task| is_wanted(task))
+                self.writers.get(&event.writer).is_some_and(|&task| is_wanted(task))
             }
             None => match (event.kind.field("reader"), event.kind.field("writer")) {
                 (Some(reader), Some(writer)) => is_wanted(event.u64(reader)) || is_wanted(event.u64(writer)),

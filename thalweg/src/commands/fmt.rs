@@ -44,8 +44,8 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         }
     }
     match (failed, changed && arguments.check) {
-        (true, _) => Err(Failure::Said(Failure::USAGE)),
-        (false, true) => Err(Failure::Said(1)),
+        (true, _) => Err(Failure::Reported(Failure::USAGE)),
+        (false, true) => Err(Failure::Reported(1)),
         (false, false) => Ok(()),
     }
 }
@@ -57,7 +57,7 @@ fn lay_out(path: &Path, check: bool, terminal: Terminal) -> Result<bool, Failure
     let name = if from_input { Path::new("standard input") } else { path };
     let laid_out = format(&Source::new(name, text.as_str())).map_err(|errors| {
         print_diagnostics(&errors, terminal);
-        Failure::Said(Failure::USAGE)
+        Failure::Reported(Failure::USAGE)
     })?;
     let differs = laid_out != text;
     if check {

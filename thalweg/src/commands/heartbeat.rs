@@ -65,7 +65,7 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     let begin = Instant::now();
     let lasts = if arguments.once { Some(arguments.stable.mul_f64(1.25)) } else { arguments.lasts };
     let mut teller =
-        Teller { output: Output::new(terminal), begin, json: arguments.json, told: BTreeMap::new() };
+        Reporter { output: Output::new(terminal), begin, json: arguments.json, told: BTreeMap::new() };
     let mut last: Vec<Standing>;
     loop {
         last = heartbeat.beat();
@@ -90,7 +90,7 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
         teller.output.line("nothing stands still")?;
     }
     teller.output.flush()?;
-    if last.iter().any(|standing| standing.is_alarm) { Err(Failure::Said(1)) } else { Ok(()) }
+    if last.iter().any(|standing| standing.is_alarm) { Err(Failure::Reported(1)) } else { Ok(()) }
 }
 
 /// Whether it is printed without `--waiting`: what is wrong, and what waits for something outside of the run.
@@ -101,14 +101,14 @@ fn is_told(standing: &Standing) -> bool {
 }
 
 /// Reports what begins to stand still, and what goes on.
-struct Teller {
+struct Reporter {
     output: Output,
     begin: Instant,
     json: bool,
     told: BTreeMap<Key, String>,
 }
 
-impl Teller {
+impl Reporter {
     fn tell(&mut self, all: &[Standing]) -> Result<(), Failure> {
         let key = |of: &Standing| (of.pid, of.task, of.name.clone(), of.still);
         let mut now = BTreeMap::new();

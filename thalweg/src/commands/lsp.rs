@@ -38,6 +38,6 @@ pub(crate) fn main(arguments: Arguments) -> Result<(), Failure> {
     let server = server::Server::new(boxes);
     match server.serve(inbox::Inbox::of_standard_input()) {
         0 => Ok(()),
-        code => Err(Failure::Said(code)),
+        code => Err(Failure::Reported(code)),
     }
 }

@@ -521,7 +521,7 @@ fn conclude(tally: &Tally, interrupt: &Interrupt, ended: &Ended) -> Result<(), F
         return Err(Failure::Run(ended_badly(ended)));
     }
     if tally.failed() > 0 || tally.is_broken() {
-        return Err(Failure::Said(1));
+        return Err(Failure::Reported(1));
     }
     Ok(())
 }

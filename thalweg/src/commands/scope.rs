@@ -190,7 +190,7 @@ pub(super) fn read(name: &str) -> Result<(String, View), Failure> {
         }
         Err(problems) => {
             problems.iter().for_each(|problem| say!("{}", problem.render(name, &text)));
-            Err(Failure::Said(Failure::USAGE))
+            Err(Failure::Reported(Failure::USAGE))
         }
     }
 }
@@ -205,7 +205,7 @@ fn check(file: &str) -> Result<(), Failure> {
         }
         Err(problems) => {
             problems.iter().for_each(|problem| say!("{}", problem.render(file, &text)));
-            Err(Failure::Said(Failure::USAGE))
+            Err(Failure::Reported(Failure::USAGE))
         }
     }
 }
@@ -301,7 +301,7 @@ fn pull(
         sleep(wait, &interrupted);
     }
     shown.finish()?;
-    if is_damaged { Err(Failure::Said(Failure::USAGE)) } else { Ok(()) }
+    if is_damaged { Err(Failure::Reported(Failure::USAGE)) } else { Ok(()) }
 }
 
 /// A scope of this process, or one in a server, which limits the price itself.

@@ -14,7 +14,9 @@ use std::time::Duration;
 use thalweg_exec::Placement;
 use thalweg_host::amount::time;
 use thalweg_host::{LiveRun, RunCommand, spaces};
-use thalweg_tune::{Action, Change, Decision, Goal, Guard, Knob, Options, Progress, Told, What, percent};
+use thalweg_tune::{
+    Action, Change, Decision, Goal, Guard, Knob, Options, Progress, TuneProgress, What, percent,
+};
 
 use crate::Terminal;
 use crate::commands::control::say_done;
@@ -187,8 +189,8 @@ fn tune(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
     let mut line = StatusLine::new();
     let mut kept: Vec<Action> = Vec::new();
     let mut problem = None;
-    let mut tell = |told: &Told<'_>| match told {
-        Told::Decision(decision) => {
+    let mut tell = |told: &TuneProgress<'_>| match told {
+        TuneProgress::Decision(decision) => {
             line.clear();
             match (decision.what, &decision.action) {
                 (What::Kept, Some(action)) => kept.push(action.clone()),
@@ -198,7 +200,7 @@ fn tune(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
             let said = output.line(&said(decision)).and_then(|()| output.flush());
             problem = said.err().or(problem.take());
         }
-        Told::Window { rate: per_s, progress, trial, .. } => {
+        TuneProgress::Window { rate: per_s, progress, trial, .. } => {
             let tried = trial.map_or("watching".to_owned(), |trial| format!("trying {}", trial.action));
             line.show(&format!("{} {}: {tried}", rate(*per_s), of(*progress)));
         }
@@ -240,8 +242,8 @@ impl Tuner {
         let ended = Arc::new(AtomicBool::new(false));
         let (asked, space) = (Arc::clone(&ended), space.to_owned());
         let tune = move || {
-            let mut tell = |told: &Told<'_>| {
-                if let Told::Decision(decision) = told {
+            let mut tell = |told: &TuneProgress<'_>| {
+                if let TuneProgress::Decision(decision) = told {
                     say!("{}", said(decision));
                 }
             };

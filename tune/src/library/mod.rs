@@ -13,4 +13,4 @@ mod trial;
 
 pub use calls::put_back;
 pub use known::{Tried, ours, read, tried};
-pub use session::{Library, Said, tune_library};
+pub use session::{Library, LibraryProgress, tune_library};

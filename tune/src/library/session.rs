@@ -61,7 +61,7 @@ pub struct Library<'l> {
 
 /// What is said while it works.
 #[derive(Debug)]
-pub enum Said<'s> {
+pub enum LibraryProgress<'s> {
     /// Something was decided.
     Decision(&'s Decision),
     /// A process was attached to.
@@ -97,7 +97,7 @@ struct Running {
 
 struct Session<'l, 't> {
     library: &'l Library<'l>,
-    tell: &'t mut dyn FnMut(&Said<'_>),
+    tell: &'t mut dyn FnMut(&LibraryProgress<'_>),
     begun: Instant,
     targets: Vec<Target>,
     /// Processes that are not tuned, with when they began, so that they are not looked at again.
@@ -126,7 +126,7 @@ struct Session<'l, 't> {
 pub fn tune_library(
     library: &Library<'_>,
     stop: &dyn Fn() -> bool,
-    tell: &mut dyn FnMut(&Said<'_>),
+    tell: &mut dyn FnMut(&LibraryProgress<'_>),
 ) -> Result<u64, String> {
     let mut session = Session {
         library,
@@ -205,12 +205,12 @@ impl Session<'_, '_> {
                 Ok(target) => {
                     self.targets.push(target);
                     self.rates.clear();
-                    (self.tell)(&Said::Attached(pid));
+                    (self.tell)(&LibraryProgress::Attached(pid));
                 }
                 Err(NoTarget::Other) => drop(self.others.insert(pid, process.start)),
                 Err(NoTarget::Refused(why)) => {
                     self.others.insert(pid, process.start);
-                    (self.tell)(&Said::Refused(pid, &why));
+                    (self.tell)(&LibraryProgress::Refused(pid, &why));
                     first.get_or_insert(why);
                 }
             }
@@ -262,7 +262,7 @@ impl Session<'_, '_> {
             progress += if rate.is_nan() { 0.0 } else { rate * 1e9 * seconds };
             let row: Vec<(&str, f64)> =
                 pack.names.iter().map(String::as_str).zip(target.row.0.iter().copied()).collect();
-            (self.tell)(&Said::Window(target.pid, at, &row));
+            (self.tell)(&LibraryProgress::Window(target.pid, at, &row));
         }
         progress
     }
@@ -392,7 +392,7 @@ impl Session<'_, '_> {
             }
         }
         for (pid, why) in failed {
-            (self.tell)(&Said::Refused(
+            (self.tell)(&LibraryProgress::Refused(
                 pid,
                 &format!("{} is not put back yet: {why}", pack.points[point].setting),
             ));
@@ -620,7 +620,7 @@ impl Session<'_, '_> {
                         None,
                         format!("it follows: {}", said.1),
                     ),
-                    Err(why) => (self.tell)(&Said::Refused(self.targets[number].pid, &why)),
+                    Err(why) => (self.tell)(&LibraryProgress::Refused(self.targets[number].pid, &why)),
                 }
                 self.rates.clear();
             }
@@ -676,7 +676,7 @@ impl Session<'_, '_> {
             gain,
             why,
         };
-        (self.tell)(&Said::Decision(&decision));
+        (self.tell)(&LibraryProgress::Decision(&decision));
     }
 
     fn end(&mut self, why: &str) -> Result<u64, String> {

@@ -87,7 +87,7 @@ impl Default for Options {
 
 /// What a tuner reports while it works.
 #[derive(Debug)]
-pub enum Told<'t> {
+pub enum TuneProgress<'t> {
     /// It decided something.
     Decision(&'t Decision),
     /// It measured a window.
@@ -124,7 +124,7 @@ pub fn tune(
     path: &Path,
     options: &Options,
     stop: &dyn Fn() -> bool,
-    tell: &mut dyn FnMut(&Told<'_>),
+    tell: &mut dyn FnMut(&TuneProgress<'_>),
 ) -> Result<Tuned, Untuned> {
     let reader = SpaceReader::open(path)?.called(TOOL);
     let settings = reader.settings()?;
@@ -205,7 +205,11 @@ struct Tuner<'r> {
 }
 
 impl Tuner<'_> {
-    fn run(&mut self, stop: &dyn Fn() -> bool, tell: &mut dyn FnMut(&Told<'_>)) -> Result<Tuned, Untuned> {
+    fn run(
+        &mut self,
+        stop: &dyn Fn() -> bool,
+        tell: &mut dyn FnMut(&TuneProgress<'_>),
+    ) -> Result<Tuned, Untuned> {
         let (begun, used_before) = (Instant::now(), processor_s(std::process::id()).unwrap_or(0.0));
         let goal = self.options.goal;
         self.controller.begin(&format!("for {goal}{}", guards_said(&self.options.guards)));
@@ -298,7 +302,7 @@ impl Tuner<'_> {
         from: &Sample,
         to: &Sample,
         begun: Instant,
-        tell: &mut dyn FnMut(&Told<'_>),
+        tell: &mut dyn FnMut(&TuneProgress<'_>),
     ) -> Result<bool, Untuned> {
         if let Some(missing) = to.tasks.values().find(|task| !self.names.sites.contains_key(&task.component))
             && missing.component != 0
@@ -324,7 +328,7 @@ impl Tuner<'_> {
         if trial.is_none() {
             self.rate = seen.rate;
         }
-        tell(&Told::Window { window: &window, rate: seen.rate, progress, trial });
+        tell(&TuneProgress::Window { window: &window, rate: seen.rate, progress, trial });
         let (rules, settings, goal, machine) = (&self.rules, &self.settings, self.options.goal, self.machine);
         let pinned: Vec<u64> =
             to.tasks.keys().copied().filter(|task| self.controller.is_pinned(&worker_of(*task))).collect();
@@ -448,10 +452,10 @@ impl Tuner<'_> {
     }
 
     /// Reports new decisions, and lets the run write them.
-    fn say(&mut self, tell: &mut dyn FnMut(&Told<'_>)) {
+    fn say(&mut self, tell: &mut dyn FnMut(&TuneProgress<'_>)) {
         for decision in self.controller.told() {
             self.decisions += 1;
-            tell(&Told::Decision(&decision));
+            tell(&TuneProgress::Decision(&decision));
             self.unnoted.push_back(decision);
         }
         if self.options.advise || self.reader.is_gone() {

@@ -393,7 +393,7 @@ fn promising(journal: &Journal, seed: u64, planted: &Planted) -> Vec<Remedy> {
     }
     for word in ["full", "metrics"] {
         if let Some(verdict) = journal.get(seed, &format!("verdict {word}"))
-            && let score::Said::Do(named) = said(planted, verdict)
+            && let score::Advice::Do(named) = said(planted, verdict)
         {
             again.extend(named);
         }

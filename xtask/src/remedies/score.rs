@@ -30,7 +30,7 @@ pub(super) enum Mark {
 
 /// The remedies that a verdict names.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Said {
+pub(super) enum Advice {
     /// Nothing helps, or it is not clear.
     Nothing,
     /// Any of these.
@@ -47,7 +47,7 @@ fn box_of(name: &str) -> Option<usize> {
 }
 
 /// What a verdict says, in remedies of this network's table. Only the data of the finding count, not its rule and not its words.
-pub(super) fn said(planted: &Planted, verdict: &Value) -> Said {
+pub(super) fn said(planted: &Planted, verdict: &Value) -> Advice {
     let table = remedies(&planted.case, planted.healthy);
     let kind = verdict["kind"].as_str().unwrap_or_default();
     let component = verdict["component"].as_str().unwrap_or_default();
@@ -76,11 +76,11 @@ pub(super) fn said(planted: &Planted, verdict: &Value) -> Said {
     named.dedup();
     let waits_for_source = matches!(kind, "nothing" | "source");
     match named.is_empty() {
-        false => Said::Do(named),
+        false => Advice::Do(named),
         // A healthy network waits for its source, and that is how it should be.
-        true if matches!(kind, "nothing" | "unclear" | "unknown") => Said::Nothing,
-        true if waits_for_source && planted.healthy => Said::Nothing,
-        true => Said::Other(format!("{kind} {component}")),
+        true if matches!(kind, "nothing" | "unclear" | "unknown") => Advice::Nothing,
+        true if waits_for_source && planted.healthy => Advice::Nothing,
+        true => Advice::Other(format!("{kind} {component}")),
     }
 }
 
@@ -147,10 +147,10 @@ fn of_action(table: &[Remedy], action: &Value, verdict: &Value) -> Vec<Remedy> {
 }
 
 /// The mark of a verdict whose remedy gains `gained`, where the best remedy gains `best`.
-fn mark_by(said: &Said, best: f64, gained: f64) -> Mark {
+fn mark_by(said: &Advice, best: f64, gained: f64) -> Mark {
     match said {
-        Said::Nothing if best < WORTH => Mark::Right,
-        Said::Nothing => Mark::Wrong,
+        Advice::Nothing if best < WORTH => Mark::Right,
+        Advice::Nothing => Mark::Wrong,
         _ if best < WORTH => Mark::Wrong,
         _ if gained >= RIGHT * best => Mark::Right,
         _ if gained >= WORTH => Mark::Partly,
@@ -161,12 +161,12 @@ fn mark_by(said: &Said, best: f64, gained: f64) -> Mark {
 
 /// How a verdict fares by what was measured, and whether the noise of the trials leaves that open: the mark would be another
 /// if what it names gained as little as it may and the others as much as they may, or the other way round.
-pub(super) fn mark(said: &Said, gains: &BTreeMap<Remedy, Gained>) -> (Mark, bool) {
+pub(super) fn mark(said: &Advice, gains: &BTreeMap<Remedy, Gained>) -> (Mark, bool) {
     let of_named = |of: fn(&Gained) -> f64| match said {
-        Said::Do(named) => named.iter().filter_map(|remedy| gains.get(remedy)).map(of).fold(0.0, f64::max),
-        Said::Nothing | Said::Other(_) => 0.0,
+        Advice::Do(named) => named.iter().filter_map(|remedy| gains.get(remedy)).map(of).fold(0.0, f64::max),
+        Advice::Nothing | Advice::Other(_) => 0.0,
     };
-    let is_named = |remedy: &Remedy| matches!(said, Said::Do(named) if named.contains(remedy));
+    let is_named = |remedy: &Remedy| matches!(said, Advice::Do(named) if named.contains(remedy));
     // A remedy that was tried once and did not seem to be the best counts as measured: of many that gain little, one would always seem to gain much.
     let others = |of: fn(&Gained) -> f64| {
         let others = gains.iter().filter(|(remedy, _)| !is_named(remedy));
@@ -238,18 +238,18 @@ mod tests {
             BTreeMap::from(gains.map(|(at, gain)| (Remedy::Faster(at), gained(gain, off))))
         };
         for (at, wanted) in [(0, Mark::Right), (1, Mark::Right), (2, Mark::Partly), (3, Mark::Misleading)] {
-            let said = Said::Do(vec![Remedy::Faster(at)]);
+            let said = Advice::Do(vec![Remedy::Faster(at)]);
             assert_eq!(mark(&said, &gains(0.01)), (wanted, false));
             // 0.42 of 0.5 might be 0.38 of 0.54.
             assert_eq!(mark(&said, &gains(0.04)).1, at == 1 || at == 3);
         }
-        assert_eq!(mark(&Said::Nothing, &gains(0.01)), (Mark::Wrong, false));
-        assert_eq!(mark(&Said::Other("grain".into()), &gains(0.01)).0, Mark::Misleading);
+        assert_eq!(mark(&Advice::Nothing, &gains(0.01)), (Mark::Wrong, false));
+        assert_eq!(mark(&Advice::Other("grain".into()), &gains(0.01)).0, Mark::Misleading);
         let none = BTreeMap::from([(Remedy::Steal, gained(0.02, 0.01))]);
-        assert_eq!(mark(&Said::Nothing, &none), (Mark::Right, false));
-        assert_eq!(mark(&Said::Do(vec![Remedy::Steal]), &none), (Mark::Wrong, false));
+        assert_eq!(mark(&Advice::Nothing, &none), (Mark::Right, false));
+        assert_eq!(mark(&Advice::Do(vec![Remedy::Steal]), &none), (Mark::Wrong, false));
         let none = BTreeMap::from([(Remedy::Steal, gained(0.04, 0.02))]);
-        assert_eq!(mark(&Said::Nothing, &none), (Mark::Right, true));
+        assert_eq!(mark(&Advice::Nothing, &none), (Mark::Right, true));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::generator::{CAUSES, Planted, planted};
 use super::journal::Journal;
 use super::remedy::{Remedy, remedies};
-use super::score::{Mark, Said, WORTH, mark, predicted, said};
+use super::score::{Advice, Mark, WORTH, mark, predicted, said};
 use super::{Gained, gains, is_disturbed, verdict};
 
 const MODES: [&str; 2] = ["full", "metrics"];
@@ -136,11 +136,11 @@ fn rows_of(planted: &Planted) -> Vec<&'static str> {
     }
 }
 
-fn shown(said: &Said) -> String {
+fn shown(said: &Advice) -> String {
     match said {
-        Said::Nothing => "nothing".to_owned(),
-        Said::Do(named) => named.iter().map(Remedy::to_string).collect::<Vec<_>>().join(" or "),
-        Said::Other(what) => format!("`{what}`"),
+        Advice::Nothing => "nothing".to_owned(),
+        Advice::Do(named) => named.iter().map(Remedy::to_string).collect::<Vec<_>>().join(" or "),
+        Advice::Other(what) => format!("`{what}`"),
     }
 }
 
@@ -152,8 +152,8 @@ fn best(gains: &BTreeMap<Remedy, Gained>) -> String {
 }
 
 /// What that gains which was said.
-fn of_said(said: &Said, gains: &BTreeMap<Remedy, Gained>) -> String {
-    let Said::Do(named) = said else { return String::new() };
+fn of_said(said: &Advice, gains: &BTreeMap<Remedy, Gained>) -> String {
+    let Advice::Do(named) = said else { return String::new() };
     let most = named.iter().filter_map(|remedy| gains.get(remedy)).map(|of| of.gain).max_by(f64::total_cmp);
     most.map_or(String::new(), |gain| format!(" ({:+.0} %)", 100.0 * gain))
 }

@@ -858,7 +858,7 @@ public final class Kinds {
         public static final int CHOICE_CAUSE_ROOM = 2;
         public static final int CHOICE_CAUSE_YIELD = 3;
         public static final int CHOICE_CAUSE_END = 4;
-        public static final int CHOICE_CAUSE_UNTOLD = 5;
+        public static final int CHOICE_CAUSE_UNRECORDED = 5;
         /** The stream that had made it ready. */
         public static final int AT_READY_BY = 19;
         public static final int TYPE_READY_BY = Layout.FIELD_ENUM;
@@ -869,7 +869,7 @@ public final class Kinds {
         /** What the messages written descend from. */
         public static final int AT_DESCENT = 20;
         public static final int TYPE_DESCENT = Layout.FIELD_ENUM;
-        public static final int CHOICE_DESCENT_UNTOLD = 0;
+        public static final int CHOICE_DESCENT_UNRECORDED = 0;
         public static final int CHOICE_DESCENT_EACH_FROM_NEXT = 1;
         public static final int CHOICE_DESCENT_ALL_FROM_ONE = 2;
         /** Index of the message that the first one written descends from, less that of the first one read. */
@@ -920,7 +920,7 @@ public final class Kinds {
         public static final int CHOICE_CAUSE_ROOM = 2;
         public static final int CHOICE_CAUSE_YIELD = 3;
         public static final int CHOICE_CAUSE_END = 4;
-        public static final int CHOICE_CAUSE_UNTOLD = 5;
+        public static final int CHOICE_CAUSE_UNRECORDED = 5;
         /** The stream that had made it ready. */
         public static final int AT_READY_BY = 31;
         public static final int TYPE_READY_BY = Layout.FIELD_ENUM;
@@ -931,7 +931,7 @@ public final class Kinds {
         /** What the messages written descend from. */
         public static final int AT_DESCENT = 32;
         public static final int TYPE_DESCENT = Layout.FIELD_ENUM;
-        public static final int CHOICE_DESCENT_UNTOLD = 0;
+        public static final int CHOICE_DESCENT_UNRECORDED = 0;
         public static final int CHOICE_DESCENT_EACH_FROM_NEXT = 1;
         public static final int CHOICE_DESCENT_ALL_FROM_ONE = 2;
         /** Index of the message that the first one written descends from, less that of the first one read. */
@@ -1005,7 +1005,7 @@ public final class Kinds {
         /** What they descend from: of messages that the dispatch read, or had read, from its base's input. */
         public static final int AT_DESCENT = 20;
         public static final int TYPE_DESCENT = Layout.FIELD_ENUM;
-        public static final int CHOICE_DESCENT_UNTOLD = 0;
+        public static final int CHOICE_DESCENT_UNRECORDED = 0;
         public static final int CHOICE_DESCENT_EACH_FROM_NEXT = 1;
         public static final int CHOICE_DESCENT_ALL_FROM_ONE = 2;
         /** Index of the message that the first one descends from, less that of the first one read from that input. */

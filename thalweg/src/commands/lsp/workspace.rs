@@ -34,7 +34,7 @@ pub(super) struct Known {
 }
 
 /// Errors and warnings by address.
-type Told = BTreeMap<String, (Uri, Vec<Diagnostic>)>;
+type Published = BTreeMap<String, (Uri, Vec<Diagnostic>)>;
 
 /// All open texts.
 pub(super) struct Workspace {
@@ -43,7 +43,7 @@ pub(super) struct Workspace {
     /// By address.
     documents: HashMap<String, Document>,
     /// The diagnostics that were sent to the editor last, for texts that have some.
-    published: Told,
+    published: Published,
 }
 
 impl Workspace {
@@ -143,8 +143,8 @@ impl Workspace {
         news
     }
 
-    fn diagnostics(&self) -> Told {
-        let mut found = Told::new();
+    fn diagnostics(&self) -> Published {
+        let mut found = Published::new();
         for (document, known) in self.all() {
             for told in &known.analysis.diagnostics {
                 let path = told.primary.as_ref().map_or(document.path.as_path(), |note| note.source.path());

@@ -64,7 +64,7 @@ pub(super) fn main(
         }
     }
     kept.end(begun.elapsed(), lost, arguments)?;
-    if is_damaged { Err(Failure::Said(Failure::USAGE)) } else { Ok(()) }
+    if is_damaged { Err(Failure::Reported(Failure::USAGE)) } else { Ok(()) }
 }
 
 /// What is written is taken into the archive; where there is no room on the disk, it is waited for, unless the plan says otherwise.

@@ -10,7 +10,7 @@ use thalweg_monitor::{Follower, Judging, MessageId, Report, Story, StreamId, cal
 use thalweg_scope::ScopeFeed;
 use thalweg_space::reader::{Feed, PathFeed, SettingView, SiteInfo, SpaceReader};
 use thalweg_view::names::cut;
-use thalweg_view::{CallsPage, Kept, Other, Page, Setting, Spans, Told, svg};
+use thalweg_view::{CallsPage, Kept, MessageStory, Other, Page, Setting, Spans, svg};
 
 use crate::Terminal;
 use crate::commands::look::{Look, Sort};
@@ -158,7 +158,7 @@ pub(crate) fn calls_of(path: &Path) -> Option<CallsPage> {
 }
 
 /// Times of messages of a session's later processes, as times of the page.
-fn later(stories: &mut [Told], later: &[f64]) {
+fn later(stories: &mut [MessageStory], later: &[f64]) {
     for told in stories {
         let number: Option<usize> =
             told.story.message.split_once('/').and_then(|(number, _)| number.parse().ok());
@@ -170,7 +170,7 @@ fn later(stories: &mut [Told], later: &[f64]) {
 }
 
 /// The stories of the slowest messages and of others that were chosen evenly.
-fn told(path: &Path, report: &Report, sampled: &[(u32, u64, u64)]) -> Result<Vec<Told>, Failure> {
+fn told(path: &Path, report: &Report, sampled: &[(u32, u64, u64)]) -> Result<Vec<MessageStory>, Failure> {
     let slowest = report.slowest.iter().take(SLOWEST).filter_map(|slow| slow.message.parse().ok());
     let mut ids: Vec<MessageId> = slowest.collect();
     for &(space, number, index) in sampled {
@@ -184,7 +184,7 @@ fn told(path: &Path, report: &Report, sampled: &[(u32, u64, u64)]) -> Result<Vec
     let mut times: HashMap<&str, _> =
         report.slowest.iter().map(|slow| (slow.message.as_str(), slow.clone())).collect();
     let told = found.into_iter().filter(|story| !story.hops.is_empty());
-    Ok(told.map(|story| Told { times: times.remove(story.message.as_str()), story }).collect())
+    Ok(told.map(|story| MessageStory { times: times.remove(story.message.as_str()), story }).collect())
 }
 
 /// Settings as a person reads them.

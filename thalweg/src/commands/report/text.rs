@@ -60,7 +60,7 @@ fn render(report: &Report, view: View, width: usize, shape: &Shape) -> String {
     }
     out.push('\n');
     out.push_str(&throughput(report));
-    out.push_str(&telling(report, width));
+    out.push_str(&overhead(report, width));
     for table in tables(report, view) {
         let table = table.render(shape);
         if !table.is_empty() {
@@ -183,16 +183,16 @@ fn throughput(report: &Report) -> String {
 }
 
 /// What being observed cost the run.
-fn telling(report: &Report, width: usize) -> String {
-    let telling = &report.telling;
-    let (Some(part), Some(reading_ns)) = (telling.share, telling.clock_reading_ns) else {
+fn overhead(report: &Report, width: usize) -> String {
+    let overhead = &report.overhead;
+    let (Some(part), Some(reading_ns)) = (overhead.share, overhead.clock_reading_ns) else {
         return String::new();
     };
-    let per_s = telling.bytes_per_s.map_or(String::new(), |per_s| format!(", {}/s", bytes(per_s as u64)));
+    let per_s = overhead.bytes_per_s.map_or(String::new(), |per_s| format!(", {}/s", bytes(per_s as u64)));
     let text = format!(
         "observation about {} of the workers' time{per_s} (estimate: {reading_ns:.1} ns a reading of the clock, {} ns an event)",
         share(part),
-        telling.event_ns
+        overhead.event_ns
     );
     wrapped(&text, width, "            ")
 }

@@ -155,6 +155,6 @@ impl Nodes {
         let faults = self.members.faults();
         faults.iter().for_each(|fault| say!("error: {fault}"));
         let is_whole = faults.is_empty() && self.members.losses().is_empty();
-        concluded.and(if is_whole { Ok(()) } else { Err(Failure::Said(1)) })
+        concluded.and(if is_whole { Ok(()) } else { Err(Failure::Reported(1)) })
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_host::Notes;
 use thalweg_pack::Pack;
 use thalweg_space::{Space, SpaceOptions};
-use thalweg_tune::library::{Library, Said, ours, read, tune_library};
+use thalweg_tune::library::{Library, LibraryProgress, ours, read, tune_library};
 use thalweg_tune::noted;
 
 use super::said;
@@ -92,16 +92,16 @@ pub(super) fn main(arguments: &super::Arguments, terminal: Terminal) -> Result<(
     };
     let mut output = Output::new(terminal);
     let mut problem = None;
-    let mut tell = |what: &Said<'_>| match what {
-        Said::Decision(decision) => {
+    let mut tell = |what: &LibraryProgress<'_>| match what {
+        LibraryProgress::Decision(decision) => {
             // A log that is full is no reason to stop.
             let _ = notes.note(&noted(decision));
             let printed = output.line(&said(decision)).and_then(|()| output.flush());
             problem = printed.err().or(problem.take());
         }
-        Said::Attached(pid) => say!("attached to process {pid}"),
-        Said::Refused(pid, why) => say!("process {pid}: {why}"),
-        Said::Window(pid, at, fields) => {
+        LibraryProgress::Attached(pid) => say!("attached to process {pid}"),
+        LibraryProgress::Refused(pid, why) => say!("process {pid}: {why}"),
+        LibraryProgress::Window(pid, at, fields) => {
             if let Some(file) = &mut record {
                 let known = fields.iter().filter(|(_, value)| value.is_finite());
                 let values: serde_json::Map<String, serde_json::Value> =

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use thalweg_host::{LiveRun, Undo};
 use thalweg_monitor::{Action, MessageId, story};
 use thalweg_scope::ScopeFeed;
-use thalweg_view::{Applied, Told, names, policy, served};
+use thalweg_view::{Applied, MessageStory, names, policy, served};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore, mpsc};
 
@@ -329,7 +329,7 @@ async fn story_of(site: &Arc<Site>, message: String) -> Answer {
         let id: MessageId = message.parse().map_err(|error| format!("{error}"))?;
         let feed = ScopeFeed::of(&site.path).map_err(|error| error.to_string())?;
         let story = story(&feed, id).map_err(|error| error.to_string())?;
-        Ok(story.map(|story| Told { times: None, story }))
+        Ok(story.map(|story| MessageStory { times: None, story }))
     })
     .await
 }

@@ -6,7 +6,7 @@ use crate::ids::IdMap;
 
 /// What a writer has recorded of a dispatch so far.
 #[derive(Default)]
-pub(super) struct Telling {
+pub(super) struct OpenDispatch {
     pub(super) active: bool,
     pub(super) task: u64,
     pub(super) worker: u64,
@@ -25,7 +25,7 @@ pub(super) struct Telling {
     pub(super) held: Vec<(u64, Run)>,
 }
 
-impl Telling {
+impl OpenDispatch {
     /// What was read and written is recorded, or lost; how many parts that were.
     pub(super) fn forget_messages(&mut self) -> u64 {
         let parts = self.reads.len() + self.writes.len() + self.derived.len();
@@ -39,41 +39,41 @@ impl Telling {
 
 /// What all writers have recorded. Many events of one writer come in a row, so the writer asked for last is at hand.
 #[derive(Default)]
-pub(super) struct Tellings {
+pub(super) struct OpenDispatches {
     places: IdMap<usize>,
-    tellings: Vec<(u64, Box<Telling>)>,
+    dispatches: Vec<(u64, Box<OpenDispatch>)>,
     last: usize,
 }
 
-impl Tellings {
+impl OpenDispatches {
     /// What this writer has recorded.
     #[inline]
-    pub(super) fn of(&mut self, writer: u64) -> &mut Telling {
-        if self.tellings.get(self.last).is_none_or(|&(last, _)| last != writer) {
+    pub(super) fn of(&mut self, writer: u64) -> &mut OpenDispatch {
+        if self.dispatches.get(self.last).is_none_or(|&(last, _)| last != writer) {
             self.last = self.find(writer);
         }
-        &mut self.tellings[self.last].1
+        &mut self.dispatches[self.last].1
     }
 
     #[inline(never)]
     fn find(&mut self, writer: u64) -> usize {
-        let tellings = &mut self.tellings;
+        let dispatches = &mut self.dispatches;
         *self.places.entry(writer).or_insert_with(|| {
-            tellings.push((writer, Box::default()));
-            tellings.len() - 1
+            dispatches.push((writer, Box::default()));
+            dispatches.len() - 1
         })
     }
 
     /// Exchanges what this writer has recorded with `other`.
     #[inline]
-    pub(super) fn swap(&mut self, writer: u64, other: &mut Box<Telling>) {
+    pub(super) fn swap(&mut self, writer: u64, other: &mut Box<OpenDispatch>) {
         self.of(writer);
-        std::mem::swap(&mut self.tellings[self.last].1, other);
+        std::mem::swap(&mut self.dispatches[self.last].1, other);
     }
 
     /// All writers that record a dispatch now, in order.
     pub(super) fn active(&self) -> Vec<u64> {
-        let active = self.tellings.iter().filter(|(_, telling)| telling.active);
+        let active = self.dispatches.iter().filter(|(_, open)| open.active);
         let mut writers: Vec<u64> = active.map(|&(writer, _)| writer).collect();
         writers.sort_unstable();
         writers

@@ -9,7 +9,7 @@ use crate::composing::dispatch::What;
 use crate::decoding::events::Observation;
 use crate::decoding::observation::LiveRow;
 use crate::monitor::{Batch, Moment, Monitor};
-use crate::report::{Report, Telling};
+use crate::report::{Overhead, Report};
 
 /// The monitor of what being observed cost: see the module. Publishes after the workers.
 #[derive(Default)]
@@ -21,7 +21,7 @@ pub(crate) struct Costs {
 
 impl Monitor for Costs {
     fn name(&self) -> &str {
-        "telling"
+        "overhead"
     }
 
     fn wants(&self) -> &[&str] {
@@ -47,7 +47,7 @@ impl Monitor for Costs {
         let ns = clock_reading_ns.map(|reading_ns| readings * reading_ns + events as f64 * EVENT_NS as f64);
         let workers_ns: f64 = report.workers.iter().map(|worker| worker.lifetime_ns).sum();
         let bytes = moment.ending.event_bytes;
-        report.telling = Telling {
+        report.overhead = Overhead {
             clock_readings: readings as u64,
             clock_reading_ns,
             event_ns: EVENT_NS as f64,
