@@ -9,6 +9,7 @@ mod support;
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 use support::checked::{Checked, CheckedWriter, PATTERN};
 use support::{Counted, Directory, space_in};
@@ -22,6 +23,28 @@ const WRITERS: usize = 2;
 const EVENTS: u64 = 20_000;
 const ROUNDS: u64 = 200;
 
+/// The threads of a scope, joined one by one. A scope also waits for threads whose handles were dropped, but
+/// ThreadSanitizer does not see that wait when the thread has ended before its handle is dropped.
+struct Threads<'scope, 'env> {
+    scope: &'scope Scope<'scope, 'env>,
+    spawned: Vec<ScopedJoinHandle<'scope, ()>>,
+}
+
+impl<'scope> Threads<'scope, '_> {
+    fn spawn(&mut self, thread: impl FnOnce() + Send + 'scope) {
+        self.spawned.push(self.scope.spawn(thread));
+    }
+}
+
+/// Runs `body`, and joins the threads that it spawned.
+fn scoped<'env>(body: impl for<'scope> FnOnce(&mut Threads<'scope, 'env>)) {
+    std::thread::scope(|scope| {
+        let mut threads = Threads { scope, spawned: Vec::new() };
+        body(&mut threads);
+        threads.spawned.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
 /// Writers, each with its own element, against readers of all of them: by head, by block, and from behind.
 fn writers_and_readers() {
     let directory = Directory::new("threads-read");
@@ -30,7 +53,7 @@ fn writers_and_readers() {
         (0..WRITERS).map(|_| CheckedWriter::with_long(space.writer("w").unwrap(), 1_500)).collect();
     let readers = [SpaceReader::open(space.path()).unwrap(), SpaceReader::open(space.path()).unwrap()];
     let done = AtomicU64::new(0);
-    std::thread::scope(|scope| {
+    scoped(|scope| {
         for mut writer in writers.drain(..) {
             let done = &done;
             scope.spawn(move || {
@@ -69,7 +92,7 @@ fn a_writer_waits_for_an_archiver() {
     let space = space_in(directory.path(), 512, 3, Policy::Wait { timeout: Duration::from_secs(60) });
     let mut writer = CheckedWriter::new(space.writer("w").unwrap());
     let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    scoped(|scope| {
         scope.spawn(|| {
             let mut archiver = Archiver::open(space.path()).unwrap();
             while !done.load(Ordering::Acquire) {
@@ -89,7 +112,7 @@ fn threads_come_and_go() {
     let space = space_in(directory.path(), 512, 2, Policy::Overwrite);
     let reader = SpaceReader::open(space.path()).unwrap();
     let done = AtomicU64::new(0);
-    std::thread::scope(|scope| {
+    scoped(|scope| {
         for thread in 0..3 {
             let (space, done) = (space.clone(), &done);
             scope.spawn(move || {
@@ -130,7 +153,7 @@ fn changed_from_outside() {
     let (setting, probe) = (space.setting(spec).unwrap(), space.probe("p", false).unwrap());
     let mut mailbox = space.mailbox().unwrap();
     let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    scoped(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !done.load(Ordering::Acquire) {
@@ -166,16 +189,15 @@ fn a_signal_writer_of_many_threads() {
     let mut writer = SignalWriter::new(&space, "s", ElementOptions::default()).unwrap();
     let counted = writer.declare::<Counted>().unwrap();
     let written = AtomicU64::new(0);
-    std::thread::scope(|scope| {
+    scoped(|scope| {
         let emit = || {
             for count in 0..EVENTS {
                 written.fetch_add(u64::from(writer.emit(counted, &Counted { count })), Ordering::Relaxed);
             }
         };
-        // The threads are joined one by one, because the sanitizer does not see the wait of the standard library at
-        // the end of a scope.
-        let threads = [(); 3].map(|()| scope.spawn(emit));
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        for _ in 0..3 {
+            scope.spawn(emit);
+        }
     });
     drop(writer);
     let (seen, problem) = support::read_events(space.path());

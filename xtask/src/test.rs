@@ -547,7 +547,8 @@ fn threads(count: &mut Count) -> Result<()> {
             sanitizer::sanitize(command, package, |command| counted(count, command.args(["--test", test])))?;
         if let Some(report) = reports.first() {
             count.failed += 1;
-            bail!("ThreadSanitizer found a race; its report is {}", report.display());
+            eprintln!("{}", std::fs::read_to_string(report)?);
+            bail!("ThreadSanitizer found a race; the report above is in {}", report.display());
         }
     }
     let Some(command) = nightly() else { return Ok(()) };
