@@ -55,6 +55,61 @@ fn a_killed_tuner_leaves_nothing_changed() {
     assert!(!run.is_attached() && run.ended_well());
 }
 
+/// The number of the decision that a line of the tuner reports: `0.8 s  #2   kept …`.
+fn number(line: &str) -> &str {
+    line.split('#').nth(1).and_then(|rest| rest.split(' ').next()).expect("a number")
+}
+
+#[test]
+fn what_was_kept_is_undone_and_pinned_when_the_user_asks() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = std::path::Path::new(machine::PROGRAMS).join("blocks.c");
+    let program = folder.path().join("blocks");
+    let compiled = Command::new("cc").arg("-O2").arg(source).arg("-o").arg(&program).status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        return skipped("no C compiler");
+    }
+    // Whether a change is kept depends on the load; a pack that trusts its action keeps it unless it does harm.
+    let pack = include_str!("../../tune/packs/malloc.toml")
+        .replace("gain = \"no_faults\"", "gain = \"no_faults\"\nkeep = \"unless worse\"");
+    let file = folder.path().join("malloc.toml");
+    std::fs::write(&file, pack).expect("a pack");
+    let mut run = machine::Run::of(Command::new(program).args(["120", "1000000"]));
+    let mut tuner = Command::new(env!("CARGO_BIN_EXE_thalweg"))
+        .args(["tune", &run.processes()[0].to_string(), "--library", file.to_str().expect("a path")])
+        .env("THALWEG_SPACES", folder.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(tuner.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    let asked = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+        command.env("THALWEG_SPACES", folder.path()).arg("tune").args(arguments).output().expect("it starts")
+    };
+    let kept = lines.find(|line| line.contains("kept") && line.contains("malloc.trim_threshold"));
+    let kept = kept.expect("the tuner keeps the threshold");
+    let undone = asked(&["undo", number(&kept)]);
+    assert!(undone.status.success() && said(&undone).contains("malloc.trim_threshold"), "{}", said(&undone));
+    assert!(
+        lines.next().is_some_and(|line| line.contains("undone") && line.contains("malloc.trim_threshold"))
+    );
+    let again = asked(&["undo", number(&kept)]);
+    assert!(!again.status.success() && said(&again).contains("nothing in force"), "{}", said(&again));
+    let pinned = asked(&["pin", "malloc.trim_threshold"]);
+    assert!(pinned.status.success(), "{}", said(&pinned));
+    let unknown = asked(&["pin", "malloc.trim"]);
+    assert!(
+        !unknown.status.success() && said(&unknown).contains("malloc.trim_threshold"),
+        "{}",
+        said(&unknown)
+    );
+    let log = said(&asked(&["log"]));
+    assert!(log.contains("undone") && log.contains("pinned"), "{log}");
+    let stopped = Command::new("kill").args(["-INT", &tuner.id().to_string()]).status();
+    assert!(stopped.is_ok_and(|status| status.success()) && tuner.wait().expect("it ends").success());
+    assert!(!run.is_attached() && run.ended_well());
+}
+
 #[test]
 fn packs_are_checked_and_tried_without_a_target() {
     let folder = tempfile::tempdir().expect("a folder");

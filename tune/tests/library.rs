@@ -33,6 +33,7 @@ fn tune(pack: &str, processes: Vec<i32>, enough: impl Fn(&Seen) -> bool) -> (See
         lasts: Some(Duration::from_secs(30)),
         pinned: Vec::new(),
         guard: &|| None,
+        orders: None,
     };
     let seen = std::cell::RefCell::new(Seen::default());
     let mut tell = |said: &LibraryProgress<'_>| match said {

@@ -14,6 +14,7 @@ use std::time::Duration;
 use thalweg_exec::Placement;
 use thalweg_host::amount::time;
 use thalweg_host::{LiveRun, RunCommand, spaces};
+use thalweg_tune::library::{Order, is_session};
 use thalweg_tune::{
     Action, Change, Decision, Goal, Guard, Knob, Options, Progress, TuneProgress, What, percent,
 };
@@ -459,6 +460,9 @@ fn undo(space: Option<&str>, number: u64, terminal: Terminal) -> Result<(), Fail
             )));
         }
     };
+    if is_session(&path) {
+        return order(&path, &Order::Undo(number), terminal);
+    }
     let run = LiveRun::open(&path)?.called(UNDO);
     for Change { knob, to, .. } in &action.inverse().changes {
         match knob {
@@ -475,8 +479,21 @@ fn undo(space: Option<&str>, number: u64, terminal: Terminal) -> Result<(), Fail
     say_done(&format!("{}; tuners leave it alone from now on", action.inverse()), terminal)
 }
 
+/// Gives an order to a tuner of a library, and says what came of it.
+fn order(session: &Path, order: &Order, terminal: Terminal) -> Result<(), Failure> {
+    let tool = match order {
+        Order::Undo(_) => UNDO,
+        Order::Pin(_) => "thalweg tune pin",
+    };
+    let done = order.give(session, tool, ANSWER_MAX).map_err(Failure::Usage)?;
+    say_done(&done, terminal)
+}
+
 fn pin(space: Option<&str>, name: &str, terminal: Terminal) -> Result<(), Failure> {
     let run = LiveRun::find(space)?;
+    if is_session(run.path()) {
+        return order(run.path(), &Order::Pin(name.to_owned()), terminal);
+    }
     let is_worker = name.strip_prefix("task/").and_then(|rest| rest.strip_suffix(".worker"));
     if is_worker.is_none_or(|task| task.parse::<u64>().is_err()) {
         thalweg_host::settings::known(&run.settings()?, name)?;

@@ -7,10 +7,12 @@
 mod calls;
 mod found;
 mod known;
+mod order;
 mod session;
 mod target;
 mod trial;
 
 pub use calls::put_back;
 pub use known::{Tried, ours, read, tried};
+pub use order::{Order, is_session, session_settings};
 pub use session::{Library, LibraryProgress, tune_library};

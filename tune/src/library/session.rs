@@ -1,13 +1,16 @@
 //! The loop: processes come and go, windows are measured, actions are tried in all of them at once, kept or taken back.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use thalweg_pack::{Change, Pack};
+use thalweg_space::mailbox::Mailbox;
 
 use super::found;
 use super::known::{FIELDS, forbidden};
+use super::order::{Order, PIN, UNDO};
 use super::target::{NoTarget, Target};
 use super::trial::{Trial, Verdict};
 use crate::action::Action;
@@ -57,6 +60,8 @@ pub struct Library<'l> {
     pub pinned: Vec<String>,
     /// Makes the command of a guard, which has to call [`thalweg_attach::guard`] and [`put_back`](super::put_back).
     pub guard: &'l dyn Fn() -> Option<Command>,
+    /// Where [`Order`]s arrive; none: the session takes no orders.
+    pub orders: Option<RefCell<Mailbox>>,
 }
 
 /// What is said while it works.
@@ -111,6 +116,10 @@ struct Session<'l, 't> {
     trial: Option<Running>,
     /// Numbers of actions that were kept.
     kept: Vec<usize>,
+    /// The action that each decision kept, by the decision's number.
+    kept_by: HashMap<u64, usize>,
+    /// Settings that the user pinned, besides those of [`Library::pinned`].
+    pinned: Vec<String>,
     rests: HashMap<usize, (Instant, Duration)>,
     /// What was said of actions that are forbidden, and of points that are left alone.
     warned: Vec<String>,
@@ -140,6 +149,8 @@ pub fn tune_library(
         unlike: 0,
         trial: None,
         kept: Vec::new(),
+        kept_by: HashMap::new(),
+        pinned: Vec::new(),
         rests: HashMap::new(),
         warned: Vec::new(),
         wanted: HashMap::new(),
@@ -156,6 +167,7 @@ impl Session<'_, '_> {
         let why = loop {
             let begin = Instant::now();
             while begin.elapsed() < window && !stop() {
+                self.obey()?;
                 std::thread::sleep(Duration::from_millis(10).min(window.saturating_sub(begin.elapsed())));
             }
             if stop() {
@@ -383,7 +395,8 @@ impl Session<'_, '_> {
         }
     }
 
-    fn undo_everywhere(&mut self, point: usize) {
+    /// Puts a point back in all processes; in how many that failed.
+    fn undo_everywhere(&mut self, point: usize) -> usize {
         let pack = self.library.pack;
         let mut failed = Vec::new();
         for target in &mut self.targets {
@@ -391,12 +404,14 @@ impl Session<'_, '_> {
                 failed.push((target.pid, why));
             }
         }
+        let count = failed.len();
         for (pid, why) in failed {
             (self.tell)(&LibraryProgress::Refused(
                 pid,
                 &format!("{} is not put back yet: {why}", pack.points[point].setting),
             ));
         }
+        count
     }
 
     /// What an action would set where: processes in which it is due, and whose value is another one.
@@ -464,10 +479,7 @@ impl Session<'_, '_> {
         for action in 0..pack.actions.len() {
             let Change::Setting { point, .. } = &pack.actions[action].change else { continue };
             let rests = self.rests.get(&action).is_some_and(|(until, _)| Instant::now() < *until);
-            if rests
-                || self.kept.contains(&action)
-                || self.library.pinned.contains(&pack.points[*point].setting)
-            {
+            if rests || self.kept.contains(&action) || self.is_pinned(*point) {
                 continue;
             }
             let values = self.due(action);
@@ -599,6 +611,9 @@ impl Session<'_, '_> {
     fn follow(&mut self) {
         for action in self.kept.clone() {
             let Change::Setting { point, .. } = &self.library.pack.actions[action].change else { continue };
+            if self.is_pinned(*point) {
+                continue;
+            }
             let follows = self.library.pack.actions[action].follows;
             let due = self.due(action);
             let pids: Vec<i32> = due.iter().map(|(number, _)| self.targets[*number].pid).collect();
@@ -656,6 +671,9 @@ impl Session<'_, '_> {
         why: String,
     ) {
         self.number += 1;
+        if let (What::Kept, Some(candidate)) = (what, about) {
+            self.kept_by.insert(self.number, candidate.action);
+        }
         let action = about.and_then(|candidate| {
             let (_, to) = candidate.values.first()?;
             let from = candidate.from.unwrap_or(0.0);
@@ -677,6 +695,77 @@ impl Session<'_, '_> {
             why,
         };
         (self.tell)(&LibraryProgress::Decision(&decision));
+    }
+
+    fn is_pinned(&self, point: usize) -> bool {
+        let setting = &self.library.pack.points[point].setting;
+        self.library.pinned.contains(setting) || self.pinned.contains(setting)
+    }
+
+    /// Carries out the orders that have arrived. Each is answered, also when it cannot be carried out.
+    fn obey(&mut self) -> Result<(), String> {
+        let Some(mailbox) = &self.library.orders else { return Ok(()) };
+        loop {
+            let received = mailbox.borrow_mut().poll().map_err(|error| error.to_string())?;
+            let Some(received) = received else { return Ok(()) };
+            let done = match Order::read(received.command()) {
+                Some(Order::Undo(number)) => self.undo(number),
+                Some(Order::Pin(setting)) => self.pin(&setting),
+                None => Err(format!("a tuner of a library knows `{UNDO}` and `{PIN}`")),
+            };
+            let answered = match done {
+                Ok(result) => received.done(&result),
+                Err(why) => received.failed(&why),
+            };
+            answered.map_err(|error| error.to_string())?;
+        }
+    }
+
+    /// Puts back what a decision kept, and leaves its setting alone from then on.
+    fn undo(&mut self, number: u64) -> Result<String, String> {
+        let pack = self.library.pack;
+        let action = self.kept_by.get(&number).copied().filter(|action| self.kept.contains(action));
+        let Some(action) = action else {
+            return Err(format!("decision {number} has nothing in force: what was kept can be undone"));
+        };
+        let Change::Setting { point, .. } = &pack.actions[action].change else {
+            return Err(format!("decision {number} set nothing"));
+        };
+        let setting = pack.points[*point].setting.clone();
+        let failed = self.undo_everywhere(*point);
+        self.kept.retain(|kept| *kept != action);
+        self.pinned.push(setting.clone());
+        let candidate = self.candidate(action, *point, Vec::new());
+        self.decide(
+            What::Undone,
+            Some(&candidate),
+            None,
+            format!("the user asked for it (decision {number})"),
+        );
+        self.rates.clear();
+        match failed {
+            0 => Ok(format!("{setting} is as the program had it; the tuner leaves it alone from now on")),
+            _ => Err(format!("{setting} is not put back in {failed} processes yet: the tuner says why")),
+        }
+    }
+
+    /// Leaves a setting alone. A trial of it ends; a value that was kept stays.
+    fn pin(&mut self, setting: &str) -> Result<String, String> {
+        let points = &self.library.pack.points;
+        let Some(point) = points.iter().position(|point| point.setting == setting) else {
+            let names: Vec<&str> = points.iter().map(|point| point.setting.as_str()).collect();
+            return Err(format!("the pack has no point `{setting}`: there are {}", names.join(", ")));
+        };
+        if !self.is_pinned(point) {
+            self.pinned.push(setting.to_owned());
+        }
+        let asked = "the user asked for it";
+        if let Some(running) = self.trial.take_if(|running| running.candidate.point == point) {
+            self.undo_everywhere(point);
+            self.decide(What::TakenBack, Some(&running.candidate), None, asked.to_owned());
+        }
+        self.decide(What::Pinned, None, None, format!("{setting}: {asked}"));
+        Ok(format!("the tuner leaves {setting} alone from now on"))
     }
 
     fn end(&mut self, why: &str) -> Result<u64, String> {

@@ -1,5 +1,6 @@
 //! `thalweg tune --library`: a library of processes that run, tuned as a pack says.
 
+use std::cell::RefCell;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_host::Notes;
 use thalweg_pack::Pack;
 use thalweg_space::{Space, SpaceOptions};
-use thalweg_tune::library::{Library, LibraryProgress, ours, read, tune_library};
+use thalweg_tune::library::{Library, LibraryProgress, ours, read, session_settings, tune_library};
 use thalweg_tune::noted;
 
 use super::said;
@@ -81,6 +82,8 @@ pub(super) fn main(arguments: &super::Arguments, terminal: Terminal) -> Result<(
         SpaceOptions { name: format!("tune-{}", pack.name), keep: about.keep, ..SpaceOptions::default() };
     let space = Space::create(options).map_err(failed)?;
     let mut notes = Notes::new(&space);
+    let decided = session_settings(&space).map_err(failed)?;
+    let mailbox = space.mailbox().map_err(failed)?;
     let mut record = match &about.record {
         None => None,
         Some(path) => {
@@ -96,6 +99,7 @@ pub(super) fn main(arguments: &super::Arguments, terminal: Terminal) -> Result<(
         LibraryProgress::Decision(decision) => {
             // A log that is full is no reason to stop.
             let _ = notes.note(&noted(decision));
+            decided.cell().store(decision.number, Ordering::Relaxed);
             let printed = output.line(&said(decision)).and_then(|()| output.flush());
             problem = printed.err().or(problem.take());
         }
@@ -119,6 +123,7 @@ pub(super) fn main(arguments: &super::Arguments, terminal: Terminal) -> Result<(
         lasts: arguments.lasts,
         pinned: about.forbid.clone(),
         guard: &guard_command,
+        orders: Some(RefCell::new(mailbox)),
     };
     tune_library(&library, &|| stopped.load(Ordering::Relaxed), &mut tell).map_err(Failure::Usage)?;
     match problem {
