@@ -99,6 +99,10 @@ fn every_built_in_view_can_be_pulled_here_and_through_a_server() {
         let here = pull(&[]);
         let there = pull(&["--server", socket.to_str().expect("UTF-8")]);
         assert_eq!(objects(&here).len(), objects(&there).len(), "{name}");
+        let mut with_the_word = thalweg(folder.path());
+        with_the_word.args(["scope", "pull", name, &space, "--json"]);
+        let with_the_word = said(&with_the_word.output().expect("thalweg starts"));
+        assert_eq!(objects(&here).len(), objects(&with_the_word).len(), "{name}");
         // What does not depend on the moment is the same.
         if name == "events" || name == "dispatches" {
             assert_eq!(here, there, "{name}");

@@ -153,17 +153,25 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
             curve::main(&read(view)?.1, target, &arguments, terminal)
         }
         ("curve", []) => Err(Failure::Usage("`thalweg scope curve` takes a view".to_owned())),
-        (view, rest) => {
-            let (text, view) = read(view)?;
-            if arguments.text {
-                let mut output = Output::new(terminal);
-                output.text(&text)?;
-                return output.flush();
-            }
-            let target = target(&arguments, rest)?;
-            pull(&view, &text, target, &arguments, terminal)
-        }
+        // The word that many try first. It is not needed.
+        ("pull", [view, rest @ ..]) => show(view, rest, &arguments, terminal),
+        ("pull", []) => Err(Failure::Usage(
+            "`thalweg scope pull` takes a view: `thalweg scope ls` lists those that are built in".to_owned(),
+        )),
+        (view, rest) => show(view, rest, &arguments, terminal),
     }
+}
+
+/// Prints the text of a view, or pulls it.
+fn show(view: &str, rest: &[String], arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
+    let (text, view) = read(view)?;
+    if arguments.text {
+        let mut output = Output::new(terminal);
+        output.text(&text)?;
+        return output.flush();
+    }
+    let target = target(arguments, rest)?;
+    pull(&view, &text, target, arguments, terminal)
 }
 
 /// The text of a view and the view.
