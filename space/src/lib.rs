@@ -9,7 +9,7 @@
 //! * Writing: [`Space`], [`Writer`] and [`Collector`], [`Kind`] with its derive, [`Setting`], [`LiveRow`].
 //! * Reading: [`reader::SpaceReader`], [`archive::Archiver`], and [`discover`] to find spaces.
 //!
-//! The module [`layout`] defines the layout, and `docs/layout.md` draws it.
+//! The module [`layout`] defines the layout, and `docs/layout.md` of this crate draws it.
 #![deny(unsafe_code)]
 
 extern crate self as thalweg_space;

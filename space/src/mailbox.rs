@@ -45,7 +45,7 @@ use std::fs::File;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What is asked.
+/// A command: its target, name and arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Command {
     /// The target: a task, a worker, a box.
@@ -137,7 +137,7 @@ pub enum Answer {
         /// The command that reverts it, if there is one.
         inverse: Option<Command>,
     },
-    /// It was not done.
+    /// The command was not carried out.
     Failed {
         /// Why.
         why: String,
@@ -576,7 +576,7 @@ fn tell_ended(shared: &Shared, held: &Held, why: LeaseEnd) -> Result<(), Error> 
 }
 
 impl Received {
-    /// What is asked.
+    /// The command that was received.
     pub fn command(&self) -> &Command {
         &self.letter.command
     }
@@ -617,7 +617,7 @@ impl Received {
         self.answer(&Answer::Done { result: result.to_string(), inverse: Some(inverse.clone()) })
     }
 
-    /// It was not done.
+    /// Answers that the command was not carried out.
     ///
     /// # Errors
     /// As [`Received::done`].

@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub struct Event<'a> {
     /// The time of the event, in ticks of the space's clock.
     pub time: u64,
-    /// Which writer.
+    /// The number of the writer.
     pub writer: u32,
     /// The writer's name; 0 if another writer has taken over its element since.
     pub writer_name: NameRef,
@@ -194,7 +194,7 @@ pub enum Item<'a> {
     Event(Event<'a>),
     /// Events that are lost: overwritten, dropped or damaged.
     Gap {
-        /// Which writer.
+        /// The number of the writer.
         writer: u32,
         /// The number of lost events. For a damaged last block it is 1, which means at least one.
         lost: u64,
