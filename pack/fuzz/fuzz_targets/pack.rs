@@ -1,4 +1,5 @@
-//! Any text as a pack and as an expression: refused with problems that lie within it, or understood and evaluated.
+//! Reads any text as a pack and as an expression. It must either be rejected with problems whose places lie
+//! within it, or be accepted and evaluated.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
