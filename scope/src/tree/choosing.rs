@@ -10,7 +10,7 @@ use std::time::Instant;
 
 /// The number of pulls in a trial.
 const TRIAL_PULLS: u32 = 4;
-/// The least number of pulls between two trials.
+/// The least number of pulls between two trials; `PAUSE_MAX` is the greatest.
 const PAUSE_MIN: u32 = 16;
 const PAUSE_MAX: u32 = 1024;
 /// A shape is better only if its cost is less than this share of the best one's.
