@@ -1,14 +1,14 @@
 //! Knowledge as data: *packs*, and the expressions in them.
 //!
-//! A pack is a file in TOML about an area (a network, a link, a foreign library). It states how the area is
-//! identified, what is measured, which conditions are checked, which models predict the effect of a change,
-//! which settings may be changed within which limits, and which actions to take, with their inverses.
+//! A pack is a file in TOML about an area (a network, a link, a foreign library). A pack states how the area
+//! is identified, what is measured, which conditions are checked, which models predict the effect of a
+//! change, which settings may be changed within which limits, and which actions to take, with their inverses.
 //! [`Pack::read`] checks the file and reports every mistake with its place.
 //!
-//! Conditions, models and filters are [`Expression`]s of one small language. It is typed (numbers carry
-//! units, so time is never compared with bytes), total (every expression has a value for every input; an
-//! unknown value fulfils no condition) and bounded in time (without loops or recursion, a program runs each
-//! of its steps at most once).
+//! Conditions, models and filters are [`Expression`]s of one small language. The language is typed (numbers
+//! carry units, so time is never compared with bytes), total (every expression has a value for every input;
+//! an unknown value fulfils no condition) and bounded in time (without loops or recursion, a program runs
+//! each of its steps at most once).
 //!
 //! ```
 //! use thalweg_pack::{Expression, Schema, Values};

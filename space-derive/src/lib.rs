@@ -1,8 +1,8 @@
 //! `#[derive(Kind)]`, `#[derive(Row)]` and `#[derive(KindEnum)]`: declare a struct as a kind of event, or of live row, for `thalweg-space`.
 //!
-//! The derive places each field at compile time, in the order declared, at its natural alignment within 64-bit
-//! words, and writes a function that packs the struct into those words. There is no table and no loop left at run
-//! time, so a derived kind costs what a hand-written one costs.
+//! The derive places each field at compile time, in the order declared, at its natural alignment within
+//! 64-bit words, and writes a function that packs the struct into those words. The compiled function has no
+//! table and no loop, so a derived kind costs what a hand-written one costs.
 //!
 //! ```ignore
 //! /// One dispatch of a task.

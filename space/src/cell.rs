@@ -505,7 +505,8 @@ mod tests {
         }
     }
 
-    /// A build that knows no leases sets the value, the setter and the version: such a change is confirmed.
+    /// A former build without leases sets only the value, the setter and the version; its change counts as
+    /// confirmed.
     #[test]
     fn what_a_former_build_sets_is_confirmed() {
         let words = Dying { words: (0..16).map(|_| Plain::new(0)).collect(), left: Plain::new(usize::MAX) };

@@ -1,9 +1,9 @@
 //! The clock: the TSC where it is invariant, else `CLOCK_MONOTONIC` in nanoseconds.
 //!
-//! Ticks are converted to nanoseconds by a frequency. It is read from CPUID where the machine states it
-//! there, and otherwise measured against `CLOCK_MONOTONIC_RAW` for a few milliseconds. A space has two
-//! *anchors*, each a simultaneous reading of ticks and wall clocks. The second is updated while the process
-//! runs, so a reader can compute the frequency more exactly.
+//! Ticks are converted to nanoseconds by a frequency. The frequency is read from CPUID where the machine
+//! states it there, and otherwise measured against `CLOCK_MONOTONIC_RAW` for a few milliseconds. A space has
+//! two *anchors*, each a simultaneous reading of ticks and wall clocks. The second is updated while the
+//! process runs, so a reader can compute the frequency more exactly.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};

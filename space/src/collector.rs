@@ -1,8 +1,8 @@
 //! Collectors: small elements for events of one kind, by the thousand.
 //!
-//! A collector is the concept of that name in EventSpace: it stands on a path and records an event for each
-//! operation that passes. Elements of collectors share files, and each has a line that holds its latest
-//! event, so that an observer can look at thousands of heartbeats at once ([`crate::reader::LatestEvents`]).
+//! As in EventSpace, a collector belongs to a path and records an event for each operation on the path.
+//! Elements of collectors share files, and each has a line that holds its latest event, so that an observer
+//! can look at thousands of heartbeats at once ([`crate::reader::LatestEvents`]).
 //!
 //! ```
 //! use thalweg_space::{CollectorOptions, Kind, Space, SpaceOptions, reader::SpaceReader};
@@ -59,7 +59,7 @@ pub struct CollectorOptions {
     pub block_bytes: usize,
     /// How many blocks: at least 2.
     pub block_count: usize,
-    /// What happens when it is full.
+    /// What happens to events when the element is full.
     pub policy: Policy,
 }
 

@@ -7,7 +7,7 @@ use crate::kind::{Kind, KindId, Schema, schema_hash, words};
 use crate::layout::event;
 use std::sync::{Mutex, PoisonError};
 
-/// A catalog of kinds, and what was declared in it.
+/// A catalog of kinds, and the kinds declared in it so far.
 #[derive(Debug)]
 pub(crate) struct Declared {
     inner: Mutex<Inner>,

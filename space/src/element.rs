@@ -490,8 +490,8 @@ impl<M: Memory> Ring<M> {
         // Acquire, paired with the consumer's release: the consumer has finished reading all blocks before
         // the position.
         let position = self.map.load(element::READ_POSITION, Ordering::Acquire);
-        // A read position beyond the written end is damage. It is clamped, or the writer would never wait
-        // again.
+        // A read position beyond the written end is damage. The position is clamped, because otherwise the
+        // writer would never wait again.
         self.read_position = position.max(self.discarded).min(self.end);
     }
 

@@ -1,4 +1,4 @@
-//! The library's one error: what went wrong, where, and what to do about it.
+//! The library's error type, which states what failed, where, and what to do.
 
 use std::fmt;
 use std::io;

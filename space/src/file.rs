@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 /// How long to wait for the lock while other processes write into the same file.
 const LOCK_MAX: Duration = Duration::from_secs(2);
 
-/// Opens a file of a space. It must be a plain file: a FIFO would block the reader, and a link may lead anywhere.
+/// Opens a file of a space. Anything but a plain file is an error: a FIFO would block the reader, and a link
+/// may lead anywhere.
 pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let refused = |what| io::Error::other(format!("it is {what}, and the files of a space are plain ones"));
     // `O_NONBLOCK` keeps the opening of a FIFO from blocking; it has no effect on a plain file.

@@ -326,7 +326,7 @@ impl Field for SiteRef {
 pub trait Kind {
     /// `crate.noun_verb`.
     const NAME: &'static str;
-    /// What such an event says.
+    /// What an event of the kind records.
     const DOC: &'static str;
     /// Its fields, in order.
     const FIELDS: &'static [FieldSpec];
@@ -350,7 +350,7 @@ pub trait Kind {
 pub struct Schema {
     /// `library.noun_verb`.
     pub name: &'static str,
-    /// What such an event says.
+    /// What an event of the kind records.
     pub doc: &'static str,
     /// Its fields, in order.
     pub fields: &'static [FieldSpec],

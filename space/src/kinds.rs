@@ -192,7 +192,7 @@ pub struct Problem {
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// What is wrong, and what to do.
+    /// The mistake, and what to do.
     pub text: String,
 }
 
@@ -202,7 +202,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Reads descriptions. `//` begins a comment, `///` the documentation of what follows.
+/// Reads descriptions. `//` begins a comment, `///` the documentation of the next kind or field.
 ///
 /// # Errors
 /// All mistakes, in order. A description with a mistake is left out; those after it are read.

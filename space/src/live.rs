@@ -225,7 +225,7 @@ fn give_back(shared: &Arc<Shared>, row: Row) {
 #[derive(Debug)]
 pub(crate) struct LiveTable {
     directory: PathBuf,
-    /// The identity header, whose count of chunks tells readers how many there are.
+    /// The identity's map, which holds the count of chunks for readers.
     identity: Arc<Map>,
     /// The maps that hold the rows; none is removed while the table lives.
     chunks: Vec<Map>,

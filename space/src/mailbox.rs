@@ -505,8 +505,8 @@ impl Mailbox {
         self.received(None, held.id, letter, holder)
     }
 
-    /// Answers a command to a lease, and a command that asks for a lease and cannot have one; returns any
-    /// other command.
+    /// Answers commands to leases, and commands that request a lease and cannot have one; returns any other
+    /// command.
     fn answer_about_leases(&self, received: Received) -> Result<Option<Received>, Error> {
         let Command { target, name, .. } = &received.letter.command;
         let Some(id) = target.strip_prefix(LEASE) else {

@@ -48,13 +48,14 @@ pub struct SpaceOptions {
     pub name: String,
     /// The directory to make it in; default: see [`default_parent`](crate::default_parent).
     pub parent: Option<PathBuf>,
-    /// The exact directory of the space, instead of `name` and `parent`. It must be empty or not exist.
+    /// The exact directory of the space, instead of `name` and `parent`. The directory must be empty or not
+    /// exist.
     pub path: Option<PathBuf>,
     /// The directory of the session that the process joins, which is made if it does not exist; a name
     /// without a slash is below `parent`. Default: `$THALWEG_SESSION`, if there is neither `parent` nor
     /// `path`. See [`crate::reader::Session`].
     pub session: Option<PathBuf>,
-    /// Size and policy of elements, unless a writer asks for its own.
+    /// Size and policy of elements, unless a writer specifies its own.
     pub element: ElementOptions,
     /// The command line that observers display; empty: that of this process.
     pub command: String,

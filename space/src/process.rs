@@ -7,8 +7,7 @@ use std::sync::OnceLock;
 /// identifies a process uniquely within a boot.
 pub(crate) fn start_time(pid: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The command's name stands in parentheses and may contain any character, so fields are counted from the
-    // last `)`.
+    // The command's name, in parentheses, may contain any character, so fields are counted from the last `)`.
     let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
     let state = fields.next()?;
     if matches!(state, "Z" | "X" | "x") {

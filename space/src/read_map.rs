@@ -152,7 +152,8 @@ mod guard {
                 default.sa_sigaction = libc::SIG_DFL;
                 libc::sigaction(signal, &raw const default, std::ptr::null_mut());
             },
-            // SAFETY: a handler that was installed for this signal, called as its flags say.
+            // SAFETY: a handler that was installed for this signal with `SA_SIGINFO`, called with its three
+            // arguments.
             handler if action.sa_flags & libc::SA_SIGINFO != 0 => unsafe {
                 type WithInfo = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
                 std::mem::transmute::<usize, WithInfo>(handler)(signal, info, context);

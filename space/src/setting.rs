@@ -188,8 +188,8 @@ impl Setting {
         Setting { cell, name: spec.name.into(), min: spec.min, max: spec.max, settings, index }
     }
 
-    /// The current value. It is within the range unless another process wrote the file directly, so code that
-    /// relies on the range has to clamp it.
+    /// The current value. The value is within the range unless another process wrote the file directly, so
+    /// code that relies on the range has to clamp it.
     #[inline(always)]
     pub fn load(&self) -> u64 {
         self.cell.get().load(Ordering::Relaxed)
@@ -280,7 +280,7 @@ impl Changes {
         Changes { count: CellPointer::new(settings.map.clone(), layout::CHANGES) }
     }
 
-    /// The count, with one load. It has to be loaded before the values.
+    /// The count, by one load. Callers have to load the count before the values.
     #[inline(always)]
     pub fn load(&self) -> u64 {
         u64::from_le(self.count.get().load(Ordering::Acquire))

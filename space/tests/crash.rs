@@ -16,8 +16,8 @@ const ROUNDS: u64 = 40;
 
 /// The process that is killed, which the tests below start with the directory in its environment.
 ///
-/// It acknowledges each event in a live row after committing it, so all events up to the row's count must be
-/// readable.
+/// The process acknowledges each event in a live row after committing it, so all events up to the row's count
+/// must be readable.
 #[test]
 #[ignore = "run by the other tests"]
 fn writer_process() {

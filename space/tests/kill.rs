@@ -40,7 +40,7 @@ struct Acknowledged {
     dropped: u64,
 }
 
-/// The process that is killed. It acknowledges events after it has emitted them.
+/// The process that is killed. The process acknowledges events after it has emitted them.
 #[test]
 #[ignore = "run by the other tests"]
 fn acknowledging_process() {

@@ -1,8 +1,8 @@
 //! Tests of the data that threads of a process share: writers, readers, collectors, settings, probes,
 //! commands and their audit.
 //!
-//! `cargo xtask test` runs this test under ThreadSanitizer. It has no test harness, because the harness's
-//! channels use fences, which ThreadSanitizer does not support.
+//! `cargo xtask test` runs this test under ThreadSanitizer. The test has no test harness, because the
+//! harness's channels use fences, which ThreadSanitizer does not support.
 #![allow(missing_docs)]
 #![allow(clippy::print_stdout)]
 

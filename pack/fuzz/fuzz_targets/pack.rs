@@ -1,5 +1,5 @@
-//! Reads any text as a pack and as an expression. It must either be rejected with problems whose places lie
-//! within it, or be accepted and evaluated.
+//! Reads any text as a pack and as an expression. The text must either be rejected, with problems at places
+//! within the text, or be accepted and evaluated.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

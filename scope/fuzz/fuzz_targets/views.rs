@@ -1,5 +1,5 @@
-//! Reads any text as a view. It must either be rejected with problems whose places lie within it, or be
-//! pulled of a space.
+//! Reads any text as a view. The text must either be rejected, with problems at places within the text, or be
+//! accepted and pulled of a space.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -16,7 +16,7 @@ const ENDED_MAX: usize = 1 << 16;
 /// The relation of an event to tasks, besides its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// The event says nothing about tasks.
+    /// The event does not concern a task.
     None,
     /// The event is about the task in its field `task`.
     About,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use thalweg_space::kind::{NameRef, SiteRef};
 use thalweg_space::reader::SpaceReader;
 
-/// The deepest nesting of components. It bounds the walk along parents in a damaged catalog.
+/// The deepest nesting of components, which bounds the walk along parents in a damaged catalog.
 const DEPTH_MAX: usize = 256;
 
 /// A hasher of numbers: one multiplication spreads them well enough.

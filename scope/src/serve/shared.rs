@@ -17,7 +17,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use thalweg_space::Space;
 
-/// What a server reads.
+/// The shared nodes of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Scopes {
     open: Mutex<Open>,

@@ -84,7 +84,7 @@ impl Held {
     }
 
     /// Adds a batch. Neighbours are merged until each is at least twice as long as the next, so the number of
-    /// batches and the number of merges of a tuple grow only with the logarithm of what is held.
+    /// batches and the number of merges of a tuple grow only with the logarithm of the number of held tuples.
     fn add(&mut self, mut batch: Batch, kinds: &[Arc<TupleKind>]) {
         if batch.is_empty() {
             return;

@@ -20,7 +20,7 @@ pub(super) struct Begun {
     thread_ns: Option<u64>,
 }
 
-/// A share of the host's processor time that pulls may take, and what they took.
+/// The share of the host's processor time that pulls may take, and the time that they took.
 ///
 /// At most a second's worth of unused time is kept. So a scope that waits as long as [`Price::wait`] returns
 /// exceeds its share for a second at most.

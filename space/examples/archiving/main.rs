@@ -34,8 +34,8 @@ fn read(kept: &Path) -> Result<u64, Box<dyn Error>> {
     Ok(count)
 }
 
-/// Makes an archive of at least this many bytes, of four writers that write in turn. It is not compressed,
-/// because that would take minutes, but has as many chunks as a compressed one.
+/// Makes an archive of at least this many bytes, of four writers that write in turn. The archive is not
+/// compressed, because that would take minutes, but has as many chunks as a compressed one.
 fn make_large(directory: &Path, bytes: u64) -> Result<(), Box<dyn Error>> {
     let element = ElementOptions { block_bytes: 64 << 10, block_count: 256, policy: Policy::Overwrite };
     let space = Space::create(SpaceOptions { element, ..SpaceOptions::default() })?;

@@ -1,5 +1,5 @@
-//! A chunk: the bytes that an element's writer committed between two positions. They are coded by columns,
-//! and decoding restores them bit for bit.
+//! A chunk: the bytes that an element's writer committed between two positions. The bytes are coded by
+//! columns, and decoding restores them bit for bit.
 //!
 //! The bytes are those of the element: headers of blocks, and events. The events are divided into *groups* by
 //! their kind and by whether they have the time of the event before. Each field of a group is a

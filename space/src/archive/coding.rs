@@ -12,7 +12,7 @@ const SHARED_BYTES_MAX: usize = 1 << 26;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Damaged;
 
-/// The compressor, its level, and what it writes into.
+/// The compressor, its level, and its output buffer.
 pub(super) struct Packer {
     compressor: Compressor<'static>,
     frame: Vec<u8>,

@@ -546,8 +546,8 @@ impl List {
         Ok(Some(List { path, file, read_to: LISTED_BYTES as u64 }))
     }
 
-    /// The records that were added since the last look, up to the first incomplete one. It is an error if
-    /// more records follow that one.
+    /// The records that were added since the last look, up to the first incomplete one. Records after an
+    /// incomplete one are an error.
     pub(super) fn look(&mut self) -> Result<Vec<Listed>, Error> {
         let length = file::length(&self.file, &self.path)?;
         let whole = length.saturating_sub(self.read_to) / LISTED_BYTES as u64 * LISTED_BYTES as u64;

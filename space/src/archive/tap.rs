@@ -209,7 +209,8 @@ impl Tap {
             return Ok(());
         }
         self.write(store, mirror, progress)?;
-        // The archive's first sequence shows how many events were overwritten before anything was recorded.
+        // The archive's first sequence number shows how many events were overwritten before the recording
+        // began.
         if self.has_begun {
             progress.lost_bytes += position - self.position;
         }

@@ -1,6 +1,6 @@
 //! Models of the element's protocol under loom, which runs the writer and a reader like that of
-//! [`crate::reader`] in every interleaving and with every value that a weakly ordered machine may show. They
-//! run by `RUSTFLAGS="--cfg loom" cargo test --release -p thalweg-space --lib`.
+//! [`crate::reader`] in every interleaving and with every value that a weakly ordered machine may show. The
+//! models run by `RUSTFLAGS="--cfg loom" cargo test --release -p thalweg-space --lib`.
 
 use super::*;
 use loom::sync::Arc;

@@ -358,7 +358,7 @@ impl EventStream {
         self
     }
 
-    /// Whether events were met that come after the end asked for by [`EventStream::until`].
+    /// Whether there are events after the end that [`EventStream::until`] set.
     pub fn has_more(&self) -> bool {
         self.sources.iter().any(|source| source.is_cut || source.element.is_past_last())
     }

@@ -47,8 +47,8 @@ struct Lines {
     used: usize,
     /// The names of the writers that were read so far.
     names: Vec<(u32, NameRef)>,
-    /// Writer and sequence number of the latest event that was read from the element. Its line may be one
-    /// event behind.
+    /// Writer and sequence number of the latest event that was read from the element. The element's line may
+    /// be one event behind.
     given: Vec<(u32, u64)>,
 }
 

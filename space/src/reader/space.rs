@@ -314,9 +314,10 @@ impl SpaceReader {
         Ok((self.path.join("settings"), view.clone()))
     }
 
-    /// Switches the probes whose names match `pattern` ([`Glob`]: `*` stands for any characters but `/`, `**`
-    /// for any, `?` for one) on or off: existing probes at once, and later ones when they are made. The
-    /// process records the switch at its next safe point. Setting `probe/PATTERN.on` has the same effect.
+    /// Switches the probes whose names match `pattern` ([`Glob`]: `*` matches any characters except `/`, `**`
+    /// any characters, `?` one character) on or off: existing probes at once, and later ones when they are
+    /// made. The process records the switch at its next safe point. Setting `probe/PATTERN.on` has the same
+    /// effect.
     ///
     /// # Errors
     /// When the process has no probes, or its files cannot be written.
