@@ -14,7 +14,7 @@
 pub struct Chance(u64);
 
 impl Chance {
-    /// The numbers of a seed.
+    /// A generator with this seed.
     pub fn new(seed: u64) -> Chance {
         Chance(seed)
     }
@@ -31,7 +31,7 @@ impl Chance {
         self.next() % limit.max(1)
     }
 
-    /// A number from `from` on and below `to`.
+    /// A number that is at least `from` and below `to`.
     pub fn between(&mut self, from: u64, to: u64) -> u64 {
         from + self.below(to - from)
     }
@@ -41,15 +41,15 @@ impl Chance {
         self.below(times) == 0
     }
 
-    /// One of these.
+    /// One element of `all`.
     ///
     /// # Panics
-    /// If there are none.
+    /// If `all` is empty.
     pub fn of<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len() as u64) as usize]
     }
 
-    /// A number from 0 on and below 1.
+    /// A number that is at least 0 and below 1.
     pub fn uniform(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -70,7 +70,7 @@ impl Chance {
     }
 }
 
-/// A number that looks random, for each number another one.
+/// A number that looks random; different numbers give different results.
 pub fn mixed(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

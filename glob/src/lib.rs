@@ -1,7 +1,7 @@
-//! Patterns of names, with one meaning wherever Thalweg takes one: for settings, kinds of event, probes, components, libraries.
+//! Patterns of names, with the same meaning for settings, kinds of event, probes, components and libraries.
 //!
-//! `*` stands for any characters but `/`, `**` for any at all, `?` for one character but `/`, any other character for itself. The whole
-//! name has to be as the pattern says.
+//! `*` matches any characters except `/`, `**` any characters, `?` one character except `/`, and any other
+//! character itself. The pattern has to match the whole name.
 //!
 //! ```
 //! use thalweg_glob::Glob;
@@ -12,10 +12,11 @@
 //! assert!(!Glob::new("*/round").matches("des/rounds/round"));
 //! ```
 //!
-//! **Why a crate of its own?** What names are compared on both sides of a space and in packs, which know nothing of each other.
+//! **Why a crate of its own?** Patterns are used by the observed side, the observing side and packs, which do
+//! not depend on each other.
 #![forbid(unsafe_code)]
 
-/// A pattern, read once.
+/// A parsed pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob {
     parts: Vec<Part>,
@@ -25,14 +26,14 @@ pub struct Glob {
 enum Part {
     One(char),
     AnyOne,
-    /// Any number of characters; of `/`, too.
+    /// Any number of characters, and whether they may include `/`.
     Any {
         slashes: bool,
     },
 }
 
 impl Glob {
-    /// Reads a pattern; every text is one.
+    /// Parses a pattern. Every text is a valid pattern.
     pub fn new(text: &str) -> Glob {
         let mut parts: Vec<Part> = Vec::new();
         for letter in text.chars() {
@@ -46,9 +47,10 @@ impl Glob {
         Glob { parts }
     }
 
-    /// Whether the whole of `text` is as the pattern says: at most as many steps as the text has characters times the pattern's.
+    /// Whether the pattern matches the whole of `text`. Takes at most as many steps as the product of both
+    /// lengths in characters.
     pub fn matches(&self, text: &str) -> bool {
-        // Which parts of the pattern could come next.
+        // Marks the parts of the pattern that could match next.
         let mut reached = vec![false; self.parts.len() + 1];
         reached[0] = true;
         self.skip_any(&mut reached);
@@ -67,7 +69,7 @@ impl Glob {
         reached[self.parts.len()]
     }
 
-    /// Any number of characters may be none.
+    /// Marks the parts after a star as reached, because a star also matches no characters.
     fn skip_any(&self, reached: &mut [bool]) {
         for (at, part) in self.parts.iter().enumerate() {
             if reached[at] && matches!(part, Part::Any { .. }) {

@@ -11,12 +11,12 @@ use crate::suggest::nearest;
 use crate::syntax::{Arithmetic, Compare, Kind, Node};
 use crate::unit::Dimension;
 
-/// Values that wait for an operator at most.
+/// The deepest stack of values that a program needs.
 pub(crate) const STACK_MAX: usize = 32;
 
 const FUNCTIONS: [&str; 9] = ["min", "max", "abs", "floor", "ceil", "round", "sqrt", "log2", "known"];
 
-/// The program of an expression and its type; or all that is wrong with it.
+/// Compiles an expression to a program and its type; returns all mistakes if there are any.
 pub(crate) fn check(node: &Node, schema: &Schema) -> Result<(Program, Type), Vec<Problem>> {
     let mut checker = Checker { schema, program: Program::default(), depth: 0, problems: Vec::new() };
     let of = checker.node(node);
@@ -29,12 +29,13 @@ pub(crate) fn check(node: &Node, schema: &Schema) -> Result<(Program, Type), Vec
 struct Checker<'s> {
     schema: &'s Schema,
     program: Program,
-    /// Values on the stack here.
+    /// The depth of the stack at the current step.
     depth: usize,
     problems: Vec<Problem>,
 }
 
-/// `None` if something is wrong and was reported; no error is reported that only follows from it.
+/// The methods return `None` after reporting a mistake, so that no error is reported which only follows from
+/// another.
 impl Checker<'_> {
     fn wrong<T>(&mut self, problem: Problem) -> Option<T> {
         self.problems.push(problem);
@@ -53,7 +54,7 @@ impl Checker<'_> {
         Some(())
     }
 
-    /// An operator that makes one value of two.
+    /// Emits an operator that replaces two values by one.
     fn join(&mut self, op: Op) {
         self.depth -= 1;
         self.program.ops.push(op);
@@ -131,7 +132,7 @@ impl Checker<'_> {
         self.wrong(problem)
     }
 
-    /// A name that is a text.
+    /// The number of a field that is a text.
     fn text_field(&mut self, (kind, span): &Node) -> Option<u16> {
         let Kind::Name(name) = kind else {
             return self.wrong(Problem::new(span.clone(), "only a name can be compared with a text"));
@@ -223,7 +224,8 @@ impl Checker<'_> {
         Some(Type::Truth)
     }
 
-    /// The second part is computed only where the first does not decide.
+    /// Compiles an `and` or `or`, whose second part is evaluated only if the first does not decide the
+    /// result.
     fn either(&mut self, [left, right]: &[Node; 2], jump: Op) -> Option<Type> {
         let first = self.truth(left);
         let at = self.program.ops.len();
@@ -236,7 +238,7 @@ impl Checker<'_> {
         Some(Type::Truth)
     }
 
-    /// Lets the jump at `at` lead here.
+    /// Sets the target of the jump at `at` to the next step.
     fn land(&mut self, at: usize) {
         let here = self.program.ops.len() as u16;
         match &mut self.program.ops[at] {

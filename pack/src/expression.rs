@@ -1,4 +1,4 @@
-//! Expressions that were checked: programs for a small stack.
+//! Checked expressions, compiled to programs for a stack machine.
 
 use crate::check::{STACK_MAX, check};
 use crate::problem::Problem;
@@ -6,9 +6,9 @@ use crate::schema::{Schema, Type};
 use crate::syntax::{Compare, parse};
 use thalweg_glob::Glob;
 
-/// Where an expression gets its fields from, by their numbers in the [`Schema`].
+/// The source of an expression's fields, by their numbers in the [`Schema`].
 pub trait Values {
-    /// A number in the unit that the schema declares, or a truth value as 1 or 0; `NaN` if it is not known.
+    /// A number in the unit that the schema declares, or a truth value as 1 or 0; `NaN` if it is unknown.
     fn number(&self, field: usize) -> f64;
 
     /// A text, if it is known.
@@ -18,7 +18,7 @@ pub trait Values {
     }
 }
 
-/// One step. Jumps only lead forward, so a program ends after at most as many steps as it has.
+/// A step of a program. Jumps only lead forward, so a program runs each step at most once.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Op {
     Constant(f64),
@@ -52,11 +52,11 @@ pub(crate) enum Op {
     Logarithm,
     Known,
     Compare(Compare),
-    /// False stays, and the rest of the `and` is left out; true goes.
+    /// If the top of the stack is false, keeps it and skips the rest of the `and`; otherwise drops it.
     ElseFalse(u16),
-    /// True stays, and the rest of the `or` is left out; false goes.
+    /// If the top of the stack is true, keeps it and skips the rest of the `or`; otherwise drops it.
     ElseTrue(u16),
-    /// Takes a truth value off; leads on if it was false.
+    /// Pops a truth value, and jumps if it is false.
     Unless(u16),
     Jump(u16),
 }
@@ -68,7 +68,7 @@ pub(crate) struct Program {
     pub(crate) globs: Vec<Glob>,
 }
 
-/// An expression that fits its schema: evaluated without failing, in time bounded by its length.
+/// A checked expression. Its evaluation cannot fail, and its time is bounded by the expression's length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expression {
     program: Program,
@@ -79,7 +79,7 @@ impl Expression {
     /// Reads and checks an expression of any type.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// All mistakes in the text.
     pub fn read(text: &str, schema: &Schema) -> Result<Expression, Vec<Problem>> {
         let node = parse(text).map_err(|problem| vec![problem])?;
         let (program, of) = check(&node, schema)?;
@@ -102,7 +102,7 @@ impl Expression {
         }
     }
 
-    /// What it is.
+    /// The type of its value.
     pub fn of(&self) -> Type {
         self.of
     }
@@ -113,8 +113,8 @@ impl Expression {
         is_true(self.number(values))
     }
 
-    /// Its value: a number in nanoseconds and bytes, or 1 or 0; `NaN` if something that it needs is not known, or where there is
-    /// none (0 / 0).
+    /// Its value: a number in nanoseconds and bytes, or 1 or 0; `NaN` if a field that it needs is unknown, or
+    /// the value is undefined (0 / 0).
     pub fn number(&self, values: &impl Values) -> f64 {
         // Most conditions compare a name with a constant, so this case has a short path.
         if let [first, Op::Constant(bound), Op::Compare(how)] = &self.program.ops[..]
@@ -196,7 +196,7 @@ fn of_one(op: &Op, value: f64) -> f64 {
     }
 }
 
-/// `NaN` if one of the operands is `NaN`.
+/// Applies a binary operator; the result is `NaN` if one of the operands is.
 fn of_two(op: &Op, left: f64, right: f64) -> f64 {
     match op {
         Op::Add => left + right,
@@ -210,7 +210,7 @@ fn of_two(op: &Op, left: f64, right: f64) -> f64 {
     }
 }
 
-/// False if one of the operands is not known.
+/// Compares two numbers; false if one of them is unknown.
 #[inline]
 fn compare(how: Compare, left: f64, right: f64) -> bool {
     match how {

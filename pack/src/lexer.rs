@@ -9,7 +9,7 @@ pub(crate) enum Token<'t> {
     Number(f64),
     /// A name, with dots inside; or a word of the language.
     Name(&'t str),
-    /// What stands between the quotes.
+    /// The text between quotes.
     Text(&'t str),
     /// An operator or bracket.
     Sign(&'static str),
@@ -18,7 +18,7 @@ pub(crate) enum Token<'t> {
 
 pub(crate) type Spanned<'t> = (Token<'t>, Range<usize>);
 
-/// Longer signs first.
+/// The signs of the language; longer ones come first, so that they match first.
 const SIGNS: [&str; 17] =
     ["==", "!=", "<=", ">=", "&&", "||", "<", ">", "+", "-", "*", "/", "%", "(", ")", ",", "!"];
 

@@ -1,12 +1,14 @@
 //! Knowledge as data: *packs*, and the expressions in them.
 //!
-//! A pack is a file in TOML that says what identifies an area (a network of ours, a link, a foreign library), what is measured there,
-//! which conditions to look for, which model predicts what a change would bring, which settings may be changed within which limits,
-//! and what to do, with its inverse. [`Pack::read`] checks all of it and reports every mistake with its place.
+//! A pack is a file in TOML about an area (a network, a link, a foreign library). A pack states how the area
+//! is identified, what is measured, which conditions are checked, which models predict the effect of a
+//! change, which settings may be changed within which limits, and which actions to take, with their inverses.
+//! [`Pack::read`] checks the file and reports every mistake with its place.
 //!
-//! Conditions, models and filters are [`Expression`]s of one small language. It is typed (numbers carry units, so time is never
-//! compared with bytes), total (every expression has a value for every input; what is not known stays unknown and fulfils no
-//! condition) and bounded in time (no loops, no recursion: a program runs each of its steps at most once).
+//! Conditions, models and filters are [`Expression`]s of one small language. The language is typed (numbers
+//! carry units, so time is never compared with bytes), total (every expression has a value for every input;
+//! an unknown value fulfils no condition) and bounded in time (without loops or recursion, a program runs
+//! each of its steps at most once).
 //!
 //! ```
 //! use thalweg_pack::{Expression, Schema, Values};

@@ -1,4 +1,5 @@
-//! What packs about foreign libraries say besides: what is kept of calls, how a value is read and set by calls of the library itself.
+//! The parts of packs about foreign libraries: the quantities kept of calls, and how values are read and set
+//! by calling the library's functions.
 
 use std::ops::Range;
 
@@ -9,11 +10,11 @@ use crate::problem::Problem;
 pub struct Call {
     /// The function.
     pub function: String,
-    /// What it is given.
+    /// The arguments of the call.
     pub arguments: Vec<Given>,
 }
 
-/// What a function is given.
+/// An argument of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Given {
     /// A number.
@@ -26,18 +27,18 @@ pub enum Given {
     Address(String),
     /// `&$`: the address of a word that holds the value.
     ValueAddress,
-    /// `*name`: what a word holds.
+    /// `*name`: the value of a word.
     Word(String),
 }
 
-/// The registers that arguments are passed in.
+/// The number of registers in which arguments are passed.
 const ARGUMENTS_MAX: usize = 6;
 
 impl Call {
     /// Reads `FUNCTION(ARGUMENT, …)`.
     ///
     /// # Errors
-    /// What is wrong, and where.
+    /// The mistake and its place.
     pub fn read(text: &str) -> Result<Call, Problem> {
         let whole = 0..text.len();
         let no_call = || Problem::new(whole.clone(), "this is no call").help("write it as `function(1, $)`");
@@ -60,7 +61,7 @@ impl Call {
         Ok(Call { function: function.to_owned(), arguments })
     }
 
-    /// The numbers that it always gives, with the places of the arguments.
+    /// The constant numbers among the arguments, each with the index of its argument.
     pub fn numbers(&self) -> impl Iterator<Item = (usize, i64)> + '_ {
         self.arguments.iter().enumerate().filter_map(|(at, given)| match given {
             Given::Number(number) => Some((at, *number)),
@@ -68,7 +69,7 @@ impl Call {
         })
     }
 
-    /// Whether the value goes into it.
+    /// Whether an argument of the call depends on the value.
     pub fn takes_value(&self) -> bool {
         self.arguments.iter().any(|given| matches!(given, Given::Value | Given::ValueAddress))
     }
@@ -94,7 +95,7 @@ impl std::fmt::Display for Given {
     }
 }
 
-/// The places of what stands between commas that are in no text; none if there is nothing.
+/// The ranges between commas outside of texts; empty if `inside` is empty.
 fn parts(inside: &str, from: usize) -> Vec<Range<usize>> {
     let (mut places, mut begin, mut is_text) = (Vec::new(), 0, false);
     for (at, letter) in inside.char_indices() {
@@ -145,19 +146,19 @@ fn number(text: &str) -> Option<i64> {
     Some(sign * number)
 }
 
-/// What is kept of a probe's calls.
+/// A quantity of a probe's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// An argument, by its number from 0: a whole number.
     Argument(usize),
-    /// What calls return: a whole number.
+    /// The result of calls: a whole number.
     Result,
-    /// How long calls last.
+    /// The duration of calls.
     Time,
 }
 
 impl Kept {
-    /// What `argument 1`, `argument 1 in kB`, `result` and `time` mean, and the unit behind `in`.
+    /// Reads `argument 1`, `argument 1 in kB`, `result` or `time`; also returns the unit after `in`.
     pub(crate) fn read(text: &str) -> Result<(Kept, &str), String> {
         let (what, unit) = text.split_once(" in ").unwrap_or((text, ""));
         let (what, unit) = (what.trim(), unit.trim());
@@ -177,7 +178,7 @@ impl Kept {
     }
 }
 
-/// The figures of what is kept, in the order of their fields.
+/// The figures of a kept quantity, in the order of their fields.
 pub const FIGURES: [&str; 7] = ["mean", "deviation", "least", "p50", "p99", "most", "sum"];
 
 /// A quantity that is kept of each call.
@@ -185,9 +186,9 @@ pub const FIGURES: [&str; 7] = ["mean", "deviation", "least", "p50", "p99", "mos
 pub struct Keep {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// The quantity.
     pub what: Kept,
-    /// The number of the field with its mean; those of the other [`FIGURES`] follow.
+    /// The number of the field with its mean; the other [`FIGURES`] have the next numbers.
     pub field: usize,
 }
 
@@ -207,7 +208,7 @@ pub struct Reading {
 pub struct Get {
     /// The calls.
     pub calls: Vec<Call>,
-    /// The word that has the value afterwards; none: the last call returns it.
+    /// The word that holds the value after the calls; none: the last call returns the value.
     pub word: Option<String>,
     /// The functions at whose entry the calls are made.
     pub at: Vec<String>,
@@ -216,29 +217,30 @@ pub struct Get {
 /// How a point of a library is set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lever {
-    /// By what.
+    /// The means by which it is set.
     pub by: By,
-    /// The number of the field with the present value.
+    /// The number of the field with the current value.
     pub field: usize,
-    /// The value that it has if the application has chosen none.
+    /// The value that the library uses if the application sets none.
     pub default: Option<f64>,
-    /// What it did stays done when the former value is put back, so former and new cannot take turns.
+    /// Whether effects of a value persist after the former value is restored, so that a trial cannot
+    /// alternate between both.
     pub is_lasting: bool,
 }
 
-/// What sets a point.
+/// The means by which a point is set.
 #[derive(Clone, Debug, PartialEq)]
 pub enum By {
     /// Calls of the library.
     Calls {
-        /// They set the value.
+        /// The calls that set the value.
         set: Vec<Call>,
-        /// They put the former value back; none: those of `set` do.
+        /// The calls that restore the former value; empty: those of `set` do.
         back: Vec<Call>,
-        /// They read it.
+        /// The calls that read the value.
         get: Get,
     },
-    /// An argument that calls of a function are given instead.
+    /// An argument that is replaced in calls of a function.
     Argument {
         /// The function.
         function: String,

@@ -1,4 +1,4 @@
-//! The format of packs, and what a pack says of given values.
+//! The format of packs, and the evaluation of a pack for given values.
 
 use std::ops::Range;
 use thalweg_glob::Glob;
@@ -14,47 +14,48 @@ use crate::unit::Unit;
 /// The version of the format.
 const FORMAT: f64 = 1.0;
 
-/// Knowledge about an area, checked.
+/// A checked pack: knowledge about an area.
 #[derive(Clone, Debug)]
 pub struct Pack {
     /// Its name.
     pub name: String,
-    /// What it is about, in one sentence.
+    /// Its subject, in one sentence.
     pub about: String,
     /// The area that it is about, such as `network`, `link` or a library's name.
     pub area: String,
-    /// What a foreign library is recognised by.
+    /// The properties by which a foreign library is recognised; none for other areas.
     pub identity: Option<Identity>,
     /// What counts as progress of a program that uses the library.
     pub progress: Option<Expression>,
-    /// What is measured there.
+    /// The functions at which something is measured.
     pub probes: Vec<Probe>,
-    /// What the library itself is asked.
+    /// The values that are read by calling the library's functions.
     pub readings: Vec<Reading>,
-    /// What is computed from fields, in the order in which they may use one another.
+    /// Measures that are computed from fields. Each may use those before it.
     pub measures: Vec<Measure>,
-    /// What to look for.
+    /// The conditions that are checked.
     pub conditions: Vec<Condition>,
     /// The models that predict the effects of changes.
     pub models: Vec<Model>,
-    /// What may be changed.
+    /// The settings that may be changed.
     pub points: Vec<Point>,
     /// What to do about a condition.
     pub actions: Vec<Action>,
     /// The names of all fields before the measures, by their numbers.
     pub names: Vec<String>,
-    /// The number of the first measure; those before are fields that were given, and those of probes, readings and points.
+    /// The number of the first measure. Lower numbers are fields of the schema, and those of probes, readings
+    /// and points.
     first: usize,
 }
 
-/// What a foreign library is recognised by.
+/// The properties by which a foreign library is recognised.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// The name of its file.
     pub library: Glob,
-    /// The versions that the pack is about, as the file's name has them behind `.so.`; none: all.
+    /// A pattern of the versions that the pack covers, as in the file's name after `.so.`; none: all.
     pub version: Option<Glob>,
-    /// Functions that it must have.
+    /// Functions that the library must have.
     pub symbols: Vec<String>,
 }
 
@@ -65,13 +66,14 @@ pub struct Probe {
     pub name: String,
     /// The function.
     pub function: String,
-    /// When.
+    /// When the probe measures.
     pub at: When,
-    /// Its fields, with the numbers that [`Values`] has them under.
+    /// Its fields, with their numbers in [`Values`].
     pub fields: Vec<(String, usize)>,
-    /// What is kept of each call.
+    /// The quantities that are kept of each call.
     pub keeps: Vec<Keep>,
-    /// The number of the field with the calls of a window; that with their rate follows.
+    /// The number of the field with the count of calls in a window. The next number is the field with their
+    /// rate.
     pub calls: usize,
 }
 
@@ -80,9 +82,9 @@ pub struct Probe {
 pub enum When {
     /// When the function is entered.
     Entry,
-    /// When it is left.
+    /// When the function returns.
     Exit,
-    /// At entry and exit; one event for the whole call.
+    /// At entry and exit, with one event for the call.
     Call,
 }
 
@@ -91,11 +93,11 @@ pub enum When {
 pub struct Measure {
     /// Its name in other expressions.
     pub name: String,
-    /// How it is computed.
+    /// The expression that computes it.
     pub is: Expression,
 }
 
-/// Something to look for.
+/// A condition that is checked.
 #[derive(Clone, Debug)]
 pub struct Condition {
     /// Its name.
@@ -106,12 +108,12 @@ pub struct Condition {
     pub says: String,
 }
 
-/// A prediction.
+/// A model that predicts the effect of a change.
 #[derive(Clone, Debug)]
 pub struct Model {
     /// Its name.
     pub name: String,
-    /// What it predicts.
+    /// The expression that computes the prediction.
     pub is: Expression,
 }
 
@@ -124,44 +126,45 @@ pub struct Point {
     pub min: f64,
     /// The largest value.
     pub max: f64,
-    /// How a library is given the value.
+    /// How the value is set in a library; none for a setting of ours.
     pub lever: Option<Lever>,
 }
 
 /// What to do about a condition.
 #[derive(Clone, Debug)]
 pub struct Action {
-    /// The condition: its place among [`Pack::conditions`].
+    /// The index of the condition in [`Pack::conditions`].
     pub on: usize,
     /// What is changed.
     pub change: Change,
-    /// If this condition holds, the action is not done.
+    /// A condition under which the action is not carried out.
     pub unless: Option<Expression>,
-    /// The model that predicts what it gains: its place among [`Pack::models`].
+    /// The index in [`Pack::models`] of the model that predicts its gain.
     pub gain: Option<usize>,
-    /// Conditions that forbid it, and say why: their places among [`Pack::conditions`].
+    /// The indices in [`Pack::conditions`] of conditions that forbid it; their sentences state the reason.
     pub forbidden: Vec<usize>,
-    /// It is kept unless it is worse; else only if it is surely better.
+    /// Whether the change is kept unless it is worse; otherwise it is kept only if it is significantly
+    /// better.
     pub is_trusted: bool,
-    /// After it was kept the value follows the expression without further trials.
+    /// Whether the value follows the expression without further trials once the change was kept.
     pub follows: bool,
 }
 
 /// What an action changes.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// A setting gets another value; the former value undoes it.
+    /// A setting gets another value; setting the former value undoes the change.
     Setting {
-        /// Its place among [`Pack::points`].
+        /// The index of the setting in [`Pack::points`].
         point: usize,
-        /// The value, before it is brought between the point's limits.
+        /// The value, before it is clamped to the point's limits.
         to: Expression,
     },
     /// A command is sent.
     Command {
         /// Its words.
         words: Vec<String>,
-        /// The command that undoes it.
+        /// The words of the command that undoes it.
         inverse: Vec<String>,
     },
 }
@@ -170,7 +173,7 @@ impl Pack {
     /// Reads a pack whose expressions may use these fields.
     ///
     /// # Errors
-    /// Everything that is wrong with it, in the order of the text.
+    /// All mistakes, in the order of the text.
     pub fn read(text: &str, fields: &Schema) -> Result<Pack, Vec<Problem>> {
         let (file, table) = File::parse(text);
         let reader = Reader { file: &file, schema: fields.clone() };
@@ -192,7 +195,7 @@ impl Pack {
         measured
     }
 
-    /// The actions that are to be done with these values, and the value that a setting gets.
+    /// The actions to be carried out for these values, each with the value that its setting gets.
     pub fn due<V: Values>(&self, values: &Measured<'_, V>) -> Vec<(&Action, Option<f64>)> {
         let is_due = |action: &&Action| {
             self.conditions[action.on].when.holds(values)
@@ -202,7 +205,8 @@ impl Pack {
         self.actions.iter().filter(is_due).filter_map(with_value).collect()
     }
 
-    /// The value that a setting gets; `None`: it cannot be computed, so nothing is done.
+    /// The value that the action's setting gets, `Some(None)` for a command; `None`: the value cannot be
+    /// computed, so the action is not carried out.
     fn value<V: Values>(&self, action: &Action, values: &Measured<'_, V>) -> Option<Option<f64>> {
         let Change::Setting { point, to } = &action.change else { return Some(None) };
         let Point { min, max, .. } = self.points[*point];
@@ -211,7 +215,7 @@ impl Pack {
     }
 }
 
-/// Values, and the measures of a pack.
+/// Values of fields, and the computed measures of a pack.
 #[derive(Clone, Debug)]
 pub struct Measured<'v, V> {
     values: &'v V,
@@ -360,7 +364,7 @@ impl Reader<'_, '_> {
         Some(Probe { name: name?.text, function: function?.text, at: at?, fields, keeps, calls })
     }
 
-    /// Declares a number; its place among the fields.
+    /// Declares a number; returns its index among the fields.
     fn declared(&mut self, name: &str, unit: &str, span: &Range<usize>) -> usize {
         match self.schema.number(name, unit) {
             Ok(number) => number,
@@ -391,7 +395,7 @@ impl Reader<'_, '_> {
         keeps
     }
 
-    /// The calls under a key; those that are wrong are reported.
+    /// The valid calls under a key; invalid ones are reported.
     fn calls(&self, table: &Table<'_, '_>, key: &'static str) -> Vec<Call> {
         let call = |text: Text| match Call::read(&text.text) {
             Ok(call) => Some(call),
@@ -403,7 +407,7 @@ impl Reader<'_, '_> {
         table.texts(key).into_iter().filter_map(call).collect()
     }
 
-    /// How a value is read, if the table says so.
+    /// The table's description of how a value is read.
     fn get(&self, table: &Table<'_, '_>) -> Get {
         let at = table.texts("at").into_iter().map(|text| text.text).collect();
         let (calls, word) = (self.calls(table, "get"), table.text("value"));
@@ -439,7 +443,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// How a library is given the value of a point.
+    /// Reads how the value of a point is set in a library.
     fn lever(&mut self, table: &Table<'_, '_>, setting: &Text, unit: &str) -> Option<Lever> {
         let (set, back, get) = (self.calls(table, "set"), self.calls(table, "back"), self.get(table));
         let (argument, variable) = (table.text("argument"), table.text("variable"));
@@ -479,7 +483,7 @@ impl Reader<'_, '_> {
         Some(Lever { by, field, default, is_lasting })
     }
 
-    /// An expression under a key that has to be there.
+    /// Reads the expression under a required key.
     fn expression(&self, table: &Table<'_, '_>, key: &'static str) -> Option<(Expression, Text)> {
         let text = table.required(key)?;
         self.checked(Expression::read(&text.text, &self.schema), &text).map(|expression| (expression, text))
@@ -495,7 +499,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Whether an expression measures what `unit` does, if one is given.
+    /// Reports an expression whose dimension differs from that of `unit`, if the table gives a unit.
     fn fits(&self, table: &Table<'_, '_>, expression: Option<&Expression>) {
         let Some(unit) = table.text("unit") else { return };
         let Some(known) = Unit::parse(&unit.text) else {
@@ -611,7 +615,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// The place of a name among those there are.
+    /// The index of a name among `names`; an unknown name is reported.
     fn named<'n>(&self, what: &str, name: &Text, names: impl Iterator<Item = &'n str>) -> Option<usize> {
         let names: Vec<&str> = names.collect();
         let found = names.iter().position(|known| *known == name.text);
@@ -634,7 +638,7 @@ fn word_of(given: &Given) -> Option<&String> {
     }
 }
 
-/// The settings and commands that an action may name.
+/// The names of settings and commands that an action may use.
 struct Known<'k> {
     conditions: &'k [Condition],
     models: &'k [Model],

@@ -1,4 +1,4 @@
-//! What is wrong with a text, where, and what to do about it.
+//! A mistake in a text, its place, and advice.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,25 +8,25 @@ use std::ops::Range;
 pub struct Problem {
     /// What is wrong.
     pub message: String,
-    /// Where: bytes of the text it was read from.
+    /// The range of the mistake in bytes of the text.
     pub span: Range<usize>,
-    /// What to do, if that is known.
+    /// Advice for the author, if there is some.
     pub help: Option<String>,
 }
 
 impl Problem {
-    /// What is wrong with this part of a text.
+    /// A problem with this part of a text.
     pub fn new(span: Range<usize>, message: impl Into<String>) -> Problem {
         Problem { message: message.into(), span, help: None }
     }
 
-    /// The same, with what to do about it.
+    /// The same problem with advice.
     #[must_use]
     pub fn help(self, help: impl Into<String>) -> Problem {
         Problem { help: Some(help.into()), ..self }
     }
 
-    /// A problem of a part of a text that begins at `by` in the whole.
+    /// Converts a problem of a part of a text to one of the whole text, in which the part begins at `by`.
     #[must_use]
     pub fn moved(self, by: usize) -> Problem {
         Problem { span: self.span.start + by..self.span.end + by, ..self }

@@ -2,10 +2,10 @@
 
 use crate::unit::{Dimension, Unit};
 
-/// What a name stands for.
+/// The type of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// A number that measures this.
+    /// A number of this dimension.
     Number(Dimension),
     /// True or false.
     Truth,
@@ -17,7 +17,7 @@ pub enum Type {
 pub(crate) struct Field {
     pub(crate) name: String,
     pub(crate) of: Type,
-    /// What a value has to be multiplied with to be in the unit that is computed with.
+    /// The factor that converts a value to the units of computation.
     pub(crate) factor: f64,
 }
 
@@ -37,7 +37,7 @@ impl Schema {
         self.declare(Field { name: name.to_owned(), of: Type::Number(found.dimension), factor: found.factor })
     }
 
-    /// Declares a truth value: 1 true, 0 false.
+    /// Declares a truth value, given as 1 for true and 0 for false.
     ///
     /// # Errors
     /// When the name is declared already.
@@ -74,9 +74,9 @@ impl Schema {
 /// Why a field cannot be declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// There is no such unit.
+    /// The unit is unknown.
     Unit(String),
-    /// There is a field of this name.
+    /// A field of this name is already declared.
     Twice(String),
 }
 

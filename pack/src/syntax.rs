@@ -1,4 +1,4 @@
-//! From words to a tree.
+//! The parser: makes a syntax tree of words.
 //!
 //! ```text
 //! Expr  = "if" Expr "then" Expr "else" Expr | Or .
@@ -12,7 +12,7 @@
 //! Atom  = NUMBER [ Unit ] | TEXT | "true" | "false" | NAME | NAME "(" Expr { "," Expr } ")" | "(" Expr ")" .
 //! Unit  = ( NAME | "%" ) [ "/" NAME ] | "/" NAME .
 //! ```
-//! A unit stands right behind its number; `5 ms / s` is a number of milliseconds per second.
+//! A unit directly follows its number; `5 ms / s` is a number of milliseconds per second.
 
 use std::ops::Range;
 
@@ -21,9 +21,9 @@ use crate::problem::Problem;
 use crate::suggest::nearest;
 use crate::unit::Unit;
 
-/// Brackets and operators nested deeper than this are refused.
+/// The deepest nesting of brackets and operators; deeper expressions are an error.
 const DEPTH_MAX: usize = 64;
-/// Words of an expression at most.
+/// The most words of an expression.
 const WORDS_MAX: usize = 2000;
 
 pub(crate) type Node = (Kind, Range<usize>);
@@ -131,7 +131,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Everything that nests goes through here.
+    /// Every nested expression is parsed by this function, which checks the depth.
     fn expression(&mut self) -> Result<Node, Problem> {
         self.deeper(|parser| {
             if !parser.takes(Token::Name("if")) {
@@ -159,7 +159,7 @@ impl<'t> Parser<'t> {
         node
     }
 
-    /// `part`s joined by operators, from the left.
+    /// Parses `part`s joined by left-associative operators.
     fn joined(
         &mut self,
         part: fn(&mut Self) -> Result<Node, Problem>,
@@ -292,7 +292,7 @@ impl<'t> Parser<'t> {
         Ok((Kind::Call(name.to_owned(), arguments), span.start..self.words[self.at - 1].1.end))
     }
 
-    /// The unit behind a number.
+    /// Parses the unit after a number.
     fn unit(&mut self) -> Result<Unit, Problem> {
         let over = match self.peek() {
             Token::Sign("%") => Unit::named("%"),

@@ -1,4 +1,4 @@
-//! Tables of a TOML file, read with what they must and may hold.
+//! Tables of a TOML file, which report missing, wrong and unknown keys.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -12,16 +12,16 @@ use crate::suggest::nearest;
 /// A text of the file, and where it begins there.
 #[derive(Clone, Debug)]
 pub struct Text {
-    /// What it says.
+    /// The text.
     pub text: String,
     /// The place of the value, with its quotes.
     pub span: Range<usize>,
-    /// Where its first byte stands, if it stands in the file as it is, without escapes.
+    /// The place of its first byte, if the file holds the text literally, without escapes.
     inside: Option<usize>,
 }
 
 impl Text {
-    /// A problem of a part of this text as one of the file.
+    /// Converts a problem of a part of this text to a problem of the file.
     pub fn place(&self, problem: Problem) -> Problem {
         match self.inside {
             Some(at) => problem.moved(at),
@@ -30,7 +30,7 @@ impl Text {
     }
 }
 
-/// The whole file: its text, and all that is wrong with it.
+/// A file: its text, and the problems found in it.
 #[derive(Debug)]
 pub struct File<'t> {
     /// Its text.
@@ -39,7 +39,7 @@ pub struct File<'t> {
 }
 
 impl<'t> File<'t> {
-    /// Reads the file as far as it can be.
+    /// Reads the file; parts with errors are left out and reported.
     pub fn parse(text: &'t str) -> (File<'t>, Spanned<DeTable<'t>>) {
         let (table, errors) = DeTable::parse_recoverable(text);
         let problem =
@@ -48,12 +48,12 @@ impl<'t> File<'t> {
         (File { text, problems }, table)
     }
 
-    /// Takes note of a problem.
+    /// Adds a problem.
     pub fn wrong(&self, problem: Problem) {
         self.problems.borrow_mut().push(problem);
     }
 
-    /// Whether nothing was found wrong.
+    /// Whether no problem was found.
     pub fn is_right(&self) -> bool {
         self.problems.borrow().is_empty()
     }
@@ -67,13 +67,13 @@ impl<'t> File<'t> {
     }
 }
 
-/// A table of the file. Keys that were asked for are known; every other key is a problem.
+/// A table of the file. Every key that was not read when the table is finished is a problem.
 #[derive(Debug)]
 pub struct Table<'f, 't> {
     file: &'f File<'t>,
     table: &'f DeTable<'t>,
     span: Range<usize>,
-    /// What it is, for messages: "a measure".
+    /// The table's kind for messages, such as "a measure".
     what: &'static str,
     known: RefCell<Vec<&'static str>>,
 }
@@ -89,7 +89,7 @@ impl<'f, 't> Table<'f, 't> {
         Table { file, table, span, what, known: RefCell::new(Vec::new()) }
     }
 
-    /// Where it stands in the file.
+    /// Its place in the file.
     pub fn span(&self) -> Range<usize> {
         self.span.clone()
     }
@@ -121,7 +121,7 @@ impl<'f, 't> Table<'f, 't> {
         Text { text: text.clone().into_owned(), span, inside }
     }
 
-    /// A text that has to be there.
+    /// A required text; its absence is reported.
     pub fn required(&self, key: &'static str) -> Option<Text> {
         let is_there = self.table.iter().any(|(name, _)| *name.get_ref() == key);
         let found = self.text(key);
@@ -166,7 +166,7 @@ impl<'f, 't> Table<'f, 't> {
         list.iter().filter_map(text).collect()
     }
 
-    /// Names with texts, in their order; empty if there are none.
+    /// Texts by name, in the order of the file; empty if there are none.
     pub fn named(&self, key: &'static str) -> Vec<(Text, Text)> {
         let Some(value) = self.find(key) else { return Vec::new() };
         let Some(table) = value.get_ref().as_table() else {
@@ -203,7 +203,7 @@ impl<'f, 't> Table<'f, 't> {
         list.iter().filter_map(table).collect()
     }
 
-    /// Keys in the table that were not asked for are problems.
+    /// Reports all keys of the table that were not read.
     pub fn finish(self) {
         let known = self.known.into_inner();
         for (name, _) in

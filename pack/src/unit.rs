@@ -1,7 +1,7 @@
 //! Units: what a number measures, and how large its unit is.
 //!
-//! Times are computed in nanoseconds, sizes in bytes. Everything else, such as messages or shares, is a plain number: a rate is one
-//! per time.
+//! Times are computed in nanoseconds, sizes in bytes. All other quantities, such as messages or shares, are
+//! plain numbers; a rate is a plain number per time.
 
 use std::fmt;
 
@@ -50,7 +50,7 @@ impl fmt::Display for Dimension {
 pub struct Unit {
     /// What it measures.
     pub dimension: Dimension,
-    /// How much of the unit that is computed with (nanoseconds, bytes, 1) it is.
+    /// The unit's size in the units of computation (nanoseconds, bytes, 1).
     pub factor: f64,
 }
 
@@ -72,7 +72,7 @@ const UNITS: &[(&str, Dimension, f64)] = &[
     ("%", Dimension::NONE, 0.01),
 ];
 
-/// Things that are counted, or parts of a whole.
+/// Units of plain numbers: things that are counted, and shares.
 const PLAIN: &[&str] = &[
     "",
     "1",
@@ -103,13 +103,14 @@ const PLAIN: &[&str] = &[
 impl Unit {
     pub(crate) const PLAIN: Unit = Unit { dimension: Dimension::NONE, factor: 1.0 };
 
-    /// A time, a size or `%`, as it may stand behind a number in an expression.
+    /// A unit of time, of size, or `%`, which may follow a number in an expression.
     pub fn named(name: &str) -> Option<Unit> {
         let &(_, dimension, factor) = UNITS.iter().find(|(known, ..)| *known == name)?;
         Some(Unit { dimension, factor })
     }
 
-    /// The unit that a description names: one of [`Unit::named`], the word for what is counted, or one of these per another.
+    /// The unit that a description names: one of [`Unit::named`], a word for things that are counted, or a
+    /// quotient of two of these.
     pub fn parse(text: &str) -> Option<Unit> {
         let simple = |text: &str| match Unit::named(text) {
             None if PLAIN.contains(&text) => Some(Unit::PLAIN),

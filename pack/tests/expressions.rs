@@ -1,4 +1,4 @@
-//! Expressions: what they are worth, what is wrong with them, and that neither depends on the evaluator.
+//! Tests of expressions: their values, their mistakes, and random ones against an evaluator of the test.
 
 use proptest::prelude::*;
 use thalweg_pack::{Expression, Schema, Type, Values};
@@ -19,7 +19,7 @@ impl Values for Row {
     }
 }
 
-/// a, b: plain; wait: µs; room: kB; live: truth; gone: not known; component: text.
+/// a, b: plain; wait: µs; room: kB; live: truth; gone: unknown; component: text.
 fn schema() -> Schema {
     let mut schema = Schema::default();
     schema.number("a", "messages").unwrap();
@@ -95,7 +95,7 @@ fn conditions() {
         ("known(a)", true),
         ("0 / 0 == 0 / 0", false),
         ("1 / 0 > 1e300", true),
-        // The second part does not matter where the first decides.
+        // The second part does not matter if the first decides.
         ("live or gone > 0", true),
         ("not (live and gone > 0)", true),
     ] {
@@ -133,7 +133,7 @@ fn mistakes_are_named_with_their_place() {
     check("component == \"x", "this text has no end", "\"x");
     check("1 § 2", "means nothing here", "§");
     assert!(Expression::condition("a + 1", &schema()).unwrap_err()[0].to_string().contains("true or false"));
-    // Both sides are checked.
+    // Mistakes on both sides are reported.
     assert_eq!(Expression::read("x1 + y1", &schema()).unwrap_err().len(), 2);
 }
 
@@ -144,14 +144,14 @@ fn size_is_bounded() {
     assert!(problem(&"- ".repeat(5000)).0.contains("at most"));
     let long = vec!["a"; 5000].join(" + ");
     assert!(problem(&long).0.contains("at most 2000 words"));
-    // Values that wait: 1 + (1 + (1 + …
+    // Each nested bracket leaves a value on the stack: 1 + (1 + (1 + ……
     let waiting = format!("{}1{}", "1 + (".repeat(60), ")".repeat(60));
     assert!(problem(&waiting).0.contains("values wait"), "{:?}", problem(&waiting));
     let wide = vec!["a"; 900].join(" + ");
     assert_eq!(value(&wide), 5400.0);
 }
 
-/// An expression as the test understands it: numbers only, or truth.
+/// A random expression, of numbers or truth values.
 #[derive(Clone, Debug)]
 enum Tree {
     Number(f64),
@@ -160,7 +160,7 @@ enum Tree {
     Pick(Box<[Tree; 4]>),
 }
 
-/// Of a plain tree: its text and its value, computed from the tree as it is.
+/// The text of a tree, and its value computed directly from the tree.
 fn told(tree: &Tree, fields: &[f64]) -> (String, f64) {
     match tree {
         Tree::Number(number) => (format!("{number}"), *number),

@@ -1,4 +1,4 @@
-//! Packs: a whole one, what is wrong with others, and damaged ones.
+//! Tests of packs: a complete one, ones with mistakes, and damaged ones.
 
 use proptest::prelude::*;
 use thalweg_pack::{By, Call, Change, Pack, Schema, Values, When};
@@ -79,7 +79,7 @@ fn a_pack_says_what_is_to_be_done() {
         let measured = pack.measured(&row);
         pack.due(&measured).into_iter().map(|(_, value)| value).collect::<Vec<_>>()
     };
-    // 64 · 10, brought to the point's limit; and the command.
+    // The setting gets 64 · 10, clamped to the point's limit; the command has no value.
     assert_eq!(due(Row([0.3, 0.2, 8.0, 500.0, 10.0])), [Some(100.0), None]);
     assert_eq!(due(Row([0.3, 0.2, 8.0, 500.0, 2000.0])), [None], "memory keeps the setting as it is");
     assert_eq!(due(Row([0.3, 0.05, 8.0, 500.0, 10.0])), []);
@@ -141,7 +141,7 @@ fn the_examples_of_the_page_are_packs() {
     }
 }
 
-/// The pack with a change, which must be refused: for this reason, at this line.
+/// Checks that the pack with this change is rejected for this reason at this line.
 fn wrong(from: &str, to: &str, reason: &str, line: usize) {
     assert!(NARROW.contains(from), "{from}");
     let text = NARROW.replacen(from, to, 1);
@@ -170,7 +170,7 @@ fn mistakes_are_named_with_their_line() {
     wrong("inverse = [", "# ", "needs `inverse`", 38);
     wrong("min = 1", "min = \"1\"", "`min` has to be a number", 28);
     wrong("name = \"period\"", "name = \"period", "", 22);
-    // The place within the expression, behind escapes, too.
+    // The place within the expression is exact, also after escapes.
     let text = NARROW.replace("stream.full_share, ", "stream.fall_share, ");
     let problem = &Pack::read(&text, &schema()).unwrap_err()[0];
     assert_eq!(&text[problem.span.clone()], "stream.fall_share");
@@ -181,7 +181,7 @@ fn mistakes_are_named_with_their_line() {
     );
 }
 
-/// Every field has the same value.
+/// Values in which every field has the same number.
 struct Always(f64);
 
 impl Values for Always {
@@ -310,7 +310,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Whatever a file is damaged into, it is refused or understood.
+    /// A damaged pack is either rejected or accepted, without a panic.
     #[test]
     fn damaged_packs_are_refused_or_understood(at in 0..NARROW.len(), gone in 0usize..30, new in "[a-z\\[\\]\"=\n ö0-9.]{0,12}") {
         let end = (at + gone).min(NARROW.len());

@@ -1,4 +1,5 @@
-//! Pulls tuples of many elements of collectors, to count what that takes: `pulls latest|since|none PULLS [ELEMENTS]`.
+//! Pulls tuples of many collectors' elements, to measure the cost of pulls: `pulls latest|since|none PULLS
+//! [ELEMENTS]`.
 #![allow(clippy::print_stdout, reason = "a command")]
 
 use std::time::{Duration, Instant};
@@ -36,7 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "since" => scope.pull_since().batch.len(),
             _ => elements,
         };
-        // The first opens what there is.
+        // The first pull opens the elements and is not counted.
         if pull > 0 {
             (took, tuples) = (took + begin.elapsed(), tuples + count);
         }

@@ -1,8 +1,8 @@
-//! What can go wrong with a scope.
+//! The error of scopes.
 
 use std::fmt;
 
-/// What went wrong, where, and what to do; `source` is the error that caused it.
+/// An error of a scope, with its place and advice; `source` is the error that caused it.
 #[derive(Debug)]
 pub struct Error {
     text: String,

@@ -1,9 +1,10 @@
-//! Scopes: any view of any number of elements, pulled when it is wanted.
+//! Scopes: views of any number of elements, read by pulls on request.
 //!
-//! A [`View`] is a tree. Its leaves read elements, chosen by patterns, in any number of processes; its inner nodes gather, filter,
-//! convert, reduce and limit what comes, where the elements are read. A [`Scope`] is a view on running processes: each pull hands over
-//! a [`Batch`] of tuples, either the latest of each element or everything since the last pull, with losses counted. Between pulls it
-//! reads nothing. Processes that join or end join or leave the view by themselves.
+//! A [`View`] is a tree. Its leaves read elements, selected by patterns, in any number of processes. Its
+//! inner nodes gather, filter, convert, reduce and limit the tuples in the process that reads the elements. A
+//! [`Scope`] is a view on running processes: each pull hands over a [`Batch`] of tuples, either the latest of
+//! each element or all since the last pull, with losses counted. Between pulls it reads nothing. New
+//! processes join the view, and ended ones leave it, without an action of the user.
 #![forbid(unsafe_code)]
 
 mod error;

@@ -1,4 +1,4 @@
-//! A scope as a feed: what monitors and commands read events by.
+//! Tests scopes as feeds, by which monitors and commands read events.
 
 use std::path::Path;
 use thalweg_scope::{Leaf, ScopeFeed, Target};
@@ -26,7 +26,7 @@ fn process(name: &str, parent: Option<&Path>, session: Option<&Path>) -> Space {
         ..Default::default()
     })
     .unwrap();
-    // At a time, so that each has an element of its own.
+    // Both writers exist at the same time, so each has an element of its own.
     let writers = ["worker 1", "source"].map(|name| space.writer(name).unwrap());
     for mut writer in writers {
         let (step, pause) = (writer.declare::<Step>().unwrap(), writer.declare::<Pause>().unwrap());
@@ -38,7 +38,7 @@ fn process(name: &str, parent: Option<&Path>, session: Option<&Path>) -> Space {
     space
 }
 
-/// What a feed hands over: place, writer, kind and number.
+/// The events that a feed hands over: index of the space, writer, kind and number.
 fn all(feed: &mut impl Feed) -> Vec<(usize, u32, String, u64)> {
     let mut seen = Vec::new();
     let mut take = |place: usize, item: Item<'_>| {

@@ -1,5 +1,6 @@
-//! Known tuples of many processes that come, go and are killed, against what readers got: by a scope that is rebuilt again and again,
-//! and through a server that is killed again and again. Each comes once and in order, or stands in a counted gap.
+//! Compares known tuples of many processes, some of which are killed, with the tuples that readers got: by a
+//! scope that is rebuilt again and again, and through a server that is killed again and again. Each tuple
+//! comes once and in order, or is counted in a gap.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,9 +20,9 @@ use thalweg_space::{Kind, Space, SpaceOptions};
 #[derive(Kind)]
 #[kind(name = "test.known")]
 struct Known {
-    /// Which thread of its process.
+    /// The index of the thread in its process.
     thread: u32,
-    /// Which of its thread, from 0.
+    /// The index of the tuple in its thread, from 0.
     number: u64,
     /// A checksum, which shows whether the tuple is whole.
     check: u64,
@@ -29,19 +30,20 @@ struct Known {
 
 const SESSION: &str = "SCOPE_TEST_SESSION";
 const TUPLES: &str = "SCOPE_TEST_TUPLES";
-/// The number of the process in this test, for the system uses numbers of processes again.
+/// The variable with the number of the process in this test; pids are not used, because the system reuses
+/// them.
 const WHICH: &str = "SCOPE_TEST_WHICH";
 const SOCKET: &str = "SCOPE_TEST_SOCKET";
-/// The file in which readers publish how far they are.
+/// The variable with the file in which readers publish their progress.
 const READ: &str = "SCOPE_TEST_READ";
 const THREADS: usize = 2;
-/// Tuples that are written at once.
+/// The number of tuples that are written at once.
 const BURST: u64 = 2000;
-/// A thread is so many tuples ahead of the slower reader at most: fewer than an element holds (32,768).
+/// The most tuples that a thread writes ahead of the slower reader: fewer than an element holds (32,768).
 const AHEAD: u64 = 20_000;
-/// One of so many bursts goes ahead of that, by far more than an element holds.
+/// One in this many bursts exceeds that limit, by far more than an element holds.
 const FLOOD: u64 = 400;
-/// Of the processes, one in so many is killed.
+/// One in this many processes is killed.
 const KILLED: usize = 3;
 
 const VIEW: &str = "format = 1\nname = \"known\"\nabout = \"Which known tuples came?\"\n[[leaf]]\nkinds = [\"test.known\"]\n\
@@ -55,7 +57,7 @@ fn given(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// A process that writes: it says how many tuples each of its threads has written so far.
+/// The writing process: it prints how many tuples each of its threads has written so far.
 #[test]
 #[ignore = "run by other tests, in a process of its own"]
 fn writing_child() {
@@ -76,7 +78,7 @@ fn writing_child() {
             let (mut number, mut chance) = (0, Chance::new(thread + u64::from(std::process::id())));
             while number < tuples {
                 let burst = if chance.one_in(FLOOD) { 40 * BURST } else { chance.between(1, BURST) };
-                // Readers that are slow are waited for, except in floods.
+                // The thread waits for slow readers, except in floods.
                 while burst <= BURST && number + burst > known_read(&read, which, thread) + AHEAD {
                     std::thread::sleep(Duration::from_micros(500));
                 }
@@ -87,7 +89,7 @@ fn writing_child() {
                     );
                     number += 1;
                 }
-                // Published after it was written: readers may rely on it.
+                // The number is printed after the tuples were written, so the test may rely on it.
                 writeln!(std::io::stderr(), "{thread} {number}").unwrap();
             }
         }
@@ -97,7 +99,7 @@ fn writing_child() {
     space.finish();
 }
 
-/// How far both readers are with a thread of a process; 0 if nothing was published.
+/// The progress of the slower reader with a thread of a process; 0 if none was published.
 fn known_read(file: &File, which: u64, thread: u64) -> u64 {
     let mut bytes = [0; 8];
     let read = file.read_at(&mut bytes, 8 * (which * THREADS as u64 + thread));
@@ -148,7 +150,8 @@ impl Writing {
         Writing { name, child, said }
     }
 
-    /// What its threads had written, at least, when it ended; exactly, if it was not killed.
+    /// Ends the process; returns the least number of tuples that each thread had written, which is exact
+    /// unless the process was killed.
     fn end(mut self, kill: bool) -> Truth {
         if kill {
             self.child.kill().unwrap();
@@ -164,7 +167,7 @@ struct Truth {
     is_whole: bool,
 }
 
-/// What was read of a thread.
+/// The tuples that were read of a thread.
 #[derive(Default)]
 struct Came {
     process: String,
@@ -174,7 +177,7 @@ struct Came {
     lost: u64,
 }
 
-/// What was read of all threads.
+/// The tuples that were read of all threads.
 #[derive(Default)]
 struct Account {
     threads: Vec<Came>,
@@ -226,7 +229,7 @@ impl Account {
         assert_eq!(lost, pulled.lost);
     }
 
-    /// How far each thread of each process is, by the numbers of both.
+    /// The progress of each thread of each process, with the numbers of both.
     fn next(&self) -> impl Iterator<Item = ((u64, u64), u64)> {
         let next = |of: &Came| Some(((of.process.parse().ok()?, of.thread?), of.next));
         self.threads.iter().filter_map(next)
@@ -236,12 +239,12 @@ impl Account {
         self.threads.iter().map(|of| of.came).sum()
     }
 
-    /// How many tuples came or are counted as lost.
+    /// The number of tuples that came or are counted as lost.
     fn known(&self) -> u64 {
         self.threads.iter().map(|of| of.came + of.lost).sum()
     }
 
-    /// Checks that each tuple that was written came or is counted; returns how many that are.
+    /// Checks that each written tuple came or is counted as lost; returns their number.
     fn check(&self, truth: &[Truth]) -> u64 {
         for Truth { name, written, is_whole } in truth {
             let mut known: Vec<u64> = written.to_vec();
@@ -310,19 +313,20 @@ impl Drop for Serving {
     }
 }
 
-/// What to run, and how much of it.
+/// The parameters of a run.
 struct Plan {
     processes: usize,
     at_once: usize,
     tuples: u64,
     rebuilds: u64,
     kills: u32,
-    /// Tuples that are to come or be counted at least, and the share of them that is to come.
+    /// The least number of tuples that come or are counted; the next field is the least share of them that
+    /// comes.
     least: u64,
     share: f64,
 }
 
-/// Publishes to writers how far both readers are.
+/// Publishes the progress of both readers to the writers.
 fn tell(file: &File, here: &Account, there: &Account, processes: usize) {
     let there: HashMap<(u64, u64), u64> = there.next().collect();
     let mut bytes = vec![0; 8 * processes * THREADS];
@@ -334,7 +338,7 @@ fn tell(file: &File, here: &Account, there: &Account, processes: usize) {
     file.write_all_at(&bytes, 0).unwrap();
 }
 
-/// Fails when nothing comes for long, and prints from time to time how far it is.
+/// Fails when no tuple comes for a long time, and prints the progress from time to time.
 struct Progress {
     begun: Instant,
     told: Instant,
@@ -369,7 +373,7 @@ impl Progress {
 fn run(plan: &Plan, folder: &Path) {
     let session = folder.join("session");
     let mut chance = Chance::new(plan.tuples);
-    // The session has to be there before it is looked at.
+    // The session must exist before it is opened.
     drop(Space::create(SpaceOptions { session: Some(session.clone()), ..Default::default() }).unwrap());
     let view = View::read(VIEW).unwrap();
     let mut scope = Scope::open(&view, Target::of(&session), Backlog::All).unwrap();
@@ -413,7 +417,7 @@ fn run(plan: &Plan, folder: &Path) {
     let mut before = (0, 0);
     while scope.processes() > 1 || before != (here.known(), there.known()) || rebuilt < plan.rebuilds {
         before = (here.known(), there.known());
-        // On a machine that is busy otherwise, there were fewer pulls before.
+        // On a busy machine there may have been too few pulls for all rebuilds.
         if rebuilt < plan.rebuilds {
             scope.reshape(shape(&mut chance));
             rebuilt += 1;
@@ -434,7 +438,7 @@ fn run(plan: &Plan, folder: &Path) {
         serving.kills,
     );
     assert!(rebuilt >= plan.rebuilds && serving.kills >= plan.kills, "{rebuilt}, {}", serving.kills);
-    // On a machine that is busy otherwise, killed ones may have written all before.
+    // On a busy machine, some processes may have written all tuples before they were killed.
     assert!(killed >= plan.processes / 10, "{killed}");
     assert!(seen >= plan.least && served >= plan.least, "{seen}, {served}");
     for account in [&here, &there] {

@@ -1,4 +1,4 @@
-//! Views that are wrong and spaces that are damaged: what comes is an error or a counted gap, never a panic.
+//! Tests that invalid views and damaged spaces lead to errors or counted gaps, never to a panic.
 
 use proptest::prelude::*;
 use std::path::Path;
@@ -56,7 +56,7 @@ fn mistakes_are_told_with_their_place() {
         &step("do = \"convert\"\nto = \"x\"\n[step.fields]\na = \"reads\"\n[step.units]\nb = \"ms\"\n"),
         &["no field `b`"],
     );
-    // After a reduction there is only what it made.
+    // After a reduction only the fields that it made exist.
     let two =
         "do = \"reduce\"\n[step.values]\na = \"count\"\n[[step]]\ndo = \"filter\"\nwhen = \"reads > 1\"\n";
     check(&step(two), &["`reads`"]);
@@ -90,7 +90,7 @@ proptest! {
     }
 }
 
-/// A space with all that built-in views look at.
+/// A space with all kinds that built-in views read.
 fn space(folder: &Path) -> Space {
     let space =
         Space::create(SpaceOptions { parent: Some(folder.to_path_buf()), ..Default::default() }).unwrap();
@@ -105,7 +105,7 @@ fn space(folder: &Path) -> Space {
     space
 }
 
-/// Hands on what comes, backwards.
+/// Passes on all tuples in reverse order.
 struct Backwards;
 
 impl Operator for Backwards {
@@ -122,7 +122,7 @@ impl Operator for Backwards {
     }
 }
 
-/// A view for each operator, on all that there is, and the built-in ones.
+/// A view for each operator on all kinds, and the built-in views.
 fn views() -> Vec<View> {
     let all = || Tree::leaf(Leaf::of_kinds(["**"]));
     let rows = || Tree::leaf(Leaf::of_rows(["**"]));
@@ -178,7 +178,7 @@ fn damaged(from: &Path, to: &Path, chance: &mut Chance) {
     }
 }
 
-/// Pulls every view of what is there, in both ways; gives how many tuples came.
+/// Pulls every view of the space in both ways; returns the number of tuples.
 fn pulled(path: &Path) -> usize {
     let mut tuples = 0;
     for view in views() {

@@ -1,5 +1,5 @@
-//! Known tuples from processes that come, go and are killed, pulled by a scope whose shape changes: each arrives once and in order,
-//! or stands in a counted gap.
+//! Tests that each tuple of processes that come, go and are killed arrives once and in order, or is counted
+//! in a gap, while the scope's shape changes.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -14,9 +14,9 @@ use thalweg_space::{Collector, CollectorOptions, ElementOptions, Kind, Policy, S
 #[derive(Kind)]
 #[kind(name = "test.known")]
 struct Known {
-    /// Which thread of its process.
+    /// The index of the thread in its process.
     thread: u32,
-    /// Which of its thread, from 0.
+    /// The index of the tuple in its thread, from 0.
     number: u64,
     /// A checksum, which shows whether the tuple is whole.
     check: u64,
@@ -29,14 +29,15 @@ fn check_of(thread: u64, number: u64) -> u64 {
     (thread << 56 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// The other process: it says how many tuples each of its threads has written so far, until it has written all.
+/// The writing process: it prints how many tuples each of its threads has written so far, until it has
+/// written all.
 #[test]
 #[ignore = "run by other tests, in a process of its own"]
 fn child() {
     let given = |name: &str| std::env::var(name).ok();
     let (Some(session), Some(tuples)) = (given(SESSION), given(TUPLES)) else { return };
     let tuples: u64 = tuples.parse().unwrap();
-    // Small rings, so that some are overwritten.
+    // The rings are small, so that some events are overwritten.
     let element = ElementOptions { block_bytes: 4096, block_count: 16, policy: Policy::Overwrite };
     let options = SpaceOptions { session: Some(session.into()), element, ..Default::default() };
     let space = Space::create(options).unwrap();
@@ -52,7 +53,7 @@ fn child() {
                     writer.emit(known, &Known { thread: thread as u32, number, check });
                     number += 1;
                 }
-                // Published after it was written: readers may rely on it.
+                // The number is printed after the tuples were written, so the test may rely on it.
                 writeln!(std::io::stderr(), "{thread} {number}").unwrap();
                 std::thread::sleep(Duration::from_micros(number % 700));
             }
@@ -91,7 +92,7 @@ impl Running {
         Running { child, reader }
     }
 
-    /// What its threads had written, at least, when it ended.
+    /// Ends the process; returns the least number of tuples that each thread had written.
     fn end(mut self, kill: bool) -> (u32, [u64; 3]) {
         if kill {
             self.child.kill().unwrap();
@@ -101,7 +102,7 @@ impl Running {
     }
 }
 
-/// What was read of each element: the next number expected, how many came, how many are lost.
+/// The account of each element: the next expected number, and how many tuples came and how many are lost.
 #[derive(Default)]
 struct Account {
     elements: HashMap<(u32, u32), (u64, u64, u64)>,
@@ -118,7 +119,7 @@ impl Account {
             let head = tuple.head();
             let (pid, writer) = (tuple.process().unwrap().pid, tuple.element().unwrap().writer);
             let (next, came, gone) = self.elements.entry((pid, writer)).or_default();
-            // Overtaken only by tuples that were committed late, and no writer overtakes itself.
+            // Only tuples that were committed late may be out of order; those of one writer never are.
             before = head.time_ns.max(before);
             if let Some(more) = tuple.lost() {
                 assert_eq!(
@@ -162,7 +163,7 @@ fn each_tuple_comes_once_or_stands_in_a_gap_whatever_becomes_of_processes_and_sh
     let folder = tempfile::tempdir().unwrap();
     let session = folder.path().join("session");
     let mut chance = Chance::new(20);
-    // The session has to be there before it is looked at.
+    // The session must exist before it is opened.
     drop(Space::create(SpaceOptions { session: Some(session.clone()), ..Default::default() }).unwrap());
     let mut scope = Scope::open(&view(), Target::of(&session), Backlog::All).unwrap();
     let (mut account, mut truth) = (Account::default(), HashMap::new());

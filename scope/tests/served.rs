@@ -1,4 +1,5 @@
-//! A scope server and its clients: clients that share, that are slow, rude, of another version, or not allowed.
+//! Tests a scope server with clients that share nodes, are slow, violate the protocol, have another version,
+//! or are not allowed.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -132,7 +133,7 @@ fn clients_with_the_same_view_share_what_is_read_and_each_gets_all() {
     let mut got = vec![Vec::new(); 3];
     for round in 0..30 {
         world.write(10);
-        // Each pulls in its own rhythm.
+        // Each client pulls at its own intervals.
         for (n, remote) in remotes.iter_mut().enumerate().filter(|(n, _)| round % (n + 1) == 0) {
             got[n].extend(numbers(&remote.pull(None).unwrap()));
         }
@@ -145,7 +146,7 @@ fn clients_with_the_same_view_share_what_is_read_and_each_gets_all() {
     assert_eq!(scopes, 1, "one for all three");
 }
 
-/// Tuples that each leaf which is shared has read, by the server's own collectors.
+/// The number of tuples that each shared leaf has read, from the server's own collectors.
 fn read_by_leaves(server: &Path) -> Vec<u64> {
     let leaf = Leaf::of_kinds(["path.operation_completed"]).element("scope/shared leaf */root");
     let tree = Tree::leaf(leaf).reduce(["element.name"], [("read", "sum first")]);
@@ -182,20 +183,20 @@ fn views_with_an_equal_leaf_cost_one_read_and_each_has_its_own_reduction() {
     seen.1.extend(numbers(&filtered.pull(None).unwrap()));
     assert_eq!(seen.0, (0..1000).collect::<Vec<_>>());
     assert_eq!(seen.1, (900..1000).collect::<Vec<_>>());
-    // From its own pull to the next, however often the others pulled.
+    // The reduction covers the time between two pulls of this client, however often the others pulled.
     let pulled = reduced.pull(None).unwrap();
     assert_eq!(pulled.batch.len(), 1);
     let of =
         |pulled: &Pulled, field: &str| pulled.batch.tuples().next().unwrap().field(field).unwrap().number();
     assert_eq!((of(&pulled, "count"), of(&pulled, "sum")), (Some(1000.0), Some(499_500.0)));
-    // A client that comes later gets nothing of what was before, and takes nothing from the others.
+    // A client that connects later gets no earlier tuples, and the other clients still get all of theirs.
     world.write(10);
     let mut late = open(&world, "");
     world.write(5);
     assert_eq!(numbers(&late.pull(None).unwrap()), (1010..1015).collect::<Vec<_>>());
     assert_eq!(numbers(&plain.pull(None).unwrap()), (1000..1015).collect::<Vec<_>>());
     assert_eq!(of(&reduced.pull(None).unwrap(), "count"), Some(15.0));
-    // Another leaf is another one, and goes with its clients.
+    // A view with another leaf adds a leaf to the server, which ends with its clients.
     let other =
         Ask { view: VIEW.replace("[\"test.counted\"]", "[\"test.*\"]"), ..world.ask(Backlog::Nothing) };
     drop(Remote::open(&world.socket(), &other).unwrap());
@@ -270,7 +271,7 @@ fn what_waits_for_a_client_that_does_not_pull_is_bounded_and_counted() {
     served.end();
 }
 
-/// Greets as a client does, and sends what it likes.
+/// Sends the greeting of a client and then any bytes; returns the server's answer.
 fn rude(socket: &Path, version: u32, more: &[u8]) -> String {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -307,7 +308,7 @@ fn a_client_of_another_version_is_answered_in_a_line() {
     let mut stream = UnixStream::connect(world.socket()).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let mut said = Vec::new();
-    // The server closes without having read all.
+    // The server closes the connection without having read all bytes, so an error is possible and ignored.
     let _ = stream.read_to_end(&mut said);
     let said = String::from_utf8(said).unwrap();
     assert!(said.contains("thalweg scope --server") && said.lines().count() == 1, "{said}");
@@ -328,12 +329,12 @@ fn rude_clients_are_refused_and_harm_nobody() {
     check(&frame(2, &[0]), "first says which view");
     check(&frame(1, b"\x00\x05\x00\x00\x00ab"), "it ends too early");
     check(&frame(1, b"\x07\x01\x00\x00\x00a"), "unknown kind of target");
-    // A view that is wrong is answered with what is wrong.
+    // The answer to an invalid view states its mistakes.
     let mut open = b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00".to_vec();
     open.extend((7_u32).to_le_bytes());
     open.extend(b"name=17");
     check(&frame(1, &open), "a view begins with `format = 1`");
-    // Announced, and not sent; or larger than any request.
+    // A frame that is announced and not sent, or larger than any request, closes the connection.
     check(&[1, 0, 0, 0x7f, 1], "");
     check(&u32::MAX.to_le_bytes(), "");
     assert_eq!(numbers(&good.pull(None).unwrap()), [0, 1, 2]);
@@ -373,7 +374,7 @@ fn a_client_that_never_reads_is_cut_off() {
     let mut world = World::new();
     let served = Served::begin(ServerOptions { patience: Duration::from_millis(300), ..world.options() });
     world.write(100_000);
-    // Asks for megabytes, and reads nothing.
+    // This client requests megabytes and reads nothing.
     let mut stream = UnixStream::connect(world.socket()).unwrap();
     let path = world.space.path().to_str().unwrap().to_owned();
     let mut open = vec![0];
@@ -388,7 +389,7 @@ fn a_client_that_never_reads_is_cut_off() {
     bytes.extend(frame(1, &open));
     bytes.extend(frame(2, &[1]));
     stream.write_all(&bytes).unwrap();
-    // The server closes: then it can be read to an end, which comes before all of the answer.
+    // The server closes the connection before it has sent the whole answer, so reading ends early.
     let begin = std::time::Instant::now();
     loop {
         match stream.write_all(&[0]) {

@@ -1,4 +1,5 @@
-//! Random trees of operators on random events of several processes, against the same done by brute force on lists.
+//! Tests random trees of operators on random events of several processes against a brute-force model on
+//! lists.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -54,13 +55,13 @@ fn field<'r>(row: &'r Row, name: &str) -> &'r Of {
     row.1.get(name).unwrap_or_else(|| panic!("{name} of {row:?}"))
 }
 
-/// What an operator does with lists.
+/// An operator of the model, which works on lists.
 #[derive(Debug)]
 enum Model {
     /// Events of these kinds.
     Leaf(Vec<&'static str>, Option<usize>),
     Gather(Vec<Model>),
-    /// Keeps those whose number in this field is above a bound, or not.
+    /// Keeps the tuples whose number in this field is above a bound, or those whose number is not.
     Above {
         below: Box<Model>,
         field: &'static str,
@@ -90,7 +91,7 @@ enum Model {
         is_all: bool,
         before: Vec<Row>,
     },
-    /// All twice, backwards.
+    /// Returns every tuple twice, in reverse order.
     Twice(Box<Model>),
 }
 
@@ -167,7 +168,7 @@ fn reduced(rows: &[Row], by: &[&str], of: &str) -> Vec<Row> {
     groups.into_values().map(row).collect()
 }
 
-/// Hands on all twice, backwards.
+/// Passes on every tuple twice, in reverse order.
 struct Twice;
 
 impl Operator for Twice {
@@ -186,13 +187,13 @@ impl Operator for Twice {
     }
 }
 
-/// A random tree of at most this depth, and its model; whether its tuples were reduced, and have their label still.
+/// A random tree and its model, and whether its tuples were reduced and still have their label.
 struct Grown {
     tree: Tree,
     model: Model,
     is_reduced: bool,
     has_label: bool,
-    /// Each of its numbers is there once.
+    /// Whether each number occurs once among its tuples.
     is_unique: bool,
 }
 
@@ -302,7 +303,7 @@ impl World {
         World { spaces: (0..PROCESSES).map(space).collect(), number: 0 }
     }
 
-    /// Writes an event; gives its process, and how the model knows it.
+    /// Writes an event; returns its process, and the event in the form of the model.
     fn write(&mut self, chance: &mut Chance) -> (usize, Row) {
         let process = chance.below(PROCESSES as u64) as usize;
         let (_, writers, labels) = &mut self.spaces[process];
@@ -330,7 +331,7 @@ impl World {
     }
 }
 
-/// The tuple, as the model has it.
+/// Converts a tuple to the form of the model.
 fn row(tuple: &Tuple<'_>) -> Row {
     let kind = tuple.kind();
     let fields = kind.fields.iter().enumerate().map(|(n, field)| {

@@ -1,4 +1,5 @@
-//! Views agree with brute force on random spaces and random trees of operators, whatever the shape and wherever pulls part them.
+//! Tests views against brute force on random spaces and random trees of operators, for any shape and any
+//! division into pulls.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -27,7 +28,7 @@ struct Measured {
 
 const LABELS: [&str; 3] = ["red", "green", "blue"];
 
-/// An event as the model knows it.
+/// An event of the model.
 #[derive(Clone, Debug)]
 struct Event {
     process: usize,
@@ -43,12 +44,12 @@ impl Event {
         if self.is_measured { "test.measured" } else { "test.sized" }
     }
 
-    /// What a name stands for, as a number; `None`: the kind has no such field.
+    /// The value of a name as a number; `None` if the kind has no such field.
     fn number(&self, name: &str) -> Option<f64> {
         match name {
             "size" => Some(self.size as f64),
             "value" if self.is_measured => Some(self.other as f64 / 4.0),
-            // In nanoseconds, as expressions compute.
+            // Converted to nanoseconds, in which expressions compute.
             "delay" if !self.is_measured => Some(self.other as f64 * 1e6),
             _ => None,
         }
@@ -77,7 +78,7 @@ fn event() -> impl Strategy<Value = Event> {
     })
 }
 
-/// A condition, and what it means.
+/// A condition, which the model evaluates by itself.
 #[derive(Clone, Debug)]
 enum Condition {
     Above(&'static str, i64),
@@ -101,7 +102,7 @@ impl Condition {
 
     fn holds(&self, event: &Event) -> bool {
         match self {
-            // What is not known fulfils no comparison.
+            // An unknown value fulfils no comparison.
             Condition::Above(name @ "delay", bound) => {
                 event.number(name).is_some_and(|n| n > *bound as f64 * 1e6)
             }
@@ -136,13 +137,13 @@ const OF: [&str; 3] = ["size", "value", "delay"];
 #[derive(Clone, Debug)]
 struct Case {
     events: Vec<Event>,
-    /// How many events come before each pull.
+    /// The number of events before each pull.
     pulls: Vec<usize>,
     shapes: Vec<Shape>,
     conditions: Vec<Condition>,
-    /// Two leaves, gathered: all of one kind, all of the other.
+    /// Whether two leaves, each of one kind, are gathered.
     is_gathered: bool,
-    /// Group by these, and aggregate that.
+    /// The fields to group by, and the aggregated field.
     reduce: Option<(Vec<&'static str>, &'static str, bool)>,
     top: Option<usize>,
 }
@@ -206,7 +207,7 @@ impl Case {
         View::new("random", "What does brute force say?", tree).unwrap()
     }
 
-    /// What a pull of these events gives, in words; groups have no order.
+    /// The expected result of a pull of these events, as texts; groups have no order.
     fn expected(&self, events: &[&Event], all: &[&Event]) -> Vec<String> {
         let passing = |events: &[&Event]| -> Vec<Event> {
             let holds = |event: &&&Event| self.conditions.iter().all(|condition| condition.holds(event));
@@ -228,7 +229,7 @@ impl Case {
             groups.into_iter().map(|(key, group)| (group.len(), reduced(key, of, &group))).collect();
         if let Some(count) = self.top {
             rows.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-            // Of equal counts any may stay.
+            // Among equal counts, any group may be kept.
             let least = count.checked_sub(1).and_then(|last| rows.get(last)).map_or(0, |(count, _)| *count);
             return rows
                 .iter()
@@ -261,7 +262,7 @@ fn told(event: &Event) -> String {
     format!("{event:?}")
 }
 
-/// The event that a tuple is made of.
+/// Converts a tuple to an event of the model.
 fn model(tuple: &Tuple<'_>) -> Event {
     let number = |name: &str| tuple.field(name).and_then(|value| value.number());
     let text = |name: &str| match tuple.field(name) {
@@ -284,7 +285,7 @@ fn model(tuple: &Tuple<'_>) -> Event {
     }
 }
 
-/// A group's row by brute force. The median is only near.
+/// The row of a group by brute force, without the median, which is only approximate.
 fn reduced(key: Vec<String>, of: &str, group: &[Event]) -> String {
     let mut values: Vec<f64> = group.iter().filter_map(|event| event.number(of)).collect();
     values.sort_by(f64::total_cmp);
@@ -324,7 +325,7 @@ impl World {
             let name = format!("process{process}");
             let options = SpaceOptions { session: Some(session.to_path_buf()), name, ..Default::default() };
             let space = Space::create(options).unwrap();
-            // Numbers of names differ from process to process.
+            // Unused names make the ids of names differ between processes.
             (0..process).for_each(|n| assert!(space.name(&format!("unused {n}")).is_ok()));
             let labels = LABELS.map(|label| space.name(label).unwrap());
             let writers = (0..3).map(|n| space.writer(&format!("writer {n}")).unwrap()).collect();
@@ -478,7 +479,7 @@ fn what_a_limit_leaves_out_stands_in_a_gap() {
     assert_eq!((last.lost(), last.field("from")), (Some(15), Some(Value::Unsigned(10))));
 }
 
-/// Hands on the largest tuple, and how many there were.
+/// Passes on the largest tuple, and makes one with the number of tuples.
 struct Largest;
 
 impl thalweg_scope::Operator for Largest {
@@ -585,7 +586,8 @@ fn counters_grow_by_what_was_added_between_two_pulls() {
     std::thread::sleep(std::time::Duration::from_millis(20));
     rows.iter().for_each(|row| row.cell(0).store(2000, Relaxed));
     let grown = growth(&mut scope).unwrap();
-    // 3000 in this time: between the looks lay 20 ms at least, and what passed here at most but for the first look.
+    // The counter grew by 3000 between the looks, which were at least 20 ms and at most the whole elapsed
+    // time apart.
     assert!(grown <= 3000.0 / 0.020 && grown >= 0.5 * 3000.0 / begin.elapsed().as_secs_f64(), "{grown}");
     assert!(growth(&mut scope).unwrap() == 0.0);
 }
@@ -613,7 +615,7 @@ fn dispatches_say_their_task_whatever_is_pulled_between() {
     let mut tasks = |writer: &mut Writer, bases: &[(u32, u64)], dispatched: u32| {
         bases.iter().for_each(|(number, task)| writer.emit(base, &Base { number: *number, task: *task }));
         writer.emit(dispatch, &Dispatch { base_number: dispatched });
-        // The base of another block is the latest event.
+        // The latest event is a base that belongs to another block.
         writer.emit(base, &Base { number: 0, task: 99 });
         drop(scope.pull_latest());
         let pulled = scope.pull_since();

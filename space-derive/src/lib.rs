@@ -1,8 +1,8 @@
 //! `#[derive(Kind)]`, `#[derive(Row)]` and `#[derive(KindEnum)]`: declare a struct as a kind of event, or of live row, for `thalweg-space`.
 //!
-//! The derive places each field at compile time, in the order declared, at its natural alignment within 64-bit
-//! words, and writes a function that packs the struct into those words. There is no table and no loop left at run
-//! time, so a derived kind costs what a hand-written one costs.
+//! The derive places each field at compile time, in the order declared, at its natural alignment within
+//! 64-bit words, and writes a function that packs the struct into those words. The compiled function has no
+//! table and no loop, so a derived kind costs what a hand-written one costs.
 //!
 //! ```ignore
 //! /// One dispatch of a task.
@@ -27,9 +27,10 @@ use syn::{
 
 /// Derives `thalweg_space::Kind` for a struct with named fields.
 ///
-/// Attributes: `#[kind(name = "crate.noun")]` (required) on the struct; on a field `#[field(unit = "…")]`, and
-/// `#[field(absent = NUMBER)]` for a field that came later: what readers take for it in a space that lacks it. Doc comments become
-/// the catalog's documentation. A kind of at most one lifetime can be read back: `thalweg_space::reader::Event::read`.
+/// Attributes: `#[kind(name = "crate.noun")]` (required) on the struct; on a field `#[field(unit = "…")]`,
+/// and `#[field(absent = NUMBER)]` for a field that was added later: the value that readers use for a space
+/// that lacks it. Doc comments become the catalog's documentation. A kind with at most one lifetime can be
+/// read by `thalweg_space::reader::Event::read`.
 #[proc_macro_derive(Kind, attributes(kind, field))]
 pub fn derive_kind(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as DeriveInput);
@@ -45,11 +46,11 @@ pub fn derive_kind_enum(input: TokenStream) -> TokenStream {
     kind_enum(&input).unwrap_or_else(Error::into_compile_error).into()
 }
 
-/// Derives `thalweg_space::Row` for a struct with named fields: each field is a cell of a live row, at the place that the constant of
-/// its name in capitals says.
+/// Derives `thalweg_space::Row` for a struct with named fields: each field is a cell of a live row. The
+/// constant with the field's name in capitals is the index of the cell.
 ///
-/// Attributes: `#[row(name = "crate.noun")]` (required) on the struct, with `former = CODE` if such rows had that code in spaces that
-/// described no rows; on a field those of a kind's.
+/// Attributes: `#[row(name = "crate.noun")]` (required) on the struct, with `former = CODE` if such rows had
+/// that code in spaces that described no rows; on a field the same attributes as for a kind.
 #[proc_macro_derive(Row, attributes(row, field))]
 pub fn derive_row(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as DeriveInput);
@@ -186,7 +187,8 @@ fn kind(input: &DeriveInput) -> Result<Tokens> {
     })
 }
 
-/// How an event is read back as the kind's own type. A kind of more than one lifetime, or with texts that last for ever, has no reader.
+/// Makes the function that reads an event as the kind's own type. A kind with several lifetimes or with
+/// `'static` texts has none.
 fn reader(input: &DeriveInput, reads: &[Tokens]) -> Tokens {
     let lifetimes: Vec<_> = input.generics.lifetimes().map(|parameter| &parameter.lifetime).collect();
     let lends = |field: &syn::Field| field.ty.to_token_stream().to_string().contains('&');
@@ -297,7 +299,7 @@ fn kind_name(input: &DeriveInput) -> Result<String> {
     Ok(name)
 }
 
-/// What `#[field(…)]` says.
+/// The attributes in `#[field(…)]`.
 #[derive(Default)]
 struct FieldAttributes {
     unit: String,
@@ -348,7 +350,7 @@ fn docs(attributes: &[Attribute]) -> String {
     lines.join(" ").trim().to_string()
 }
 
-/// `&'a str` → `&'static str`: the layout constants stand outside the impl, where `'a` has no meaning.
+/// `&'a str` → `&'static str`: the layout constants lie outside the impl, where `'a` is not declared.
 fn with_static_lifetimes(tokens: Tokens) -> Tokens {
     let mut output = Vec::new();
     let mut tokens = tokens.into_iter();

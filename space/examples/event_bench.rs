@@ -1,6 +1,7 @@
-//! How long an event takes: `cargo run --release -p thalweg-space --example event_bench`.
+//! Measures the cost of an event: `cargo run --release -p thalweg-space --example event_bench`.
 //!
-//! Prints the median of some rounds, in nanoseconds per event, beside the limit: a bare read of the clock.
+//! Prints the median over rounds in nanoseconds per event, beside the lower limit, a reading of the clock
+//! alone.
 #![allow(clippy::print_stdout)]
 
 use std::hint::black_box;
@@ -32,11 +33,12 @@ struct Dispatch {
     writes: u32,
 }
 
-/// Rounds are short and take turns, so that what else the machine does disturbs all alike, and few of them.
+/// The rounds of all cases are short and alternate, so that other load on the machine affects all cases
+/// equally, and few rounds of each.
 const ROUNDS: usize = 1001;
 const EVENTS: u64 = 4096;
 
-/// A name and what one event of it does.
+/// The name of a case, and a function that runs a round of it.
 type Case<'a> = (&'static str, Box<dyn FnMut() -> u64 + 'a>);
 
 fn main() -> Result<(), thalweg_space::Error> {

@@ -12,7 +12,7 @@ use crate::options::ElementOptions;
 use crate::place::Wanted;
 use std::sync::Arc;
 
-/// Room for some thousand events: people ask for them.
+/// The element holds a few thousand events, which suffices because people cause these events.
 const ELEMENT: ElementOptions =
     ElementOptions { block_bytes: 16 << 10, block_count: 4, policy: Policy::Overwrite };
 
@@ -160,7 +160,7 @@ pub(crate) struct CommandAnswered<'a> {
     pub(crate) answer: &'a str,
 }
 
-/// The element of the space's own events; made when there is the first one.
+/// The element of the space's own events; made with the first event.
 #[derive(Debug)]
 pub(crate) struct Audit {
     ring: Ring,

@@ -1,7 +1,8 @@
-//! The catalog: append-only files, one per writer and one for the process, that say what ids mean.
+//! The catalog: append-only files, one per writer and one for the process, which describe what ids mean.
 //!
-//! A record is appended by one `write`, before anything refers to it, so a reader that sees an id finds its record.
-//! A record whose end is missing is still being written, or never will be; one whose hash is wrong is damage.
+//! A record is appended by one `write` before any data refers to it, so a reader that sees an id finds its
+//! record. A record whose end is missing is still being written, or its writer was killed. A record with a
+//! wrong hash is damaged.
 
 use crate::error::Error;
 use crate::kind::{FieldSpec, FieldType, Fnv, schema_hash};
@@ -121,11 +122,11 @@ pub(crate) enum Record {
         doc: String,
         cells: Vec<FieldInfo>,
     },
-    /// Of a type that this version does not know: skipped.
+    /// A record of a type that this version does not know; readers skip it.
     Unknown,
 }
 
-/// What the catalog says of a setting.
+/// The description of a setting in the catalog.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SettingRecord {
     pub(crate) index: u64,
@@ -136,13 +137,13 @@ pub(crate) struct SettingRecord {
     pub(crate) doc: String,
     pub(crate) unit: String,
     pub(crate) choices: Vec<String>,
-    /// The names of what it affects, when it is adopted, and how it is undone; empty: not said, as by former versions.
+    /// The names of the values of `Affects`, `Adoption` and `Undo`; empty in records of former versions.
     pub(crate) affects: String,
     pub(crate) adoption: String,
     pub(crate) undo: String,
 }
 
-/// Probes to be switched.
+/// A request to switch probes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Switch {
     pub(crate) pattern: String,
@@ -331,7 +332,8 @@ pub(crate) fn append_under_lock(path: &Path, record: &Record, bytes_max: u64) ->
     file.write_all(&record.encode()).map_err(|e| Error::io("write", path, e))
 }
 
-/// Reads the records that a catalog file gained since the last look. Nothing in the file is trusted.
+/// Reads the records that were appended to a catalog file since the last look. Nothing in the file is
+/// trusted.
 #[derive(Debug)]
 pub(crate) struct CatalogReader {
     path: PathBuf,
@@ -339,7 +341,7 @@ pub(crate) struct CatalogReader {
     position: u64,
 }
 
-/// Bytes of a catalog that are read at a time, if it has so many.
+/// The number of bytes of a catalog that are read at a time, if it has that many.
 const READ_AHEAD_BYTES: usize = 1 << 16;
 
 impl CatalogReader {
@@ -351,7 +353,7 @@ impl CatalogReader {
         Ok(CatalogReader { path: path.to_path_buf(), file, position: catalog::HEADER as u64 })
     }
 
-    /// Hands each new record to `take`. A record that is not complete yet is left for the next look.
+    /// Hands each new record to `take`. An incomplete record is left for the next look.
     pub(crate) fn read_new(&mut self, take: &mut dyn FnMut(Record)) -> Result<(), Error> {
         let length = crate::file::length(&self.file, &self.path)?;
         let mut ahead = (0, Vec::new());
@@ -380,8 +382,8 @@ impl CatalogReader {
         }
     }
 
-    /// The `bytes` at the current position and maybe more, all before `length`; `ahead` holds what was read last, up to
-    /// where it ends.
+    /// At least `bytes` bytes from the current position, and maybe more, all before `length`; `ahead` holds
+    /// the bytes that were read last.
     fn at_least<'a>(
         &self,
         bytes: usize,
@@ -473,7 +475,7 @@ impl Encoder {
     }
 }
 
-/// Reads what an [`Encoder`] wrote, or anything else.
+/// Reads the output of an [`Encoder`]; any other bytes are safe to decode, too.
 pub(crate) struct Decoder<'a>(&'a [u8]);
 
 impl<'a> Decoder<'a> {
@@ -507,7 +509,7 @@ impl<'a> Decoder<'a> {
         Some(String::from_utf8_lossy(text).into_owned())
     }
 
-    /// A text that earlier versions did not write: their records have only padding here.
+    /// A text that former versions did not write: their records have only padding here.
     fn text_or_end(&mut self) -> Option<String> {
         if self.0.len() < 8 && self.0.iter().all(|byte| *byte == 0) {
             return Some(String::new());
@@ -527,7 +529,7 @@ impl<'a> Decoder<'a> {
         })
     }
 
-    /// A counted list; the count is bounded by the bytes that are there, since no item is empty.
+    /// A list with its count before it. The remaining bytes bound the count, because no item is empty.
     pub(crate) fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = self.u32()? as usize;
         if count > self.0.len() {
@@ -537,5 +539,5 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Names by text, so that a text has one id.
+/// The ids of names by their text, so that each text has one id.
 pub(crate) type Names = HashMap<String, u64>;

@@ -1,8 +1,8 @@
 //! The cell of a setting: its value, the process and the tool that set it, and the lease under which it was set.
 //!
-//! The setter of a cell holds the lock of the file of settings, and writes the value last but for the version; so if a
-//! setter is killed in the middle, the next one or the observed process can repair the cell: to the value that was
-//! confirmed last, or to the complete new state.
+//! The setter of a cell holds the lock of the file of settings, and writes the version last and the value
+//! just before it. If a setter is killed in the middle, the next setter or the observed process repairs the
+//! cell: to the value that was confirmed last, or to the complete new state.
 
 use crate::error::Error;
 use crate::file::{self, lock};
@@ -16,17 +16,17 @@ use std::sync::atomic::Ordering;
 /// A lease without a time limit.
 pub(crate) const NO_TIME: u64 = u64::MAX;
 
-/// The words of a cell, and after them those of its line of tools ([`TOOL`]), as a reader or setter sees them.
+/// Access to the words of a cell and, from [`TOOL`] on, of the line that holds its tool's name.
 pub(crate) trait Words {
     /// Loads a word.
     fn load(&self, at: usize, order: Ordering) -> u64;
-    /// Stores a word; release, and nothing stored later is seen before it.
+    /// Stores a word with release; no later store becomes visible before it.
     fn store(&self, at: usize, value: u64);
     /// An acquire fence.
     fn fence(&self);
 }
 
-/// Where the line of a cell's tool begins for [`Words`].
+/// The offset of the line with the tool's name in [`Words`].
 pub(crate) const TOOL: usize = layout::CELL_BYTES;
 
 /// Where the word `at` of cell `index` lies in the file.
@@ -40,22 +40,25 @@ pub(crate) fn place(index: usize, at: usize) -> usize {
 /// A cell, copied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cell {
-    /// Odd: the cell was being set during all tries, and only the value is known.
+    /// The cell's version. If it is odd, the cell was being set during all tries, and only the value is
+    /// known.
     pub(crate) version: u64,
     pub(crate) value: u64,
     /// The process and user that set it last; 0: unknown.
     pub(crate) pid: u32,
     pub(crate) user: u32,
     pub(crate) tool: String,
-    /// What the end of a lease goes back to.
+    /// The value that the end of a lease restores.
     pub(crate) confirmed: u64,
-    /// One of the layout's states of a lease, its end ([`NO_TIME`]: none), and the start of the process that it ends with, or 0.
+    /// The lease: one of the layout's states, its end ([`NO_TIME`]: none), and the start time of the process
+    /// with which it ends, or 0.
     pub(crate) state: u64,
     pub(crate) until: u64,
     pub(crate) holder_start: u64,
 }
 
-/// How often to try to read a cell that is being set. The setter may be killed in the middle.
+/// How often to try to read a cell that is being set. The number is bounded, because the setter may have been
+/// killed in the middle.
 #[cfg(not(loom))]
 const TRIES: usize = 100;
 #[cfg(loom)]
@@ -83,7 +86,7 @@ impl Cell {
     }
 
     fn copied(words: &impl Words, version: u64) -> Cell {
-        // Acquire: it is stored after what it describes.
+        // Acquire, because the setter stores the version after the words that it describes.
         let described = words.load(layout::LEASE_VERSION, Ordering::Acquire) == described(version);
         let load = |at| words.load(at, Ordering::Relaxed);
         let (value, setter) = (load(layout::VALUE), load(layout::SETTER));
@@ -107,13 +110,13 @@ impl Cell {
         self.state == layout::LEASE_HELD
     }
 
-    /// Whether the same process and tool set it.
+    /// Whether the same process and tool set this cell and `other`.
     pub(crate) fn is_of_the_setter_of(&self, other: &Cell) -> bool {
         (self.pid, self.user, &self.tool) == (other.pid, other.user, &other.tool)
     }
 }
 
-/// The tool's name, without control characters for a terminal.
+/// The tool's name, without control characters, which a terminal would interpret.
 fn tool(words: &impl Words) -> String {
     let mut line = [0; layout::TOOL_BYTES];
     for (n, word) in line.chunks_mut(8).enumerate() {
@@ -122,7 +125,7 @@ fn tool(words: &impl Words) -> String {
     printable(&file::text(&line, 0, layout::TOOL_ROOM))
 }
 
-/// A text of another process, without control characters for a terminal.
+/// A text of another process, without control characters, which a terminal would interpret.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
@@ -132,11 +135,11 @@ fn described(version: u64) -> u64 {
     version | layout::DESCRIBED
 }
 
-/// What a cell is set to.
+/// The new state of a cell.
 #[derive(Clone, Debug)]
 pub(crate) struct Write<'a> {
     pub(crate) value: u64,
-    /// The value is confirmed; else what was confirmed before stays so.
+    /// Whether the value becomes the confirmed one; otherwise the confirmed value stays.
     pub(crate) confirmed: bool,
     pub(crate) state: u64,
     pub(crate) until: u64,
@@ -147,7 +150,7 @@ pub(crate) struct Write<'a> {
 }
 
 impl<'a> Write<'a> {
-    /// Sets a value for good, in the name of this process.
+    /// A state that this process sets without a lease.
     pub(crate) fn permanent(value: u64, tool: &'a str) -> Write<'a> {
         Write {
             value,
@@ -187,8 +190,8 @@ fn finish(words: &impl Words, odd: u64) -> u64 {
     version
 }
 
-/// Repairs a cell whose setter was killed or is of a former build. The caller holds the lock, so nobody is setting it
-/// now.
+/// Repairs a cell whose setter was killed or is of a former build. The caller holds the lock, so no other
+/// process is setting it.
 fn settle(words: &impl Words) {
     let load = |at| words.load(at, Ordering::Relaxed);
     let version = load(layout::CELL_VERSION);
@@ -213,7 +216,7 @@ fn settle(words: &impl Words) {
             words.store(layout::CONFIRMED, load(layout::VALUE));
             words.store(layout::SETTER, 0);
         }
-        // It is not known whether all words were written.
+        // The tool's name is cleared, because its words may be incomplete.
         store_tool(words, "");
         forget_lease(words);
         words.store(layout::LEASE_STATE, state);
@@ -240,12 +243,12 @@ fn store_tool(words: &impl Words, tool: &str) {
     }
 }
 
-/// The words of a cell in the file. The first error stays with it.
+/// The words of a cell in the file. Keeps the first error of an access.
 pub(crate) struct InFile<'a> {
     file: &'a File,
     path: &'a Path,
     index: usize,
-    /// Files of former builds have no tools.
+    /// The file's length. Files of former builds end before the names of tools.
     length: u64,
     problem: RefCell<Option<Error>>,
 }
@@ -259,7 +262,7 @@ impl<'a> InFile<'a> {
         Ok(InFile { file, path, index, length, problem: RefCell::default() })
     }
 
-    /// The word's place, if the file goes so far.
+    /// The word's offset in the file, if the file is long enough.
     fn place(&self, at: usize) -> Option<u64> {
         let place = place(self.index, at) as u64;
         (place + 8 <= self.length).then_some(place)
@@ -285,7 +288,7 @@ impl Words for InFile<'_> {
 
     fn store(&self, at: usize, value: u64) {
         let Some(place) = self.place(at) else { return };
-        // A system call, which orders the stores.
+        // The store is a system call, which orders it with the other stores.
         if let Err(error) = self.file.write_all_at(&value.to_le_bytes(), place) {
             self.failed(Error::io("write", self.path, error));
         }
@@ -294,7 +297,8 @@ impl Words for InFile<'_> {
     fn fence(&self) {}
 }
 
-/// Sets cell `index` of the file `path` to what `decide` makes of it, and says that something was set. The version that it has then.
+/// Sets cell `index` of the file `path` to the result of `decide`, and counts the change. Returns the cell's
+/// new version.
 pub(crate) fn change<'a>(
     path: &Path,
     index: usize,
@@ -305,7 +309,7 @@ pub(crate) fn change<'a>(
     change_locked(&file, path, index, decide)
 }
 
-/// The same lock without waiting: none if another process is setting something.
+/// As [`change`], without waiting for the lock: none if another process holds it.
 pub(crate) fn try_change<'a>(
     path: &Path,
     index: usize,
@@ -331,7 +335,7 @@ fn change_locked<'a>(
     Ok(version)
 }
 
-/// Repairs a cell whose setter was killed; false if another process is setting something now.
+/// Repairs a cell whose setter was killed; `false` if another process holds the lock.
 pub(crate) fn settle_dead(path: &Path, index: usize) -> Result<bool, Error> {
     let Some(file) = try_locked(path)? else { return Ok(false) };
     let words = InFile::new(&file, path, index)?;
@@ -350,7 +354,8 @@ fn try_locked(path: &Path) -> Result<Option<File>, Error> {
     }
 }
 
-/// Tells the process that there is something to adopt. The caller holds the lock of the file of settings.
+/// Increments the count of changes, from which the process sees that it has to adopt a setting. The caller
+/// holds the lock of the file of settings.
 pub(crate) fn count_change(file: &File, path: &Path) -> Result<(), Error> {
     let changes = read_word(file, path, layout::CHANGES as u64)?;
     let counted = file.write_all_at(&changes.wrapping_add(1).to_le_bytes(), layout::CHANGES as u64);
@@ -373,7 +378,7 @@ pub(crate) fn open(path: &Path, write: bool) -> Result<File, Error> {
     Ok(file)
 }
 
-/// Whether the process of this file of settings puts back what a lease ran out of.
+/// Whether the process of this file of settings restores values when leases end.
 pub(crate) fn keeps_leases(file: &File, path: &Path) -> Result<bool, Error> {
     Ok(read_word(file, path, layout::KEEPS_LEASES as u64)? != 0)
 }
@@ -390,11 +395,11 @@ mod loom_model {
 
     impl Words for Model {
         fn load(&self, at: usize, order: Ordering) -> u64 {
-            // The model has no words for tools, which behave as the others.
+            // The model has no words for tools' names, which behave like the others.
             self.0.get(at / 8).map_or(0, |word| word.load(order))
         }
 
-        // In truth a system call each.
+        // In a process each store is a system call.
         fn store(&self, at: usize, value: u64) {
             let Some(word) = self.0.get(at / 8) else { return };
             fence(Ordering::SeqCst);
@@ -410,7 +415,7 @@ mod loom_model {
     #[test]
     fn who_set_a_value_is_told_right_or_not_at_all() {
         let mut builder = loom::model::Builder::new();
-        // Without a bound it takes many minutes.
+        // Without a bound the model takes many minutes.
         builder.preemption_bound = Some(3);
         builder.check(|| {
             let cell = Model(Arc::new((0..8).map(|_| AtomicU64::new(0)).collect()));
@@ -441,7 +446,7 @@ mod tests {
     use super::*;
     use std::cell::Cell as Plain;
 
-    /// Words whose writer dies after some stores.
+    /// Words whose writer dies after a number of stores.
     struct Dying {
         words: Vec<Plain<u64>>,
         left: Plain<usize>,
@@ -500,7 +505,8 @@ mod tests {
         }
     }
 
-    /// A build that knows no leases sets the value, the setter and the version: such a change is confirmed.
+    /// A former build without leases sets only the value, the setter and the version; its change counts as
+    /// confirmed.
     #[test]
     fn what_a_former_build_sets_is_confirmed() {
         let words = Dying { words: (0..16).map(|_| Plain::new(0)).collect(), left: Plain::new(usize::MAX) };

@@ -1,18 +1,19 @@
 //! The clock: the TSC where it is invariant, else `CLOCK_MONOTONIC` in nanoseconds.
 //!
-//! Ticks become nanoseconds by a frequency that is read from CPUID where the machine has it there, and measured
-//! against `CLOCK_MONOTONIC_RAW` within a few milliseconds where not. Two *anchors* (ticks and wall clocks read
-//! together), the second refreshed as the process goes on, let a reader compute the frequency more exactly.
+//! Ticks are converted to nanoseconds by a frequency. The frequency is read from CPUID where the machine
+//! states it there, and otherwise measured against `CLOCK_MONOTONIC_RAW` for a few milliseconds. A space has
+//! two *anchors*, each a simultaneous reading of ticks and wall clocks. The second is updated while the
+//! process runs, so a reader can compute the frequency more exactly.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// How long the frequency is measured where CPUID does not give it.
+/// How long the frequency is measured where CPUID does not state it.
 const MEASURE: Duration = Duration::from_millis(4);
 /// Two anchors further apart than this give a better frequency than the measured one.
 const ANCHORS_APART_NS: u64 = 50_000_000;
 
-/// Which clock ticks.
+/// The source of ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockKind {
     /// The processor's time stamp counter.
@@ -32,7 +33,8 @@ pub struct Anchor {
     pub real_ns: u64,
 }
 
-/// A calibrated clock: the one this process writes events with, or the one a reader found in a space.
+/// A calibrated clock: the clock of the events that this process writes, or one that a reader found in a
+/// space.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     kind: ClockKind,
@@ -41,8 +43,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// This machine's clock, calibrated: the first of a process takes a few milliseconds where CPUID does not tell the
-    /// frequency, the others no time.
+    /// This machine's clock, calibrated. Where CPUID does not state the frequency, the first call of a
+    /// process takes a few milliseconds; later calls use its result.
     pub fn new() -> Clock {
         if !tsc_is_invariant() {
             let kind = ClockKind::Monotonic;
@@ -61,7 +63,8 @@ impl Clock {
         let ns = second.monotonic_ns.saturating_sub(first.monotonic_ns);
         if kind == ClockKind::Tsc && ns > ANCHORS_APART_NS && second.ticks > first.ticks {
             let better = (second.ticks - first.ticks) as f64 * 1e9 / ns as f64;
-            // Anchors that disagree wildly with the known frequency are a sign of a stepped clock, not of a better one.
+            // Anchors that disagree with the known frequency by 1 % or more indicate that a clock was set,
+            // and do not improve the frequency.
             if (better / hz - 1.0).abs() < 0.01 {
                 clock.hz = better;
             }
@@ -69,7 +72,7 @@ impl Clock {
         clock
     }
 
-    /// The clock of a living process of this machine, with an anchor read now as the second.
+    /// The clock of a live process on this machine, refined by a second anchor that is read now.
     pub(crate) fn refined_here(&self) -> Clock {
         if self.kind == ClockKind::Monotonic || !tsc_is_invariant() {
             return *self;
@@ -77,13 +80,13 @@ impl Clock {
         Clock::from_anchors(self.kind, self.hz, self.anchor, Some(self.read_anchor()))
     }
 
-    /// Ticks now.
+    /// The current ticks.
     #[inline(always)]
     pub fn now(&self) -> u64 {
         if self.kind == ClockKind::Tsc { tsc() } else { slow_now() }
     }
 
-    /// Ticks now, low and high half: what an event needs, as the processor gives it.
+    /// The current ticks as low and high half, in which the processor returns them and an event stores them.
     #[inline(always)]
     pub(crate) fn now_in_halves(&self) -> (u32, u32) {
         if self.kind == ClockKind::Tsc {
@@ -93,7 +96,8 @@ impl Clock {
         (ticks as u32, (ticks >> 32) as u32)
     }
 
-    /// What a reading takes on this thread, in nanoseconds: the least mean of some rounds, which take a few microseconds.
+    /// The cost of a reading on this thread in nanoseconds: the least mean of some rounds. The measurement
+    /// takes a few microseconds.
     pub fn reading_ns(&self) -> f64 {
         const READINGS: u32 = 64;
         let round = || {
@@ -117,7 +121,7 @@ impl Clock {
         self.hz
     }
 
-    /// Where ticks and system clocks were read together first.
+    /// The first anchor.
     pub fn anchor(&self) -> Anchor {
         self.anchor
     }
@@ -201,12 +205,13 @@ fn measured_hz() -> f64 {
 /// A system clock in nanoseconds.
 pub(crate) fn system_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is ours and large enough.
+    // SAFETY: `time` is a local variable of the type that the call expects.
     unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The time stamp counter, not serialised: neighbours may be up to some 85 ns out of order across cores.
+/// The time stamp counter, not serialised: readings on different cores may be out of order by up to about 85
+/// ns.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn tsc() -> u64 {
@@ -214,7 +219,8 @@ pub(crate) fn tsc() -> u64 {
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
-/// As [`tsc`]. The intrinsic joins the halves at once, and taking them apart again would cost an event a cycle or two.
+/// Reads the time stamp counter as low and high half. The intrinsic joins the halves, and splitting them
+/// again would cost an event a cycle or two.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn tsc_in_halves() -> (u32, u32) {
@@ -238,10 +244,11 @@ pub(crate) fn tsc() -> u64 {
     system_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// Invariant by CPUID and trusted by the kernel as well (it watches for sockets that disagree).
+/// Whether CPUID states that the TSC is invariant and the kernel trusts it too (the kernel checks that all
+/// sockets agree).
 #[cfg(target_arch = "x86_64")]
 fn tsc_is_invariant() -> bool {
-    // In a virtual machine the instruction is a call to its monitor.
+    // The result is cached, because CPUID in a virtual machine exits to the hypervisor.
     static IS_INVARIANT: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     *IS_INVARIANT.get_or_init(find_if_tsc_is_invariant)
 }
@@ -262,7 +269,8 @@ fn tsc_is_invariant() -> bool {
     false
 }
 
-/// The TSC's frequency where the machine tells it: leaf 0x15 (crystal × ratio), or the hypervisor's timing leaf.
+/// The TSC's frequency where the machine states it: leaf 0x15 (crystal × ratio), or the hypervisor's timing
+/// leaf.
 #[cfg(target_arch = "x86_64")]
 fn cpuid_hz() -> Option<f64> {
     use std::arch::x86_64::__cpuid;
@@ -273,7 +281,8 @@ fn cpuid_hz() -> Option<f64> {
             return Some(f64::from(khz) * 1e3);
         }
     }
-    // A hypervisor may pass leaf 0x15 of the host while scaling the counter, so it is trusted on bare metal only.
+    // A hypervisor may pass leaf 0x15 of the host while scaling the counter, so the leaf is trusted on bare
+    // metal only.
     if !hypervisor && __cpuid(0).eax >= 0x15 {
         let leaf = __cpuid(0x15);
         if leaf.eax != 0 && leaf.ebx != 0 && leaf.ecx != 0 {
@@ -304,7 +313,8 @@ mod tests {
         let after =
             |ns: u64, ticks: u64| Anchor { ticks: 1_000 + ticks, monotonic_ns: 5_000 + ns, real_ns: 0 };
         check(after(10_000_000_000, 20_010_000_000), 2.001e9);
-        // Too near, or too far off, or backwards: no better than what is known.
+        // Anchors that are too close together, disagree too much, or run backwards do not replace the known
+        // frequency.
         check(after(1_000_000, 2_001_000), 2e9);
         check(after(1_000_000_000, 3_000_000_000), 2e9);
         check(Anchor { ticks: 0, monotonic_ns: u64::MAX, real_ns: 0 }, 2e9);

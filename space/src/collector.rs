@@ -1,8 +1,8 @@
 //! Collectors: small elements for events of one kind, by the thousand.
 //!
-//! A collector is what EventSpace puts on a path: it records an event for each operation that goes through. Elements of
-//! collectors share files, and each has a line that holds its latest event, so that an observer can look at thousands
-//! of heartbeats at once ([`crate::reader::LatestEvents`]).
+//! As in EventSpace, a collector belongs to a path and records an event for each operation on the path.
+//! Elements of collectors share files, and each has a line that holds its latest event, so that an observer
+//! can look at thousands of heartbeats at once ([`crate::reader::LatestEvents`]).
 //!
 //! ```
 //! use thalweg_space::{CollectorOptions, Kind, Space, SpaceOptions, reader::SpaceReader};
@@ -59,7 +59,7 @@ pub struct CollectorOptions {
     pub block_bytes: usize,
     /// How many blocks: at least 2.
     pub block_count: usize,
-    /// What happens when it is full.
+    /// What happens to events when the element is full.
     pub policy: Policy,
 }
 
@@ -77,10 +77,11 @@ impl From<CollectorOptions> for ElementOptions {
     }
 }
 
-/// Records events of one kind in a small element. Moves between threads, but serves one at a time.
+/// Records events of one kind in a small element. A collector can move between threads, but only one thread
+/// uses it at a time.
 ///
-/// Dropping it releases the element: the next collector of this size takes it, and what it held stays readable, as this
-/// collector's, until it is overwritten.
+/// Dropping it releases the element to the next collector of this size. The events in it stay readable, as
+/// events of this collector, until they are overwritten.
 #[derive(Debug)]
 pub struct Collector<K: Kind> {
     slot: Slot,
@@ -129,12 +130,12 @@ impl<K: Kind> Collector<K> {
         &self.clock
     }
 
-    /// The collector's number; readers see it with each event as that of its writer.
+    /// The collector's number; readers see it with each event as the number of its writer.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// How many collectors had this element, this one included.
+    /// How many collectors have had this element, this one included.
     pub fn generation(&self) -> u64 {
         self.slot.ring.generation()
     }
@@ -162,7 +163,8 @@ impl<K: Kind> Drop for Collector<K> {
 fn publish<K: Kind>(line: &Line, (events, sequence): (u64, u64), ticks: u64, first: u64, event: &K) {
     let version = 2 * events;
     line.store(latest::VERSION, version - 1, Ordering::Relaxed);
-    // Paired with the reader's two looks at the version: a reader that sees a word of this event sees the odd version, or a later one.
+    // Release fence, paired with the reader's two loads of the version: a reader that sees a word of this
+    // event sees the odd version, or a later one.
     fence(Ordering::Release);
     line.store(latest::TIME, ticks, Ordering::Relaxed);
     line.store(latest::FIRST, first, Ordering::Relaxed);
@@ -189,8 +191,8 @@ pub struct PathOperation {
     pub second: u64,
 }
 
-/// EventSpace's collector: what operation went through a path, with which parameters, when it began and when it was
-/// complete. One event, two reads of the clock.
+/// EventSpace's collector: it records which operation passed a path, its parameters, and the times of its
+/// beginning and its end. An operation costs one event and two reads of the clock.
 ///
 /// ```
 /// # use thalweg_space::{CollectorOptions, PathCollector, Space, SpaceOptions};
@@ -226,13 +228,13 @@ impl PathCollector {
         self.collector.clock.now()
     }
 
-    /// Records that an operation is complete; `started` is what [`PathCollector::start`] gave.
+    /// Records that an operation is complete; `started` is the result of [`PathCollector::start`].
     #[inline(always)]
     pub fn complete(&mut self, started: u64, operation: NameRef, first: u64, second: u64) {
         self.collector.record(&PathOperation { operation, started, first, second });
     }
 
-    /// The collector underneath.
+    /// The collector that records the operations.
     pub fn collector(&mut self) -> &mut Collector<PathOperation> {
         &mut self.collector
     }

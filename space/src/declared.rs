@@ -7,7 +7,7 @@ use crate::kind::{Kind, KindId, Schema, schema_hash, words};
 use crate::layout::event;
 use std::sync::{Mutex, PoisonError};
 
-/// A catalog of kinds, and what was declared in it.
+/// A catalog of kinds, and the kinds declared in it so far.
 #[derive(Debug)]
 pub(crate) struct Declared {
     inner: Mutex<Inner>,
@@ -25,13 +25,14 @@ impl Declared {
         Declared { inner: Mutex::new(Inner { catalog, kinds: Vec::new() }) }
     }
 
-    /// Declares a kind for `writer`, once; again gives the same id. Its events must fit into blocks of this size.
+    /// Declares a kind for `writer`; repeated declarations return the same id. Its events must fit into
+    /// blocks of this size.
     pub(crate) fn declare<K: Kind>(&self, writer: u32, block_bytes: usize) -> Result<KindId<K>, Error> {
         let schema = Schema { name: K::NAME, doc: K::DOC, fields: K::FIELDS };
         Ok(KindId::new(self.declare_schema(&schema, block_bytes)?, writer))
     }
 
-    /// Declares a kind that is known only by its description; gives its id.
+    /// Declares a kind that is known only by its description; returns its id.
     pub(crate) fn declare_schema(&self, kind: &Schema, block_bytes: usize) -> Result<u16, Error> {
         let bytes = 8 * (1 + words(kind.fields));
         let room = event_bytes_max(block_bytes);

@@ -1,13 +1,13 @@
-//! The directory of a space: where it is, and how it is made.
+//! The directory of a space: its path and its creation.
 
 use crate::error::Error;
 use crate::options::SpaceOptions;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The file that makes a directory a space.
+/// The name of the identity's file, which makes a directory a space.
 pub(crate) const IDENTITY: &str = "space";
-/// The same file until everything in it is written.
+/// The name of the identity's file until its contents are complete.
 pub(crate) const IDENTITY_HALF_MADE: &str = "space.new";
 
 /// Where spaces are by default: `$THALWEG_SPACES`, else `/dev/shm/thalweg-UID`, else `$XDG_RUNTIME_DIR/thalweg`.
@@ -15,7 +15,7 @@ pub(crate) const IDENTITY_HALF_MADE: &str = "space.new";
 /// The directory need not exist yet.
 ///
 /// # Errors
-/// When none of them can be had.
+/// When none of them is available.
 pub fn default_parent() -> Result<PathBuf, Error> {
     if let Some(chosen) = std::env::var_os("THALWEG_SPACES").filter(|v| !v.is_empty()) {
         return Ok(PathBuf::from(chosen));
@@ -33,7 +33,7 @@ pub fn default_parent() -> Result<PathBuf, Error> {
     ))
 }
 
-/// A new directory for this process where the options say.
+/// Makes a new directory for this process, at the place that the options name.
 pub(crate) fn make_directory(options: &SpaceOptions, name: &str) -> Result<PathBuf, Error> {
     if let Some(path) = &options.path {
         return claim_exact(path);
@@ -46,10 +46,10 @@ pub(crate) fn make_directory(options: &SpaceOptions, name: &str) -> Result<PathB
     make_numbered(&parent, name)
 }
 
-/// A new directory for this process in `parent`.
+/// Makes a new directory for this process in `parent`.
 pub(crate) fn make_numbered(parent: &Path, name: &str) -> Result<PathBuf, Error> {
     let stem = format!("{}-{}", file_name(name), std::process::id());
-    // A process may have several spaces of one name, and a dead one may have left its own.
+    // A process may have several spaces of one name, and a dead process with the same pid may have left one.
     for again in 0..10_000 {
         let path = parent.join(if again == 0 { stem.clone() } else { format!("{stem}.{again}") });
         match std::fs::DirBuilder::new().mode(0o700).create(&path) {
@@ -61,14 +61,15 @@ pub(crate) fn make_numbered(parent: &Path, name: &str) -> Result<PathBuf, Error>
     Err(Error::new(format!("{} holds too many spaces called {stem}: run `thalweg clean`", parent.display())))
 }
 
-/// Makes the directory of spaces; one that exists must be ours, so that nobody else can plant files in it.
+/// Makes the directory of spaces. An existing one must belong to this user, so that no other user can place
+/// files in it.
 pub(crate) fn make_private(parent: &Path) -> Result<(), Error> {
     if let Err(e) = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent) {
         return Err(Error::io("create the directory of spaces", parent, e));
     }
     let about = std::fs::metadata(parent).map_err(|e| Error::io("examine", parent, e))?;
     let user = crate::process::user();
-    // A directory of root's, such as /tmp, is as safe as the machine.
+    // A directory that belongs to root, such as /tmp, is accepted.
     if user != 0 && about.uid() != user && about.uid() != 0 {
         return Err(Error::new(format!(
             "{} belongs to another user: set THALWEG_SPACES to a directory of your own",
@@ -100,7 +101,7 @@ pub(crate) fn is_space(path: &Path) -> bool {
     path.join(IDENTITY).exists()
 }
 
-/// A name that is safe as part of a file name.
+/// Converts a name to one that is safe as part of a file name.
 fn file_name(name: &str) -> String {
     let good = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' };
     let name: String = name.chars().take(64).map(good).collect();

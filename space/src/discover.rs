@@ -1,4 +1,4 @@
-//! Finding spaces, and removing those of dead processes.
+//! Finds spaces, and removes those of dead processes.
 
 use crate::directory::{IDENTITY, IDENTITY_HALF_MADE};
 use crate::error::Error;
@@ -8,7 +8,7 @@ use std::fs::{DirEntry, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// A directory that holds a space, or looks as if it did.
+/// A directory with the files of a space, which may be damaged or incomplete.
 #[derive(Debug)]
 pub struct Listed {
     /// The directory.
@@ -21,14 +21,14 @@ pub struct Listed {
     pub session: Option<PathBuf>,
 }
 
-/// What [`clean`] did.
+/// The result of [`clean`].
 #[derive(Debug, Default)]
 pub struct Cleaned {
-    /// The directories that are gone.
+    /// The directories that were removed.
     pub removed: Vec<PathBuf>,
     /// Directories of dead processes that stay because they are kept.
     pub kept: Vec<PathBuf>,
-    /// What it could not judge or remove, and why.
+    /// The directories that could not be judged or removed, with the reasons.
     pub problems: Vec<(PathBuf, Error)>,
 }
 
@@ -67,7 +67,8 @@ fn list_in(parent: &Path, session: Option<&Path>) -> Result<Vec<Listed>, Error> 
     Ok(listed)
 }
 
-/// The directories in `parent`, by path. Not through links: what they point to is not ours to judge.
+/// The directories in `parent`, by path. Links are not followed, because their targets may not belong to a
+/// space.
 fn directories(parent: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut directories = Vec::new();
     for entry in entries(parent)? {
@@ -80,8 +81,9 @@ fn directories(parent: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(directories)
 }
 
-/// Removes the spaces in `parent` and its sessions whose processes are dead, half-made ones too; kept ones only with
-/// `kept_too`, live ones never. A session goes with the last of its spaces, when all of its processes are dead.
+/// Removes the spaces of dead processes in `parent` and in the sessions there, also incomplete ones. Kept
+/// spaces are removed only with `kept_too`, spaces of live processes never. A session is removed with the
+/// last of its spaces, when all of its processes are dead.
 ///
 /// A space of another machine, or one that cannot be read, is left alone and reported.
 ///
@@ -124,7 +126,7 @@ fn remove_session(path: &Path, host: &str) -> Result<bool, Error> {
     if !directories(path)?.is_empty() {
         return Ok(false);
     }
-    // A process that joins holds the lock until its space is there.
+    // A process that joins holds the lock until its space exists.
     let Some(manifest) = Manifest::try_lock(path) else { return Ok(false) };
     let mut session = Session::open(path)?;
     let is_needed = |member: &Member| member.is_alive() || member.host != host;
@@ -140,13 +142,13 @@ fn remove_session(path: &Path, host: &str) -> Result<bool, Error> {
     manifest.remove().map(|()| true)
 }
 
-/// Removes the directories that dead processes made for spaces and had put nothing into.
+/// Removes the empty directories that dead processes made for spaces.
 fn remove_empty(parent: &Path, cleaned: &mut Cleaned) -> Result<(), Error> {
     for entry in entries(parent)? {
         let entry = entry.map_err(|e| Error::io("read", parent, e))?;
         let is_directory = entry.file_type().is_ok_and(|t| t.is_dir());
         let is_dead = names_dead_process(&entry.file_name().to_string_lossy());
-        // One that is not empty is not removed by this call.
+        // The call fails for a directory that is not empty.
         if is_directory && is_dead && std::fs::remove_dir(entry.path()).is_ok() {
             cleaned.removed.push(entry.path());
         }
@@ -154,16 +156,17 @@ fn remove_empty(parent: &Path, cleaned: &mut Cleaned) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the name is `NAME-PID` or `NAME-PID.AGAIN`, and that process does not live.
+/// Whether the name is `NAME-PID` or `NAME-PID.AGAIN`, and that process is dead.
 fn names_dead_process(name: &str) -> bool {
     let number = name.rsplit_once('-').and_then(|(_, number)| number.split('.').next()?.parse().ok());
     number.is_some_and(|pid| crate::process::start_time(pid).is_none())
 }
 
-/// Whether a process died while it made this space. It holds a lock on the directory until the identity is complete.
+/// Whether a process died while it made this space. The maker holds a lock on the directory until the
+/// identity is complete.
 fn is_abandoned(path: &Path) -> bool {
     let Ok(directory) = File::open(path) else { return false };
-    // The lock is held while the files are looked for: else the process may begin to make them in between.
+    // The lock is held while the files are looked for, because a process might begin to make them otherwise.
     directory.try_lock().is_ok() && path.join(IDENTITY_HALF_MADE).exists() && !path.join(IDENTITY).exists()
 }
 
@@ -178,18 +181,18 @@ pub struct Withdrawn {
 /// ([`SpaceReader::is_gone`]), and if this process dies meanwhile, the remaining files count as abandoned.
 pub fn withdraw(path: &Path) -> Withdrawn {
     let directory = File::open(path).ok().filter(|directory| directory.try_lock().is_ok());
-    // Best effort: it may have been withdrawn before, or never have been complete.
+    // The error is ignored: the space may have been withdrawn before, or never have been complete.
     let _ = std::fs::rename(path.join(IDENTITY), path.join(IDENTITY_HALF_MADE));
     Withdrawn { _directory: directory }
 }
 
-/// Removes one space of any owner: only the files that a space has, then the directory. The caller knows that its
-/// process is done with it. Two that remove the same space at once both succeed.
+/// Removes one space of any owner: only the files that a space has, then the directory. The caller ensures
+/// that its process no longer uses it. Two processes that remove the same space at once both succeed.
 ///
 /// # Errors
-/// When a file cannot be removed, or the directory holds something else.
+/// When a file cannot be removed, or the directory holds other files.
 pub fn remove(path: &Path) -> Result<(), Error> {
-    // Best effort: in a space that cannot be read, nothing says what elsewhere is its own.
+    // Errors are ignored: a space that cannot be read does not show which other directories belong to it.
     if let Ok(info) = SpaceReader::open(path).and_then(|reader| reader.info()) {
         remove_elsewhere(path, info.uuid)?;
     }
@@ -200,7 +203,7 @@ pub fn remove(path: &Path) -> Result<(), Error> {
     unless_gone(std::fs::remove_dir(path)).map_err(|e| Error::io("remove", path, e))
 }
 
-/// Removes the directories elsewhere with elements of the space in `path`.
+/// Removes the other directories that hold elements of the space in `path`.
 fn remove_elsewhere(path: &Path, uuid: [u8; 16]) -> Result<(), Error> {
     for entry in entries(path)? {
         let name = entry.map_err(|e| Error::io("read", path, e))?.file_name();
@@ -208,7 +211,7 @@ fn remove_elsewhere(path: &Path, uuid: [u8; 16]) -> Result<(), Error> {
         let Some(Ok(directory)) = number.map(|number| crate::place::read_link(path, number, uuid)) else {
             continue;
         };
-        // Not through a link, which may lead anywhere.
+        // A link is not followed, because its target may be any directory.
         if std::fs::symlink_metadata(&directory).is_ok_and(|about| about.is_dir()) {
             remove_files(&directory)?;
             unless_gone(std::fs::remove_dir(&directory)).map_err(|e| Error::io("remove", &directory, e))?;
@@ -217,12 +220,12 @@ fn remove_elsewhere(path: &Path, uuid: [u8; 16]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes the files that a space has from `path`, its identity apart.
+/// Removes the files of a space from `path`, except its identity.
 fn remove_files(path: &Path) -> Result<(), Error> {
     for entry in entries(path)? {
         let entry = entry.map_err(|e| Error::io("read", path, e))?;
         let name = entry.file_name();
-        // The identity goes last, so that a removal cut short still shows as a space.
+        // The identity is removed last, so that `list` still finds the space after an interrupted removal.
         if belongs_to_space(&name.to_string_lossy()) {
             remove_file(&entry.path())?;
         }
@@ -247,7 +250,7 @@ fn unless_gone(removed: std::io::Result<()>) -> std::io::Result<()> {
     removed.or_else(|e| if e.kind() == ErrorKind::NotFound { Ok(()) } else { Err(e) })
 }
 
-/// Whether a file of this name is a space's, its identity apart.
+/// Whether a file of this name belongs to a space and is not its identity.
 fn belongs_to_space(name: &str) -> bool {
     let name = name.strip_suffix(".new").unwrap_or(name);
     let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());

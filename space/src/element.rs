@@ -1,15 +1,17 @@
-//! The element: one writer's ring of blocks, and the protocol by which it is written. This module has `unsafe`.
+//! The element: one writer's ring of blocks, and the protocol by which the writer fills it. This module has
+//! `unsafe`.
 //!
-//! Job: append events at the cost of a few stores, so that whatever was committed survives the process and a reader
-//! that looks at any moment can tell good bytes from overwritten ones. The layout is in [`crate::layout`] and
-//! drawn in `docs/layout.md`; this is the protocol:
+//! The module appends events at the cost of a few stores. Committed events survive the process, and a reader
+//! can distinguish valid bytes from overwritten ones at any moment. [`crate::layout`] defines the layout, and
+//! `docs/layout.md` draws it. The protocol:
 //!
 //! * an event: arguments and first word (relaxed), then `head` (release, paired with the reader's acquire of `head`);
-//! * a block roll: padding, block number = 0, release fence, the block's header (relaxed), block number (release,
-//!   paired with the acquire fence and second look of the reader).
+//! * a block roll: padding, block number = 0, release fence, the block's header (relaxed), block number
+//!   (release, paired with the reader's acquire fence before it loads the number again).
 //!
-//! Invariant: `position` is where the next event goes, within the current block or at its end; `end` is the end of
-//! that block; every event's time has the high half of the base that the reader will know.
+//! Invariants: the next event is written at `position`, which lies within the current block or at its end.
+//! `end` is the end of that block. The high half of every event's time is the one that its block's base
+//! states.
 
 use crate::kind::{Kind, KindId, NameRef};
 use crate::layout::{PAGE, block, element, event};
@@ -20,20 +22,22 @@ use std::time::{Duration, Instant};
 /// Bytes of the event that names the writer.
 const OWNER_BYTES: u64 = 8 * event::OWNER_WORDS as u64;
 
-/// How long a writer that waits only yields: a consumer at work frees a block in some ten microseconds, and to sleep takes
-/// longer than that.
+/// How long a waiting writer yields before it sleeps. An active consumer frees a block within about ten
+/// microseconds, and a sleep takes longer.
 const SPIN_MAX: Duration = Duration::from_micros(500);
-/// How often a writer that waits looks whether its consumer lives.
+/// How often a waiting writer checks whether its consumer is alive.
 const LOOK_FOR_READER: Duration = Duration::from_millis(1);
 
-/// Longest event of an element with such blocks, first word included.
+/// The longest event of an element with blocks of this size, in bytes with the first word.
 pub(crate) fn event_bytes_max(block_bytes: usize) -> usize {
-    // A block may have to say whose it is. (A model's blocks are smaller than any element's.)
+    // Every block keeps space for the event that names its owner. (The blocks of the loom model are smaller
+    // than those of any element.)
     let room = (block_bytes - block::HEADER).saturating_sub(OWNER_BYTES as usize).max(16);
     room.min(8 * event::WORDS_MAX)
 }
 
-/// Bytes of arguments that an event has at most, with its continuations: they must not overwrite the block where it begins.
+/// The most bytes of arguments that an event may have with its continuations, which must not overwrite the
+/// block where the event begins.
 pub(crate) fn argument_bytes_max(block_bytes: usize, block_count: usize) -> usize {
     let room = (block_bytes - block::HEADER).saturating_sub(OWNER_BYTES as usize).max(16);
     let parts = room.div_ceil(8 * event::WORDS_MAX);
@@ -47,9 +51,10 @@ pub enum Policy {
     Overwrite,
     /// Drop the newest events and count them, until a consumer has read a block.
     DropNewest,
-    /// Wait until a consumer has read a block; drop and count when the consumer is dead or the time is over.
+    /// Wait until a consumer has read a block; drop and count events when the consumer is dead or the timeout
+    /// is over.
     Wait {
-        /// The longest wait. After it, events are dropped until the consumer moves again.
+        /// The longest wait. After it, events are dropped until the consumer frees a block.
         timeout: Duration,
     },
 }
@@ -81,44 +86,44 @@ impl Owner {
 /// The writing end of an element.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring<M: Memory = Region> {
-    /// Where the next event goes: bytes since the start, block headers included.
+    /// Position of the next event: bytes since the start, block headers included.
     position: u64,
-    /// Where positions lie in the map; changes when a block rolls.
+    /// Maps positions of the current block to places in the map; changes when the next block opens.
     base: M::Base,
     /// End of the current block. An event that does not fit before it opens the next one.
     end: u64,
-    /// High half of the times that the current base can express.
+    /// High half of the times that events of the current block can have.
     high: u32,
     /// Low half of the time of the latest event; the high half is `high`.
     last_low: u32,
-    /// Sequence of the next event.
+    /// Sequence number of the next event.
     sequence: u64,
     map: M,
     block_bytes: u64,
     block_count: u64,
     policy: Policy,
     drops: u64,
-    /// `read_position` when last looked at.
+    /// The consumer's read position when it was last loaded.
     read_position: u64,
-    /// A wait ran out of time; no more waiting until the consumer moves.
+    /// Whether a wait timed out; then the writer does not wait again until the consumer frees a block.
     stalled: bool,
-    /// Longest event that needs no continuation, in bytes.
+    /// The longest event that needs no continuation, in bytes.
     event_bytes_max: usize,
-    /// Bytes of arguments that an event has at most, with its continuations.
+    /// The most bytes of arguments that an event may have with its continuations.
     argument_bytes_max: usize,
     owner: Owner,
-    /// Sequence of the owner's first event.
+    /// Sequence number of the owner's first event.
     owner_sequence: u64,
-    /// Events dropped before there was this owner.
+    /// The number of events that former owners dropped.
     owner_drops: u64,
-    /// How many owners there were. Blocks of the first owner do not name it.
+    /// How many owners the element has had. Blocks of the first owner do not name it.
     generation: u64,
-    /// Position before which everything was discarded.
+    /// Position before which all events were discarded.
     discarded: u64,
 }
 
 impl<M: Memory> Ring<M> {
-    /// Bytes of a map for such a ring.
+    /// The size in bytes of the map of a ring with these blocks.
     pub(crate) fn bytes(block_bytes: usize, block_count: usize) -> usize {
         element::DATA + block_bytes * block_count
     }
@@ -151,8 +156,8 @@ impl<M: Memory> Ring<M> {
         }
     }
 
-    /// From here on `owner` writes, after the one before released the element or as the first. The events of the
-    /// former owner stay until they are overwritten.
+    /// Makes `owner` the writer, as the first one or after the former owner released the element. The events
+    /// of the former owner stay until they are overwritten.
     pub(crate) fn take_over(&mut self, owner: Owner) {
         self.owner = owner;
         (self.owner_sequence, self.owner_drops) = (self.sequence, self.drops);
@@ -186,7 +191,7 @@ impl<M: Memory> Ring<M> {
         }
     }
 
-    /// Takes back every event so far: readers find none of them, and do not count them as lost.
+    /// Discards all events so far: readers find none of them, and do not count them as lost.
     pub(crate) fn discard(&mut self) {
         self.close_block();
         self.discarded = self.end;
@@ -194,7 +199,7 @@ impl<M: Memory> Ring<M> {
         self.map.store(element::DISCARDED, self.end, Ordering::Release);
     }
 
-    /// How many owners there were, this one included.
+    /// How many owners the element has had, this one included.
     pub(crate) fn generation(&self) -> u64 {
         self.generation
     }
@@ -214,7 +219,7 @@ impl<M: Memory> Ring<M> {
         self.sequence
     }
 
-    /// Appends an event at a time given in halves, as the processor gives it.
+    /// Appends an event at a time whose low and high half are given, as the processor returns them.
     #[inline(always)]
     pub(crate) fn emit<K: Kind>(&mut self, (low, high): (u32, u32), flags: u8, kind: KindId<K>, event: &K) {
         if K::VARIABLE {
@@ -229,7 +234,7 @@ impl<M: Memory> Ring<M> {
         self.put(kind.word | u64::from(low) | u64::from(flags) << 60, event);
     }
 
-    /// Appends an event with the time of the one before.
+    /// Appends an event with the time of the event before.
     #[inline(always)]
     pub(crate) fn emit_same_time<K: Kind>(&mut self, kind: KindId<K>, event: &K) {
         if K::VARIABLE {
@@ -247,9 +252,9 @@ impl<M: Memory> Ring<M> {
         join(self.last_low, self.high)
     }
 
-    /// Sees to it that events of `bytes` in all go into one block, if the first is at `ticks` and no other has another high half of its
-    /// time. Gives the position at which that block ends, which is of no other block; `None`: the element is full, and one event was
-    /// counted as dropped.
+    /// Opens a block if the current one has no space for events of `bytes` bytes together, of which the first
+    /// is at `ticks` and all have the same high half of their times. Returns the position at which that block
+    /// ends, which identifies it; `None`: the element is full, and one event was counted as dropped.
     #[inline(always)]
     pub(crate) fn reserve(&mut self, bytes: u64, ticks: u64) -> Option<u64> {
         let with_full_time = bytes + 16;
@@ -259,7 +264,8 @@ impl<M: Memory> Ring<M> {
         Some(self.end)
     }
 
-    /// Appends an event of a fixed size if it goes into the block that ends at `end`, as said at [`Ring::reserve`].
+    /// Appends an event of a fixed size if it fits into the block that ends at `end` (see [`Ring::reserve`]);
+    /// otherwise writes nothing and returns `false`.
     #[inline(always)]
     pub(crate) fn emit_into<K: Kind>(&mut self, end: u64, ticks: u64, kind: KindId<K>, event: &K) -> bool {
         const { assert!(!K::VARIABLE) };
@@ -272,10 +278,11 @@ impl<M: Memory> Ring<M> {
         fits
     }
 
-    /// Stores an event of a fixed size, for which there is room, and commits it.
+    /// Stores an event of a fixed size and commits it. The caller has checked that it fits.
     #[inline(always)]
     fn put<K: Kind>(&mut self, first: u64, event: &K) {
-        // Copies, since the compiler cannot know that the stores below do not change the fields.
+        // The fields are copied to locals, because the compiler cannot know that the stores below leave them
+        // unchanged.
         let (position, base) = (self.position, self.base);
         let after = position + (8 * (1 + K::WORDS)) as u64;
         debug_assert!(after <= self.end && position.is_multiple_of(8));
@@ -283,7 +290,8 @@ impl<M: Memory> Ring<M> {
         self.sequence += 1;
         let words = event.words(u32::MAX);
         for (index, word) in words.as_ref()[..K::WORDS].iter().enumerate() {
-            // SAFETY: the event ends at `after`, which is not beyond the block's end (the callers made way).
+            // SAFETY: the event ends at `after`, which is not beyond the block's end (the callers checked its
+            // size).
             unsafe { self.map.store_unchecked(base, position + 8 + 8 * index as u64, *word) };
         }
         // SAFETY: as above.
@@ -310,12 +318,13 @@ impl<M: Memory> Ring<M> {
         self.append(ticks, first, K::WORDS + tails / 8, |push| visit_words(event, share, push));
     }
 
-    /// How many bytes of arguments an event may have.
+    /// The most bytes of arguments that an event may have.
     pub(crate) fn argument_bytes_max(&self) -> usize {
         self.argument_bytes_max
     }
 
-    /// Appends an event of `words` words of arguments, which `visit` gives. `first` is the first word without its length.
+    /// Appends an event of `words` words of arguments, which `visit` enumerates. `first` is the first word
+    /// without its length.
     pub(crate) fn append(
         &mut self,
         ticks: u64,
@@ -342,11 +351,12 @@ impl<M: Memory> Ring<M> {
         self.commit(bytes);
     }
 
-    /// Appends an event of `words` words of arguments in parts, and commits it when all are there: `head` stays before
-    /// the first until then. `first` is the first word without its length.
+    /// Appends an event of `words` words of arguments in parts, and commits it after the last part: until
+    /// then `head` stays before the first part. `first` is the first word without its length.
     #[cold]
     fn emit_long(&mut self, ticks: u64, first: u64, words: u64, visit: impl FnOnce(&mut dyn FnMut(u64))) {
-        // Continues as if the current block were full. There are enough blocks, or the arguments would have been cut.
+        // Continues as if the current block were full. The blocks suffice, because the arguments were cut to
+        // their size before.
         let room = self.argument_bytes_max as u64 / (self.block_count - 1);
         let blocks = (8 * words).div_ceil(room).min(self.block_count - 1);
         if !self.blocks_are_free(blocks) {
@@ -357,7 +367,7 @@ impl<M: Memory> Ring<M> {
             return;
         }
         self.last_low = ticks as u32;
-        // The blocks from here on begin with the event after this one.
+        // The first event of each block from here on is the event after this one.
         self.sequence += 1;
         let mut parts = Parts { ring: self, ticks, first, left: words, at: 0, end: 0, finished: false };
         visit(&mut |word| parts.push(word));
@@ -379,7 +389,8 @@ impl<M: Memory> Ring<M> {
         self.map.store(element::HEAD, self.position, Ordering::Release);
     }
 
-    /// Makes the next `bytes` writable with a base that can express `ticks`. `false`: the event was dropped and counted.
+    /// Makes the next `bytes` bytes writable in a block whose base can express `ticks`. `false`: the event
+    /// was dropped and counted.
     #[cold]
     #[inline(never)]
     fn make_way(&mut self, bytes: u64, ticks: u64) -> bool {
@@ -401,7 +412,8 @@ impl<M: Memory> Ring<M> {
 
     fn drop_one(&mut self, ticks: u64) {
         self.drop_events(1);
-        // The next event kept opens a block, so "the same time" may refer to this one.
+        // The next event that is written opens a block, so its time may be "the same" as that of this dropped
+        // event.
         (self.last_low, self.high) = (ticks as u32, high_half(ticks));
     }
 
@@ -410,7 +422,7 @@ impl<M: Memory> Ring<M> {
         if count == 0 {
             return;
         }
-        // Nothing more goes into this block, or what follows would have the wrong sequence.
+        // The block is closed, because events after a drop would have wrong sequence numbers in it.
         self.close_block();
         self.drops += count;
         self.sequence += count;
@@ -447,7 +459,8 @@ impl<M: Memory> Ring<M> {
         }
     }
 
-    /// Whether the next `blocks` blocks, fewer than there are, may be written.
+    /// Whether the next `blocks` blocks may be written; `blocks` is less than the number of blocks of the
+    /// ring.
     fn blocks_are_free(&mut self, blocks: u64) -> bool {
         let needed =
             (self.end + self.block_bytes * blocks).saturating_sub(self.block_bytes * self.block_count);
@@ -468,15 +481,17 @@ impl<M: Memory> Ring<M> {
         }
     }
 
-    /// Whether this is the child of a fork, whose map is private zeroes: no consumer will ever read there.
+    /// Whether this is the child of a fork, in which the map is private and zero, so no consumer reads it.
     pub(crate) fn is_wiped(&self) -> bool {
         self.map.load(element::MAGIC, Ordering::Relaxed) == 0
     }
 
     fn look_at_reader(&mut self) {
-        // Acquire, paired with the consumer's release: it has finished reading what lies before.
+        // Acquire, paired with the consumer's release: the consumer has finished reading all blocks before
+        // the position.
         let position = self.map.load(element::READ_POSITION, Ordering::Acquire);
-        // A position beyond what was written is nonsense, and must not make us believe that there is room for ever.
+        // A read position beyond the written end is damage. The position is clamped, because otherwise the
+        // writer would never wait again.
         self.read_position = position.max(self.discarded).min(self.end);
     }
 
@@ -510,22 +525,23 @@ impl<M: Memory> Ring<M> {
         reader != 0 && !crate::process::is_alive(reader as u32, start)
     }
 
-    /// Says that nothing more comes.
+    /// Marks the element as closed: no more events follow.
     pub(crate) fn close(&mut self) {
         self.map.store(element::SEQUENCE, self.sequence, Ordering::Relaxed);
         self.map.store(element::STATE, 2, Ordering::Release);
     }
 }
 
-/// An event that is being written in parts. One that is not finished, since a kind by hand panicked, is dropped and counted.
+/// An event that is being written in parts. If a kind written by hand panics before its end, the event is
+/// dropped and counted.
 struct Parts<'r, M: Memory> {
     ring: &'r mut Ring<M>,
     ticks: u64,
-    /// First word of the next part, without its length and whether it is continued.
+    /// First word of the next part, without its length and without the flag for a continuation.
     first: u64,
-    /// How many words of arguments belong to parts that are not begun yet.
+    /// How many words of arguments belong to parts that have not begun.
     left: u64,
-    /// Where the next word goes, up to the end of the part.
+    /// Positions that remain to be written, from the next word to the end of the part.
     at: u64,
     end: u64,
     finished: bool,

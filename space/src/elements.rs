@@ -1,5 +1,6 @@
-//! The elements of a space: files with one each for writers, pools of small ones for collectors. A dropped writer's
-//! element is used again by a later one, so threads that come and go need no more elements than live at once.
+//! The elements of a space: a file with one element for each writer, and pools of small elements for
+//! collectors. A later writer reuses the element of a dropped writer, so a space needs no more elements than
+//! writers live at once.
 
 use crate::catalog::Catalog;
 use crate::declared::Declared;
@@ -20,15 +21,16 @@ const POOL_BYTES_MAX: usize = 1 << 20;
 /// Elements of the first pool of a size; each later one has four times as many as the one before.
 const POOL_SLOTS_FIRST: usize = 16;
 
-/// All elements of a space; the space's lock guards it.
+/// All elements of a space, guarded by the space's lock.
 #[derive(Debug, Default)]
 pub(crate) struct Elements {
-    /// How many numbers were given to writers and pools. After a failure a number is not used again; readers skip it.
+    /// The last number given to a writer or pool. A number whose creation failed is not used again; readers
+    /// skip it.
     numbers: u32,
-    /// Released by writers, the longest ago first.
+    /// Elements released by writers, the longest ago first.
     free: Vec<(Wanted, VecDeque<Released>)>,
     pools: Vec<(Wanted, Pools)>,
-    /// Directories beside the space's own: what was asked for, and the one there.
+    /// The space's other directories: the parent that was requested, and the directory made in it.
     directories: Vec<(PathBuf, PathBuf)>,
 }
 
@@ -38,11 +40,11 @@ type Released = (Ring, Arc<Declared>);
 /// The pools of one size and policy.
 #[derive(Debug, Default)]
 struct Pools {
-    /// Released by collectors, the longest ago first.
+    /// Elements released by collectors, the longest ago first.
     free: VecDeque<Slot>,
     /// How many pools there are.
     count: u32,
-    /// The one that has elements never used yet, if any has.
+    /// The pool that has elements never used yet, if there is one.
     fresh: Option<Pool>,
 }
 
@@ -64,7 +66,7 @@ pub(crate) struct Slot {
 }
 
 impl Elements {
-    /// The directory for elements below `parent`, for [`Wanted`].
+    /// The index, for [`Wanted`], of the directory for elements below `parent`.
     pub(crate) fn directory(&mut self, identity: &Identity, parent: &Path) -> Result<usize, Error> {
         if let Some(index) = self.directories.iter().position(|(asked, _)| asked == parent) {
             return Ok(index + 1);
@@ -73,7 +75,7 @@ impl Elements {
         Ok(self.directories.len())
     }
 
-    /// Makes the file of an element or pool where it is wanted.
+    /// Makes the file of an element or pool in the requested directory.
     fn make_file(
         &self,
         identity: &Identity,
@@ -96,7 +98,7 @@ impl Elements {
         self.numbers
     }
 
-    /// An element of its own for a writer, with the writer's number.
+    /// Returns an element with a file of its own for a writer, and the writer's number.
     pub(crate) fn take(
         &mut self,
         identity: &Identity,
@@ -126,7 +128,7 @@ impl Elements {
         entry(&mut self.free, wanted).push_back((ring, declared));
     }
 
-    /// A pool's element for a collector, with the collector's number.
+    /// Returns an element of a pool for a collector, and the collector's number.
     pub(crate) fn take_slot(&mut self, identity: &Identity, wanted: Wanted) -> Result<(Slot, u32), Error> {
         let pools = entry(&mut self.pools, wanted);
         if let Some(slot) = pools.free.pop_front() {
@@ -150,7 +152,7 @@ impl Elements {
         Ok((slot, number))
     }
 
-    /// Makes the pool of this number, when there are `before` of its kind.
+    /// Makes the pool of this number, after `before` pools of the same size and policy.
     fn make_pool(
         &self,
         identity: &Identity,
@@ -187,7 +189,7 @@ impl Pool {
         let header = pool::elements(self.slots) + index * pool::slot_bytes(block_bytes, block_count);
         write_header(&self.map, header, identity, owner, options);
         self.used += 1;
-        // Release, paired with the reader's look: the element's header is complete.
+        // Release, paired with the reader's acquire load: the element's header is complete.
         self.map.word(pool::USED).store(self.used as u64, Ordering::Release);
         let data = header + element::HEADER;
         let region = Region::new(self.map.clone(), header, data, block_bytes * block_count);
@@ -199,7 +201,7 @@ impl Pool {
     }
 }
 
-/// What belongs to elements of this size, policy and directory.
+/// The entry for elements of this size, policy and directory; made if there is none.
 fn entry<T: Default>(all: &mut Vec<(Wanted, T)>, wanted: Wanted) -> &mut T {
     let index = all.iter().position(|(of, _)| *of == wanted).unwrap_or_else(|| {
         all.push((wanted, T::default()));

@@ -1,18 +1,19 @@
-//! The library's one error: what went wrong, where, and what to do about it.
+//! The library's error type, which states what failed, where, and what to do.
 
 use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// An operating error of the event space. Its text says what and where; its source is what the operating system said, where it
-/// was that, with what to do about it. `{error:#}` writes both in one line, as [`chain`] does for any error.
+/// An operating error of the event space. Its text states what failed and where. Its source, if there is one,
+/// is the operating system's error with advice. `{error:#}` writes both in one line, as [`chain`] does for
+/// any error.
 #[derive(Debug)]
 pub struct Error {
     text: String,
     source: Option<Refusal>,
 }
 
-/// What the operating system said, and what to do about it.
+/// An error of the operating system, with advice.
 #[derive(Debug)]
 struct Refusal {
     error: io::Error,
@@ -38,12 +39,12 @@ impl Error {
         Error { text: format!("cannot {doing} {}", path.display()), source: Some(Refusal { error, hint }) }
     }
 
-    /// Whether there is no room on the disk, so that the same may succeed later.
+    /// Whether the disk is full, so that a retry may succeed later.
     pub fn is_full(&self) -> bool {
         matches!(self.io_error().and_then(io::Error::raw_os_error), Some(libc::ENOSPC | libc::EDQUOT))
     }
 
-    /// The operating system's error underneath, where there is one.
+    /// The operating system's error that caused this one, if there is one.
     pub fn io_error(&self) -> Option<&io::Error> {
         self.source.as_ref().map(|refusal| &refusal.error)
     }

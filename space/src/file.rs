@@ -1,4 +1,4 @@
-//! Reading files of which nothing is known. This module has `unsafe`, for one system call.
+//! Opens and reads files whose contents are not trusted. This module has `unsafe`, for one system call.
 
 use crate::error::Error;
 use crate::layout::VERSION;
@@ -9,13 +9,14 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long to wait for other processes that write into the same file.
+/// How long to wait for the lock while other processes write into the same file.
 const LOCK_MAX: Duration = Duration::from_secs(2);
 
-/// Opens a file of a space. It must be a plain file: a FIFO would block the reader, and a link may lead anywhere.
+/// Opens a file of a space. Anything but a plain file is an error: a FIFO would block the reader, and a link
+/// may lead anywhere.
 pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let refused = |what| io::Error::other(format!("it is {what}, and the files of a space are plain ones"));
-    // Not to block is for the opening of a FIFO; it means nothing to a plain file.
+    // `O_NONBLOCK` keeps the opening of a FIFO from blocking; it has no effect on a plain file.
     let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
     let file = file.map_err(|e| match e.raw_os_error() {
         Some(libc::ELOOP) => refused("a symbolic link"),
@@ -28,12 +29,12 @@ pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file of a space to read it, see [`open`].
+/// Opens a file of a space for reading, as [`open`] does.
 pub(crate) fn open_to_read(path: &Path) -> io::Result<File> {
     open(path, OpenOptions::new().read(true))
 }
 
-/// Locks a file that several processes write into. The kernel gives the lock back when its holder dies.
+/// Locks a file that several processes write into. The kernel releases the lock when its holder dies.
 pub(crate) fn lock(file: &File, path: &Path) -> Result<(), Error> {
     let begun = Instant::now();
     loop {
@@ -69,9 +70,11 @@ pub(crate) fn read_exact_at(file: &File, path: &Path, bytes: &mut [u8], at: u64)
     })
 }
 
-/// The first byte from `at` on that was ever written, as far as the file system knows; none if all the rest is a hole.
+/// The offset of the first byte from `at` on that was ever written, as far as the file system knows; `None`
+/// if the rest of the file is a hole.
 ///
-/// A file may claim to be larger than all disks: a search in it visits only the parts that are there.
+/// A sparse file may be larger than any disk. A search by this function visits only the parts that were
+/// written.
 pub(crate) fn next_data(file: &File, at: u64) -> Option<u64> {
     let at = libc::off_t::try_from(at).ok()?;
     // SAFETY: moves the position of a descriptor that is borrowed; all reading is done at explicit positions.
@@ -79,7 +82,7 @@ pub(crate) fn next_data(file: &File, at: u64) -> Option<u64> {
     match u64::try_from(found) {
         Ok(found) => Some(found),
         Err(_) if io::Error::last_os_error().raw_os_error() == Some(libc::ENXIO) => None,
-        // A file system that does not tell holes from data.
+        // The file system does not distinguish holes from data.
         Err(_) => Some(at as u64),
     }
 }
@@ -101,13 +104,13 @@ pub(crate) fn check_magic(path: &Path, header: &[u8], magic: u64, what: &str) ->
     Ok(())
 }
 
-/// The little-endian word at byte `at`; `at + 8` must be within.
+/// The little-endian word at byte `at`. Panics if `bytes` ends before `at + 8`.
 #[inline]
 pub(crate) fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
 }
 
-/// A text stored as length word and bytes, in `room` bytes; whatever the length says.
+/// A text that is stored as a length word and bytes within `room` bytes; a length beyond that is cut.
 pub(crate) fn text(bytes: &[u8], at: usize, room: usize) -> String {
     let length = (word(bytes, at) as usize).min(room);
     String::from_utf8_lossy(&bytes[at + 8..at + 8 + length]).into_owned()

@@ -1,4 +1,5 @@
-//! The identity of a space: the process that made it, and when that process lived last, for everyone to read.
+//! The identity of a space: a file which names the process that made the space, and when that process was
+//! last alive.
 
 use crate::clock::{Anchor, Clock};
 use crate::directory::{IDENTITY, IDENTITY_HALF_MADE};
@@ -15,20 +16,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 pub(crate) struct Identity {
     /// The space's directory.
     pub(crate) path: PathBuf,
-    /// The file.
+    /// The map of the identity's file.
     pub(crate) map: Arc<Map>,
     pub(crate) clock: Clock,
     pub(crate) pid: u32,
     /// When the process started, in clock ticks since boot.
     pub(crate) process_start: u64,
-    /// Someone is writing the second anchor; taken by compare-exchange, given back with release.
+    /// Whether a thread is writing the second anchor; set by compare-exchange, cleared with release.
     anchoring: AtomicBool,
     /// When the second anchor was last written, in ticks.
     anchored: AtomicU64,
 }
 
 impl Identity {
-    /// The identity of a space of this process in the directory `path`: its file is half-made and empty.
+    /// Creates the identity of a space of this process in the directory `path`. Its file is empty and has a
+    /// temporary name.
     pub(crate) fn create(path: PathBuf, clock: Clock) -> Result<Identity, Error> {
         let pid = std::process::id();
         let process_start = crate::process::start_time(pid).unwrap_or(0);
@@ -37,32 +39,34 @@ impl Identity {
         Ok(Identity { path, map, clock, pid, process_start, anchoring, anchored })
     }
 
-    /// Gives the file its name, all at once: a reader that finds the identity finds all of it, whenever this process is killed.
+    /// Renames the file to its final name: a reader finds either no identity or a complete one, even if this
+    /// process is killed.
     pub(crate) fn publish(&self) -> Result<(), Error> {
         let (new, named) = (self.path.join(IDENTITY_HALF_MADE), self.path.join(IDENTITY));
         std::fs::rename(&new, &named).map_err(|e| Error::io("name", &named, e))
     }
 
-    /// Notes that the process lives now, in the second anchor: three readings of clocks.
+    /// Records in the second anchor that the process is alive now; costs three readings of clocks.
     pub(crate) fn note_alive(&self) {
         self.anchored.store(0, Ordering::Relaxed);
         self.refresh_anchor();
     }
 
-    /// The space's identity in the world.
+    /// The space's UUID.
     pub(crate) fn uuid(&self) -> [u8; 16] {
         let half = |at| self.map.word(at).load(Ordering::Relaxed);
         let both = u128::from(half(layout::UUID + 8)) << 64 | u128::from(half(layout::UUID));
         both.to_le_bytes()
     }
 
-    /// Tells readers that there is a writer of this number, whose element is complete.
+    /// Announces the writer of this number to readers. Its element must be complete.
     pub(crate) fn publish_writers(&self, number: u32) {
         self.map.word(layout::WRITERS).fetch_max(u64::from(number), Ordering::Release);
         self.refresh_anchor();
     }
 
-    /// Asks the identity, not the kernel: a fork finds its maps wiped.
+    /// Returns an error in the child of a fork. The check reads the identity and makes no system call,
+    /// because the kernel wipes the maps of a child.
     pub(crate) fn check_fork(&self) -> Result<(), Error> {
         if self.map.word(layout::MAGIC).load(Ordering::Relaxed) == layout::MAGIC_VALUE {
             return Ok(());
@@ -74,7 +78,7 @@ impl Identity {
         )))
     }
 
-    /// Writes all of it; [`Identity::publish`] gives it its name.
+    /// Writes the contents of the file; [`Identity::publish`] gives it its final name.
     pub(crate) fn write(&self, options: &SpaceOptions, name: &str) {
         let map = &self.map;
         let put = |at, value: u64| map.word(at).store(value, Ordering::Relaxed);
@@ -101,7 +105,7 @@ impl Identity {
         }
     }
 
-    /// Writes the second anchor again, at most once a second and by one thread at a time.
+    /// Updates the second anchor, at most once a second and by one thread at a time.
     pub(crate) fn refresh_anchor(&self) {
         let age = self.clock.now().saturating_sub(self.anchored.load(Ordering::Relaxed));
         if age < self.clock.hz() as u64 {

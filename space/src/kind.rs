@@ -1,8 +1,8 @@
 //! Kinds of event: their fields, how the fields are packed into words, and the trait that the derive implements.
 //!
-//! A kind's fixed part is a whole number of 64-bit words. Each field stands at its natural alignment, in the order
-//! declared; a text or byte field stands there as its length (32 bits), and its bytes follow the fixed part, each
-//! padded to a word.
+//! A kind's fixed part is a whole number of 64-bit words. Each field lies at its natural alignment, in the
+//! order declared. A text or byte field has its length (32 bits) in the fixed part; the bytes of these fields
+//! follow the fixed part, each padded to a word.
 //!
 //! ```
 //! use thalweg_space::{Kind, kind};
@@ -24,7 +24,8 @@
 //! assert_eq!(words, [7 | 2 << 32, 1]);
 //! ```
 //!
-//! What cannot be a kind does not compile: one without a name, fields without names, a field of another type.
+//! The derive does not compile for a struct without a name for its kind, with fields without names, or with a
+//! field of another type.
 //!
 //! ```compile_fail
 //! #[derive(thalweg_space::Kind)]
@@ -46,7 +47,7 @@ use std::marker::PhantomData;
 
 pub use thalweg_space_derive::{Kind, KindEnum};
 
-/// The type of a field, as the catalog holds it.
+/// The type of a field, as stored in the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[allow(missing_docs)]
@@ -69,9 +70,9 @@ pub enum FieldType {
     Site = 13,
     /// One byte; the catalog holds the choices.
     Enum = 14,
-    /// UTF-8 text; its length stands in the fixed part.
+    /// UTF-8 text; its length lies in the fixed part.
     Str = 15,
-    /// Bytes; their length stands in the fixed part.
+    /// Bytes; their length lies in the fixed part.
     Bytes = 16,
 }
 
@@ -106,7 +107,7 @@ impl FieldType {
         }
     }
 
-    /// Whether bytes of it follow the fixed part.
+    /// Whether a field of this type has bytes after the fixed part.
     pub const fn is_variable(self) -> bool {
         matches!(self, FieldType::Str | FieldType::Bytes)
     }
@@ -143,7 +144,7 @@ impl FieldType {
     }
 }
 
-/// A field as declared.
+/// The declaration of a field.
 #[derive(Clone, Copy, Debug)]
 pub struct FieldSpec {
     /// The field's name.
@@ -167,7 +168,7 @@ impl FieldSpec {
         FieldSpec { name, field_type: F::TYPE, unit, doc, choices: F::CHOICES, absent: None }
     }
 
-    /// The same field, with the value that readers use where the field is absent.
+    /// The same field, with the value that readers use in spaces that lack the field.
     pub const fn absent(self, value: i128) -> FieldSpec {
         FieldSpec { absent: Some(value), ..self }
     }
@@ -200,7 +201,7 @@ pub const fn words(fields: &[FieldSpec]) -> usize {
     at.div_ceil(8)
 }
 
-/// Whether some field is of variable length.
+/// Whether a field has a variable length.
 pub const fn any_variable(fields: &[FieldSpec]) -> bool {
     let mut index = 0;
     while index < fields.len() {
@@ -216,12 +217,12 @@ pub const fn any_variable(fields: &[FieldSpec]) -> bool {
 pub trait Field {
     /// Its type in the catalog.
     const TYPE: FieldType;
-    /// Whether bytes follow the fixed part.
+    /// Whether its bytes follow the fixed part.
     const VARIABLE: bool = Self::TYPE.is_variable();
     /// An enum's choices.
     const CHOICES: &'static [(u64, &'static str)] = &[];
-    /// What stands in the fixed part, in its low [`FieldType::bytes`] bytes, all others zero. A variable field gives its
-    /// length, at most `tail_bytes_max`.
+    /// The field's value in the fixed part: the low [`FieldType::bytes`] bytes, all others zero. A variable
+    /// field returns its length, at most `tail_bytes_max`.
     fn bits(&self, tail_bytes_max: u32) -> u64;
     /// The bytes of a variable field.
     #[inline(always)]
@@ -320,11 +321,12 @@ impl Field for SiteRef {
     }
 }
 
-/// A kind of event. Derive it; by hand, keep [`Kind::words`] in step with [`offsets`].
+/// A kind of event. Usually derived; in an implementation by hand, [`Kind::words`] must pack the fields at
+/// [`offsets`].
 pub trait Kind {
     /// `crate.noun_verb`.
     const NAME: &'static str;
-    /// What such an event says.
+    /// What an event of the kind records.
     const DOC: &'static str;
     /// Its fields, in order.
     const FIELDS: &'static [FieldSpec];
@@ -348,20 +350,20 @@ pub trait Kind {
 pub struct Schema {
     /// `library.noun_verb`.
     pub name: &'static str,
-    /// What such an event says.
+    /// What an event of the kind records.
     pub doc: &'static str,
     /// Its fields, in order.
     pub fields: &'static [FieldSpec],
 }
 
-/// A [`Schema`] that one writer declared. Belongs to that writer alone.
+/// The id of a [`Schema`] that one writer declared, valid for that writer only.
 #[derive(Clone, Copy, Debug)]
 pub struct SchemaId {
     pub(crate) id: u16,
     pub(crate) writer: u32,
 }
 
-/// A [`Schema`] with any fields that one writer declared. Belongs to that writer alone.
+/// The id of a [`Schema`] with fields of any type that one writer declared, valid for that writer only.
 #[derive(Clone, Copy, Debug)]
 pub struct DescribedId {
     pub(crate) id: u16,
@@ -369,7 +371,7 @@ pub struct DescribedId {
     pub(crate) fields: &'static [FieldSpec],
 }
 
-/// The value of a field of a kind that is no type.
+/// The value of a field of a kind without a Rust type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Given<'a> {
     /// A number by its bits, a name, a site, a truth value or a choice.
@@ -394,9 +396,10 @@ impl<const N: usize> Kind for Arguments<N> {
     }
 }
 
-/// A kind that one writer declared. Belongs to that writer alone.
+/// The id of a kind that one writer declared, valid for that writer only.
 pub struct KindId<K> {
-    /// The first word of such an event, but for time and flags (and, of a variable kind, the length).
+    /// The first word of an event of this kind, without time and flags, and for a variable kind without the
+    /// length.
     pub(crate) word: u64,
     pub(crate) writer: u32,
     // Covariant, so that an id declared for `Failed<'static>` serves `Failed<'_>`.
@@ -417,7 +420,8 @@ impl<K> KindId<K> {
 }
 
 impl<K> KindId<K> {
-    /// The same id for another type: for code that keeps ids of several kinds together and knows the kind of each.
+    /// The same id for another type, for code that keeps ids of several kinds together and knows the kind of
+    /// each.
     #[doc(hidden)]
     pub fn of_type<L>(self) -> KindId<L> {
         KindId { word: self.word, writer: self.writer, kind: PhantomData }
@@ -438,7 +442,8 @@ impl<K> std::fmt::Debug for KindId<K> {
     }
 }
 
-/// Hash of a kind's schema: FNV-1a over the name and each field's name, type and unit. A kind is its name plus this.
+/// Hash of a kind's schema: FNV-1a over the name and each field's name, type and unit. Name and hash together
+/// identify a kind.
 pub fn schema_hash<'a>(name: &str, fields: impl Iterator<Item = (&'a str, FieldType, &'a str)>) -> u64 {
     let mut hash = Fnv::new();
     hash.text(name);
@@ -464,7 +469,7 @@ impl Fnv {
         }
     }
 
-    /// A text and its end, so that "ab","c" and "a","bc" differ.
+    /// Hashes a text and a mark of its end, so that "ab","c" and "a","bc" differ.
     fn text(&mut self, text: &str) {
         self.bytes(text.as_bytes());
         self.bytes(&[0xff]);

@@ -1,7 +1,8 @@
 //! The text format `.kinds`: kinds of event and of live row, described once for every side and every language.
 //!
-//! A `#[derive(Kind)]` is another spelling of the same; [`Description::of`] gives what it says. The hash behind a kind's name is
-//! that of its schema ([`schema_hash`]): a kind is its name plus this.
+//! A `#[derive(Kind)]` describes a kind in Rust; [`Description::of`] makes the same description of it. The
+//! number after a kind's name is the hash of its schema ([`schema_hash`]). Name and hash together identify a
+//! kind.
 //!
 //! ```
 //! use thalweg_space::kinds::{parse, print};
@@ -29,7 +30,7 @@ use crate::row::{Row, RowSpec};
 use std::collections::HashSet;
 use std::fmt::{self, Write};
 
-/// Cells that a live row has.
+/// The number of cells of a live row.
 const CELLS_MAX: usize = crate::layout::live::CELL_COUNT;
 
 /// A kind of event, or of live row.
@@ -39,7 +40,7 @@ pub struct Description {
     pub what: What,
     /// `crate.noun_verb`; of rows `crate.noun`.
     pub name: String,
-    /// What such an event says, or what such a row is of.
+    /// What an event of the kind records, or what a row of the kind describes.
     pub doc: String,
     /// Its fields, in order.
     pub fields: Vec<DescribedField>,
@@ -52,7 +53,8 @@ pub enum What {
     Event,
     /// A kind of live row: each field is a cell.
     Row {
-        /// The code of such rows in spaces that describe no rows, if there were such.
+        /// The code by which former versions, whose spaces describe no rows, marked these rows; `None` if
+        /// they had no such rows.
         former: Option<u8>,
     },
 }
@@ -68,7 +70,8 @@ pub struct DescribedField {
     pub choices: Vec<(u64, String)>,
     /// Its unit, or nothing.
     pub unit: String,
-    /// What readers take for it where a space of another version lacks it; `None`: it must be there.
+    /// The value that readers use if a space of another version lacks the field; `None`: the field is
+    /// required.
     pub absent: Option<i128>,
     /// What it means.
     pub doc: String,
@@ -105,7 +108,8 @@ impl Description {
         schema_hash(&self.name, fields)
     }
 
-    /// Byte offset of each field within the fixed part; of a row, of each cell within the cells.
+    /// The byte offset of each field within the fixed part of an event, or of each cell within the cells of a
+    /// row.
     pub fn offsets(&self) -> Vec<usize> {
         let mut at: usize = 0;
         let place = |field: &DescribedField| {
@@ -118,7 +122,7 @@ impl Description {
     }
 }
 
-/// Writes descriptions; [`parse`] reads them.
+/// Writes descriptions as text, which [`parse`] reads.
 pub fn print(descriptions: &[Description]) -> String {
     let texts: Vec<String> = descriptions.iter().map(Description::to_string).collect();
     texts.join("\n")
@@ -188,7 +192,7 @@ pub struct Problem {
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// What is wrong, and what to do.
+    /// The mistake, and what to do.
     pub text: String,
 }
 
@@ -198,7 +202,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Reads descriptions. `//` begins a comment, `///` the documentation of what follows.
+/// Reads descriptions. `//` begins a comment, `///` the documentation of the next kind or field.
 ///
 /// # Errors
 /// All mistakes, in order. A description with a mistake is left out; those after it are read.
@@ -294,7 +298,7 @@ fn tokens(text: &str) -> (Vec<(Place, Token)>, Vec<Problem>) {
     (tokens, problems)
 }
 
-/// The text between quotation marks, and how many characters it takes with them.
+/// The text between quotation marks, and its length in characters with the quotation marks.
 fn quoted(line: &[char]) -> Option<(String, usize)> {
     let mut text = String::new();
     let mut at = 1;
@@ -383,7 +387,7 @@ impl Parser {
         }
     }
 
-    /// A name that every language can have.
+    /// Reads a name that is an identifier in every language for which code is generated.
     fn identifier(&mut self, what: &str) -> Result<String, Problem> {
         let (line, column) = self.place();
         let word = self.word(what)?;
@@ -518,7 +522,7 @@ impl Parser {
         Err(Problem { line, column, text })
     }
 
-    /// Goes on behind the description's end, or before the next one.
+    /// Skips to the end of the current description, or to the beginning of the next one.
     fn skip_description(&mut self) {
         let begin = self.at;
         let mut open = 0usize;
@@ -527,7 +531,7 @@ impl Parser {
                 Token::Mark('{') => open += 1,
                 Token::Mark('}') => open = open.saturating_sub(1),
                 Token::Word(word) if self.at > begin && (word == "kind" || word == "row") => {
-                    // A field may be called so.
+                    // A field may have the same name as the word that begins a description.
                     let next = self.tokens.get(self.at + 1).map(|(_, token)| token);
                     if matches!(next, Some(Token::Word(_))) {
                         return;
@@ -544,7 +548,8 @@ impl Parser {
     }
 }
 
-/// The values that a field of a type may have where it is absent; of a real number, a text or bytes only 0, or nothing.
+/// The values that may be declared for a field that is absent. A real number, a text and a byte string can
+/// only be 0 or empty.
 fn absent_range(field_type: FieldType) -> std::ops::RangeInclusive<i128> {
     let bits = 8 * field_type.bytes() as u32;
     match field_type {

@@ -1,8 +1,8 @@
-//! Where every shared byte lies: the one description of the files' layout, version 1.
+//! The layout of all files of a space, version 1: the single definition of where every shared byte lies.
 //!
-//! All words are 64-bit little-endian and 8-aligned. Offsets are in bytes; they are chained, so that a field cannot
-//! overlap its neighbour, and the ones that other languages rely on are pinned by `const` assertions below.
-//! `docs/layout.md` draws this; a test compares the drawing's numbers with the constants.
+//! All words are 64-bit little-endian and 8-aligned. Offsets are in bytes; they are chained, so that a field
+//! cannot overlap its neighbour, and the ones that other languages rely on are pinned by `const` assertions
+//! below. `docs/layout.md` draws the layout; a test compares the drawing's numbers with the constants.
 
 /// The version of every file of a space. A reader refuses a later one.
 pub const VERSION: u32 = 1;

@@ -1,11 +1,13 @@
-//! Leases: changes of settings that the observed process takes back when the process that made them does not renew them.
+//! Leases: changes of settings that the observed process reverts unless their holder renews them.
 //!
-//! A change says how long it holds: for a time, as long as the process lives that made it, or whichever ends first. The
-//! observed process looks at that about every 20 ms, also while it has nothing to do ([`Space::see_to_leases`](crate::Space::see_to_leases)),
-//! and sets the value back to the one that was *confirmed* last. A change without a lease is confirmed from the start.
+//! A lease ends after a time, with the process that made the change, or whichever is first. The observed
+//! process checks its leases about every 20 ms, also while it is idle
+//! ([`Space::see_to_leases`](crate::Space::see_to_leases)), and at the end of a lease restores the value that
+//! was *confirmed* last. A change without a lease is confirmed from the start.
 //!
-//! **A process that changes a setting takes it over.** The lease of somebody else that it had is over then. What the end of a lease goes
-//! back to stays the value that was confirmed last, whatever leases there were since, so that no trial outlives its holder.
+//! **A process that changes a setting takes it over.** A lease of another process on the same setting ends
+//! then. The end of a lease always restores the value that was confirmed last, whatever leases followed it,
+//! so that no trial outlives its holder.
 //!
 //! ```
 //! use std::time::Duration;
@@ -41,11 +43,11 @@ use crate::setting::{Setting, check_range};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long the lock of the settings may keep a value from being put back. After that the value is put back without
-/// the lock.
+/// The longest time for which the lock of the settings delays the end of a lease. After it the value is
+/// restored without the lock.
 const LOCKED_MAX_NS: u64 = 2_000_000_000;
 
-/// How long a change holds.
+/// The conditions under which a lease ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
     lasts: Option<Duration>,
@@ -53,33 +55,34 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// For this time, unless it is renewed.
+    /// A lease that ends after this time unless it is renewed.
     pub fn lasting(time: Duration) -> Terms {
         Terms { lasts: Some(time), while_alive: false }
     }
 
-    /// As long as this process lives. The observed one must see the same process ids, as it does outside of containers.
+    /// A lease that ends with this process. The observed process must be in the same pid namespace, as
+    /// processes outside of containers are.
     pub fn living() -> Terms {
         Terms { lasts: None, while_alive: true }
     }
 
-    /// Also not longer than this process lives.
+    /// The same terms, with the additional condition that the lease ends with this process.
     #[must_use]
     pub fn while_alive(self) -> Terms {
         Terms { while_alive: true, ..self }
     }
 
-    /// The time, if it is limited.
+    /// The time after which the lease ends, if there is a limit.
     pub fn lasts(&self) -> Option<Duration> {
         self.lasts
     }
 
-    /// Whether it ends with the process.
+    /// Whether the lease ends with the process that holds it.
     pub fn ends_with_its_holder(&self) -> bool {
         self.while_alive
     }
 
-    /// An error for a lease that would never end.
+    /// Returns an error for terms under which a lease would never end.
     pub(crate) fn check(&self, what: &str) -> Result<(), Error> {
         if *self != Terms::default() {
             return Ok(());
@@ -98,7 +101,7 @@ impl Terms {
         self.lasts.map_or(NO_TIME, |time| u64::try_from(time.as_nanos()).unwrap_or(NO_TIME - 1))
     }
 
-    /// When it ends, from now on.
+    /// The end of a lease that begins now, by `CLOCK_MONOTONIC` in nanoseconds.
     pub(crate) fn until(&self) -> u64 {
         self.lasts.map_or(NO_TIME, |_| now_ns().saturating_add(self.lasts_ns()).min(NO_TIME - 1))
     }
@@ -111,7 +114,7 @@ pub(crate) fn now_ns() -> u64 {
 /// Why a lease is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
 pub enum LeaseEnd {
-    /// Its time ran out, and nobody renewed it.
+    /// Its time ran out without a renewal.
     Expired,
     /// The process that held it died.
     HolderDied,
@@ -119,11 +122,11 @@ pub enum LeaseEnd {
     Confirmed,
     /// Its holder gave it back.
     GivenBack,
-    /// Somebody else changed the same.
+    /// Another process changed the same setting or sent a command of the same group.
     TakenOver,
 }
 
-/// A lease that this process holds. Dropping it lets it end by its terms.
+/// A lease that this process holds. After a drop it ends by its terms.
 #[derive(Debug)]
 #[must_use = "a lease that is not renewed or confirmed ends"]
 pub struct Lease {
@@ -135,12 +138,13 @@ pub struct Lease {
     pub(crate) tool: String,
     pub(crate) terms: Terms,
     pub(crate) value: u64,
-    /// The version of the cell when this lease was written last: with another one it is over.
+    /// The version of the cell when this lease was last written. If the cell has another version, the lease
+    /// is over.
     pub(crate) version: u64,
 }
 
 impl Lease {
-    /// Makes the lease, which takes the setting over from the former holder.
+    /// Writes the lease into the cell, which ends a former lease of the setting.
     pub(crate) fn take(mut self) -> Result<Lease, Error> {
         self.terms.check(&self.name)?;
         check_range(&self.name, self.value, self.min, self.max)?;
@@ -153,7 +157,7 @@ impl Lease {
         &self.name
     }
 
-    /// Lets the time begin anew.
+    /// Restarts the time of the lease.
     ///
     /// # Errors
     /// When the lease is over, or the settings cannot be written any more.
@@ -162,7 +166,7 @@ impl Lease {
         Ok(())
     }
 
-    /// Sets another value under this lease, whose time begins anew.
+    /// Sets another value under this lease, and restarts its time.
     ///
     /// # Errors
     /// As [`Lease::renew`], and when the value is out of range.
@@ -172,7 +176,7 @@ impl Lease {
         self.renew().inspect_err(|_| self.value = before)
     }
 
-    /// Leaves the value as it is, for good.
+    /// Confirms the value, which is then permanent.
     ///
     /// # Errors
     /// As [`Lease::renew`].
@@ -181,7 +185,7 @@ impl Lease {
         self.write(&confirmed).map(drop)
     }
 
-    /// Puts the value back now.
+    /// Ends the lease and restores the former value now.
     ///
     /// # Errors
     /// As [`Lease::renew`].
@@ -234,17 +238,17 @@ impl Lease {
     }
 }
 
-/// What a cell goes back to. The result is within the range, whatever the cell holds.
+/// The value that the end of a lease restores, clamped to the range of the setting.
 fn back(cell: &Cell, min: u64, max: u64) -> u64 {
     cell.confirmed.clamp(min, max)
 }
 
-/// What is to be reported of a lease.
+/// A change of a lease that is to be recorded.
 #[derive(Debug)]
 pub(crate) enum LeaseChange {
-    /// The setting of this number is under a lease now.
+    /// The setting of this number came under a lease.
     Leased(usize, Cell),
-    /// It is not any more; the cell as it was, and the value that it has now.
+    /// The lease of the setting of this number ended: the former state of the cell, and its value now.
     Ended(usize, Cell, LeaseEnd, u64),
 }
 
@@ -257,14 +261,14 @@ impl LeaseChange {
     }
 }
 
-/// What the observed process knows of the leases of its settings.
+/// The leases of the settings, as the observed process saw them last.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     known: Vec<Cell>,
 }
 
 impl Leases {
-    /// Looks at all settings, and puts back what leases ran out of.
+    /// Checks all settings, and restores the values of leases that are over.
     pub(crate) fn look<'s>(
         &mut self,
         settings: impl Iterator<Item = &'s Setting>,
@@ -298,7 +302,7 @@ fn notice(
     let mut now = Cell::read(setting);
     if now.version & 1 == 1 {
         if !setting.settle()? {
-            return Ok(()); // Somebody is at it: the next look finds it done.
+            return Ok(()); // Another process is setting the cell; the next call finds the result.
         }
         now = Cell::read(setting);
     }
@@ -308,11 +312,11 @@ fn notice(
     let ended = match now.state {
         layout::LEASE_CONFIRMED => Some(LeaseEnd::Confirmed),
         layout::LEASE_GIVEN_BACK => Some(LeaseEnd::GivenBack),
-        // Killed while it set the cell: what was confirmed holds.
+        // The setter was killed while it set the cell, so the confirmed value was restored.
         layout::LEASE_HOLDER_DIED => Some(LeaseEnd::HolderDied),
         _ => None,
     };
-    // The tool of a killed setter is not known.
+    // The tool of a killed setter is unknown, so only the process is compared.
     let of_the_same = of_the_same || ended == Some(LeaseEnd::HolderDied) && now.pid == before.pid;
     if was_held && !(of_the_same && (is_held || ended.is_some())) {
         changes.push(LeaseChange::Ended(index, before.clone(), LeaseEnd::TakenOver, now.value));
@@ -327,7 +331,7 @@ fn notice(
     Ok(())
 }
 
-/// Why the lease is over, if it is.
+/// Why the lease is over; `None` while it lasts.
 fn due(cell: &Cell) -> Option<LeaseEnd> {
     if now_ns() >= cell.until {
         return Some(LeaseEnd::Expired);
@@ -358,10 +362,10 @@ fn put_back(
         }
     });
     if renewed {
-        return Ok(()); // The next look sees what became of it.
+        return Ok(()); // The next call sees the result.
     }
     let Some(version) = changed? else {
-        // The holder of the lock is stopped, or dies slowly: its value must not stay.
+        // The holder of the lock is stopped or does not progress, and its value must not stay.
         let overdue = known.until.saturating_add(LOCKED_MAX_NS);
         if now_ns() >= overdue && setting.load() != value {
             setting.force(value);

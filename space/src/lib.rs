@@ -1,15 +1,15 @@
 //! The event space: every byte that the observed process and its observers share.
 //!
-//! A *space* is a directory of memory-mapped files. A process publishes in it, at almost no cost, its **events** (one
-//! *element*, a ring of blocks, per writing thread), the **catalog** that says what their kinds, names and sites mean,
-//! its **settings** (cells that observers change and the process loads relaxed) and its **live rows** (counters of the
-//! tasks and streams that exist now). Observers read the files when they want; they cannot slow the process down, and
-//! what it committed survives even `kill -9`.
+//! A *space* is a directory of memory-mapped files. A process publishes in it, at almost no cost, its
+//! **events** (one *element*, a ring of blocks, per writing thread), the **catalog** that describes what
+//! their kinds, names and sites mean, its **settings** (cells that observers change and the process loads
+//! relaxed) and its **live rows** (counters of the tasks and streams that exist now). Observers read the
+//! files when they want; they cannot slow the process down, and what it committed survives even `kill -9`.
 //!
 //! * Writing: [`Space`], [`Writer`] and [`Collector`], [`Kind`] with its derive, [`Setting`], [`LiveRow`].
 //! * Reading: [`reader::SpaceReader`], [`archive::Archiver`], and [`discover`] to find spaces.
 //!
-//! The layout is drawn in `docs/layout.md` of this crate and described once, in [`layout`].
+//! The module [`layout`] defines the layout, and `docs/layout.md` of this crate draws it.
 #![deny(unsafe_code)]
 
 extern crate self as thalweg_space;

@@ -1,7 +1,8 @@
-//! The live table: what exists now, in rows that are used again. What kinds of thing that are, and what their rows say, is [`crate::row`]'s.
+//! The live table: a row for each object that exists now. Rows are reused. [`crate::row`] describes kinds of
+//! rows and their cells.
 //!
-//! A row's tag holds its kind and a generation that grows with each use, so a reader that copies a row and finds the
-//! same tag before and after knows that all it read belongs to one owner.
+//! A row's tag holds its kind and a generation that grows with each use, so a copy of a row with the same tag
+//! before and after belongs to one owner.
 
 use crate::error::Error;
 use crate::layout::{VERSION, identity, live};
@@ -26,29 +27,31 @@ pub struct LiveRow {
 }
 
 impl LiveRow {
-    /// Cell `n`, to be stored and loaded relaxed; `n` < [`LIVE_CELLS`], else a panic.
+    /// Cell `n`, to be stored and loaded relaxed. Panics unless `n` < [`LIVE_CELLS`].
     #[inline(always)]
     pub fn cell(&self, n: usize) -> &AtomicU64 {
         assert!(n < LIVE_CELLS, "a live row has {LIVE_CELLS} cells");
-        // SAFETY: the space's share keeps the table.
+        // SAFETY: `self` holds the space's shared state, which keeps the table alive.
         unsafe { self.row.word(live::CELLS + 8 * n) }
     }
 
     /// All its cells.
     #[inline]
     pub fn cells(&self) -> &[AtomicU64; LIVE_CELLS] {
-        // SAFETY: the cells stand side by side in the row, and the space's share keeps the table.
+        // SAFETY: the cells are contiguous in the row, and `self` holds the space's shared state, which keeps
+        // the table alive.
         unsafe { &*self.row.0.as_ptr().add(live::CELLS).cast() }
     }
 
-    /// How many owners the row had, this one included.
+    /// How many owners the row has had, this one included.
     pub fn generation(&self) -> u64 {
         // SAFETY: as above.
         unsafe { self.row.generation() }
     }
 }
 
-/// A row as another thread of the process that owns it looks at it. When the owner has dropped it, it may be another's.
+/// A row for reading by another thread of its process. After the owner has dropped it, the row may belong to
+/// another owner.
 #[derive(Debug)]
 pub struct SeenRow {
     row: Row,
@@ -56,17 +59,17 @@ pub struct SeenRow {
 }
 
 impl LiveRow {
-    /// The same row for another thread to look at.
+    /// The same row, for reading by another thread.
     pub fn seen(&self) -> SeenRow {
         SeenRow { row: Row(self.row.0), _shared: Arc::clone(&self.shared) }
     }
 }
 
 impl SeenRow {
-    /// What cell `n` holds now; `n` < [`LIVE_CELLS`], else a panic.
+    /// The current value of cell `n`. Panics unless `n` < [`LIVE_CELLS`].
     pub fn load(&self, n: usize) -> u64 {
         assert!(n < LIVE_CELLS, "a live row has {LIVE_CELLS} cells");
-        // SAFETY: the space's share keeps the table.
+        // SAFETY: `self` holds the space's shared state, which keeps the table alive.
         unsafe { self.row.word(live::CELLS + 8 * n) }.load(Ordering::Relaxed)
     }
 }
@@ -79,7 +82,7 @@ impl Drop for LiveRow {
     }
 }
 
-/// Where a row is. Its words are there as long as its table is.
+/// The address of a row, whose words are valid while its table lives.
 #[derive(Debug)]
 pub(crate) struct Row(NonNull<u8>);
 
@@ -94,7 +97,7 @@ impl Row {
     #[inline(always)]
     unsafe fn word(&self, at: usize) -> &AtomicU64 {
         debug_assert!(at < live::ROW_BYTES && at.is_multiple_of(8));
-        // SAFETY: rows lie in their chunk, aligned; the rest is demanded of the caller.
+        // SAFETY: rows lie in their chunk and are aligned; the caller ensures the rest.
         unsafe { &*self.0.as_ptr().add(at).cast::<AtomicU64>() }
     }
 
@@ -116,23 +119,25 @@ impl Row {
         for cell in 0..LIVE_CELLS {
             word(live::CELLS + 8 * cell).store(0, Ordering::Relaxed);
         }
-        // Release, paired with the reader's first look at the tag: it sees the cells as cleared, or later.
+        // Release, paired with the reader's first load of the tag: it sees the cells cleared, or later
+        // values.
         word(live::TAG).store(generation << 8 | u64::from(kind.0), Ordering::Release);
     }
 
-    /// Takes the row from its owner; what is left of the tag is the generation.
+    /// Frees the row: its tag then holds only the generation.
     ///
     /// # Safety
     /// The table lives.
     unsafe fn end(&self) {
         // SAFETY: as demanded of the caller.
         unsafe { self.word(live::TAG).store(self.generation() << 8, Ordering::Relaxed) };
-        // Paired with the reader's second look: a reader that sees a later owner's cell sees the changed tag as well.
+        // Release fence, paired with the reader's second load of the tag: a reader that sees a later owner's
+        // cell also sees the changed tag.
         fence(Ordering::Release);
     }
 }
 
-/// Rows that a thread takes from the table at once, at most; it keeps twice as many.
+/// The most rows that a thread takes from the table at once; it keeps at most twice as many.
 const RUN_MAX: usize = 64;
 
 /// Free rows of a space that a thread keeps.
@@ -140,7 +145,8 @@ const RUN_MAX: usize = 64;
 struct Kept {
     shared: Arc<Shared>,
     rows: Vec<Row>,
-    /// How many it takes next time: a thread that needs few keeps few.
+    /// How many rows the thread takes next time. The number grows with use, so a thread that needs few rows
+    /// keeps few.
     run: usize,
 }
 
@@ -160,14 +166,14 @@ impl Kept {
 
     fn give_back(&mut self, row: Row) {
         if self.rows.len() == 2 * RUN_MAX {
-            // Those that were used longest ago.
+            // The rows that were used longest ago are returned.
             let old = self.rows.drain(..RUN_MAX);
             self.shared.with_live_table(|table| table.free.extend(old));
         }
         self.rows.push(row);
     }
 
-    /// Lets `work` use what this thread keeps of the space's rows.
+    /// Runs `work` on the rows of the space that this thread keeps.
     fn with<R>(shared: &Arc<Shared>, work: impl FnOnce(&mut Kept) -> R) -> Option<R> {
         let of_space = |kept: &&mut Kept| Arc::ptr_eq(&kept.shared, shared);
         KEPT.try_with(|kept| kept.borrow_mut().as_mut().filter(of_space).map(work)).ok().flatten()
@@ -196,13 +202,13 @@ impl Drop for KeepsRows {
     }
 }
 
-/// A row for a new owner.
+/// Takes a free row for a new owner.
 pub(crate) fn take(shared: &Arc<Shared>, kind: RowKind, id: u64) -> Result<LiveRow, Error> {
     let row = match Kept::with(shared, Kept::take) {
         Some(row) => row?,
         None => shared.with_live_table(|table| table.take(1))?.pop().expect("it gives one row at least"),
     };
-    // SAFETY: the caller's share keeps the table.
+    // SAFETY: `shared` keeps the table alive.
     unsafe { row.begin(kind, id) };
     Ok(LiveRow { row, shared: shared.clone() })
 }
@@ -215,13 +221,13 @@ fn give_back(shared: &Arc<Shared>, row: Row) {
     }
 }
 
-/// All rows of a space; the space's lock guards it.
+/// All rows of a space, guarded by the space's lock.
 #[derive(Debug)]
 pub(crate) struct LiveTable {
     directory: PathBuf,
-    /// The identity header, whose count of chunks tells readers how many there are.
+    /// The identity's map, which holds the count of chunks for readers.
     identity: Arc<Map>,
-    /// They stay as long as the table: rows lie in them.
+    /// The maps that hold the rows; none is removed while the table lives.
     chunks: Vec<Map>,
     free: Vec<Row>,
 }
@@ -231,7 +237,7 @@ impl LiveTable {
         LiveTable { directory, identity, chunks: Vec::new(), free: Vec::new() }
     }
 
-    /// Up to `most` free rows, one at least.
+    /// Takes up to `most` free rows, at least one.
     fn take(&mut self, most: usize) -> Result<Vec<Row>, Error> {
         if self.free.is_empty() {
             self.grow()?;
@@ -247,7 +253,7 @@ impl LiveTable {
         chunk.word(8).store(u64::from(VERSION), Ordering::Relaxed);
         chunk.word(16).store(rows as u64, Ordering::Relaxed);
         chunk.word(0).store(live::MAGIC_VALUE, Ordering::Release);
-        // Taken from the end: the first row comes last.
+        // Rows are taken from the end of the list, so the first row is put last.
         let places = (0..rows).rev().map(|index| live::ROWS + index * live::ROW_BYTES);
         self.free.extend(places.map(|at| Row(chunk.place(at, live::ROW_BYTES))));
         self.chunks.push(chunk);

@@ -1,8 +1,10 @@
-//! Commands: what an observer asks of the process once, with an answer. Not settings: a call, a move, a reload.
+//! Commands: requests of an observer that the process carries out once and answers, such as a call, a move or
+//! a reload.
 //!
-//! The mailbox is a file of slots. A sender, in another process, holds a lock (`flock`) while it fills a free slot, and
-//! says *sent* last; so a sender that is killed leaves nothing, or a whole command. The receiver takes the commands in
-//! their order and answers in the slot. The sender, or a later one if it is dead, frees the slot.
+//! The mailbox is a file of slots. A sender, in another process, holds a lock (`flock`) while it fills a free
+//! slot, and marks the slot as *sent* last. So a sender that is killed leaves either no command or a complete
+//! one. The receiver carries out the commands in the order in which they were sent, and answers in the slot.
+//! The sender frees the slot; if it is dead, a later sender does.
 //!
 //! ```
 //! use std::time::Duration;
@@ -43,14 +45,14 @@ use std::fs::File;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What is asked.
+/// A command: its target, name and arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Command {
     /// The target: a task, a worker, a box.
     pub target: String,
     /// The name of the command.
     pub name: String,
-    /// With what.
+    /// The arguments of the command.
     pub arguments: Vec<String>,
 }
 
@@ -60,7 +62,7 @@ impl Command {
         Command { target: target.into(), name: name.into(), arguments: Vec::new() }
     }
 
-    /// With one more argument.
+    /// Adds an argument.
     pub fn with(mut self, argument: impl Into<String>) -> Command {
         self.arguments.push(argument.into());
         self
@@ -80,19 +82,19 @@ impl Command {
     }
 }
 
-/// Commands to a lease: their target is this word and the lease's number, their names are `RENEW` and
-/// `CONFIRM`.
+/// The target of a command to a lease begins with this word, before the lease's number; the commands' names
+/// are `RENEW` and `CONFIRM`.
 const LEASE: &str = "lease ";
 pub(crate) const RENEW: &str = "renew";
 pub(crate) const CONFIRM: &str = "confirm";
 pub(crate) const GIVE_BACK: &str = "give back";
 
-/// The target of commands to the lease under which command `id` was done.
+/// The target of commands to the lease under which command `id` was carried out.
 pub(crate) fn lease_target(id: u64) -> String {
     format!("{LEASE}{id}")
 }
 
-/// A command as it is sent: what is asked, by which tool, and for how long.
+/// A command as it is sent, with the tool that sends it and the terms of its lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Letter {
     pub(crate) command: Command,
@@ -111,7 +113,7 @@ impl Letter {
         out.into_bytes()
     }
 
-    /// Messages of former builds end with the command.
+    /// Decodes a letter. Letters of former builds end after the command.
     fn decode(bytes: &[u8]) -> Option<Letter> {
         let mut input = Decoder::new(bytes);
         let command = Command::decode(&mut input)?;
@@ -128,14 +130,14 @@ impl Letter {
 /// The result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It was done.
+    /// The command was carried out.
     Done {
-        /// What came of it.
+        /// The result, as text.
         result: String,
-        /// The command that takes it back, if there is one.
+        /// The command that reverts it, if there is one.
         inverse: Option<Command>,
     },
-    /// It was not done.
+    /// The command was not carried out.
     Failed {
         /// Why.
         why: String,
@@ -174,12 +176,12 @@ impl Answer {
 pub struct Sender {
     /// The process.
     pub pid: u32,
-    /// Its user.
+    /// The user id of the process.
     pub user: u32,
 }
 
-/// The words of a slot, as sender and receiver each see them. What is stored by `put` is seen by a thread that then loads what was
-/// stored by `store` after it.
+/// Access to the words of a slot, which sender and receiver implement differently. A thread that loads a word
+/// stored by `store` then sees everything that `put` stored before.
 pub(crate) trait Slot {
     /// Loads a word; acquire.
     fn load(&self, at: usize) -> u64;
@@ -191,7 +193,7 @@ pub(crate) trait Slot {
     fn get(&self, at: usize, count: usize) -> Vec<u64>;
 }
 
-/// Fills a free slot and says that it is sent. The caller holds the lock.
+/// Fills a free slot and marks it as sent. The caller holds the lock.
 pub(crate) fn send(slot: &impl Slot, id: u64, sender: Sender, sender_start: u64, bytes: &[u8]) {
     slot.put(layout::COMMAND, &to_words(bytes));
     let who = u64::from(sender.pid) | u64::from(sender.user) << 32;
@@ -199,7 +201,7 @@ pub(crate) fn send(slot: &impl Slot, id: u64, sender: Sender, sender_start: u64,
     slot.store(layout::STATE, layout::SENT);
 }
 
-/// Takes the command of a slot that was sent; an error if it is damaged.
+/// Reads the command of a slot that was sent; an error if the slot is damaged.
 fn receive(slot: &impl Slot) -> Result<(Letter, Holder), String> {
     let words = slot.get(layout::ID, 5);
     let sender = Sender { pid: words[1] as u32, user: (words[1] >> 32) as u32 };
@@ -231,7 +233,7 @@ fn answer(slot: &impl Slot, answer: &Answer) {
     slot.store(layout::STATE, if done { layout::DONE } else { layout::FAILED });
 }
 
-/// The answer in a slot, if there is one; an error if it is damaged.
+/// The answer in a slot, if there is one; an error if the slot is damaged.
 pub(crate) fn answered(slot: &impl Slot) -> Result<Option<Answer>, String> {
     let state = slot.load(layout::STATE);
     if state != layout::DONE && state != layout::FAILED {
@@ -246,7 +248,7 @@ pub(crate) fn answered(slot: &impl Slot) -> Result<Option<Answer>, String> {
     Ok(Some(answer))
 }
 
-/// A letter's bytes; an error if they are too many.
+/// Encodes a letter; an error if it is longer than a slot allows.
 pub(crate) fn encode(letter: &Letter) -> Result<Vec<u8>, Error> {
     let bytes = letter.encode();
     if bytes.len() > layout::COMMAND_ROOM {
@@ -291,42 +293,42 @@ struct Holder {
     start: u64,
 }
 
-/// The receiving end: one per space.
+/// The receiving end of a space's commands; a space has at most one.
 #[derive(Debug)]
 pub struct Mailbox {
     map: Arc<Map>,
-    /// To lock it.
+    /// The mailbox's file, for the lock.
     file: File,
     shared: Arc<Shared>,
-    /// How many commands were sent when the slots were looked at last and none was left.
+    /// How many commands had been sent when the slots were last searched and none was left.
     seen: u64,
-    /// The commands that can be held by a lease, see [`Mailbox::reversible`].
+    /// The commands that can have a lease, see [`Mailbox::reversible`].
     reversible: Groups,
     leases: Arc<Leases>,
 }
 
-/// Commands by groups.
+/// Groups of names of commands.
 type Groups = &'static [&'static [&'static str]];
 
-/// A command that was done under a lease.
+/// A command that was carried out under a lease.
 #[derive(Debug)]
 struct Held {
     /// The command's number.
     id: u64,
     /// The command's target and group.
     subject: (String, usize),
-    /// The inverse of all commands since the last one without a lease.
+    /// The command that reverts all commands to this subject since the last one without a lease.
     undo: Command,
     holder: Holder,
     tool: String,
     terms: Terms,
     until: u64,
-    /// Its holder gave it back.
+    /// Whether the holder gave the lease back.
     is_given_back: bool,
 }
 
 impl Held {
-    /// Why it is over, if it is.
+    /// Why the lease is over; `None` while it lasts.
     fn due(&self) -> Option<LeaseEnd> {
         let Holder { sender, start } = self.holder;
         if self.is_given_back {
@@ -344,12 +346,12 @@ impl Held {
 #[derive(Debug, Default)]
 struct Leases {
     held: Mutex<Vec<Held>>,
-    /// How many those are; changed under the lock.
+    /// The number of leases; changed under the lock.
     count: AtomicUsize,
 }
 
 impl Leases {
-    /// Works on them under the lock.
+    /// Runs `work` on the leases under the lock.
     fn with<R>(&self, work: impl FnOnce(&mut Vec<Held>) -> R) -> R {
         let mut held: MutexGuard<'_, Vec<Held>> = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let result = work(&mut held);
@@ -357,7 +359,7 @@ impl Leases {
         result
     }
 
-    /// Takes one that is over.
+    /// Removes a lease that is over, and returns it with the reason.
     fn take_due(&self) -> Option<(Held, LeaseEnd)> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
@@ -408,17 +410,19 @@ impl Mailbox {
         Ok(Mailbox { map: Arc::new(map), file, shared, seen: 0, reversible: &[], leases: Arc::default() })
     }
 
-    /// The same mailbox, which takes [leases](crate::lease) of these commands: each is answered with an inverse, or
-    /// changed nothing. Those of a group decide the same thing, as pause and resume do: each takes over the lease of
-    /// another with the same target. Commands that are not named here have no leases.
+    /// Accepts [leases](crate::lease) of these commands. The answer to each of them has an inverse, or the
+    /// command changed nothing. Commands of one group affect the same state, as pause and resume do: each
+    /// replaces the lease of another one with the same target. Commands that are not named here have no
+    /// leases.
     #[must_use]
     pub fn reversible(mut self, groups: Groups) -> Mailbox {
         self.reversible = groups;
         self
     }
 
-    /// The oldest command that was not taken yet; taking it is an event. Where a lease of a command is over, its inverse is the next
-    /// command, of the same number, which nobody waits for. Costs two loads when there is none.
+    /// Receives the oldest command that is still waiting, and records that as an event. When the lease of a
+    /// command is over, its inverse is received next, with the same number; no sender waits for its answer.
+    /// Costs two loads when no command is waiting.
     ///
     /// # Errors
     /// When the event cannot be recorded.
@@ -426,15 +430,15 @@ impl Mailbox {
         if let Some((held, why)) = self.leases.take_due() {
             return self.take_back(held, why).map(Some);
         }
-        // Acquire, paired with the sender's release: a command that is counted is sent.
+        // Acquire, paired with the sender's release: a command that is counted was marked as sent before.
         let sent = u64::from_le(self.map.word(layout::SENT_COUNT).load(Ordering::Acquire));
         if sent == self.seen {
             return Ok(None);
         }
         loop {
-            // The slots are searched twice: during the first search an older command may have come into a slot that was
-            // searched already. Senders come one after another, so the second look finds all that are older than what
-            // the first one found.
+            // The slots are searched twice: during the first search an older command may have come into a
+            // slot that was searched already. Senders hold a lock, so the second search finds all commands
+            // that are older than the one that the first search found.
             while let Some((slot, id)) = self.oldest().and_then(|_| self.oldest()) {
                 let received = match receive(&slot) {
                     Ok((letter, holder)) => self.take(slot, id, letter, holder)?,
@@ -491,7 +495,7 @@ impl Mailbox {
         Ok(Received { slot, shared, leases, group, id, letter, holder, answered: false })
     }
 
-    /// The inverse of a command whose lease is over.
+    /// Makes the inverse of a command whose lease is over a received command.
     fn take_back(&self, held: Held, why: LeaseEnd) -> Result<Received, Error> {
         tell_ended(&self.shared, &held, why)?;
         let pid = std::process::id();
@@ -501,7 +505,8 @@ impl Mailbox {
         self.received(None, held.id, letter, holder)
     }
 
-    /// Answers a command to a lease, and one that cannot have a lease and asks for one; gives back any other.
+    /// Answers commands to leases, and commands that request a lease and cannot have one; returns any other
+    /// command.
     fn answer_about_leases(&self, received: Received) -> Result<Option<Received>, Error> {
         let Command { target, name, .. } = &received.letter.command;
         let Some(id) = target.strip_prefix(LEASE) else {
@@ -550,14 +555,14 @@ impl Mailbox {
     }
 }
 
-/// A command that was taken. Dropping it without an answer is a failure, which is reported to the sender.
+/// A command that was received. Dropping it without an answer reports a failure to the sender.
 #[derive(Debug)]
 pub struct Received {
-    /// None: it takes back another one, and nobody waits for the answer.
+    /// `None`: the command is the inverse of another one, and no sender waits for its answer.
     slot: Option<Mapped>,
     shared: Arc<Shared>,
     leases: Arc<Leases>,
-    /// Its place among those that may have leases.
+    /// The index of its group among the commands that may have leases.
     group: Option<usize>,
     id: u64,
     letter: Letter,
@@ -571,7 +576,7 @@ fn tell_ended(shared: &Shared, held: &Held, why: LeaseEnd) -> Result<(), Error> 
 }
 
 impl Received {
-    /// What is asked.
+    /// The command that was received.
     pub fn command(&self) -> &Command {
         &self.letter.command
     }
@@ -581,22 +586,22 @@ impl Received {
         self.id
     }
 
-    /// The process that asks. Where a lease is over and its inverse is to be done, that is this process.
+    /// The process that sent the command. The sender of an inverse after the end of a lease is this process.
     pub fn sender(&self) -> Sender {
         self.holder.sender
     }
 
-    /// The tool that asks; empty: it did not say.
+    /// The name of the tool that sent the command; empty if it gave none.
     pub fn tool(&self) -> &str {
         &self.letter.tool
     }
 
-    /// For how long, if not for good.
+    /// The terms of the command's lease; `None` if it has none.
     pub fn terms(&self) -> Option<Terms> {
         self.letter.terms
     }
 
-    /// Answers that the command was done, with this result.
+    /// Answers that the command was carried out, with this result.
     ///
     /// # Errors
     /// When the event cannot be recorded; the sender has its answer all the same.
@@ -604,7 +609,7 @@ impl Received {
         self.answer(&Answer::Done { result: result.to_string(), inverse: None })
     }
 
-    /// Answers that the command was done, and that `inverse` takes it back.
+    /// Answers that the command was carried out, and that `inverse` reverts it.
     ///
     /// # Errors
     /// As [`Received::done`].
@@ -612,7 +617,7 @@ impl Received {
         self.answer(&Answer::Done { result: result.to_string(), inverse: Some(inverse.clone()) })
     }
 
-    /// It was not done.
+    /// Answers that the command was not carried out.
     ///
     /// # Errors
     /// As [`Received::done`].
@@ -622,7 +627,8 @@ impl Received {
 
     fn answer(&mut self, with: &Answer) -> Result<(), Error> {
         self.answered = true;
-        // Before the answer: a sender that has it may confirm.
+        // The lease is recorded before the answer, because a sender may confirm it as soon as it has the
+        // answer.
         let leased = match with {
             Answer::Done { inverse, .. } => self.note_lease(inverse.as_ref()),
             Answer::Failed { .. } => Ok(()),
@@ -638,7 +644,7 @@ impl Received {
         leased
     }
 
-    /// The command was done: a former holder of a lease of the same lost it, and this one may have one.
+    /// Records the lease of a command that was carried out, and ends the former lease of the same subject.
     fn note_lease(&self, inverse: Option<&Command>) -> Result<(), Error> {
         let Some(group) = self.group else { return Ok(()) };
         let subject = (self.letter.command.target.clone(), group);
@@ -681,7 +687,8 @@ impl Drop for Received {
     fn drop(&mut self) {
         if !self.answered {
             let why = "the process did not answer".to_string();
-            // The sender gets the answer; if the event cannot be recorded, nobody else can be notified.
+            // The sender gets the answer; if the event cannot be recorded, there is no other place for the
+            // error.
             let _ = self.answer(&Answer::Failed { why });
         }
     }

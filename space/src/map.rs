@@ -1,8 +1,8 @@
 //! The memory map: a file of fixed size, mapped shared, seen as 64-bit atomic words. This module has `unsafe`.
 //!
-//! Invariant: while a [`Map`] lives, every byte of it is backed by memory that was reserved and touched when the
-//! file was made, so a store to it cannot fail. After a `fork` the child's maps are private zeroed memory: whatever
-//! it still writes goes nowhere, at no cost to the parent.
+//! Invariant: while a [`Map`] lives, every byte of it is backed by memory that was reserved and touched when
+//! the file was made, so a store to it cannot fail. After a `fork` the child's maps are private zeroed
+//! memory, so the stores of the child do not reach the parent's files.
 
 use crate::error::Error;
 use crate::layout::{LINE, PAGE, element};
@@ -29,9 +29,9 @@ unsafe impl Send for Map {}
 unsafe impl Sync for Map {}
 
 impl Map {
-    /// Makes the file (it must not exist), reserves its room and maps it. All words are zero.
+    /// Makes the file (it must not exist), reserves its disk space and maps it. All words are zero.
     ///
-    /// A full file system is an error here, never a signal later.
+    /// A full file system is an error here, and not a signal at a later store.
     pub(crate) fn create(path: &Path, bytes: usize, fork: Fork) -> Result<Map, Error> {
         let file = OpenOptions::new()
             .read(true)
@@ -81,7 +81,8 @@ impl Map {
             return Ok(());
         }
         let error = std::io::Error::last_os_error();
-        // Before Linux 5.14 there is no such advice; the room is reserved, so first touches only cost time.
+        // Linux before 5.14 has no such advice. The memory is reserved, so without the advice first touches
+        // only cost time.
         if error.raw_os_error() == Some(libc::EINVAL) {
             return Ok(());
         }
@@ -91,13 +92,13 @@ impl Map {
     /// The word at byte `at`.
     #[inline(always)]
     pub(crate) fn word(&self, at: usize) -> &AtomicU64 {
-        // Every map has a page at least, so for a word of the header nothing is left to check when it runs.
+        // Every map has at least a page, so the compiler removes the check for a word of the header.
         assert!(at.is_multiple_of(8) && (at < PAGE || at < self.bytes), "a word outside the map");
         // SAFETY: in range and aligned, just checked.
         unsafe { self.word_unchecked(at) }
     }
 
-    /// Where the `bytes` bytes from byte `at` on are, as long as the map is.
+    /// The address of the `bytes` bytes from byte `at` on, valid while the map lives.
     pub(crate) fn place(&self, at: usize, bytes: usize) -> NonNull<u8> {
         assert!(at.is_multiple_of(8) && at + bytes <= self.bytes, "a place outside the map");
         // SAFETY: in range, just checked.
@@ -143,15 +144,15 @@ impl Map {
     }
 }
 
-/// The words that a ring is written to: a [`Region`] of a map, or loom's words in a model. Its header is at byte 0, its
-/// blocks are from [`element::DATA`] on.
+/// The words into which a ring is written: a [`Region`] of a map, or loom's words in a model. The header
+/// begins at byte 0, the blocks at [`element::DATA`].
 pub(crate) trait Memory {
-    /// Where the positions of a ring's current block lie.
+    /// Maps the positions of a ring's current block to memory.
     type Base: Copy + std::fmt::Debug + Send;
 
     /// Size in bytes.
     fn bytes(&self) -> usize;
-    /// Position + `bias` = byte of the memory.
+    /// The base that maps a position to the byte position + `bias` of the memory.
     fn base(&self, bias: u64) -> Self::Base;
     /// Stores a word, relaxed.
     ///
@@ -167,24 +168,24 @@ pub(crate) trait Memory {
     fn fence(order: Ordering);
 }
 
-/// An address, so that a store of the hot path takes one addition.
+/// An address instead of an offset, so that a store on the hot path needs one addition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Address(*mut u8);
 
 // SAFETY: it is only an address; using it is unsafe and needs the map, which is Send and Sync.
 unsafe impl Send for Address {}
 
-/// The part of a map that is one element: a header and, anywhere else, its blocks.
+/// The part of a map that is one element: its header, and its blocks at another place of the map.
 #[derive(Clone, Debug)]
 pub(crate) struct Region {
     header: Address,
-    /// Where the blocks lie, less [`element::DATA`].
+    /// The address of the blocks, less [`element::DATA`].
     data: Address,
     data_bytes: usize,
     _map: Arc<Map>,
 }
 
-// SAFETY: its addresses are of a map that is Sync and kept alive beside them; all access is atomic.
+// SAFETY: the addresses lie in a map that is Sync and kept alive by the same struct; all access is atomic.
 unsafe impl Sync for Region {}
 
 impl Region {
@@ -260,7 +261,7 @@ pub(crate) struct Line {
     _map: Arc<Map>,
 }
 
-// SAFETY: its address is of a map that is Sync and kept alive beside it; all access is atomic.
+// SAFETY: the address lies in a map that is Sync and kept alive by the same struct; all access is atomic.
 unsafe impl Sync for Line {}
 
 impl Line {
@@ -279,16 +280,16 @@ impl Line {
     }
 }
 
-/// What a map becomes in the child of a `fork`.
+/// How the child of a `fork` sees a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fork {
-    /// Private zeroes: the parent never sees the child's stores.
+    /// As private zeroes: the parent never sees the child's stores.
     Wipe,
-    /// Shared as it is.
+    /// As shared memory, like the parent.
     Share,
 }
 
-/// What the child of a `fork` does first.
+/// The handler that runs first in the child of a `fork`.
 mod fork {
     use super::{Entry, MapList};
     use std::sync::Once;
@@ -308,7 +309,7 @@ mod fork {
         for (_, range) in MAPS.iter() {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
             let protection = libc::PROT_READ | libc::PROT_WRITE;
-            // SAFETY: replaces exactly a mapping of ours, in the child, where no other thread runs.
+            // SAFETY: replaces exactly one mapping of a `Map`, in the child, where no other thread runs.
             unsafe { libc::mmap(range.start as *mut _, range.len(), protection, flags, -1, 0) };
         }
     }

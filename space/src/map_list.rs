@@ -1,20 +1,21 @@
-//! The maps that a handler of a signal or of `fork` looks after: a list that only grows, whose entries are used again.
+//! The maps that a handler of a signal or of `fork` needs: a list that only grows and reuses its entries.
 //! This module has `unsafe`.
 //!
-//! A handler takes no lock: a thread that it interrupted may hold it, or one that does not exist in the child.
+//! The list has no lock, because a handler must not take one: the interrupted thread may hold it, or a thread
+//! that does not exist in the child.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
-/// While an entry is filled.
+/// The address of an entry that is being filled.
 const CLAIMED: usize = 1;
 
 /// A map in the list.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// Start of the map, 0 when free. Claimed by compare-exchange; released by its owner.
+    /// Start of the map; 0 if the entry is free. Claimed by compare-exchange; released by its owner.
     address: AtomicUsize,
-    /// Size of the map; set before `address` becomes a real one (release, paired with the handler's acquire).
+    /// Size of the map; stored before `address` (release, paired with the handler's acquire).
     bytes: AtomicUsize,
     is_broken: AtomicBool,
     /// Next entry; set before this entry is published.
@@ -22,12 +23,12 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Takes the map out of its list: before it is unmapped.
+    /// Removes the map from its list. Must be called before the map is unmapped.
     pub(crate) fn forget(&self) {
         self.address.store(0, Ordering::Release);
     }
 
-    /// Notes that the map's memory was replaced.
+    /// Marks that the map's memory was replaced by zeros.
     pub(crate) fn mark_broken(&self) {
         self.is_broken.store(true, Ordering::Relaxed);
     }
@@ -38,7 +39,7 @@ impl Entry {
     }
 }
 
-/// Maps of one sort.
+/// A list of maps for one handler.
 #[derive(Debug)]
 pub(crate) struct MapList {
     /// First entry; pushed with release, walked with acquire.
@@ -69,7 +70,7 @@ impl MapList {
     fn entries(&self) -> impl Iterator<Item = &'static Entry> {
         let mut at = self.first.load(Ordering::Acquire);
         std::iter::from_fn(move || {
-            // SAFETY: entries are leaked boxes, so every pointer in the list stays good.
+            // SAFETY: entries are leaked boxes, so every pointer in the list stays valid.
             let entry: &'static Entry = unsafe { at.as_ref() }?;
             at = entry.next.load(Ordering::Relaxed);
             Some(entry)

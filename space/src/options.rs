@@ -1,4 +1,4 @@
-//! What a space and its elements are to be like.
+//! Options of a space and of its elements.
 
 use crate::element::Policy;
 use crate::error::Error;
@@ -12,7 +12,7 @@ pub struct ElementOptions {
     pub block_bytes: usize,
     /// How many blocks: at least 2.
     pub block_count: usize,
-    /// What happens when it is full.
+    /// What happens to events when the element is full.
     pub policy: Policy,
 }
 
@@ -24,7 +24,7 @@ impl Default for ElementOptions {
 }
 
 impl ElementOptions {
-    /// Refuses what no element can be like.
+    /// Returns an error for options that no element can have.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let ElementOptions { block_bytes, block_count, .. } = *self;
         if !block_bytes.is_power_of_two() || !(block::BYTES_MIN..=block::BYTES_MAX).contains(&block_bytes) {
@@ -41,22 +41,24 @@ impl ElementOptions {
     }
 }
 
-/// How to make a space.
+/// Options of a new space.
 #[derive(Clone, Debug, Default)]
 pub struct SpaceOptions {
     /// Its name: the directory is called `NAME-PID`. Empty: the program's name.
     pub name: String,
     /// The directory to make it in; default: see [`default_parent`](crate::default_parent).
     pub parent: Option<PathBuf>,
-    /// The exact directory instead, which must not exist or be empty.
+    /// The exact directory of the space, instead of `name` and `parent`. The directory must be empty or not
+    /// exist.
     pub path: Option<PathBuf>,
-    /// The directory of a session to join, which is made if there is none; a name without a slash is below `parent`.
-    /// Default: `$THALWEG_SESSION`, if there is neither `parent` nor `path`. See [`crate::reader::Session`].
+    /// The directory of the session that the process joins, which is made if it does not exist; a name
+    /// without a slash is below `parent`. Default: `$THALWEG_SESSION`, if there is neither `parent` nor
+    /// `path`. See [`crate::reader::Session`].
     pub session: Option<PathBuf>,
-    /// Size and policy of elements, unless a writer asks for its own.
+    /// Size and policy of elements, unless a writer specifies its own.
     pub element: ElementOptions,
-    /// The command line to show; empty: this process's own.
+    /// The command line that observers display; empty: that of this process.
     pub command: String,
-    /// `clean` leaves the space alone unless it is asked to remove it.
+    /// Whether `clean` keeps the space unless it is asked to remove kept spaces.
     pub keep: bool,
 }

@@ -1,8 +1,8 @@
-//! Where an element lies: in its space's directory, or in one of its own elsewhere.
+//! Where an element lies: in its space's directory, or in another directory.
 //!
-//! An element that lies elsewhere is in the directory `thalweg-UUID`, UUID being its space's, and the space has a file
-//! `NNNN.at` that holds the path. So what is elsewhere is found and removed with its space, and a wrong file can lead
-//! only to a directory with the space's own UUID in its name.
+//! An element in another directory lies in a directory `thalweg-UUID` with the UUID of its space, and the
+//! space has a file `NNNN.at` that holds the path. So readers find such elements, and they are removed with
+//! their space. A damaged file can lead only to a directory with the space's own UUID in its name.
 
 use crate::directory::make_private;
 use crate::error::Error;
@@ -15,11 +15,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The size, policy and directory that a writer or collector asks for.
+/// The size, policy and directory of the element that a writer or collector requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) options: ElementOptions,
-    /// Which of the space's directories; 0 is its own.
+    /// The index of one of the space's directories; 0 is the directory of the space.
     pub(crate) directory: usize,
 }
 
@@ -51,7 +51,8 @@ fn link_path(space: &Path, number: u32) -> PathBuf {
     space.join(format!("{number:04}.at"))
 }
 
-/// Writes into the directory `space` that its element or pool of this number lies in `directory`.
+/// Writes a file into the directory `space` which states that the element or pool `number` lies in
+/// `directory`.
 pub(crate) fn write_link(space: &Path, number: u32, directory: &Path) -> Result<(), Error> {
     let bytes = directory.as_os_str().as_bytes();
     let mut page = [0; PAGE];
@@ -65,7 +66,8 @@ pub(crate) fn write_link(space: &Path, number: u32, directory: &Path) -> Result<
     file.and_then(|mut file| file.write_all(&page)).map_err(|e| Error::io("write", &path, e))
 }
 
-/// Where the space in `space`, which has this UUID, says that its element or pool of this number lies.
+/// The directory in which the element or pool `number` lies, as the file in the directory `space` states. The
+/// space has this UUID.
 pub(crate) fn read_link(space: &Path, number: u32, uuid: [u8; 16]) -> Result<PathBuf, Error> {
     let path = link_path(space, number);
     let file = file::open_to_read(&path).map_err(|e| Error::io("open", &path, e))?;

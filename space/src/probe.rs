@@ -1,9 +1,10 @@
 //! Probes: places in a program that are switched on and off by name while it runs.
 //!
-//! A probe that is off costs a relaxed load and a branch. A process that switches probes appends a pattern ([`Glob`]) to the file `probes`
-//! and stores the words of the probes whose names match in the files `switches.N`, which the process has mapped: so a probe that is
-//! off is switched on although nothing of the process runs. Probes made later are as the last pattern that matches says. The
-//! process records the switching at its next safe point ([`crate::Space::adopt`]).
+//! A probe that is off costs a relaxed load and a branch. A process that switches probes appends a pattern
+//! ([`Glob`]) to the file `probes` and stores the words of the probes whose names match in the files
+//! `switches.N`, which the process has mapped: so a probe is switched without any action of the process. A
+//! probe that is made later gets the state of the last pattern that matches its name. The process records the
+//! switching at its next safe point ([`crate::Space::adopt`]).
 //!
 //! ```
 //! use thalweg_space::{Space, SpaceOptions, reader::SpaceReader};
@@ -38,15 +39,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg_glob::Glob;
 
-/// The file of patterns, beside the space's others.
+/// The name of the file of patterns.
 const FILE: &str = "probes";
-/// The most bytes of it: some ten thousand patterns.
+/// The most bytes of that file: enough for some ten thousand patterns.
 const BYTES_MAX: u64 = 1 << 20;
 
 /// A place in a program that can be switched on and off. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Probe {
-    /// Set by the process that switches, loaded anywhere; it stands for itself, so all is relaxed.
+    /// Stored by the process that switches, loaded by any thread. No other data depends on it, so all
+    /// accesses are relaxed.
     on: CellPointer,
 }
 
@@ -57,13 +59,13 @@ impl Probe {
         self.on.get().load(Ordering::Relaxed) != 0
     }
 
-    /// Where the switch stands: not 0 is on. As long as the probe lives.
+    /// The word of the switch: the probe is on unless it is 0. Valid while the probe lives.
     pub fn word(&self) -> &AtomicU64 {
         self.on.get()
     }
 }
 
-/// The chunk, and the word in it, of the probe of this number.
+/// The chunk of the probe of this number, and the index of its word there.
 fn word_of(number: usize) -> (usize, usize) {
     let (mut chunk, mut first) = (0, 0);
     while number >= first + words_of(chunk) {
@@ -82,11 +84,11 @@ fn chunk_path(directory: &Path, chunk: usize) -> PathBuf {
     directory.join(format!("switches.{chunk}"))
 }
 
-/// The probes of a space; the space's lock guards them.
+/// The probes of a space, guarded by the space's lock.
 #[derive(Debug)]
 pub(crate) struct Probes {
     all: Vec<(String, Probe)>,
-    /// Where in `all` a name stands: a program may have a million.
+    /// The index of each name in `all`, because a program may have a million probes.
     by_name: HashMap<String, usize>,
     reader: CatalogReader,
     /// The words of the probes.
@@ -120,7 +122,7 @@ impl Probes {
         let store = |on: bool| probe.on.get().store(u64::from(on).to_le(), Ordering::Relaxed);
         store(on);
         catalog.append(&Record::Probe { name: name.to_string(), on })?;
-        // A process that switches from here on finds the probe, and what was switched before is in the file.
+        // A process that switches from here on finds the probe, and earlier requests are in the file.
         let switches = switches(&self.directory)?;
         let matching = switches.iter().rev().find(|switch| Glob::new(&switch.pattern).matches(name));
         matching.inspect(|switch| store(switch.on));
@@ -138,7 +140,7 @@ impl Probes {
         Ok(map)
     }
 
-    /// What was asked for since the last time, with the count of probes it was for.
+    /// The requests since the last call, each with the number of probes that match it.
     pub(crate) fn adopt(&mut self) -> Result<Vec<(Switch, u32)>, Error> {
         let mut adopted = Vec::new();
         self.reader.read_new(&mut |record| {
@@ -156,7 +158,7 @@ pub(crate) fn pattern_in(setting: &str) -> Option<&str> {
     setting.strip_prefix("probe/")?.strip_suffix(".on")
 }
 
-/// What was asked of the probes of the space in `directory` so far.
+/// All requests to switch probes of the space in `directory` so far.
 pub(crate) fn switches(directory: &Path) -> Result<Vec<Switch>, Error> {
     let path = directory.join(FILE);
     let mut switches = Vec::new();
@@ -170,7 +172,7 @@ pub(crate) fn switches(directory: &Path) -> Result<Vec<Switch>, Error> {
     Ok(switches)
 }
 
-/// Asks the process of the space in `directory` to switch probes.
+/// Switches probes of the space in `directory`.
 pub(crate) fn switch(directory: &Path, pattern: &str, on: bool) -> Result<(), Error> {
     let path = directory.join(FILE);
     if !path.exists() {
@@ -187,7 +189,7 @@ pub(crate) fn switch(directory: &Path, pattern: &str, on: bool) -> Result<(), Er
     crate::cell::count_change(&settings, &settings_path)
 }
 
-/// Stores the words of the probes that the catalog has by now.
+/// Stores the words of the matching probes that the catalog has by now.
 fn store(directory: &Path, switch: &Switch) -> Result<(), Error> {
     let pattern = Glob::new(&switch.pattern);
     let (mut number, mut matching) = (0, Vec::new());
@@ -202,7 +204,7 @@ fn store(directory: &Path, switch: &Switch) -> Result<(), Error> {
     for number in matching {
         let (chunk, word) = word_of(number);
         let path = chunk_path(directory, chunk);
-        // Former builds have none: their process reads the patterns.
+        // Spaces of former builds have no such files; their processes read the patterns.
         let Ok(file) = crate::file::open(&path, OpenOptions::new().read(true).write(true)) else {
             return Ok(());
         };

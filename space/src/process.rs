@@ -1,12 +1,13 @@
-//! Processes: the identity of this one, and whether another still lives.
+//! Processes: the identity of the calling process, and whether another process is alive.
 
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Start of a process in clock ticks since boot: field 22 of `/proc/PID/stat`. With the pid it names a process for good.
+/// Start of a process in clock ticks since boot: field 22 of `/proc/PID/stat`. Together with the pid it
+/// identifies a process uniquely within a boot.
 pub(crate) fn start_time(pid: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The command's name, in parentheses, may hold anything: count from the last one.
+    // The command's name, in parentheses, may contain any character, so fields are counted from the last `)`.
     let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
     let state = fields.next()?;
     if matches!(state, "Z" | "X" | "x") {
@@ -15,18 +16,19 @@ pub(crate) fn start_time(pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// Whether the process that had this pid and started then still runs. A zombie does not.
+/// Whether the process with this pid and start time still runs. A zombie counts as dead.
 pub(crate) fn is_alive(pid: u32, start: u64) -> bool {
     pid != 0 && start_time(pid) == Some(start)
 }
 
-/// The same, for one of another boot or machine: it does not. A boot that is not known may be this one.
+/// Whether the process with this pid and start time still runs, if `boot` is this boot of this machine. An
+/// unknown boot (zeroes) counts as this boot.
 pub(crate) fn is_alive_here(boot: [u8; 16], pid: u32, start: u64) -> bool {
     let here = boot_id();
     (boot == here || boot == [0; 16] || here == [0; 16]) && is_alive(pid, start)
 }
 
-/// The process that started this one.
+/// The pid of the parent process.
 pub(crate) fn parent() -> u32 {
     std::os::unix::process::parent_id()
 }
@@ -77,7 +79,7 @@ pub(crate) fn thread_id() -> u32 {
 /// A random UUID (version 4).
 pub(crate) fn uuid() -> [u8; 16] {
     let mut id = [0u8; 16];
-    // SAFETY: the buffer is ours and as long as said.
+    // SAFETY: the buffer is a local variable of the length that is passed.
     let got = unsafe { libc::getrandom(id.as_mut_ptr().cast(), id.len(), 0) };
     if got != 16 {
         let nanoseconds = crate::clock::system_ns(libc::CLOCK_REALTIME);

@@ -1,8 +1,8 @@
-//! A file mapped to be read, even while another process shortens it. This module has `unsafe`.
+//! A read-only map of a file that another process may truncate at any time. This module has `unsafe`.
 //!
-//! A page of a map whose file has become shorter raises `SIGBUS` when it is touched, and files of spaces may be damaged
-//! at any time. So a handler puts zeros where the map was and notes that it is broken: a reader gets zeros, checks that
-//! note, and reports an error. Signals for other addresses go to the handler that was installed before.
+//! An access to a page beyond the end of a truncated file raises `SIGBUS`. A handler of that signal maps
+//! zeros in place of the file and marks the map as broken. A reader gets zeros, checks the mark, and returns
+//! an error. Signals for other addresses go to the handler that was installed before.
 
 use crate::error::Error;
 use crate::file;
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// The first bytes of a file, mapped to be read.
+/// A read-only map of the first bytes of a file.
 #[derive(Debug)]
 pub(crate) struct ReadMap {
     pointer: NonNull<u8>,
@@ -27,7 +27,7 @@ unsafe impl Send for ReadMap {}
 unsafe impl Sync for ReadMap {}
 
 impl ReadMap {
-    /// Maps the first `bytes` bytes of a file, which has to have them.
+    /// Maps the first `bytes` bytes of a file that has at least that length.
     pub(crate) fn of(file: &File, path: &Path, bytes: usize) -> Result<ReadMap, Error> {
         if file::length(file, path)? < bytes as u64 {
             return Err(shorter(path));
@@ -47,18 +47,19 @@ impl ReadMap {
     #[inline(always)]
     fn word(&self, at: usize) -> &AtomicU64 {
         assert!(at.is_multiple_of(8) && at < self.bytes && self.bytes - at >= 8, "a word outside the map");
-        // SAFETY: in range and aligned, as mappings are aligned to pages; the mapping lives as long as `self`, and where its file does not
-        // reach any more the handler has put memory.
+        // SAFETY: in range and aligned, as mappings are aligned to pages. The mapping lives as long as
+        // `self`, and the handler has mapped zeros where the file was truncated.
         unsafe { &*self.pointer.as_ptr().add(at).cast::<AtomicU64>() }
     }
 
-    /// The word at byte `at`, and with it all that was written before it.
+    /// Loads the word at byte `at` with acquire: later loads see everything that its writer stored before it.
     #[inline]
     pub(crate) fn load(&self, at: usize) -> u64 {
         self.word(at).load(Ordering::Acquire)
     }
 
-    /// Copies words from byte `at` on, if the word there, a version, is even and the same before and after.
+    /// Copies words from byte `at` on, where a version lies. Returns whether the version was even and the
+    /// same before and after the copy.
     #[inline]
     pub(crate) fn versioned<const N: usize>(&self, at: usize, words: &mut [u64; N]) -> bool {
         let version = self.load(at);
@@ -73,7 +74,8 @@ impl ReadMap {
         self.word(at).load(Ordering::Relaxed) == version
     }
 
-    /// What is wrong if the file, which is at the path, has become shorter: what was read is zeros then.
+    /// Returns an error if the file at the path was truncated. The words that were read are zeros in that
+    /// case.
     #[inline]
     pub(crate) fn check<P: AsRef<Path>>(&self, path: impl FnOnce() -> P) -> Result<(), Error> {
         if self.guard.is_broken() { Err(shorter(path().as_ref())) } else { Ok(()) }
@@ -99,7 +101,7 @@ mod guard {
     use std::sync::OnceLock;
 
     static MAPS: MapList = MapList::new();
-    /// The signal's action before ours.
+    /// The action that the signal had before this handler was installed.
     static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
     pub(super) fn register(address: usize, bytes: usize) -> &'static Entry {
@@ -119,13 +121,14 @@ mod guard {
         }
     }
 
-    /// Only loads, stores and system calls: all that a handler may do.
+    /// Handles `SIGBUS` with loads, stores and system calls only, which are async-signal-safe.
     extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
         // SAFETY: the kernel hands over a good `info` for this signal.
         let fault = unsafe { (*info).si_addr() } as usize;
         for (entry, range) in MAPS.iter().filter(|(_, range)| range.contains(&fault)) {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-            // SAFETY: replaces exactly a mapping of ours, whose owner waits for this handler; `errno` is what it was.
+            // SAFETY: replaces exactly one mapping of a `ReadMap`, whose owner waits for this handler;
+            // `errno` is restored.
             let made = unsafe {
                 let errno = *libc::__errno_location();
                 let made = libc::mmap(range.start as *mut _, range.len(), libc::PROT_READ, flags, -1, 0);
@@ -139,17 +142,18 @@ mod guard {
         before(signal, info, context);
     }
 
-    /// Does what the signal would have done without this handler.
+    /// Passes the signal to the action that it had before.
     fn before(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
         let Some(action) = BEFORE.get() else { return };
         match action.sa_sigaction {
-            // SAFETY: the fault comes again when the handler is left, and takes its default way.
+            // SAFETY: the access faults again after the handler returns, and then has the default action.
             libc::SIG_DFL | libc::SIG_IGN => unsafe {
                 let mut default = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
                 default.sa_sigaction = libc::SIG_DFL;
                 libc::sigaction(signal, &raw const default, std::ptr::null_mut());
             },
-            // SAFETY: a handler that was installed for this signal, called as its flags say.
+            // SAFETY: a handler that was installed for this signal with `SA_SIGINFO`, called with its three
+            // arguments.
             handler if action.sa_flags & libc::SA_SIGINFO != 0 => unsafe {
                 type WithInfo = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
                 std::mem::transmute::<usize, WithInfo>(handler)(signal, info, context);

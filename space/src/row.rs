@@ -1,4 +1,4 @@
-//! Kinds of live row: what a row is of, and what its cells say.
+//! Kinds of live row: what a row describes, and what its cells mean.
 //!
 //! ```
 //! use thalweg_space::{Row, Space, SpaceOptions, reader::SpaceReader};
@@ -43,21 +43,22 @@ pub struct RowKind(pub(crate) u8);
 pub struct RowSpec {
     /// `crate.noun`.
     pub name: &'static str,
-    /// The sort of thing that such a row describes.
+    /// What a row of the kind describes.
     pub doc: &'static str,
-    /// The code of such rows in spaces that describe no rows, if there were such.
+    /// The code by which former versions, whose spaces describe no rows, marked these rows; `None` if they
+    /// had no such rows.
     pub former: Option<u8>,
     /// Its cells, in order, 12 at most.
     pub cells: &'static [FieldSpec],
 }
 
-/// A struct that describes a kind of live row: each field is a cell. Derive it: the place of field `held_ns` is the constant
-/// `HELD_NS`.
+/// A struct that describes a kind of live row: each field is a cell. The derive also makes a constant for
+/// each field, such as `HELD_NS` for the index of `held_ns`.
 pub trait Row: Sized {
-    /// What it describes.
+    /// The name and the cells of the kind.
     const SPEC: RowSpec;
     /// The cells' values.
     fn cells(&self) -> [u64; live::CELL_COUNT];
-    /// The row whose cells have the values that `cell` gives by their places in [`RowSpec::cells`].
+    /// The row whose cells have the values that `cell` returns for their indices in [`RowSpec::cells`].
     fn from_cells(cell: &mut dyn FnMut(usize) -> Option<u64>) -> Option<Self>;
 }

@@ -1,8 +1,9 @@
 //! Sessions: the spaces of several processes in one directory, with a manifest of which joined and which left.
 //!
-//! A process joins when it makes its space there: [`crate::SpaceOptions::session`], or the directory in `$THALWEG_SESSION`,
-//! which its children inherit. The first one makes the session. The manifest is a catalog file called `session`, to
-//! which records are appended under its lock; a process that was killed has joined and not left.
+//! A process joins when it makes its space there: [`crate::SpaceOptions::session`], or the directory in
+//! `$THALWEG_SESSION`, which its children inherit. The first one makes the session. The manifest is a catalog
+//! file called `session`, to which records are appended under its lock; a killed process has an entry for
+//! joining and none for leaving.
 //!
 //! [`crate::reader::Session`] reads the manifest, and the events of all processes in the order of their times.
 
@@ -17,11 +18,11 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The file that makes a directory a session.
+/// The name of the manifest, which makes a directory a session.
 pub(crate) const MANIFEST: &str = "session";
-/// The most bytes of it: some ten thousand processes.
+/// The most bytes of the manifest: enough for some ten thousand processes.
 const BYTES_MAX: u64 = 8 << 20;
-/// How often to try again when `clean` removes the session at that moment.
+/// How often to try again if `clean` removes the session at the same time.
 const TRIES: usize = 100;
 
 /// A session whose manifest is locked.
@@ -32,8 +33,9 @@ pub(crate) struct Manifest {
     file: File,
 }
 
-/// The session that a space with these options joins, if any: the one they name, or that of the environment for a space
-/// in no particular place. A name without a slash is that of a session where spaces are by default.
+/// The session that a space with these options joins: the one that the options name, or, if they set neither
+/// `parent` nor `path`, that of the environment. `None` if there is neither. A name without a slash stands
+/// for a session in the default directory of spaces.
 pub(crate) fn chosen(options: &SpaceOptions) -> Result<Option<PathBuf>, Error> {
     let from_environment = || {
         let is_placed = options.path.is_some() || options.parent.is_some();
@@ -62,7 +64,7 @@ impl Manifest {
                 Ok(Some(file)) => return Ok(Manifest { directory, path, file }),
                 // The session was removed while it was made.
                 Ok(None) if tries.next().is_some() => {}
-                // Another process may have made the directory again since, so whether it is there says nothing.
+                // Another process may have made the directory again since, so its existence is not checked.
                 Err(error) if is_gone(&error) && tries.next().is_some() => {}
                 Err(error) => return Err(error),
                 Ok(None) => {
@@ -81,7 +83,7 @@ impl Manifest {
         Some(Manifest { directory: directory.to_path_buf(), path, file })
     }
 
-    /// Says that the process of `identity` joined.
+    /// Records that the process of `identity` joined.
     pub(crate) fn join(&self, identity: &Identity, name: &str) -> Result<(), Error> {
         let directory = identity.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let parent_pid = crate::process::parent();
@@ -104,7 +106,7 @@ impl Manifest {
         append_under_lock(&self.path, record, BYTES_MAX)
     }
 
-    /// Removes manifest and directory; the caller knows that nobody needs them.
+    /// Removes manifest and directory; the caller ensures that no process needs them.
     pub(crate) fn remove(self) -> Result<(), Error> {
         std::fs::remove_file(&self.path).map_err(|e| Error::io("remove", &self.path, e))?;
         std::fs::remove_dir(&self.directory).map_err(|e| Error::io("remove", &self.directory, e))?;
@@ -113,7 +115,7 @@ impl Manifest {
     }
 }
 
-/// Says that the process of `identity` leaves the session in which its space lies.
+/// Records that the process of `identity` left the session in which its space lies.
 pub(crate) fn leave(identity: &Identity) -> Result<(), Error> {
     let Some(directory) = identity.path.parent() else { return Ok(()) };
     let Some(file) = lock_existing(&directory.join(MANIFEST))? else { return Ok(()) };
@@ -121,12 +123,12 @@ pub(crate) fn leave(identity: &Identity) -> Result<(), Error> {
     manifest.append(&Record::Left { uuid: identity.uuid(), time_ns: system_ns(libc::CLOCK_REALTIME) })
 }
 
-/// Whether the error means that a file is missing that was there a moment before.
+/// Whether the error means that a file was removed meanwhile.
 fn is_gone(error: &Error) -> bool {
     error.io_error().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound)
 }
 
-/// Makes the session if it is not there, and locks it; none if it is gone again.
+/// Makes the session if it does not exist, and locks it; `None` if it was removed again.
 fn made_and_locked(directory: &Path, path: &Path) -> Result<Option<File>, Error> {
     make_private(directory)?;
     if !path.exists() {
@@ -135,7 +137,7 @@ fn made_and_locked(directory: &Path, path: &Path) -> Result<Option<File>, Error>
     lock_existing(path)
 }
 
-/// Makes the manifest with all of its header at once, unless another process does.
+/// Makes the manifest with a complete header, unless another process has made it.
 fn make(directory: &Path, path: &Path) -> Result<(), Error> {
     // Thread ids are unique among all processes of a machine.
     let new = directory.join(format!("{MANIFEST}.new-{}", crate::process::thread_id()));
@@ -153,7 +155,7 @@ fn make(directory: &Path, path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Locks the manifest; none if it is not there any more.
+/// Locks the manifest; `None` if it was removed.
 fn lock_existing(path: &Path) -> Result<Option<File>, Error> {
     let file = match crate::file::open(path, OpenOptions::new().read(true).append(true)) {
         Ok(file) => file,

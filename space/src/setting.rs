@@ -46,11 +46,11 @@ pub struct SettingSpec<'a> {
     pub affects: Affects,
     /// When a change of it takes effect.
     pub adoption: Adoption,
-    /// How a change of it is taken back.
+    /// How a change of it is reverted.
     pub undo: Undo,
 }
 
-/// Makes an enum whose values have names, by which the catalog tells them.
+/// Makes an enum whose values have names, which the catalog stores.
 macro_rules! named {
     ($(#[$about:meta])* pub enum $Name:ident { $($(#[$doc:meta])* $value:ident = $text:literal,)+ }) => {
         $(#[$about])*
@@ -63,7 +63,7 @@ macro_rules! named {
                 match self { $($Name::$value => $text,)+ }
             }
 
-            /// The value that the word stands for; none for a word that this version does not know.
+            /// The value of this name; none for a name that this version does not know.
             pub fn from_name(name: &str) -> Option<$Name> {
                 match name { $($text => Some($Name::$value),)+ _ => None }
             }
@@ -74,7 +74,7 @@ macro_rules! named {
 named! {
     /// The parts of a run that a change of a setting affects.
     pub enum Affects {
-        /// The run as a whole: its workers, what is recorded, what is let in.
+        /// The run as a whole: its workers, its recording, its input.
         Run = "run",
         /// Each task.
         Task = "task",
@@ -90,29 +90,30 @@ named! {
 named! {
     /// When a change of a setting takes effect.
     pub enum Adoption {
-        /// As soon as the value is used next, in the middle of a dispatch, too.
+        /// At the next use of the value, even in the middle of a dispatch.
         AtOnce = "at once",
         /// When a worker or a blocking task begins its next dispatch or wait.
         NextDispatch = "at the next dispatch",
         /// Only for tasks, streams and components that are made later.
         NextMade = "by what is made next",
-        /// Never: the process shows a figure of its own here.
+        /// Never: the process publishes a figure here, which others cannot set.
         Never = "never",
     }
 }
 
 named! {
-    /// How a change of a setting is taken back.
+    /// How a change of a setting is reverted.
     pub enum Undo {
-        /// By setting the former value.
+        /// A change is reverted by setting the former value.
         SetBack = "set back",
-        /// In no way.
+        /// A change cannot be reverted.
         Nothing = "nothing",
     }
 }
 
 impl SettingSpec<'static> {
-    /// A number without a name, to be completed: it is 0 at first, may be anything, affects the run, and is adopted at once.
+    /// A template for a number, without a name: the default is 0, the range is unlimited, a change affects
+    /// the run and is adopted at once.
     pub const PLAIN: SettingSpec<'static> = SettingSpec {
         name: "",
         doc: "",
@@ -125,16 +126,16 @@ impl SettingSpec<'static> {
         adoption: Adoption::AtOnce,
         undo: Undo::SetBack,
     };
-    /// A figure that the process shows and that cannot be set, to be completed.
+    /// A template for a figure that the process publishes and that cannot be set.
     pub const SHOWN: SettingSpec<'static> =
         SettingSpec { adoption: Adoption::Never, undo: Undo::Nothing, ..SettingSpec::PLAIN };
-    /// A switch, to be completed: off, or on.
+    /// A template for a switch with the values off and on.
     pub const SWITCH: SettingSpec<'static> =
         SettingSpec { choices: &["off", "on"], max: 1, ..SettingSpec::PLAIN };
 }
 
 impl SettingSpec<'_> {
-    /// The same, with values up to the last of its choices if it has any.
+    /// Limits the maximum to the last of its choices, if it has choices.
     pub const fn bounded(mut self) -> Self {
         if !self.choices.is_empty() {
             self.max = self.choices.len() as u64 - 1;
@@ -163,10 +164,12 @@ pub(crate) fn check_range(name: &str, value: u64, min: u64, max: u64) -> Result<
     Err(Error::new(format!("{value} is out of range for `{name}`: it takes {min} to {max}")))
 }
 
-/// A setting of this process. Loading it is one relaxed load: that, and a branch, is what a switched-off probe costs.
+/// A setting of this process. Loading it is one relaxed load, so a switched-off probe costs that load and a
+/// branch.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// The value. Written by any process that may, read by this one; it stands for itself, so all is relaxed.
+    /// The value. Any process with access may store it, and this process loads it. No other data depends on
+    /// it, so all accesses are relaxed.
     cell: CellPointer,
     name: Arc<str>,
     min: u64,
@@ -185,8 +188,8 @@ impl Setting {
         Setting { cell, name: spec.name.into(), min: spec.min, max: spec.max, settings, index }
     }
 
-    /// The value now. Within the range, unless another process wrote the file directly, so code that relies on the
-    /// range has to clamp.
+    /// The current value. The value is within the range unless another process wrote the file directly, so
+    /// code that relies on the range has to clamp it.
     #[inline(always)]
     pub fn load(&self) -> u64 {
         self.cell.get().load(Ordering::Relaxed)
@@ -195,7 +198,7 @@ impl Setting {
     /// Changes the value, as [`crate::reader::SpaceReader::set`] does from another process.
     ///
     /// # Errors
-    /// When it is out of range, or the file of settings cannot be written any more.
+    /// When the value is out of range, or the file of settings cannot be written any more.
     pub fn set(&self, value: u64) -> Result<(), Error> {
         check_range(&self.name, value, self.min, self.max)?;
         let tool = crate::process::program_name();
@@ -203,8 +206,8 @@ impl Setting {
         cell::change(&self.settings.path, self.index, |_| Ok(write)).map(drop)
     }
 
-    /// Where the value stands, for code that this process loaded and that cannot call [`Setting::load`]. Code that
-    /// stores a value there publishes it; such a store is no change of a setting.
+    /// The word that holds the value, for code in this process that cannot call [`Setting::load`]. A store
+    /// into the word publishes a value without counting as a change of the setting.
     pub fn cell(&self) -> &AtomicU64 {
         self.cell.get()
     }
@@ -219,7 +222,7 @@ impl Setting {
         self.min..=self.max
     }
 
-    /// Twice the number of times that it was set.
+    /// Twice the number of times that the setting was set.
     pub(crate) fn version(&self) -> u64 {
         Words::load(self, layout::CELL_VERSION, Ordering::Relaxed)
     }
@@ -229,7 +232,8 @@ impl Setting {
         (self.version() != version).then(|| Cell::read(self))
     }
 
-    /// Sets the value as `decide` says, unless somebody else is setting something: then none. See [`cell::change`].
+    /// Sets the value to the result of `decide`; none if another process holds the lock. See
+    /// [`cell::change`].
     pub(crate) fn try_change<'a>(
         &self,
         decide: impl FnOnce(&Cell) -> Result<Write<'a>, Error>,
@@ -242,7 +246,7 @@ impl Setting {
         cell::settle_dead(&self.settings.path, self.index)
     }
 
-    /// Changes the value past the lock, which another process holds too long, and says that something was set.
+    /// Changes the value without the lock, because another process holds it too long, and counts the change.
     pub(crate) fn force(&self, value: u64) {
         self.cell().store(value, Ordering::Relaxed);
         self.settings.map.word(layout::CHANGES).fetch_add(1, Ordering::Release);
@@ -264,8 +268,8 @@ impl Words for Setting {
     }
 }
 
-/// How often something was set in a space, for code that adopts several settings at a time: if it is what it was, none of them has
-/// another value. See [`Space::changes`](crate::Space::changes).
+/// The count of changes of a space's settings. While it is unchanged, no setting has a new value, so code
+/// that adopts several settings needs only one load. See [`Space::changes`](crate::Space::changes).
 #[derive(Clone, Debug)]
 pub struct Changes {
     count: CellPointer,
@@ -276,7 +280,7 @@ impl Changes {
         Changes { count: CellPointer::new(settings.map.clone(), layout::CHANGES) }
     }
 
-    /// The count, to be loaded before the values: one load.
+    /// The count, by one load. Callers have to load the count before the values.
     #[inline(always)]
     pub fn load(&self) -> u64 {
         u64::from_le(self.count.get().load(Ordering::Acquire))
@@ -297,7 +301,7 @@ impl Settings {
         u64::from_le(self.map.word(layout::CHANGES).load(Ordering::Relaxed))
     }
 
-    /// Tells everybody that the process puts back what leases run out of.
+    /// Announces to other processes that this process restores values when leases end.
     pub(crate) fn keeps_leases(&self) {
         self.map.word(layout::KEEPS_LEASES).store(1u64.to_le(), Ordering::Release);
     }
@@ -310,7 +314,7 @@ pub(crate) struct CellPointer {
     _map: Arc<Map>,
 }
 
-// SAFETY: it is a reference to an atomic in a map that is Sync and kept alive beside it.
+// SAFETY: it is a reference to an atomic in a map that is Sync and kept alive by the same struct.
 unsafe impl Send for CellPointer {}
 // SAFETY: as above.
 unsafe impl Sync for CellPointer {}

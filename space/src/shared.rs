@@ -1,4 +1,4 @@
-//! What all of a space shares: its identity, elements and settings, and the lock for what is touched rarely.
+//! The shared state of a space: its identity, elements and settings, and a lock for rarely used data.
 
 use crate::audit::{Audit, ProbesSwitched, SettingAdopted, SettingLeaseEnded, SettingLeased};
 use crate::catalog::{Catalog, Names, Record, Switch};
@@ -16,9 +16,9 @@ use crate::setting::{Setting, Settings};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// At most this many names of writers are kept; a writer that comes with another one after them is called [`ONE_OF_MANY`].
+/// The most names of writers that a space keeps; a writer with a further name is called [`ONE_OF_MANY`].
 const WRITER_NAMES_MAX: usize = 1 << 14;
-/// The name of writers for whose own there is no room.
+/// The name of writers beyond [`WRITER_NAMES_MAX`] names.
 const ONE_OF_MANY: &str = "one of many";
 
 /// The state that [`Space`](crate::Space) shares with its writers, collectors and rows.
@@ -31,31 +31,33 @@ pub(crate) struct Shared {
     /// How many changes of settings and probes were adopted.
     pub(crate) adopted: AtomicU64,
     cold: Mutex<Cold>,
-    /// Held while a writer's files are made, so that they are published in order.
+    /// All elements. The lock is held while a writer's files are made, so that writers are published in the
+    /// order of their numbers.
     elements: Mutex<Elements>,
-    /// The space's own events; taken after `cold` and before `elements`.
+    /// The writer of the space's own events. Its lock is taken after `cold` and before `elements`.
     audit: Mutex<Option<Audit>>,
 }
 
-/// What is touched rarely, under one lock.
+/// Rarely used data, under one lock.
 #[derive(Debug)]
 pub(crate) struct Cold {
     pub(crate) catalog: Catalog,
     names: Names,
-    /// How many of them were made for writers.
+    /// How many of the names are those of writers.
     writer_names: usize,
     pub(crate) sites: u64,
-    /// Each with what was adopted of it last.
+    /// Each setting with the state that was adopted last.
     pub(crate) settings: Vec<(Setting, Cell)>,
     leases: Leases,
     pub(crate) probes: Option<Probes>,
     live: LiveTable,
-    /// Names of the kinds of live row; the code is the place, from 1.
+    /// Names of the kinds of live row; a kind's code is its index plus 1.
     pub(crate) rows: Vec<&'static str>,
 }
 
 impl Cold {
-    /// The name of a writer or collector. Names stay for ever, and threads that come and go may each bring another one.
+    /// The reference to the name of a writer or collector. The number of names is limited, because names are
+    /// never removed and each new thread may have another one.
     pub(crate) fn writer_name(&mut self, text: &str) -> Result<NameRef, Error> {
         if self.names.contains_key(text) {
             return self.name(text);
@@ -79,7 +81,7 @@ impl Cold {
 }
 
 impl Shared {
-    /// What a space has at its start; its own catalog is `catalog`.
+    /// The state of a new space, whose process-wide catalog is `catalog`.
     pub(crate) fn new(
         identity: Identity,
         settings: Settings,
@@ -188,7 +190,7 @@ impl Shared {
     }
 
     pub(crate) fn cold(&self) -> MutexGuard<'_, Cold> {
-        // A panic under the lock leaves every step either done or not begun, so the data stay good.
+        // A panic under the lock leaves every step either done or not begun, so the data stay valid.
         self.cold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -197,15 +199,16 @@ impl Shared {
     }
 
     pub(crate) fn elements(&self) -> MutexGuard<'_, Elements> {
-        // As above.
+        // A panic under the lock leaves every step either done or not begun, so the data stay valid.
         self.elements.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes back the element of a writer that is done.
+    /// Releases the element of a dropped writer.
     pub(crate) fn release(&self, ring: &mut Ring, give_back: impl FnOnce(&mut Elements)) {
         self.identity.refresh_anchor();
         ring.close();
-        // In the child of a fork, another thread of the parent may hold the lock for ever.
+        // In the child of a fork the lock may stay locked for ever, because its holder was another thread of
+        // the parent.
         if !ring.is_wiped() {
             give_back(&mut self.elements());
         }

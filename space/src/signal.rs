@@ -1,8 +1,9 @@
 //! Events from signal handlers. This module has `unsafe`: a handler and the code that it interrupts share the
 //! writer.
 //!
-//! A handler may interrupt a writer in the middle of an event, so it has a writer of its own; and one handler may
-//! interrupt another, or run on several threads: a handler that finds the writer busy drops its event, and it is counted.
+//! A handler may interrupt a writer in the middle of an event, so it has a writer of its own; and a handler
+//! may interrupt another, or run on several threads. A handler that finds the writer busy drops its event and
+//! counts it.
 
 use crate::element::Policy;
 use crate::error::Error;
@@ -13,7 +14,7 @@ use crate::writer::Writer;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Writes events from signal handlers, and from anywhere else. No system call, lock or allocation.
+/// Writes events from signal handlers and from other code, without a system call, a lock or an allocation.
 ///
 /// ```
 /// # use std::sync::OnceLock;
@@ -46,22 +47,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// ```
 #[derive(Debug)]
 pub struct SignalWriter {
-    /// Whether a thread writes: taken by a swap with acquire, given back with release.
+    /// Whether a thread writes: set by a swap with acquire, cleared by a store with release.
     busy: AtomicBool,
-    /// Events that found the writer busy since the last one that did not.
+    /// Events dropped because the writer was busy, since the last event that was written.
     missed: AtomicU64,
-    /// Used by the thread that took `busy`, or owns all of this.
+    /// Used by the thread that set `busy`, or that owns the `SignalWriter`.
     writer: UnsafeCell<Writer>,
 }
 
-// SAFETY: the writer may be sent, and `busy` lets one thread, and one handler on it, at it at a time.
+// SAFETY: the writer is `Send`, and `busy` admits one thread or handler at a time.
 unsafe impl Sync for SignalWriter {}
 
 impl SignalWriter {
     /// A writer for handlers, with an element of its own.
     ///
     /// # Errors
-    /// As [`Space::writer_with`], and when the policy is to wait: a handler must not.
+    /// As [`Space::writer_with`], and when the policy is to wait, which a handler must not do.
     pub fn new(space: &Space, name: &str, options: ElementOptions) -> Result<SignalWriter, Error> {
         if matches!(options.policy, Policy::Wait { .. }) {
             return Err(Error::new("a signal handler must not wait: take another policy than that"));
@@ -70,7 +71,7 @@ impl SignalWriter {
         Ok(SignalWriter { busy: AtomicBool::new(false), missed: AtomicU64::new(0), writer })
     }
 
-    /// Declares a kind. Not for handlers.
+    /// Declares a kind. Signal handlers must not call it.
     ///
     /// # Errors
     /// As [`Writer::declare`].
@@ -85,7 +86,8 @@ impl SignalWriter {
             self.missed.fetch_add(1, Ordering::Relaxed);
             return false;
         }
-        // SAFETY: `busy` was free, so nobody else uses the writer until it is given back.
+        // SAFETY: `busy` was clear and this thread set it, so no other thread or handler uses the writer
+        // until it is cleared.
         let writer = unsafe { &mut *self.writer.get() };
         writer.drop_events(self.missed.swap(0, Ordering::Relaxed));
         writer.emit(kind, event);

@@ -1,4 +1,4 @@
-//! The space: the directory in which a process is observed, seen from inside that process.
+//! The space, as used by the process that publishes in it.
 
 use crate::catalog::{Catalog, Record, SettingRecord};
 use crate::cell::Cell;
@@ -61,12 +61,12 @@ use std::sync::atomic::Ordering;
 #[derive(Clone, Debug)]
 pub struct Space {
     shared: Arc<Shared>,
-    /// Where new elements are made; 0 is the space's directory.
+    /// The index of the directory in which new elements are made; 0 is the space's directory.
     directory: usize,
 }
 
 impl Space {
-    /// Makes a space: its directory (mode 0700) and identity, calibrating the clock on the way.
+    /// Makes a space: its directory (mode 0700) and identity. Calibrates the clock.
     ///
     /// # Errors
     /// When the directory cannot be made or written, or the file system is full.
@@ -74,7 +74,8 @@ impl Space {
         options.element.check()?;
         let name =
             if options.name.is_empty() { crate::process::program_name() } else { options.name.clone() };
-        // Locked until this process has joined, so that nobody removes the session meanwhile.
+        // The manifest is locked until this process has joined, so that no other process removes the session
+        // meanwhile.
         let session = crate::session::chosen(&options)?.map(Manifest::enter).transpose()?;
         let path = match &session {
             Some(session) => make_numbered(&session.directory, &name)?,
@@ -82,7 +83,7 @@ impl Space {
         };
         let made = Space::fill(&options, &name, path.clone(), session.as_ref());
         if made.is_err() {
-            // Errors are ignored: files that were made before the failure are of no use.
+            // Errors are ignored: the files that were made before the failure are no longer needed.
             let _ = std::fs::remove_dir_all(&path);
         }
         made
@@ -95,7 +96,7 @@ impl Space {
         session: Option<&Manifest>,
     ) -> Result<Space, Error> {
         let clock = Clock::new();
-        // The lock distinguishes it from one whose process died in the making (`discover`).
+        // The lock distinguishes this space from one whose process died while making it (`discover`).
         let directory = std::fs::File::open(&path).map_err(|e| Error::io("open", &path, e))?;
         directory.lock().map_err(|e| Error::io("lock", &path, e))?;
         let identity = Identity::create(path.clone(), clock)?;
@@ -124,8 +125,8 @@ impl Space {
         &self.shared.identity.clock
     }
 
-    /// The same space, whose new elements are made in a directory of their own below `path`: on a disk, say, to outlive
-    /// the machine. Readers find them there, and they are removed with the space.
+    /// The same space, whose new elements are made in a directory below `path`, for example on a disk, where
+    /// they survive a reboot. Readers find them there, and they are removed with the space.
     ///
     /// ```
     /// use thalweg_space::{ElementOptions, Space, SpaceOptions};
@@ -152,11 +153,12 @@ impl Space {
         Wanted { options, directory: self.directory }
     }
 
-    /// A writer with an element of its own, for one thread at a time.
+    /// Makes a writer with an element of its own, for one thread at a time.
     ///
-    /// It takes the element, of the same size and policy, that was released longest ago by a writer that was dropped;
-    /// there is a new one only if none is free. What the writer before wrote there stays readable, as that writer's,
-    /// until it is overwritten. Of writers and collectors 16,384 names are kept, for ever; further ones are called `one of many`.
+    /// The writer reuses the element, of the same size and policy, that a dropped writer released longest
+    /// ago; a new element is made only if none is free. The former writer's events stay readable, as its own,
+    /// until they are overwritten. A space keeps up to 16,384 names of writers and collectors; further ones
+    /// are called `one of many`.
     ///
     /// # Errors
     /// When the file system is full, or this process is a fork of the one that made the space.
@@ -164,7 +166,7 @@ impl Space {
         self.writer_with(name, self.shared.element)
     }
 
-    /// A writer whose element has its own size and policy.
+    /// Makes a writer whose element has this size and policy.
     ///
     /// # Errors
     /// As [`Space::writer`], and when the options are out of range.
@@ -177,8 +179,8 @@ impl Space {
         Ok(Writer::new(shared.clone(), ring, declared, number, self.wanted(options)))
     }
 
-    /// A collector of events of one kind, with a small element of its own: thousands of them share a few files, and a
-    /// reader gets the latest event of each at once.
+    /// Makes a collector of events of one kind, with a small element of its own. Thousands of collectors
+    /// share a few files, and a reader gets the latest event of each at once.
     ///
     /// # Errors
     /// As [`Space::writer`], and when the options are out of range.
@@ -205,7 +207,7 @@ impl Space {
         self.shared.cold().writer_name(name)
     }
 
-    /// Gives the space another name, because the process does something else from now on. The directory keeps its own.
+    /// Gives the space another name, for a process that begins another job. The name of the directory stays.
     ///
     /// # Errors
     /// When the catalog cannot be written.
@@ -224,10 +226,11 @@ impl Space {
         self.shared.cold().name(text)
     }
 
-    /// The mailbox through which other processes send this one commands. There is one.
+    /// Makes the mailbox through which other processes send commands to this one. A space has at most one.
     ///
     /// # Errors
-    /// When it was made before, the file system is full, or this process is a fork of the one that made the space.
+    /// When the mailbox was made before, the file system is full, or this process is a fork of the one that
+    /// made the space.
     pub fn mailbox(&self) -> Result<Mailbox, Error> {
         self.shared.identity.check_fork()?;
         Mailbox::create(self.shared.clone())
@@ -253,12 +256,12 @@ impl Space {
         Ok(SiteRef(id))
     }
 
-    /// How often settings (and probes) were changed: a setting's value changes before this does.
+    /// The count of changes of settings and probes. A setting's value changes before the count.
     pub fn changes(&self) -> Changes {
         Changes::new(&self.shared.settings)
     }
 
-    /// A setting: a cell that the observing side may change. The same name gives the same cell.
+    /// Makes a setting: a cell that observers may change. The same name gives the same cell.
     ///
     /// # Errors
     /// When the default is out of range, or all cells are taken.
@@ -296,8 +299,8 @@ impl Space {
         Ok(setting)
     }
 
-    /// A probe: a place in the program that can be switched on and off by its name while the program runs, `on` at first.
-    /// The same name gives the same probe. See [`Probe`].
+    /// Makes a probe: a place in the program that can be switched by its name while the program runs; `on` is
+    /// its initial state. The same name gives the same probe. See [`Probe`].
     ///
     /// # Errors
     /// When the catalog cannot be written.
@@ -312,11 +315,12 @@ impl Space {
         probes.get(name, on, &mut cold.catalog)
     }
 
-    /// Adopts what was changed from outside since the last call: records each change of a setting, with its setter, and
-    /// switches probes. To be called at safe points; one load when nothing was changed. Returns how many were adopted.
+    /// Adopts the changes that other processes made since the last call: records each change of a setting
+    /// with its setter, and each switching of probes. Must be called at safe points; costs one load when
+    /// nothing was changed. Returns how many changes were adopted.
     ///
     /// # Errors
-    /// When the event cannot be recorded, or the switches cannot be read; what was changed holds all the same.
+    /// When the event cannot be recorded, or the switches cannot be read. The changes hold nevertheless.
     #[inline]
     pub fn adopt(&self) -> Result<usize, Error> {
         let changes = self.shared.settings.changes();
@@ -326,10 +330,11 @@ impl Space {
         self.shared.adopt(changes)
     }
 
-    /// Sees to the [leases](crate::lease) of settings: puts back what ran out, and records which began and ended. To be
-    /// called about every 20 ms, also while there is nothing else to do: that is how late a value is put back. Without
-    /// calls of this function, other processes cannot use leases. Takes about as many loads as there are settings where
-    /// nothing was changed. Returns how many began or ended.
+    /// Ends the [leases](crate::lease) of settings that are over, restores their values, and records which
+    /// leases began and ended. Must be called about every 20 ms, also while the process is idle; the interval
+    /// is the longest delay until a value is restored. Without calls of this function, other processes cannot
+    /// use leases. If nothing was changed, it costs about one load for each setting. Returns how many leases
+    /// began or ended.
     ///
     /// # Errors
     /// When the settings cannot be written any more, or the event cannot be recorded.
@@ -338,7 +343,8 @@ impl Space {
         self.shared.see_to_leases()
     }
 
-    /// Describes a kind of live row, once; again gives the same. Takes a lock; not for hot paths.
+    /// Describes a kind of live row in the catalog; repeated calls return the same kind. Takes a lock; not
+    /// for hot paths.
     ///
     /// # Errors
     /// When the catalog cannot be written, or there are 255 kinds.
@@ -360,7 +366,8 @@ impl Space {
         Ok(RowKind(code))
     }
 
-    /// A row of the live table, for something that exists now; given back when dropped. The kind is one of this space.
+    /// Takes a row of the live table, for an object that exists now. Dropping it frees the row. `kind` must
+    /// be a kind of this space.
     ///
     /// # Errors
     /// When the table must grow and the file system is full.
@@ -369,13 +376,14 @@ impl Space {
         live::take(&self.shared, kind, id)
     }
 
-    /// Lets this thread keep some free live rows for its next ones, as long as what it gives is not dropped: for threads that
-    /// make and end tasks and streams all the time, which then seldom take the space's lock.
+    /// Lets this thread keep some free live rows for reuse until the returned value is dropped. Threads that
+    /// often make and end tasks and streams then seldom take the space's lock.
     pub fn keep_live_rows(&self) -> KeepsRows {
         live::keep(&self.shared)
     }
 
-    /// Notes that the process lives now, so that a reader knows how long it lived if it is killed: three readings of clocks.
+    /// Records that the process is alive now, so that a reader knows how long it lived if it is killed. Costs
+    /// three readings of clocks.
     pub fn note_alive(&self) {
         self.shared.identity.note_alive();
     }
@@ -385,7 +393,7 @@ impl Space {
         self.note_alive();
         self.shared.identity.map.word(identity::STATE).store(2, Ordering::Release);
         if self.shared.in_session && std::process::id() == self.shared.identity.pid {
-            // Errors are ignored: the identity also says that the process ended.
+            // Errors are ignored, because the identity also records that the process ended.
             let _ = crate::session::leave(&self.shared.identity);
         }
     }
@@ -396,9 +404,9 @@ impl Space {
 pub struct Site<'a> {
     /// Its name.
     pub name: &'a str,
-    /// What it is: "box", "filter", "star", …
+    /// The kind of site: "box", "filter", "star", ……
     pub kind: &'a str,
-    /// What contains it.
+    /// The site that contains it.
     pub parent: Option<SiteRef>,
     /// Source file.
     pub file: &'a str,

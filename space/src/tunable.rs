@@ -1,7 +1,7 @@
 //! Tunables: values that may be changed while a program runs, each declared once by [`settings!`](crate::settings).
 //!
-//! Where there is a space a tunable is one of its [settings](Setting); where there is none it is the number it began as. Loading it
-//! costs one relaxed load either way.
+//! In a process with a space a tunable is one of the space's [settings](Setting); without a space it keeps
+//! its initial value. Loading it costs one relaxed load in both cases.
 //!
 //! ```
 //! thalweg_space::settings! {
@@ -27,7 +27,8 @@ use crate::setting::{Setting, SettingSpec};
 use crate::space::Space;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A value that may be changed while running: a setting of the space, or a plain one.
+/// A value that may be changed while the program runs: a setting of the space, or a plain value if there is
+/// no space.
 #[derive(Debug)]
 pub struct Tunable {
     setting: Option<Setting>,
@@ -35,16 +36,16 @@ pub struct Tunable {
     min: u64,
     max: u64,
     name: NameRef,
-    /// The value whose adoption was recorded last; written by the thread that adopts first. No other memory
-    /// depends on it, so all accesses are relaxed.
+    /// The value whose adoption was recorded last. The thread that adopts a value first stores it. No other
+    /// memory depends on it, so all accesses are relaxed.
     adopted: AtomicU64,
 }
 
 impl Tunable {
-    /// A tunable as `spec` says, which is a setting of `space` if there is one.
+    /// Makes a tunable from `spec`, which is a setting of `space` if there is one.
     ///
     /// # Errors
-    /// When its default is out of range, or the space has no room for it.
+    /// When its default is out of range, or the space cannot hold another setting.
     pub fn new(space: Option<&Space>, spec: &SettingSpec<'_>) -> Result<Tunable, Error> {
         spec.check()?;
         let SettingSpec { min, max, default, .. } = *spec;
@@ -53,7 +54,7 @@ impl Tunable {
         Ok(Tunable { setting, plain: default, min, max, name, adopted: AtomicU64::new(default) })
     }
 
-    /// The value now: one relaxed load, kept within its limits.
+    /// The current value, clamped to its limits; one relaxed load.
     #[inline(always)]
     pub fn load(&self) -> u64 {
         match &self.setting {
@@ -62,12 +63,12 @@ impl Tunable {
         }
     }
 
-    /// The value now; none without a space, where it cannot be set.
+    /// The current value; none without a space, where it cannot be set.
     pub fn set_value(&self) -> Option<u64> {
         self.setting.as_ref().map(|_| self.load())
     }
 
-    /// Where the value stands, for a figure that the process shows; none without a space.
+    /// The word that holds the value, for a figure that the process publishes; none without a space.
     pub fn cell(&self) -> Option<&AtomicU64> {
         self.setting.as_ref().map(Setting::cell)
     }
@@ -77,10 +78,10 @@ impl Tunable {
         self.name
     }
 
-    /// Shows in the setting which value holds, whatever process set it.
+    /// Publishes in the setting the value that the process uses, also if another process set a different one.
     ///
     /// # Errors
-    /// When it is out of range, or the file of settings cannot be written any more.
+    /// When the value is out of range, or the file of settings cannot be written any more.
     pub fn show(&self, value: u64) -> Result<(), Error> {
         let differs = self.setting.as_ref().filter(|setting| setting.load() != value);
         differs.map_or(Ok(()), |setting| setting.set(value))
@@ -92,7 +93,7 @@ impl Tunable {
         value == self.adopted.load(Ordering::Relaxed)
     }
 
-    /// The value, and the former one if this is the first look since it changed.
+    /// The current value, and the former one if this is the first call since it changed.
     #[inline]
     pub fn adopt(&self) -> (u64, Option<u64>) {
         let value = self.load();
@@ -106,12 +107,12 @@ impl Tunable {
     }
 }
 
-/// Declares settings: a struct with a field for each. What follows a field is a [`SettingSpec`] without what is as in
-/// [`SettingSpec::PLAIN`] (or in the constant of it that stands before the brace); the field's documentation is the setting's. See
-/// [`tunable`](crate::tunable) for an example.
+/// Declares settings: a struct with a field for each. A [`SettingSpec`] follows each field; members that it
+/// omits are those of [`SettingSpec::PLAIN`], or of the constant before the brace. The field's documentation
+/// becomes the setting's. See [`tunable`](crate::tunable) for an example.
 ///
-/// `Settings::DECLARED` has their specifications, `all` lists what is in the fields in the order of their declaration, and `make` makes
-/// of each specification a [`Tunable`].
+/// `Settings::DECLARED` has their specifications, `all` lists the fields' values in the order of their
+/// declaration, and `make` makes a [`Tunable`] of each specification.
 #[macro_export]
 macro_rules! settings {
     (
@@ -137,10 +138,10 @@ macro_rules! settings {
                 .bounded(),)+
             };
 
-            /// Makes what is specified: settings of `space` if there is one.
+            /// Makes the specified tunables, which are settings of `space` if there is one.
             ///
             /// # Errors
-            /// When a default is out of range, or the space has no room.
+            /// When a default is out of range, or the space cannot hold that many settings.
             #[allow(dead_code)]
             $visibility fn make(
                 &self,

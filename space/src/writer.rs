@@ -1,4 +1,4 @@
-//! The writer: one thread's way into the space.
+//! The writer, by which one thread records events in the space.
 
 use crate::clock::Clock;
 use crate::declared::Declared;
@@ -14,15 +14,18 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// What writing an event takes besides reading the clock, rounded up, in nanoseconds: 1.4 to 2 in the benchmark `event`.
+/// The cost of writing an event without reading the clock, in nanoseconds, rounded up: 1.4 to 2 in the
+/// benchmark `event`.
 pub const EVENT_NS: u64 = 2;
 
-/// Writes events into an element of its own. Moves between threads, but serves one at a time.
+/// Writes events into an element of its own. A writer can move between threads, but only one thread uses it
+/// at a time.
 ///
-/// An event of any kind may be as long as the element's blocks but one, at most 16 MiB: what does not fit into a block is
-/// written in parts and committed with the last one. Longer texts and bytes are cut, and the event is marked so.
+/// An event may be as long as all blocks of the element except one, at most 16 MiB. An event that does not
+/// fit into a block is written in parts and committed with the last one. Longer texts and byte strings are
+/// cut, and the event is marked as truncated.
 ///
-/// Dropping it closes the element cleanly and releases it: a later writer of the same size and policy goes on there.
+/// Dropping it closes the element cleanly and releases it to a later writer of the same size and policy.
 #[derive(Debug)]
 pub struct Writer {
     ring: Ring,
@@ -46,7 +49,7 @@ impl Writer {
         Writer { ring, clock, number, declared, wanted, shared, not_sync: PhantomData }
     }
 
-    /// Declares a kind to this writer's catalog, once; again gives the same id.
+    /// Declares a kind in this writer's catalog; repeated declarations return the same id.
     ///
     /// # Errors
     /// When the catalog cannot be written, the kind does not fit into a block, or 65,520 kinds are taken.
@@ -54,17 +57,17 @@ impl Writer {
         self.declared.declare(self.number, self.wanted.options.block_bytes)
     }
 
-    /// Whether an id that this writer or another one of the same space was given is this writer's, so that it serves here. For code
-    /// that keeps an id while it comes from thread to thread.
+    /// Whether an id that this writer or another writer of the same space returned is valid for this writer.
+    /// Needed by code that keeps an id while it moves between threads.
     pub fn knows<K>(&self, kind: KindId<K>) -> bool {
         kind.writer == self.number
     }
 
-    /// Declares a kind that is no type, once; again gives the same id. Each of its fields is an integer or a float of 64
-    /// bits.
+    /// Declares a kind without a Rust type; repeated declarations return the same id. Each of its fields is
+    /// an integer or a float of 64 bits.
     ///
     /// # Errors
-    /// As [`Writer::declare`], and when it has no fields, more than eight, or others.
+    /// As [`Writer::declare`], and when the kind has no fields, more than eight, or fields of other types.
     pub fn declare_schema(&mut self, kind: &Schema) -> Result<SchemaId, Error> {
         let wide =
             |field: &FieldSpec| matches!(field.field_type, FieldType::U64 | FieldType::I64 | FieldType::F64);
@@ -76,7 +79,8 @@ impl Writer {
         Ok(SchemaId { id, writer: self.number })
     }
 
-    /// Writes an event of a kind that is no type, with the time now: a word for each of its fields, floats by their bits.
+    /// Writes an event of a kind without a Rust type, with the current time: a word for each of its fields,
+    /// floats by their bits.
     ///
     /// # Panics
     /// If there are no fields, or more than eight.
@@ -95,8 +99,8 @@ impl Writer {
         by_length!(1 2 3 4 5 6 7 8);
     }
 
-    /// Declares a kind that is no type, with any fields but bytes; again gives the same id. Its events are written by
-    /// [`Writer::emit_values`].
+    /// Declares a kind without a Rust type, whose fields are of any type except bytes; repeated declarations
+    /// return the same id. Its events are written by [`Writer::emit_values`].
     ///
     /// # Errors
     /// As [`Writer::declare`], and when a field is of bytes.
@@ -111,8 +115,8 @@ impl Writer {
         Ok(DescribedId { id, writer: self.number, fields: kind.fields })
     }
 
-    /// Writes an event of a kind that is no type, with a time read before: a value for each of its fields, in their order. Texts that
-    /// have no room are cut, and the event is marked so.
+    /// Writes an event of a kind without a Rust type, with a time read before: a value for each of its
+    /// fields, in their order. Texts that do not fit are cut, and the event is marked as truncated.
     ///
     /// # Panics
     /// If there are fewer or more values than fields, or a text is given for a number.
@@ -168,7 +172,7 @@ impl Writer {
         self.ring.discard();
     }
 
-    /// Writes an event with the time now.
+    /// Writes an event with the current time.
     #[inline(always)]
     pub fn emit<K: Kind>(&mut self, kind: KindId<K>, event: &K) {
         debug_assert_eq!(kind.writer, self.number, "a kind declared by another writer");
@@ -182,31 +186,32 @@ impl Writer {
         self.ring.emit((ticks as u32, (ticks >> 32) as u32), 0, kind, event);
     }
 
-    /// Writes an event whose time was computed, not read: it is marked so.
+    /// Writes an event whose time was computed, not read, and marks it as interpolated.
     #[inline(always)]
     pub fn emit_interpolated<K: Kind>(&mut self, ticks: u64, kind: KindId<K>, event: &K) {
         debug_assert_eq!(kind.writer, self.number, "a kind declared by another writer");
         self.ring.emit((ticks as u32, (ticks >> 32) as u32), event::FLAG_INTERPOLATED, kind, event);
     }
 
-    /// Writes an event with the time of the one before, and without reading a clock.
+    /// Writes an event with the time of the event before, without reading the clock.
     #[inline(always)]
     pub fn emit_same_time<K: Kind>(&mut self, kind: KindId<K>, event: &K) {
         debug_assert_eq!(kind.writer, self.number, "a kind declared by another writer");
         self.ring.emit_same_time(kind, event);
     }
 
-    /// Sees to it that the next events, of `words` words in all with their first words, go into one block, if none of
-    /// them is older or much younger than `ticks`. So a reader that has one of them has those before it, and an event
-    /// may leave out data that an earlier event in the same block has. Gives a number that is of no other block of this
-    /// element; `None`: the element is full, and one event was counted as dropped instead.
+    /// Ensures that the next events, of `words` words together with their first words, lie in one block, if
+    /// none of them is older or much younger than `ticks`. A reader that gets one of these events also gets
+    /// those before it, so an event may leave out data that an earlier event in the same block has. Returns a
+    /// number that identifies the block within this element; `None`: the element is full, and one event was
+    /// counted as dropped.
     #[inline(always)]
     pub fn reserve(&mut self, ticks: u64, words: u64) -> Option<u64> {
         self.ring.reserve(8 * words, ticks)
     }
 
-    /// Writes an event of a fixed size by its words ([`Kind::words`]), with a time read before, if it goes into this block, which
-    /// [`Writer::reserve`] gave. `false`: it does not, and nothing was written.
+    /// Writes an event of a fixed size by its words ([`Kind::words`]), with a time read before, if it fits
+    /// into the block that [`Writer::reserve`] returned. `false`: it does not fit, and nothing was written.
     #[inline(always)]
     pub fn emit_into<K: Kind<Words = [u64; N]>, const N: usize>(
         &mut self,
@@ -240,7 +245,7 @@ impl Writer {
         self.ring.sequence()
     }
 
-    /// How many writers had this element, this one included.
+    /// How many writers have had this element, this one included.
     pub fn generation(&self) -> u64 {
         self.ring.generation()
     }

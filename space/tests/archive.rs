@@ -1,4 +1,5 @@
-//! Archives in segments: what is read of one is what was read of the space, whatever happens to the recorder meanwhile.
+//! Tests that an archive in segments has the same events as its space, whatever happens to the recorder
+//! meanwhile.
 
 mod support;
 
@@ -19,7 +20,7 @@ fn options(directory: &Path) -> ArchiveOptions {
     ArchiveOptions { directory: Some(directory.into()), ..ArchiveOptions::default() }
 }
 
-/// The one segment of an archive, or the last.
+/// The last segment of an archive.
 fn last_segment(directory: &Path) -> PathBuf {
     let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     files.filter(|path| path.extension().is_some_and(|end| end == "segment")).max().unwrap()
@@ -41,8 +42,9 @@ fn check_all(path: &Path, long: u64) -> Checked {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// Several writers and collectors with long events, full times and shared times; recorders with chunks and segments of all
-    /// sizes that come, are dropped without an end and go on: nothing is lost, and the archive is read as the space is.
+    /// Several writers and collectors write long events, full times and shared times. Recorders with chunks
+    /// and segments of all sizes are dropped without an end and continued. No event is lost, and reading the
+    /// archive gives the events of the space.
     #[test]
     fn an_archive_is_read_as_its_space(seed: u64) {
         let mut random = Chance::new(seed);
@@ -68,7 +70,8 @@ proptest! {
             }
             collector.record_at(count, &support::Counted { count });
             if random.one_in(8) {
-                // The recorder is dropped as if it was killed; the elements still have what it had not written.
+                // The recorder is dropped as if it was killed; the elements still hold the events that it had
+                // not written.
                 drop(archiver);
                 archiver = Archiver::with_options(space.path(), recorder(&mut random)).unwrap();
             }
@@ -83,7 +86,7 @@ proptest! {
         prop_assert!(problem.is_none(), "{:?}", problem);
         let (events, lost) = totals(&seen);
         prop_assert_eq!((lost, events), (0, info.events));
-        // The space itself has overwritten some; of what it still has, each is in the archive as it is there.
+        // The space has overwritten some events; each event that it still holds is equal in the archive.
         let (held, _) = read_events(space.path());
         let mut kept_events = seen.iter();
         for item in held.iter().filter(|item| matches!(item, Seen::Event { .. })) {
@@ -91,7 +94,8 @@ proptest! {
         }
     }
 
-    /// Bytes changed anywhere in an archive: an error or counted losses, and each event that is read is one that was written.
+    /// Changed bytes anywhere in an archive lead to an error or to counted losses, and each event that is
+    /// read was written.
     #[test]
     fn a_damaged_archive_is_an_error_or_counted(seed: u64) {
         let mut random = Chance::new(seed);
@@ -131,20 +135,20 @@ proptest! {
         let mut seen = Checked::default();
         let mut stream = reader.events();
         for _ in 0..10 {
-            // Checks each event against what was written, and that all events are read or counted as lost.
+            // Each event is compared with the written one, and all events are read or counted as lost.
             if let Ok(0) = stream.poll(usize::MAX, &mut |item| seen.take(&item)) {
                 break;
             }
         }
         let _ = (reader.writers(), archive::info(&kept));
         prop_assert!(seen.events <= 800);
-        // A recorder refuses it, or goes on.
+        // A recorder may return an error or continue the archive, but must not panic.
         let _ = Archiver::with_options(space.path(), options(&kept)).and_then(Archiver::finish);
     }
 }
 
-/// Cut anywhere, as by a recorder that was killed: complete records are read, and the next recorder goes on without a
-/// hole as far as the element still has the rest.
+/// If an archive is truncated anywhere, as by a killed recorder, its complete records are read, and the next
+/// recorder continues without a gap as far as the element still holds the rest.
 #[test]
 fn a_torn_end_is_cut_off_and_gone_on_with() {
     let mut random = Chance::new(3);
@@ -206,7 +210,7 @@ fn retention_keeps_the_newest() {
     assert!(info.removed.1 <= sequences[0] && sequences.len() as u64 <= info.events);
 }
 
-/// Old segments go as well.
+/// Segments that are too old are removed as well.
 #[test]
 fn age_removes_segments() {
     let directory = Directory::new("age");
@@ -251,7 +255,8 @@ fn what_was_overwritten_is_counted() {
     assert_eq!(seen.next, written);
 }
 
-/// An archive is found by its time without what lies before being decoded; what is read is what reading all gives from there.
+/// Reading an archive from a time on does not decode earlier chunks, and gives the same events as reading all
+/// from there.
 #[test]
 fn reading_begins_at_a_time() {
     let directory = Directory::new("times");
@@ -282,7 +287,7 @@ fn reading_begins_at_a_time() {
     }
 }
 
-/// A directory that must not be recorded into is refused and stays unchanged.
+/// A directory with other files is an error for a recorder, and stays unchanged.
 #[test]
 fn other_directories_are_refused() {
     let directory = Directory::new("refused");
@@ -329,14 +334,14 @@ fn recording_process() {
     }
 }
 
-/// Recorders killed at any moment, one after the other: what one has left is read at each point, the next one goes on, and in the
-/// end every event is there or counted.
+/// Recorders are killed at any moment, one after the other. The archive can be read after each, the next
+/// recorder continues it, and in the end every event is read or counted as lost.
 #[test]
 fn recorders_are_killed() {
     let mut random = Chance::new(11);
     let directory = Directory::new("recorder");
     let kept = directory.path().join("kept");
-    // Large enough for what is written while no recorder is there.
+    // The ring holds all events that are written while no recorder runs.
     let space = space(&directory, 4096, 512, Policy::Overwrite);
     let mut writer = CheckedWriter::with_long(space.writer("w").unwrap(), 3000);
     let variables = [
@@ -369,7 +374,7 @@ fn recorders_are_killed() {
     eprintln!("{rounds} recorders killed, {written} events, {kept_before} of them kept before the last");
 }
 
-/// How long a window takes to open, by the size of the archive.
+/// Measures how long a window takes to open, by the size of the archive.
 #[test]
 #[ignore = "by hand: THALWEG_TEST_MEGABYTES=2000 THALWEG_TEST_CHUNK=16384"]
 fn a_window_of_a_large_archive_opens_fast() {
@@ -385,7 +390,7 @@ fn a_window_of_a_large_archive_opens_fast() {
     let mut count = 0_u64;
     while archiver.progress().bytes < megabytes << 20 {
         for _ in 0..20_000 {
-            // Data that cannot be compressed, so that an archive gets large quickly.
+            // The data cannot be compressed, so the archive grows quickly.
             writer.emit_at(count * 100, kind, &support::Counted { count: thalweg_chance::mixed(count) });
             count += 1;
         }

@@ -1,4 +1,5 @@
-//! What observers ask of a process: commands with answers, settings with their setters, probes switched by name.
+//! Tests of requests of observers to a process: commands with answers, settings with their setters, probes
+//! switched by name.
 
 mod support;
 
@@ -49,7 +50,7 @@ fn commands_are_taken_in_order_and_answered() {
     mailbox.poll().unwrap().unwrap().failed("no such library").unwrap();
     assert_eq!(second.wait(PATIENCE).unwrap(), Answer::Failed { why: "no such library".into() });
     assert!(mailbox.poll().unwrap().is_none());
-    // A process that takes a command and forgets it has failed.
+    // A received command that is dropped without an answer counts as failed.
     let third = reader.send(&Command::new("", "forget")).unwrap();
     drop(mailbox.poll().unwrap().unwrap());
     assert!(matches!(third.wait(PATIENCE).unwrap(), Answer::Failed { .. }));
@@ -72,7 +73,7 @@ fn a_full_mailbox_and_a_long_command_are_errors() {
     let mut sent: Vec<_> = (0..64).map(|n| reader.send(&Command::new("t", n.to_string())).unwrap()).collect();
     let error = reader.send(&Command::new("t", "one more")).unwrap_err().to_string();
     assert!(error.contains("is full") && error.contains("64"), "{error}");
-    // An answer that was not read yet keeps its slot; one whose sender does not wait does not.
+    // An answer that was not read yet keeps its slot, unless its sender no longer waits.
     mailbox.poll().unwrap().unwrap().done("").unwrap();
     assert!(reader.send(&Command::new("t", "one more")).is_err());
     assert_eq!(sent[0].wait(PATIENCE).unwrap(), done(""));
@@ -100,7 +101,7 @@ fn a_damaged_command_is_refused() {
     let mut mailbox = space.mailbox().unwrap();
     let reader = SpaceReader::open(space.path()).unwrap();
     let file = std::fs::OpenOptions::new().write(true).open(space.path().join("mailbox")).unwrap();
-    // Its bytes; its length.
+    // The first damage changes the command's bytes, the others its length.
     for (at, damage) in [(4096 + 64 + 4, 0x55u64), (4096 + 32, u64::MAX), (4096 + 32, 3)] {
         let sent = reader.send(&Command::new("target", "name")).unwrap();
         file.write_all_at(&damage.to_le_bytes(), at).unwrap();
@@ -110,7 +111,7 @@ fn a_damaged_command_is_refused() {
     }
 }
 
-/// The process that gets killed: it sends as fast as it can.
+/// The process that is killed: it sends commands as fast as it can.
 #[test]
 #[ignore = "run by the other tests"]
 fn sender_process() {
@@ -121,10 +122,10 @@ fn sender_process() {
     for n in 0u64.. {
         let text = n.to_string().repeat(50);
         let command = Command::new(text.clone(), std::process::id().to_string()).with(text);
-        // Dropped at once: nobody waits for the answer.
+        // The sent command is dropped at once, so its answer is not awaited.
         while reader.send(&command).is_err() {
             if std::os::unix::process::parent_id() != parent {
-                return; // The test died.
+                return; // The test's process has died.
             }
             std::thread::yield_now();
         }
@@ -144,7 +145,8 @@ fn sender(space: &Space) -> Child {
     child
 }
 
-/// Senders killed at any moment: no command is half, none comes twice, and the mailbox goes on.
+/// When senders are killed at any moment, no command is incomplete or comes twice, and the mailbox keeps
+/// working.
 #[test]
 fn a_sender_killed_at_any_moment_leaves_whole_commands() {
     let (_directory, space) = made("killed");
@@ -176,12 +178,13 @@ fn a_sender_killed_at_any_moment_leaves_whole_commands() {
         for child in &mut senders {
             child.wait().unwrap();
         }
-        // Commands that they had sent are received, also those that they had not counted yet.
+        // All commands that the killed senders had sent are received, including those that they had not
+        // counted yet.
         while take(&mut mailbox).is_some() {
             round += 1;
         }
         taken += round;
-        // The slots of the dead are free again, all of them.
+        // All slots of dead senders can be used again.
         let reader = SpaceReader::open(space.path()).unwrap();
         let sent: Vec<_> = (0..64)
             .map(|n: u64| {
@@ -196,8 +199,8 @@ fn a_sender_killed_at_any_moment_leaves_whole_commands() {
     assert!(taken > 20, "{taken}");
 }
 
-/// A command whose sender was killed before it counted it is taken by the next poll, and the polls after it cost as little as
-/// before.
+/// A command whose sender was killed before counting it is received by the next poll, and later polls cost as
+/// little as before.
 #[test]
 fn a_command_that_was_not_counted_is_taken_at_once() {
     use std::os::unix::fs::FileExt;
@@ -219,7 +222,7 @@ fn a_command_that_was_not_counted_is_taken_at_once() {
     assert_eq!(sent.wait(PATIENCE).unwrap(), done(""));
     assert!(mailbox.poll().unwrap().is_none());
     assert_eq!(count(), 2, "the process has counted it");
-    // While a sender is at it, nothing is counted for it.
+    // While a sender holds the lock, the process does not count the command.
     file.write_all_at(&3u64.to_le_bytes(), mailbox::SENT_COUNT as u64).unwrap();
     let locked = std::fs::File::open(space.path().join("mailbox")).unwrap();
     locked.lock().unwrap();
@@ -233,7 +236,7 @@ fn waiting_for_a_dead_process_ends() {
     let _mailbox = space.mailbox().unwrap();
     let reader = SpaceReader::open(space.path()).unwrap();
     let sent = reader.send(&Command::new("t", "n")).unwrap();
-    // Another start time of the process, as if it had ended and its pid were reused.
+    // The start time in the slot is changed, as if the sender had ended and its pid were reused.
     use std::os::unix::fs::FileExt;
     let identity = std::fs::OpenOptions::new().write(true).open(space.path().join("space")).unwrap();
     identity
@@ -271,7 +274,7 @@ fn a_change_of_a_setting_tells_who_made_it() {
         [vec![name(of), old.to_string(), new.to_string()], who.into(), vec![tool.clone()]].concat()
     };
     assert_eq!(adopted, [expect("s", 3, 5), expect("s", 5, 6), expect("other", 3, 4)]);
-    // A setter was killed: the next one repairs the cell without waiting.
+    // The cell is left as by a killed setter; the next setter repairs it without waiting.
     use std::os::unix::fs::FileExt;
     use thalweg_space::layout::settings;
     let file = std::fs::OpenOptions::new().write(true).open(space.path().join("settings")).unwrap();
@@ -301,7 +304,7 @@ fn probes_are_switched_by_pattern() {
     reader.switch("task.*", false).unwrap();
     assert_eq!(space.adopt().unwrap(), 2);
     assert_eq!([&sent, &received, &done].map(|probe| probe.is_on()), [true, false, false]);
-    // Probes that are made later, and the same probes again.
+    // Probes that are made after the switch, and the same probes made again.
     let later = space.probe("net.link.closed", true).unwrap();
     assert!(!later.is_on() && !space.probe("task.done", true).unwrap().is_on());
     assert!(space.probe("another", true).unwrap().is_on());
@@ -322,7 +325,7 @@ fn probes_are_switched_by_pattern() {
     assert_eq!(switched.len(), 3);
     let error = reader.set("probe/net.*.on", 2).unwrap_err().to_string();
     assert!(error.contains("0 to 1"), "{error}");
-    // Half a record of a killed process: the next one repairs the file.
+    // The file ends with half a record, as of a killed process; the next process repairs it.
     use std::io::Write;
     let mut file = std::fs::OpenOptions::new().append(true).open(space.path().join("probes")).unwrap();
     file.write_all(&[64, 0, 0, 0, 6, 0, 0, 0, 1, 2, 3]).unwrap();

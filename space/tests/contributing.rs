@@ -1,4 +1,4 @@
-//! The example of `docs/contributing.md`: it is shown there as it is compiled and run here.
+//! Compiles and runs the example that `docs/contributing.md` shows.
 
 #[path = "../examples/setting.rs"]
 mod setting;

@@ -1,4 +1,4 @@
-//! A writer killed at any moment: everything it had committed is read. And a fork of it: it cannot write into the
+//! Everything that a killed writer had committed is read, and the child of a fork cannot write into its
 //! parent's ring.
 
 mod support;
@@ -14,9 +14,10 @@ use thalweg_space::{ElementOptions, Policy, SettingSpec, Space, SpaceOptions, di
 
 const ROUNDS: u64 = 40;
 
-/// The process that gets killed: run by the tests below with the directory in the environment.
+/// The process that is killed, which the tests below start with the directory in its environment.
 ///
-/// It acknowledges each event after it was committed, in a live row: whatever the row says must be readable.
+/// The process acknowledges each event in a live row after committing it, so all events up to the row's count
+/// must be readable.
 #[test]
 #[ignore = "run by the other tests"]
 fn writer_process() {
@@ -57,7 +58,7 @@ fn kill_9_loses_nothing_committed() {
             lines.find_map(|line| line.ok().filter(|l| l.starts_with('/'))).expect("the child says where");
         let reader = SpaceReader::open(&path).unwrap();
         assert!(reader.is_alive());
-        // Any moment will do: the point is that it is not chosen.
+        // The time of the kill is random.
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let enough = (state >> 33) % 100_000;
         while reader.live_rows().unwrap()[0].cells[0] < enough {
@@ -82,7 +83,7 @@ fn check_killed(path: &Path, reader: &SpaceReader) -> u64 {
     let total = events + lost;
     // The last event may have been committed and not acknowledged.
     assert!((acknowledged..=acknowledged + 1).contains(&total), "{acknowledged} {total}");
-    // A ring of 4 blocks holds at least 3 of them, and what was lost was overwritten before.
+    // A ring of 4 blocks holds at least 3 full ones, and lost events were overwritten before.
     assert!(lost == 0 || events >= 3 * (4096 - 32) / 16 - 3, "{events} {lost}");
     let mut next = lost;
     for item in &seen {
@@ -105,16 +106,18 @@ fn a_fork_does_not_write_into_the_parents_ring() {
     let thing = support::thing(&space);
     let row = space.live_row(thing, 1).unwrap();
     writer.emit(counted, &Counted { count: 0 });
-    // SAFETY: the child calls nothing that could wait for a lock of another thread, and ends with _exit.
+    // SAFETY: the child calls no function that could wait for a lock of another thread, and ends with
+    // `_exit`.
     #[allow(unsafe_code)]
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: a child that waits for ever is ended by the signal, and the test fails.
+        // SAFETY: has no precondition. The alarm ends a child that waits for ever, and the test fails.
         #[allow(unsafe_code)]
         unsafe {
             libc::alarm(20);
         }
-        // More than the ring holds, so that blocks roll; the child must neither write nor wait.
+        // The child emits more events than the ring holds, so that blocks roll; it must neither write nor
+        // wait.
         for count in 100..1000 {
             writer.emit(counted, &Counted { count });
         }
@@ -186,7 +189,7 @@ fn clean_leaves_live_kept_and_foreign_ones() {
     assert!(kept.path().join("a report.txt").exists(), "only a space's own files are removed");
 }
 
-/// A file system with little room, where the test may mount one (as root).
+/// A small file system, if the test may mount one (as root).
 struct SmallDisk(Directory);
 
 impl SmallDisk {
@@ -214,7 +217,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// On a full disk making a writer fails with an error; what was made before goes on, and nothing raises SIGBUS.
+/// On a full disk making a writer fails with an error, existing writers keep working, and no access raises
+/// `SIGBUS`.
 #[test]
 fn a_full_disk_is_an_error_and_no_signal() {
     let Some(disk) = SmallDisk::mount(400) else {
@@ -234,7 +238,7 @@ fn a_full_disk_is_an_error_and_no_signal() {
     assert!(!writers.is_empty());
     let kinds: Vec<_> = writers.iter_mut().map(|w| w.declare::<Counted>()).collect();
     for (writer, kind) in writers.iter_mut().zip(kinds) {
-        // A catalog may find no room either: an error as well.
+        // A full disk may also make the declaration of a kind fail with an error.
         let Ok(kind) = kind else { continue };
         for count in 0..20_000 {
             writer.emit(kind, &Counted { count });
@@ -258,7 +262,8 @@ fn a_full_disk_is_an_error_and_no_signal() {
     assert!(archived.unwrap_err().contains("full"));
 }
 
-/// What found no room is archived once there is some: no event is lost, however often it was tried.
+/// Events that could not be archived on a full disk are archived when it has space again: none is lost,
+/// however often the archiver tried.
 #[test]
 fn an_archive_goes_on_without_a_hole_when_a_full_disk_has_room_again() {
     let Some(disk) = SmallDisk::mount(600) else {
@@ -275,8 +280,7 @@ fn an_archive_goes_on_without_a_hole_when_a_full_disk_has_room_again() {
     };
     let (mut count, mut full) = (0, 0);
     while full < 5 {
-        // The ring certainly has room for this many events. So this thread, which also archives, does not
-        // wait for itself.
+        // The ring holds this many events, so this thread, which also archives, does not wait for itself.
         for _ in 0..100 {
             writer.emit(kind, &Counted { count });
             count += 1;
@@ -297,11 +301,11 @@ fn an_archive_goes_on_without_a_hole_when_a_full_disk_has_room_again() {
                     std::thread::sleep(Duration::from_millis(1));
                 }
             }
-            // This block fits into room that the archive has already.
+            // The block fits into disk space that the archive already has.
             Ok(_) => std::fs::remove_file(&filler).unwrap(),
         }
     }
-    // A writer without a consumer does not wait for room, but drops and counts.
+    // A writer without a consumer does not wait for a free block, but drops and counts events.
     archiver.let_go().unwrap();
     for _ in 0..10_000 {
         writer.emit(kind, &Counted { count });
@@ -323,7 +327,8 @@ fn change(path: &Path, at: usize, bytes: &[u8]) {
     file.write_all_at(bytes, at as u64).unwrap();
 }
 
-/// Many spaces made and dropped at once, with forks in between: the list of maps to wipe stays right.
+/// The list of maps to wipe stays correct while many spaces are made and dropped at once, with forks in
+/// between.
 #[test]
 fn maps_come_and_go_while_others_fork() {
     let directory = Directory::new("many");

@@ -1,4 +1,4 @@
-//! Small elements and elements that are used again: pools, the latest event of each, owners, discarding.
+//! Tests of small and reused elements: pools, latest events, owners, discarding.
 
 mod support;
 
@@ -62,7 +62,7 @@ fn two_thousand_elements_fit_into_sixteen_megabytes() {
     assert_eq!((infos.len(), infos[7].name.as_str(), infos[7].generation), (2240, "path 7", 1));
 }
 
-/// The latest event, of whatever element and kind, is the one that reading everything finds last.
+/// The latest event of each element, of any kind, is the last one that reading everything returns.
 #[test]
 fn the_latest_event_is_the_last_one() {
     /// More words than fit into a line.
@@ -112,14 +112,15 @@ fn the_latest_event_is_the_last_one() {
     }
 }
 
-/// What is mapped may be cut short at any moment: that is an error for the reader, and does not end the process.
+/// A mapped file that is truncated at any moment leads to an error of the reader, and does not end the
+/// process.
 #[test]
 fn files_that_are_cut_short_while_they_are_looked_at_are_errors() {
     let directory = Directory::new("cut");
     let space = space(&directory, 512, 4, Policy::Overwrite);
     let mut all = collectors(&space, 100);
     all.iter_mut().for_each(|collector| collector.record(&Counted { count: 1 }));
-    // A copy, for its own process must have its files whole.
+    // The test truncates a copy, because the process that made the space needs complete files.
     let copy = directory.path().join("copy");
     std::fs::create_dir(&copy).unwrap();
     for entry in std::fs::read_dir(space.path()).unwrap() {
@@ -146,7 +147,7 @@ fn files_that_are_cut_short_while_they_are_looked_at_are_errors() {
     assert_eq!(other.look(&mut |_| {}).unwrap(), 100, "others are read on");
 }
 
-/// A writer records as fast as it can: each line that is taken is of one event.
+/// Runs a function when it is dropped.
 struct OnDrop<F: Fn()>(F);
 
 impl<F: Fn()> Drop for OnDrop<F> {
@@ -155,6 +156,7 @@ impl<F: Fn()> Drop for OnDrop<F> {
     }
 }
 
+/// While a writer records as fast as it can, each line that is read holds a single event.
 #[test]
 fn the_latest_event_is_never_torn() {
     /// The same number in all words.
@@ -180,7 +182,7 @@ fn the_latest_event_is_never_torn() {
                 n += 1;
             }
         });
-        // The writer ends also when this side fails.
+        // The writer also ends when this thread panics.
         let _end = OnDrop(|| looks.store(2_000, Ordering::Relaxed));
         let mut before = 0;
         for _ in 0..2_000 {
@@ -197,7 +199,8 @@ fn the_latest_event_is_never_torn() {
     });
 }
 
-/// Threads that come and go need one element, and what each wrote is read as its own until it is overwritten.
+/// Threads that come and go share a few elements, and the events of each are read as its own until they are
+/// overwritten.
 #[test]
 fn ten_thousand_threads_use_a_few_elements() {
     const THREADS: u64 = 10_000;
@@ -234,7 +237,7 @@ fn ten_thousand_threads_use_a_few_elements() {
                 });
             }
         });
-        // Between two polls less is written than a ring holds, so nothing may be lost.
+        // Between two polls fewer events are written than a ring holds, so none may be lost.
         if round % 8 == 0 {
             poll();
         }
@@ -253,7 +256,7 @@ fn ten_thousand_threads_use_a_few_elements() {
     assert!(problem.is_none(), "{problem:?}");
     let (held, overwritten) = totals(&seen);
     assert_eq!(held + overwritten, expected);
-    // How many elements there are is up to the scheduler; one holds 15 blocks and more.
+    // The number of elements depends on the scheduler; each holds at least 15 blocks.
     assert!(held > 2_500, "{held}");
     for item in seen {
         if let Seen::Event { writer, sequence, fields, .. } = item {
@@ -290,7 +293,8 @@ fn owners_of_an_element_keep_their_events_and_losses() {
     assert_eq!(seen.iter().map(event).collect::<Vec<_>>(), expected);
     let info = &SpaceReader::open(space.path()).unwrap().writers().unwrap()[0];
     assert_eq!((info.number, info.name.as_str(), info.generation, info.closed), (4, "d", 4, true));
-    // The next writer overwrites them: lost events are attributed to their writer, as far as it is known.
+    // The next writer overwrites these events. Lost events are attributed to their writer, as far as it is
+    // known.
     emit("e", 400..450);
     let (seen, _) = read_events(space.path());
     let (events, lost) = totals(&seen);
@@ -347,7 +351,7 @@ fn discarded_events_are_neither_found_nor_lost() {
     assert_eq!(totals(&seen), (5, 0));
     assert!(matches!(seen[0], Seen::Event { sequence: 10, .. }), "{:?}", seen[0]);
     assert_eq!(stream.poll(usize::MAX, &mut |_| {}).unwrap(), 5);
-    // What was discarded is room: nothing is dropped for a long time of discarding.
+    // Discarded blocks are free, so no event is dropped however long events are discarded.
     for count in 0..1_000 {
         writer.emit(counted, &Counted { count });
         if count % 50 == 0 {
@@ -385,7 +389,7 @@ fn pools_are_archived_too() {
     let (seen, problem) = read_events(space.path());
     assert!(problem.is_none(), "{problem:?}");
     assert_eq!(totals(&seen), (3_000, 0));
-    // The archives stand alone.
+    // The archives can be read without the elements.
     let pool = std::fs::read_dir(space.path()).unwrap().map(|e| e.unwrap().path());
     std::fs::remove_file(pool.into_iter().find(|p| p.extension().is_some_and(|e| e == "pool")).unwrap())
         .unwrap();
@@ -416,7 +420,7 @@ fn a_damaged_pool_is_told_once() {
     assert!(SpaceReader::open(space.path()).unwrap().latest().look(&mut |_| {}).is_err());
 }
 
-/// Elements in a directory of their own are found, archived, used again and removed with their space.
+/// Elements in another directory are found, archived, reused and removed with their space.
 #[test]
 fn elements_may_lie_elsewhere() {
     let directory = Directory::new("here");
@@ -449,7 +453,7 @@ fn elements_may_lie_elsewhere() {
     assert!(space.path().join("segments").exists());
     assert_eq!(read_events(space.path()).0, before);
 
-    // A dropped writer's element goes to the next one that wants one there.
+    // A dropped writer's element is reused by the next writer with elements in that directory.
     drop(writers);
     assert_eq!(on_disk.writer("there again").unwrap().generation(), 2);
     assert_eq!(space.writer("here again").unwrap().generation(), 2);
@@ -460,7 +464,8 @@ fn elements_may_lie_elsewhere() {
     assert!(!path.exists() && !there[0].exists() && disk.path().exists());
 }
 
-/// A link leads only to what bears the space's UUID: a process that may write into a space cannot have files elsewhere read or removed.
+/// A link leads only to a directory with the space's UUID in its name: a process that may write into a space
+/// cannot make others read or remove files elsewhere.
 #[test]
 fn a_link_that_lies_is_told() {
     let directory = Directory::new("lying");
@@ -492,7 +497,7 @@ fn a_link_that_lies_is_told() {
     assert!(victim.join("0001.element").exists());
 }
 
-/// Threads come and go, each with a name of its own: what stays of them is bounded.
+/// Threads come and go, each with a name of its own, and the number of stored names is bounded.
 #[test]
 fn the_names_of_a_hundred_thousand_writers_are_bounded() {
     let directory = Directory::new("names");
@@ -507,7 +512,7 @@ fn the_names_of_a_hundred_thousand_writers_are_bounded() {
     }
     assert_eq!(catalog(), full, "no name more since then");
     assert!(full < 1 << 20, "{full}");
-    // A known name can still be used by writers that come late.
+    // Later writers can still use a known name.
     let known = space.writer("thread 7").unwrap();
     let reader = SpaceReader::open(space.path()).unwrap();
     assert_eq!(reader.names().unwrap().len(), (1 << 14) + 1);

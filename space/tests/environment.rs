@@ -1,5 +1,6 @@
-//! Places where a space cannot be made, or not be read: each is an error that says where and why. Each test runs in a
-//! process of its own, which gives up its rights or its mounts; where it may not, the test is skipped.
+//! Tests that a place where a space cannot be made or read leads to an error with the place and the reason.
+//! Each test runs in a process of its own, which drops its privileges or changes its mounts; if that is not
+//! permitted, the test is skipped.
 
 mod support;
 
@@ -10,7 +11,7 @@ use thalweg_space::archive::Archiver;
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{Policy, SettingSpec, Space, SpaceOptions, default_parent, discover};
 
-/// The user nobody, and one that is neither nobody nor root.
+/// The user nobody; the next constant is a user that is neither nobody nor root.
 const NOBODY: u32 = 65_534;
 const SOMEBODY: u32 = 54_321;
 
@@ -91,7 +92,7 @@ fn nobodys_process() {
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(mine.path()), mode(&mine.path().join("space"))), (0o700, 0o600));
 
-    // The space of another user: nothing of it can be read, set or removed.
+    // The space of another user cannot be read, set or removed.
     told(&SpaceReader::open(&roots_space).unwrap_err(), &roots_space, "Permission denied");
     told(&Archiver::open(&roots_space).unwrap_err(), &roots_space, "Permission denied");
     assert!(discover::remove(&roots_space).is_err());

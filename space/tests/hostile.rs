@@ -1,5 +1,6 @@
-//! Damaged and cut files: every byte of a small space changed, every file cut at every length. A reader says what is
-//! wrong or counts what is lost; it never panics, hangs or makes up events without end.
+//! Tests with damaged and truncated files: every byte of a small space is changed, every file is cut at every
+//! length. A reader returns an error or counts lost events; it never panics, hangs or returns events without
+//! end.
 
 mod support;
 
@@ -13,7 +14,7 @@ use thalweg_space::archive::Archiver;
 use thalweg_space::layout::{PAGE, VERSION, element};
 use thalweg_space::reader::SpaceReader;
 
-/// Reads all there is, in every way. The results do not matter, but there must be an end.
+/// Reads everything in every way. The results do not matter, but reading must end.
 fn read_all(path: &Path) {
     let start = Instant::now();
     read_all_ways(path);
@@ -26,7 +27,7 @@ fn files(path: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Whether nothing lies at byte `at` of a file with a page of header: if so, only a sample of its bytes is changed.
+/// Whether byte `at` of a file with a page of header is unused. Only a sample of such bytes is changed.
 fn is_unused(at: usize, bytes: &[u8]) -> bool {
     bytes.len() > PAGE && (element::HEADER + 8..PAGE - 8).contains(&at)
 }
@@ -55,7 +56,7 @@ fn every_byte_changed() {
         let file = std::fs::OpenOptions::new().write(true).open(&name).unwrap();
         let sparse = bytes.len() > 2 * PAGE;
         for at in 0..bytes.len() {
-            // In large files only meaningful bytes are changed, and a sample of the others.
+            // In large files the meaningful bytes and a sample of the others are changed.
             if sparse && at % 509 != 0 && !(PAGE..PAGE + 128).contains(&at) && at >= 128 {
                 continue;
             }
@@ -118,7 +119,7 @@ fn every_file_cut_at_every_length() {
     assert!(read_events(&path).1.is_none(), "the files were put back");
 }
 
-/// A damaged writer does not hide the others.
+/// A damaged element does not keep the others from being read.
 #[test]
 fn one_cut_element_leaves_the_others_readable() {
     let directory = Directory::new("one");
@@ -178,11 +179,11 @@ fn no_space_is_an_error_that_says_what_to_do() {
     assert!(error.contains("no space") && error.contains("thalweg ls"), "{error}");
 }
 
-/// How many damaged spaces are read, by how many processes.
+/// The number of damaged spaces that are read; the next constant is the number of processes.
 const DAMAGED: u64 = 100_000;
 const READERS: u64 = 2;
 
-/// Damaged spaces without number, read in processes that may not have much memory, nor wait for anything.
+/// Many damaged spaces are read in processes with limits of memory and time.
 #[test]
 fn a_hundred_thousand_damaged_spaces() {
     let directory = Directory::new("damaged");
@@ -207,7 +208,8 @@ fn a_hundred_thousand_damaged_spaces() {
     }
 }
 
-/// To see one case again: `THALWEG_TEST_PARENT=/tmp/an-empty-directory THALWEG_TEST_READER=0 THALWEG_TEST_CASE=4711`.
+/// One case can be run again with `THALWEG_TEST_PARENT=/tmp/an-empty-directory THALWEG_TEST_READER=0
+/// THALWEG_TEST_CASE=4711`.
 #[test]
 #[ignore = "run by another test"]
 fn damaged_spaces_process() {
@@ -222,13 +224,13 @@ fn damaged_spaces_process() {
         if one.is_some_and(|one| one != case) {
             continue;
         }
-        // The file names the case, if all that is seen is a signal.
+        // The file names the case if the process is ended by a signal.
         now.write_all_at(format!("case {case:6}").as_bytes(), 0).unwrap();
         child::end_after(60);
         let mut random = Chance::new(case * READERS + reader);
         let choose = &mut |limit| random.below(limit);
         if case % 16 == 0 {
-            // While it is read.
+            // The files are damaged while they are read.
             std::thread::scope(|scope| {
                 scope.spawn(|| (0..4).for_each(|_| template.damage(choose)));
                 read_all_ways(&path);
@@ -247,7 +249,8 @@ fn damaged_spaces_process() {
     eprintln!("read {}", DAMAGED / READERS);
 }
 
-/// Entries that are no plain files: a process that opened a FIFO would wait, and a link may lead to private files.
+/// Entries that are no plain files are rejected: opening a FIFO would block, and a link may lead to private
+/// files.
 #[test]
 fn links_fifos_and_directories_are_refused() {
     let directory = Directory::new("kinds");
@@ -302,7 +305,7 @@ fn an_archiver_writes_through_no_link() {
     }
 }
 
-/// An archive that comes while its element is followed is looked at as closely as one that was there before.
+/// An archive that appears while its element is followed is checked like one that existed before.
 #[test]
 fn a_late_archive_of_other_blocks_is_refused() {
     let directory = Directory::new("late");
@@ -317,7 +320,7 @@ fn a_late_archive_of_other_blocks_is_refused() {
     assert!(error.contains("0002.element and its archive disagree"), "{error}");
 }
 
-/// Files that claim to hold more than all disks do, and hold next to nothing: holes in them are skipped.
+/// In sparse files that are larger than any disk, holes are skipped.
 #[test]
 fn huge_files_with_holes_are_read_at_once() {
     let directory = Directory::new("huge");

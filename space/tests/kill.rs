@@ -1,7 +1,8 @@
-//! Writers killed at any moment, in each policy, in memory and on disk: every event that was acknowledged through a pipe
-//! and that the ring still has to hold is read, and every one that is read is right.
+//! Writers with each policy, in memory and on disk, are killed at any moment. Every event that was
+//! acknowledged through a pipe and that the ring must still hold is read, and every event that is read is
+//! correct.
 //!
-//! `cargo xtask test --long` does 300 rounds of each.
+//! `cargo xtask test --long` runs 300 rounds of each case.
 
 mod support;
 
@@ -22,24 +23,24 @@ const ROUNDS: u64 = 30;
 const ROUNDS_LONG: u64 = 300;
 const BLOCK_BYTES: usize = 4096;
 const BLOCK_COUNT: usize = 4;
-/// The same with long events, and the most bytes of those.
+/// The number of blocks with long events; the next constant is the most bytes of a long event.
 const BLOCK_COUNT_LONG: usize = 12;
 const LONG_BYTES: u64 = 11_000;
-/// Events between two acknowledgements, at most.
+/// The most events between two acknowledgements.
 const BATCH: u64 = 64;
 
 const OVERWRITE: Policy = Policy::Overwrite;
 const DROP_NEWEST: Policy = Policy::DropNewest;
 const WAIT: Policy = Policy::Wait { timeout: Duration::from_secs(3600) };
 
-/// What the writer says in its pipe: how many events it emitted, and how many of them it dropped.
+/// An acknowledgement of the writer: how many events it emitted, and how many of them it dropped.
 #[derive(Clone, Copy, Debug, Default)]
 struct Acknowledged {
     emitted: u64,
     dropped: u64,
 }
 
-/// The process that gets killed. It acknowledges what it emitted after it emitted it.
+/// The process that is killed. The process acknowledges events after it has emitted them.
 #[test]
 #[ignore = "run by the other tests"]
 fn acknowledging_process() {
@@ -59,7 +60,7 @@ fn acknowledging_process() {
         let mut message = [0; 16];
         message[..8].copy_from_slice(&writer.writer.sequence().to_le_bytes());
         message[8..].copy_from_slice(&writer.writer.drops().to_le_bytes());
-        // One write of less than a pipe's page: all of it or nothing.
+        // A write that is shorter than `PIPE_BUF` is atomic.
         pipe.write_all(&message).unwrap();
     }
 }
@@ -102,7 +103,7 @@ fn kill_once(policy: usize, long: u64, round: u64, directory: &Directory) -> u64
         if policy != 0 {
             scope.spawn(|| archive_until(&over, &path));
         }
-        // Any moment will do: the point is that it is not chosen.
+        // The time of the kill is random.
         for _ in 0..random.below(3000) {
             last = acknowledgement(&mut child).expect("the child goes on");
         }
@@ -121,7 +122,7 @@ fn kill_once(policy: usize, long: u64, round: u64, directory: &Directory) -> u64
     last.emitted
 }
 
-/// Takes what the writer wrote while it lives, and the rest when it is dead.
+/// Archives events while the writer lives, and the rest after its death.
 fn archive_until(over: &AtomicBool, path: &Path) {
     let mut archiver = Archiver::open(path).unwrap();
     while !over.load(Ordering::Acquire) {
@@ -140,9 +141,10 @@ fn check_killed(policy: usize, long: u64, path: &Path, last: Acknowledged) {
     let within = |what: u64, from: u64| (from..=from + unacknowledged).contains(&what);
     assert!(within(seen.next, last.emitted), "{last:?} {seen:?}");
     match policy {
-        // A long event that was not finished may have taken three blocks, and one that was cut off in front as many.
+        // A long event that was not finished may occupy three blocks, and one whose beginning was overwritten
+        // as many.
         0 if long > 0 => assert!(seen.lost == 0 || seen.since_gap >= 2, "{last:?} {seen:?}"),
-        // All blocks but the one being opened hold events, each as many as fit.
+        // All blocks except the one being opened are full of events.
         0 => {
             let a_block = (BLOCK_BYTES - block::HEADER) as u64 / EVENT_BYTES_MAX - 1;
             let held = (BLOCK_COUNT as u64 - 1) * a_block;
@@ -203,7 +205,7 @@ fn waiting_for_an_archiver_with_long_events() {
     kill_in_rounds_with_long(2, LONG_BYTES, || Directory::on_disk("kill-long-wait"));
 }
 
-/// The process that makes spaces, with something in every file, until it is killed.
+/// The process that makes spaces, with data in every file, until it is killed.
 #[test]
 #[ignore = "run by another test"]
 fn space_making_process() {

@@ -1,5 +1,5 @@
-//! The layout, kept true: the drawing in `docs/layout.md` against the constants, and a space of version 1 from the
-//! time it was fixed, which every later version must still decode.
+//! Tests of the layout: the drawing in `docs/layout.md` has the offsets of the constants, and a committed
+//! space of version 1 can still be decoded.
 
 mod support;
 
@@ -189,8 +189,8 @@ fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1")
 }
 
-/// Makes the golden space of the current version; for when the version grows: run with `--ignored`, commit, and keep
-/// the older ones.
+/// Makes the golden space of the current version. When the version grows, run this with `--ignored`, commit
+/// the result, and keep the older spaces.
 #[test]
 #[ignore = "writes tests/golden"]
 fn make_golden() {
@@ -239,7 +239,7 @@ fn make_golden() {
             archiver.step().unwrap();
         }
     }
-    // As if the process was killed: neither closed nor finished.
+    // The writer and the row are not dropped, as if the process was killed.
     std::mem::forget((writer, row));
 }
 
@@ -256,7 +256,7 @@ fn golden_of_long_events() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1-long")
 }
 
-/// Lengths of the text and the bytes of the golden letters.
+/// The lengths of the text and of the bytes of each golden letter.
 const LENGTHS: [(usize, usize); 9] =
     [(2000, 0), (10, 10), (700, 900), (0, 440), (3, 448), (8, 8), (300, 9), (600, 600), (10, 10)];
 
@@ -264,7 +264,7 @@ fn letter_text(number: usize) -> String {
     (0..LENGTHS[number].0).map(|at| char::from(b'a' + ((number + at / 8) % 26) as u8)).collect()
 }
 
-/// As [`make_golden`], of events that are longer than a block.
+/// As [`make_golden`], with events that are longer than a block.
 #[test]
 #[ignore = "writes tests/golden"]
 fn make_golden_of_long_events() {
@@ -306,12 +306,12 @@ fn golden_space_of_long_events_is_decoded() {
     };
     let reader = SpaceReader::open(golden_of_long_events()).unwrap();
     while reader.events().poll(usize::MAX, &mut take).unwrap() == 0 {}
-    // Of the fourth letter the beginning is overwritten.
+    // The beginning of the fourth letter is overwritten.
     assert_eq!(read, [(1, 4, 4), (1, 5, 5), (2, 0, 6), (2, 1, 7), (2, 2, 8)]);
     assert_eq!(lost, 4);
 }
 
-/// What a former version wrote of settings is read, and what it did not say yet is not made up.
+/// Settings of a former version are read, without values for fields that it did not write.
 #[test]
 fn golden_settings_of_a_former_version_are_read() {
     let settings = SpaceReader::open(golden_of_settings()).unwrap().settings().unwrap();
@@ -378,8 +378,9 @@ fn golden_of_settings() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1-settings")
 }
 
-/// As [`make_golden`], of settings: one of numbers and one of choices that were set, one whose setter was killed in the middle, one
-/// that nobody touched. It was made before settings said what they affect, and before there were leases.
+/// As [`make_golden`], with settings: one of numbers and one of choices that were set, one whose setter was
+/// killed in the middle, one that was never set. The committed space is from a version without `Affects` and
+/// without leases.
 #[test]
 #[ignore = "writes tests/golden"]
 fn make_golden_of_settings() {
@@ -422,7 +423,7 @@ fn line(seen: &Seen) -> String {
     }
 }
 
-/// The generated constants are enough: a decoder that knows nothing else reads the golden space as we do.
+/// A decoder in Python that uses only the generated constants reads the same events of the golden space.
 #[test]
 fn a_decoder_in_python_reads_the_same_events() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bindings/python");
@@ -440,7 +441,7 @@ fn a_decoder_in_python_reads_the_same_events() {
     }
 }
 
-/// Every constant of the drawing is in the generated files under its name there.
+/// The generated files have every constant of the drawing under its name there.
 #[test]
 fn the_generated_constants_are_those_of_this_build() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bindings");
@@ -475,7 +476,7 @@ fn the_generated_constants_are_those_of_this_build() {
     assert!(python.contains(&format!("ELEMENT_MAGIC_VALUE = {magic}")));
 }
 
-/// The C header compiles, alone and twice.
+/// The C header compiles by itself and when it is included twice.
 #[test]
 fn the_c_header_compiles() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bindings/c");

@@ -1,4 +1,5 @@
-//! Leases of settings and commands: they end by their terms, when their holder dies, or when another process takes over.
+//! Tests that leases of settings and commands end by their terms, when their holder dies, or when another
+//! process takes over.
 
 mod support;
 
@@ -31,7 +32,7 @@ fn reader(space: &Space, tool: &str) -> SpaceReader {
     SpaceReader::open(space.path()).unwrap().called(tool)
 }
 
-/// Of each lease that is over: its value now, its value under the lease, why, by which tool.
+/// For each ended lease, the value now, the value under the lease, the reason, and the tool.
 fn ended(space: &Space) -> Vec<String> {
     let ended = of_kind(space, "space.setting_lease_ended");
     ended.iter().map(|f| format!("{} {} {} {}", f[1], f[2], f[3], f[6].trim_matches('"'))).collect()
@@ -85,12 +86,12 @@ fn a_lease_is_renewed_confirmed_or_given_back() {
     lease.confirm().unwrap();
     assert_eq!(space.see_to_leases().unwrap(), 1);
     assert_eq!((setting.load(), &tuner.settings().unwrap()[0].lease), (9, &None));
-    // From now on the next lease goes back to this value.
+    // The next lease restores this value at its end.
     let lease = tuner.lease("s", 10, Terms::lasting(NOW)).unwrap();
     space.see_to_leases().unwrap();
     assert_eq!(setting.load(), 9);
     drop(lease);
-    // Confirmed before the process looked: reported all the same.
+    // A lease that is confirmed before the process checks it is reported, too.
     tuner.lease("s", 11, Terms::lasting(HOURS)).unwrap().confirm().unwrap();
     space.see_to_leases().unwrap();
     let expected =
@@ -133,7 +134,7 @@ fn what_cannot_be_put_back_has_no_lease() {
     assert!(refused("shown", 1, terms).contains("figure of its own"));
     assert!(refused("probe/a.on", 1, terms).contains("probes"));
     assert!(refused("t", 1, terms).contains("there is no setting"));
-    // The process there does not look after leases.
+    // The process of this space does not end leases.
     let directory = Directory::new("untended");
     let other = support::space(&directory, 512, 2, Policy::Overwrite);
     other.setting(SettingSpec { name: "s", ..SettingSpec::PLAIN }).unwrap();
@@ -141,7 +142,7 @@ fn what_cannot_be_put_back_has_no_lease() {
     assert!(error.contains("takes no leases"), "{error}");
 }
 
-/// The lock is held by a process that does not go on.
+/// A process that makes no progress holds the lock.
 #[test]
 fn a_lock_that_is_held_too_long_keeps_no_value() {
     let (_directory, space, setting) = made("locked");
@@ -157,14 +158,15 @@ fn a_lock_that_is_held_too_long_keeps_no_value() {
     assert!(begun.elapsed() > Duration::from_secs(1), "the lock is waited for: {:?}", begun.elapsed());
     assert_eq!(setting.load(), 3);
     drop((file, lease));
-    // A process that another test starts may have the descriptor until it runs its program.
+    // A child process that another test starts may inherit the descriptor until it executes its program.
     while space.see_to_leases().unwrap() == 0 {
         assert!(begun.elapsed() < PATIENCE);
     }
     assert_eq!((setting.load(), ended(&space)), (3, vec!["3 7 expired tuner".to_string()]));
 }
 
-/// Sees to the leases until it is so: a process that another test starts may hold the file's lock until it runs its program.
+/// Ends leases until the condition holds. A child process that another test starts may inherit the file's
+/// lock until it executes its program.
 fn look_until(space: &Space, is_so: impl Fn() -> bool) {
     let begun = Instant::now();
     loop {
@@ -176,7 +178,7 @@ fn look_until(space: &Space, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Whatever stands in the file, the process goes on, and what it sets is in range.
+/// With any contents of the file the process keeps working, and the values that it sets are in range.
 #[test]
 fn hostile_settings_are_never_trusted() {
     let (_directory, space, setting) = made("hostile");
@@ -245,12 +247,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The model of a setting with its leases.
+/// A model of a setting with its leases.
 #[derive(Debug)]
 struct Model {
     value: u64,
     confirmed: u64,
-    /// The lease's holder, and whether its time is over already.
+    /// The lease's holder, and whether its time is over.
     lease: Option<(u8, bool)>,
 }
 
@@ -323,7 +325,7 @@ proptest! {
             prop_assert_eq!(holder, expected);
             prop_assert_eq!(view.lease.map_or(model.confirmed, |lease| lease.confirmed), model.confirmed);
         }
-        // In the end no value of a trial is left.
+        // At the end no value of a trial remains.
         drop(leases);
         readers[0].lease("s", 99, Terms::lasting(NOW)).unwrap().renew().unwrap();
         look_until(&space, || setting.load() == model.confirmed);
@@ -332,7 +334,7 @@ proptest! {
 
 // ---- commands
 
-/// A process that can be paused, and has one thing that can be moved.
+/// A process with a state that commands pause and a place that commands change.
 #[derive(Debug, PartialEq, Eq)]
 struct Moved {
     paused: bool,
@@ -340,7 +342,7 @@ struct Moved {
 }
 
 impl Moved {
-    /// Does all that is asked, with the inverses that it has.
+    /// Carries out all waiting commands, and answers with their inverses.
     fn serve(&mut self, mailbox: &mut thalweg_space::mailbox::Mailbox) {
         while let Some(received) = mailbox.poll().unwrap() {
             let command = received.command().clone();
@@ -393,7 +395,7 @@ fn a_command_is_taken_back_when_its_lease_is_over() {
         asking.join().unwrap()
     });
     assert!(error.contains("is over"), "{error}");
-    // A command without an inverse gets no lease and is not done.
+    // A command without an inverse gets no lease and is not carried out.
     let refused = tuner.send_leased(&Command::new("run", "drain"), Terms::living()).unwrap();
     run.serve(&mut mailbox);
     let Answer::Failed { why } = refused.sent().wait(PATIENCE).unwrap() else { panic!("it was done") };
@@ -433,7 +435,7 @@ fn the_lease_of_a_command_is_renewed_confirmed_or_given_back() {
     assert_eq!(why, ["given_back", "confirmed"]);
 }
 
-/// A later command of the group takes over, and what takes it back goes back to what was there before all leases.
+/// A later command of the group takes over the lease, and its inverse restores the state before all leases.
 #[test]
 fn whoever_sends_a_command_takes_the_lease_over() {
     let (_directory, space, mut mailbox, mut run) = with_mailbox("over");
@@ -455,7 +457,7 @@ fn whoever_sends_a_command_takes_the_lease_over() {
         run.serve(&mut mailbox);
         assert!(begun.elapsed() < PATIENCE, "{run:?}");
     }
-    // A command without a lease is for good.
+    // A command without a lease is permanent.
     let held = a.send_leased(&moved_to(3), Terms::lasting(HOURS)).unwrap();
     b.send(&moved_to(4)).unwrap();
     run.serve(&mut mailbox);
@@ -470,7 +472,7 @@ fn whoever_sends_a_command_takes_the_lease_over() {
 
 // ---- holders that are killed
 
-/// The process that gets killed: it renews its lease as fast as it can.
+/// The process that is killed: it renews its lease as fast as it can.
 #[test]
 #[ignore = "run by the other tests"]
 fn holder_process() {
@@ -483,16 +485,17 @@ fn holder_process() {
     for n in 0.. {
         let renewed = if n % 3 == 0 { lease.set(50 + n % 7) } else { lease.renew() };
         if renewed.is_err() {
-            return; // The test died, or was slow.
+            return; // The test's process has died or is slow.
         }
     }
 }
 
-/// How late a value may be put back: the process looks every 20 ms, and has to get a processor of a machine that is busy with
-/// other things.
+/// The longest delay until a value is restored: the process checks every 20 ms, and has to get a processor of
+/// a busy machine.
 const SLACK: Duration = Duration::from_millis(1500);
 
-/// In all rounds the value is back within the lease's time, though the process does nothing but look now and then.
+/// In all rounds the value is restored within the lease's time, although the process only checks now and
+/// then.
 #[test]
 fn a_lease_whose_holder_is_killed_at_any_moment_is_put_back_in_time() {
     const ROUNDS: usize = 100;
@@ -503,7 +506,7 @@ fn a_lease_whose_holder_is_killed_at_any_moment_is_put_back_in_time() {
     let observed = &space;
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            // Until the other thread ends, in whatever way.
+            // The loop lasts until the other thread ends, even by a panic.
             while is_over.recv_timeout(Duration::from_millis(20)) == Err(RecvTimeoutError::Timeout) {
                 observed.see_to_leases().unwrap();
             }
@@ -530,7 +533,7 @@ fn a_lease_whose_holder_is_killed_at_any_moment_is_put_back_in_time() {
                 std::thread::sleep(Duration::from_micros(200));
             }
             latest = latest.max(killed.elapsed().saturating_sub(if lasts == HOURS { NOW } else { lasts }));
-            // The event comes right behind.
+            // The event follows immediately.
             while ended(&space).len() <= round {
                 assert!(killed.elapsed() < within + PATIENCE, "round {round}: no event");
                 std::thread::yield_now();
@@ -541,7 +544,7 @@ fn a_lease_whose_holder_is_killed_at_any_moment_is_put_back_in_time() {
     let ended = ended(&space);
     assert_eq!(ended.len(), ROUNDS, "{ended:?}");
     for (round, ended) in ended.iter().enumerate() {
-        // If a setter was killed during its first write, the value that it was about to set is not known.
+        // If a setter was killed during its first write, the value that it was about to set is unknown.
         let good = ended.starts_with("3 5") && ended.ends_with(" holder") || ended == "3 3 holder_died ";
         let why = if round % 2 == 0 { "expired" } else { "holder_died" };
         assert!(good && (ended.contains(why) || ended.contains("holder_died")), "{round}: {ended}");

@@ -1,4 +1,5 @@
-//! Events longer than a block: written in parts, read as a whole or counted as lost.
+//! Tests of events that are longer than a block: they are written in parts, and read completely or counted as
+//! lost.
 
 mod support;
 
@@ -25,7 +26,7 @@ struct Letter<'a> {
 
 const WAIT: Policy = Policy::Wait { timeout: Duration::from_secs(60) };
 
-/// Text of `length` bytes that is of event `number` only.
+/// A text of `length` bytes that differs for each event `number`.
 fn text(number: usize, length: usize) -> String {
     (0..length).map(|at| char::from(b'a' + ((at * 7 + number * 3 + at / 251) % 26) as u8)).collect()
 }
@@ -33,7 +34,7 @@ fn text(number: usize, length: usize) -> String {
 /// The written events, for comparison with those that are read.
 struct Written {
     letters: Vec<(String, Vec<u8>)>,
-    /// The next one's number.
+    /// The number of the next event.
     next: usize,
     lost: u64,
 }
@@ -93,8 +94,8 @@ fn lengths() -> impl Strategy<Value = Vec<(usize, usize)>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whatever the lengths, blocks and policy: every event is read, right, or counted as lost, whether a reader comes
-    /// at the end, follows, or follows by block; and nothing is lost where an archiver keeps up.
+    /// For all lengths, blocks and policies, every event is read correctly or counted as lost, whether a
+    /// reader comes at the end, follows, or follows by block. No event is lost if an archiver keeps up.
     #[test]
     fn long_events_come_back(
         lengths in lengths(),
@@ -121,7 +122,7 @@ proptest! {
             if let Some(archiver) = &mut archiver {
                 archiver.step().unwrap();
             }
-            // Two follow, one comes at the end.
+            // Two readers follow, one reads at the end.
             for (stream, seen) in readers[..2].iter_mut().zip(&mut seen).filter(|_| n % 3 == 0) {
                 seen.read(stream);
             }
@@ -140,7 +141,7 @@ proptest! {
     }
 }
 
-/// An event fits as long as it leaves the block where it begins alone; what is longer is cut.
+/// An event fits unless it would overwrite the block where it begins; a longer one is cut.
 #[test]
 fn an_event_may_fill_all_blocks_but_one() {
     for (block_bytes, count) in [(512, 2), (512, 5), (64 << 10, 16)] {
@@ -148,7 +149,8 @@ fn an_event_may_fill_all_blocks_but_one() {
         let space = space(&directory, block_bytes, count, Policy::Overwrite);
         let mut writer = space.writer("w").unwrap();
         let kind = writer.declare::<Letter<'static>>().unwrap();
-        // Two words for the lengths and the number, and eight bytes a part; half of it for each of the two.
+        // Two words hold the lengths and the number, and each part needs eight bytes; text and bytes each get
+        // half of the rest.
         let room = block_bytes - block::HEADER - 32;
         let fits = (((count - 1) * (room - 8 * room.div_ceil(8 * 4095)) - 16) / 2) & !7;
         let long = text(1, fits + 1);
@@ -207,7 +209,8 @@ fn readers_see_no_wrong_long_event() {
     });
 }
 
-/// A kind by hand that panics in the middle of a long event: the event is dropped and counted, the next ones are right.
+/// If a kind written by hand panics in the middle of a long event, the event is dropped and counted, and the
+/// next events are correct.
 #[test]
 fn an_event_given_up_in_its_middle_is_counted() {
     struct Quitter(Cell<u32>, u32);

@@ -1,4 +1,5 @@
-//! Outlines: of what lies before a time only some kinds are read, and of an archive only the chunks that have them.
+//! Tests of outlines: before a time only events of some kinds are read, and only chunks of an archive that
+//! have such events.
 
 mod support;
 
@@ -71,7 +72,8 @@ fn check_outline(all: &[Seen], seen: &[Seen], until: u64, what: &str) {
             let stays = |(n, item): &(usize, &(u64, bool, Seen))| *n >= whole || item.1;
             all.iter().enumerate().filter(stays).map(|(_, item)| item.clone()).collect::<Vec<_>>()
         };
-        // A reader that drops all that is not wanted from the end on gets fewer and fewer: one place, if any, gives as many as were seen.
+        // The number of remaining events falls when unwanted events are removed from the end on, so at most
+        // one place gives the number that was seen.
         let mut whole = all.len();
         let mut count = all.iter().filter(|item| item.1).count();
         while count < seen.len() && whole > 0 {
@@ -154,7 +156,7 @@ fn chance_is_whole(seed: u64) -> bool {
     !seed.is_multiple_of(3)
 }
 
-/// How many events are lost of each writer. Where chunks are passed over, gaps within them are reported as one.
+/// The number of lost events of each writer. Gaps within skipped chunks are reported as one gap.
 fn lost(seen: &[Seen]) -> [u64; 3] {
     let mut lost = [0; 3];
     for item in seen {
@@ -165,7 +167,7 @@ fn lost(seen: &[Seen]) -> [u64; 3] {
     lost
 }
 
-/// What an outline leaves out is not even read: it may be damaged.
+/// Chunks that an outline leaves out are not read, so they may be damaged.
 #[test]
 fn chunks_without_anything_of_the_outline_are_not_read() {
     let directory = Directory::new("outline");
@@ -190,7 +192,7 @@ fn chunks_without_anything_of_the_outline_are_not_read() {
         let (events, lost) = totals(&seen);
         (events, lost, problem.is_some())
     };
-    // And the last block, whole.
+    // The last block is read with all its events.
     let (few, lost, is_error) = count(u64::MAX);
     assert!((19..19 + 1024 / 16).contains(&few) && lost == 0 && !is_error, "{few}");
     // Bytes in the middle of the segment belong to events that happen often.
@@ -214,7 +216,7 @@ fn a_feed_is_focused_on_a_window() {
     let space = kept(&mut chance, &archive, &directory, true);
     let begin = SpaceReader::open(space.path()).unwrap().info().unwrap().clock;
     let mut feed = PathFeed::open(&archive).unwrap();
-    // All of it lies before now: the clock of these events was computed.
+    // All events lie before this time, because their times were computed.
     let far = std::time::Duration::from_secs(1 << 30);
     feed.focus(std::time::Duration::ZERO, far, is_wanted).unwrap();
     let mut count = 0;

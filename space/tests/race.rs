@@ -1,7 +1,7 @@
-//! A writer that overwrites as fast as it can, against a reader in another process and in another thread: what is read is
-//! right, and what is not read is counted.
+//! A writer overwrites as fast as it can, while a reader in another process or thread reads. Each event is
+//! read correctly or counted as lost.
 //!
-//! `cargo xtask test --long` writes a billion.
+//! With `cargo xtask test --long` the writer writes a billion events.
 
 mod support;
 
@@ -15,13 +15,13 @@ use thalweg_space::reader::{EventStream, SpaceReader};
 const EVENTS: u64 = 20_000_000;
 const EVENTS_LONG: u64 = 1_000_000_000;
 
-/// Writes as many events as it was asked for, then waits until its standard input ends.
+/// Writes the requested number of events, then waits until its standard input ends.
 #[test]
 #[ignore = "run by another test"]
 fn overwriting_process() {
     let Some(parent) = child::given::<PathBuf>("THALWEG_TEST_PARENT") else { return };
     let events = child::given::<u64>("THALWEG_TEST_EVENTS").unwrap();
-    // Small blocks, so that many are recycled under the reader's hands.
+    // The blocks are small, so that many are recycled while they are read.
     let space = space_in(&parent, 4096, 8, Policy::Overwrite);
     let mut writer = CheckedWriter::new(space.writer("w").unwrap());
     eprintln!("{}", space.path().display());
@@ -69,7 +69,7 @@ fn a_reader_by_block_in_another_process_sees_no_wrong_event() {
     against_another_process(if is_long_run() { EVENTS_LONG } else { EVENTS }, EventStream::by_block);
 }
 
-/// In one process, for ThreadSanitizer: threads, atomics and files, no lock that it cannot see.
+/// The same test in one process, for ThreadSanitizer, which cannot observe locks between processes.
 #[test]
 fn readers_in_one_process_see_no_wrong_event() {
     let directory = Directory::new("threads");

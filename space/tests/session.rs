@@ -1,4 +1,4 @@
-//! Sessions: many processes in one, killed and ended; a manifest that somebody damaged.
+//! Tests of sessions: with many processes that end or are killed, and with a damaged manifest.
 
 mod support;
 
@@ -23,14 +23,15 @@ fn joining(session: &Path) -> SpaceOptions {
     }
 }
 
-/// A process of the session: writes, says so, and ends when its standard input does, or is killed before.
+/// A process of the session: it writes, reports that, and ends with its standard input, unless it is killed
+/// before.
 #[test]
 #[ignore = "run by another test"]
 fn member_process() {
     if std::env::var_os("THALWEG_SESSION").is_none() {
         return;
     }
-    // From the environment, as `thalweg run` does.
+    // The session comes from the environment, as `thalweg run` sets it.
     let space = Space::create(SpaceOptions { name: "member".into(), ..SpaceOptions::default() }).unwrap();
     let mut writer = space.writer("w").unwrap();
     let counted = writer.declare::<Counted>().unwrap();
@@ -43,7 +44,7 @@ fn member_process() {
     space.finish();
 }
 
-/// What was read so far of each process, and whether it was all in order of time.
+/// The events read so far of each process, and whether all were in order of time.
 #[derive(Default)]
 struct Read {
     next: BTreeMap<u32, u64>,
@@ -84,7 +85,7 @@ fn many_processes_in_a_session() {
     assert_eq!(read.next.len() as u64, PROCESSES);
     assert!(read.next.values().all(|count| *count == EVENTS));
 
-    // Every other one is killed.
+    // Every second process is killed.
     for (n, child) in children.iter_mut().enumerate() {
         if n % 2 == 0 {
             child.kill().unwrap();
@@ -119,7 +120,7 @@ fn clean_leaves_a_session_with_a_living_process() {
     let space = Space::create(joining(&session)).unwrap();
     let other = Space::create(joining(&session)).unwrap();
     other.finish();
-    // What a process left that was killed while it wrote its record is cut off by the next one.
+    // The next process cuts off the incomplete record of a process that was killed while writing.
     let bytes = std::fs::read(session.join("session")).unwrap();
     let manifest = std::fs::OpenOptions::new().append(true).open(session.join("session")).unwrap();
     std::io::Write::write_all(&mut &manifest, &bytes[64..64 + 100]).unwrap();
@@ -138,7 +139,7 @@ fn clean_leaves_a_session_with_a_living_process() {
     assert!(cleaned.removed.is_empty(), "its processes, this one, live: {cleaned:?}");
 }
 
-/// Processes join while others remove what is empty: no process loses its directory.
+/// While processes join, others remove empty directories, and no process loses its directory.
 #[test]
 fn joining_while_others_clean() {
     let directory = Directory::new("joining");
@@ -152,7 +153,8 @@ fn joining_while_others_clean() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Acquire) {
-                // Of a space that is being made or removed it says that it cannot read it.
+                // `clean` may report spaces that are being made or removed as unreadable, so its result is
+                // ignored.
                 discover::clean(directory.path(), true).unwrap();
             }
         });
@@ -166,7 +168,7 @@ fn joining_while_others_clean() {
     });
 }
 
-/// The process that comes second finds nothing left to remove, which is what it wanted.
+/// When two processes remove the same space, both succeed.
 #[test]
 fn two_remove_the_same_space() {
     let directory = Directory::new("twice");
@@ -204,7 +206,7 @@ fn a_damaged_manifest_is_told() {
         told += u32::from(polled.is_ok_and(|polled| polled.is_err()));
         file.write_all_at(&[*byte], at as u64).unwrap();
     }
-    // The file without the end of its header.
+    // The file lacks the end of its header.
     assert!(told as usize > bytes.len() - 56, "{told} of {}", bytes.len());
     for length in (0..bytes.len()).rev() {
         file.set_len(length as u64).unwrap();
@@ -213,14 +215,14 @@ fn a_damaged_manifest_is_told() {
     assert!(Session::open(&session).is_err());
 }
 
-/// Paths in a manifest lead only into the session's own directory.
+/// Paths in a manifest lead only into the session's directory.
 #[test]
 fn a_manifest_names_spaces_of_its_own_only() {
     let directory = Directory::new("elsewhere");
     let [mine, theirs] = ["a", "b"].map(|name| directory.path().join(name));
     let spaces = [&mine, &theirs].map(|session| Space::create(joining(session)).unwrap());
     let name: PathBuf = spaces[1].path().file_name().unwrap().into();
-    // The same name, so it is there, but it is not the space that joined.
+    // A space of that name exists, but it is not the one that joined.
     std::fs::copy(theirs.join("session"), mine.join("session")).unwrap();
     assert_eq!(mine.join(name), spaces[0].path());
     let error = Session::open(&mine).unwrap().events().poll(9, &mut |_, _| {}).unwrap_err().to_string();

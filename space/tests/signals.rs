@@ -1,4 +1,5 @@
-//! Signals that come while the thread, and another handler, writes: nothing is corrupted, and what is dropped is counted.
+//! Signals interrupt a thread or another handler while it writes. No event is corrupted, and dropped events
+//! are counted.
 
 mod support;
 
@@ -32,7 +33,7 @@ fn signals_a_thousand_times_a_second_disturb_nothing() {
     assert!(WRITER.set((signals, counted)).is_ok());
     let mut writer = space.writer("thread").unwrap();
     let mine = writer.declare::<Counted>().unwrap();
-    // SAFETY: the handler does what handlers may: atomics and stores.
+    // SAFETY: the handler only uses atomics and stores, which are async-signal-safe.
     #[allow(unsafe_code)]
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
@@ -59,7 +60,7 @@ fn signals_a_thousand_times_a_second_disturb_nothing() {
         let off: libc::itimerval = std::mem::zeroed();
         libc::setitimer(libc::ITIMER_REAL, &off, std::ptr::null_mut());
     }
-    // One more, which reports those missed before it.
+    // One more event, which reports those missed before it.
     handler(0);
     let (seen, problem) = read_events(space.path());
     assert!(problem.is_none(), "{problem:?}");
@@ -75,7 +76,8 @@ fn signals_a_thousand_times_a_second_disturb_nothing() {
                 if writer == 2 {
                     assert_eq!(count, sequence);
                 } else {
-                    // A signal may come between taking the number and writing the event, so numbers need not be in order.
+                    // A signal may come between the choice of the number and the event, so numbers need not
+                    // be in order.
                     last_count = Some(count.max(last_count.unwrap_or(0)));
                 }
             }

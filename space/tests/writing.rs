@@ -1,4 +1,4 @@
-//! Writing and reading: kinds, times, policies, settings, live rows, names.
+//! Tests of writing and reading: kinds, times, policies, settings, live rows, names.
 
 mod support;
 
@@ -121,8 +121,8 @@ proptest! {
         prop_assert_eq!(count, 1);
     }
 
-    /// Any times, forwards and backwards, near and far, with and without their own: what is read is what was written,
-    /// from some event on, and the rest is counted.
+    /// Events have any times, forwards and backwards, near and far, some the time of the event before. From
+    /// some event on all are read as written, and the earlier ones are counted as lost.
     #[test]
     fn times_and_sequences_come_back(
         steps in prop::collection::vec((0u8..4, any::<i64>(), any::<u8>()), 1..400),
@@ -167,7 +167,7 @@ proptest! {
         }
     }
 
-    /// Whatever is written through however small a ring, an archiver that keeps up loses nothing.
+    /// An archiver that keeps up loses no event, whatever is written through however small a ring.
     #[test]
     fn archive_keeps_everything(bursts in prop::collection::vec(1u64..40, 1..60), count in 2usize..4) {
         let directory = Directory::new("archive");
@@ -191,7 +191,7 @@ proptest! {
         prop_assert!(problem.is_none());
         prop_assert_eq!(totals(&seen), (total, 0));
         prop_assert_eq!(&halfway.0, &seen);
-        // The archive stands alone.
+        // The archive can be read without the element.
         std::fs::remove_file(space.path().join("0001.element")).unwrap();
         prop_assert_eq!(&read_events(space.path()).0, &seen);
     }
@@ -260,7 +260,7 @@ fn drop_newest_counts_until_a_consumer_reads() {
     for count in 0..100 {
         writer.emit(counted, &Counted { count });
     }
-    // 480 of a block's 512 bytes are events of 16.
+    // A block of 512 bytes has 480 bytes for events of 16 bytes.
     assert_eq!(writer.drops(), 40);
     let (seen, _) = read_events(space.path());
     assert_eq!(totals(&seen), (60, 40));
@@ -278,7 +278,8 @@ fn drop_newest_counts_until_a_consumer_reads() {
     assert_eq!(seen[60], Seen::Gap { writer: 1, lost: 40, from_sequence: 60 });
 }
 
-/// A small event must not slip in behind a large one that was dropped: it would take its sequence.
+/// After a large event was dropped, a small one must not be written into the same block, where it would get
+/// the sequence number of the dropped one.
 #[test]
 fn drops_of_large_events_keep_the_sequence_right() {
     let directory = Directory::new("mixed");
@@ -402,7 +403,7 @@ fn wait_ends_when_the_consumer_is_dead() {
     let space = space(&directory, 512, 2, Policy::Wait { timeout: Duration::from_secs(3600) });
     let mut writer = space.writer("w").unwrap();
     let counted = writer.declare::<Counted>().unwrap();
-    // Process 1 did not start at this time: a consumer whose pid was given to another.
+    // Process 1 has another start time, as if the consumer's pid was reused.
     let header = thalweg_space::layout::element::READER as u64;
     let file = std::fs::OpenOptions::new().write(true).open(space.path().join("0001.element")).unwrap();
     use std::os::unix::fs::FileExt;
@@ -440,7 +441,7 @@ fn writers_are_merged_in_time_order() {
     let space = space(&directory, 512, 64, Policy::Overwrite);
     let mut writers: Vec<_> = (0..3).map(|n| space.writer(&format!("w{n}")).unwrap()).collect();
     let kinds: Vec<KindId<Counted>> = writers.iter_mut().map(|w| w.declare().unwrap()).collect();
-    // Some pseudo-random order of writers.
+    // The writers write in a pseudo-random order.
     let mut state = 12345u64;
     for time in 0..1000 {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -459,7 +460,8 @@ fn writers_are_merged_in_time_order() {
     assert_eq!(times, (1_000_000..1_001_000).collect::<Vec<_>>());
 }
 
-/// A writer overwrites as fast as it can while a reader reads: what it gets is right, and the rest is counted.
+/// A writer overwrites as fast as it can while a reader reads. The reader gets only correct events, and
+/// counts the rest as lost.
 #[test]
 fn concurrent_reader_sees_no_wrong_event() {
     let directory = Directory::new("race");
@@ -597,14 +599,14 @@ fn cells_are_found_by_name_in_rows_of_other_versions_too() {
     let view = &mut views[0];
     assert_eq!(view.read::<Versioned>(), Some(Versioned { count: 8, is_open: true, core: -1 }));
     assert!(view.read::<support::Thing>().is_none());
-    // The row as in a space of the former version.
+    // The row is changed to that of a space of the former version.
     (view.kind, view.code, view.cells[2]) = (None, 3, 7);
     assert_eq!(view.read::<Versioned>(), Some(Versioned { count: 9, is_open: true, core: 7 }));
     view.code = 2;
     assert!(view.read::<Versioned>().is_none());
 }
 
-/// The first chunk has 256 rows: with any of them lost, or kept for ever, there would be a second.
+/// The first chunk has 256 rows, so a second chunk would show that rows were lost or kept for ever.
 #[test]
 fn a_thread_gives_back_the_live_rows_that_it_kept() {
     let directory = Directory::new("kept");
@@ -693,7 +695,7 @@ fn bad_places_and_sizes_are_told() {
     let exact = directory.path().join("exact");
     let space = Space::create(SpaceOptions { path: Some(exact.clone()), ..good() }).unwrap();
     assert_eq!(space.path(), exact);
-    // More room than any file system has: reserving gives an error, and leaves no incomplete file.
+    // Reserving more space than any file system has returns an error, and leaves no incomplete file.
     let error = space.writer_with("w", element(64 << 20, 1 << 24)).unwrap_err().to_string();
     assert!(error.contains("0001.element"), "{error}");
     assert!(!exact.join("0001.element").exists());
@@ -701,7 +703,7 @@ fn bad_places_and_sizes_are_told() {
     assert_eq!(SpaceReader::open(&exact).unwrap().writers().unwrap().len(), 1);
 }
 
-/// A writer moves between threads and serves one at a time; a space serves all.
+/// A writer can move between threads, and all threads can share a space.
 #[test]
 fn threads_may_have_what_they_need() {
     fn send<T: Send>() {}
@@ -728,7 +730,8 @@ fn a_kind_of_another_writer_is_a_programmers_error() {
     space.writer("two").unwrap().emit(counted, &Counted { count: 1 });
 }
 
-/// A kind written by hand that lies about its bytes panics; it does not write elsewhere.
+/// A kind written by hand that visits more bytes than it announced causes a panic, and does not write
+/// elsewhere.
 #[test]
 #[should_panic(expected = "more bytes than it announced")]
 fn a_kind_that_lies_about_its_bytes_is_stopped() {
@@ -743,7 +746,7 @@ fn a_kind_that_lies_about_its_bytes_is_stopped() {
             [0]
         }
         fn tails(&self, visit: &mut dyn FnMut(&[u8])) {
-            // Asked for the sizes, and for the bytes.
+            // The first call is for the sizes, the second for the bytes.
             let asked = self.0.replace(self.0.get() + 1);
             for _ in 0..if asked == 1 { 1000 } else { 1 } {
                 visit(b"eight by");
@@ -757,7 +760,7 @@ fn a_kind_that_lies_about_its_bytes_is_stopped() {
     writer.emit(kind, &Liar(std::cell::Cell::new(0)));
 }
 
-/// Kinds grow: a program of yesterday and one of today write the same kind, and one reader reads both, by name.
+/// A reader reads two versions of a kind, of which one has added fields, by the fields' names.
 #[test]
 fn a_reader_reads_kinds_with_added_fields() {
     #[derive(Clone, Copy, KindEnum)]
@@ -818,7 +821,7 @@ fn a_reader_reads_kinds_with_added_fields() {
     assert_eq!(seen, expected);
 }
 
-/// A reader that begins in the middle finds what one that reads everything finds from there on.
+/// A reader that begins in the middle returns the same events as one that reads everything, from there on.
 #[test]
 fn reading_begins_at_a_time_or_a_sequence() {
     let directory = Directory::new("seek");
@@ -865,7 +868,7 @@ fn reading_begins_at_a_time_or_a_sequence() {
                 .iter()
                 .filter(|item| matches!(item, Seen::Event { writer: 1, sequence, .. } if *sequence < first));
             assert_eq!(before.count(), 0);
-            // Events that were asked for and are gone count as lost.
+            // Events after the start that were overwritten count as lost.
             let events = of_writer(&seen).len() as u64;
             let lost: u64 = seen
                 .iter()

@@ -1,4 +1,5 @@
-//! Any text as a pack and as an expression: refused with problems that lie within it, or understood and evaluated.
+//! Reads any text as a pack and as an expression. The text must either be rejected, with problems at places
+//! within the text, or be accepted and evaluated.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any bytes as what a client says to a scope server, and as what a server answers.
+//! Reads any bytes as the requests of a client to a scope server, and as the answers of a server.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Any text as a view: refused with problems that lie within it, or pulled of a space.
+//! Reads any text as a view. The text must either be rejected, with problems at places within the text, or be
+//! accepted and pulled of a space.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -40,7 +41,7 @@ fn place() -> &'static PathBuf {
                 let _ = std::fs::remove_dir_all(folder);
             }
         }
-        // SAFETY: the handler does nothing that is forbidden at the end of a process.
+        // SAFETY: the handler only calls functions that are permitted at the end of a process.
         unsafe { libc::atexit(remove) };
         (folder, space)
     });

@@ -1,10 +1,10 @@
-//! One clock for all processes of a machine, and how far the times of several are comparable.
+//! One clock for all processes of a machine, and the bound on the differences between clocks.
 
 use std::sync::{Mutex, PoisonError};
 use thalweg_space::Clock;
 use thalweg_space::reader::Info;
 
-/// Readings of the time stamp counter may be out of order by so much between processors of a machine.
+/// The largest disorder between readings of the time stamp counter on different processors of a machine.
 const SKEW_NS: u64 = 85;
 
 /// The clocks met so far, one for each machine and kind of clock.
@@ -14,7 +14,7 @@ pub(crate) struct Clocks {
 }
 
 impl Clocks {
-    /// The clock for the times of this process: that of the first process met there.
+    /// The clock for the times of this process: the clock of the first process on the same machine.
     pub(crate) fn of(&self, info: &Info) -> Clock {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |(boot, clock): &&([u8; 16], Clock)| {
@@ -27,7 +27,8 @@ impl Clocks {
         info.clock
     }
 
-    /// By how much the times of two tuples may be out of order; `None`: the clocks of these machines were not compared.
+    /// The largest error of the difference of two tuples' times; `None` if tuples come from machines whose
+    /// clocks were not compared.
     pub(crate) fn bound_ns(&self) -> Option<u64> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         (known.len() < 2).then_some(SKEW_NS)

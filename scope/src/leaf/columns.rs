@@ -1,4 +1,4 @@
-//! How the fields of a kind of event, or the cells of a live row, become the words of a tuple.
+//! Columns convert the fields of an event, or the cells of a live row, to the words of a tuple.
 
 use super::texts::{TextOf, Texts};
 use crate::tuple::{Batch, Field, tuple_field};
@@ -6,26 +6,26 @@ use thalweg_space::kind::FieldType;
 use thalweg_space::reader::{Event, FieldInfo, FieldRef, KindInfo, SpaceReader};
 use thalweg_space::{Clock, LIVE_CELLS};
 
-/// A text made of bytes has at most so many of them.
+/// The most bytes of a byte field that its text shows.
 const BYTES_SHOWN: usize = 256;
 
-/// A field that becomes a word.
+/// The conversion of a field to a word.
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
-    /// Where the field is in events; rows have it by its index.
+    /// The field in events; the cells of rows are found by the column's index.
     field: Option<FieldRef>,
     how: How,
 }
 
 #[derive(Clone, Debug)]
 enum How {
-    /// The value as it is.
+    /// The value without conversion.
     Word,
     /// A real number of 32 bits.
     Real32,
     /// A duration in ticks.
     Duration,
-    /// A point in ticks.
+    /// A point in time in ticks.
     Point,
     Name,
     Site,
@@ -34,7 +34,7 @@ enum How {
     Bytes,
 }
 
-/// What columns need besides the event.
+/// The data that columns need besides the event.
 pub(crate) struct Around<'a> {
     pub(crate) space: &'a SpaceReader,
     pub(crate) clock: &'a Clock,

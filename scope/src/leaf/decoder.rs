@@ -1,4 +1,4 @@
-//! Events and live rows of a process become tuples, if a leaf wants them.
+//! Makes tuples of the events and live rows of a process that a leaf selects.
 
 use super::columns::{Around, Column};
 use super::tasks::{Role, Tasks};
@@ -10,11 +10,11 @@ use thalweg_glob::Glob;
 use thalweg_space::Clock;
 use thalweg_space::reader::{Event, Item, KindInfo, LiveView, SpaceReader};
 
-/// No number of an element: not looked at yet, and not wanted.
+/// Marks an element that was not examined yet; `UNWANTED` marks one that the leaf does not select.
 const UNSEEN: u32 = 0;
 const UNWANTED: u32 = u32::MAX;
 
-/// Makes tuples.
+/// Makes tuples of events and live rows.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     pub(crate) space: SpaceReader,
@@ -22,7 +22,7 @@ pub(crate) struct Decoder {
     leaf: Arc<Wanted>,
     tables: Arc<Tables>,
     pub(crate) process: u32,
-    /// By writer.
+    /// The number of the element of each writer.
     elements: Vec<u32>,
     rows_element: u32,
     texts: Texts,
@@ -31,11 +31,12 @@ pub(crate) struct Decoder {
     row_plans: ByNumber<Option<Arc<RowPlan>>>,
     ns_per_tick: f64,
     last_ns: u64,
-    /// Each event comes after all earlier ones of its writer: recorded bases are those of the dispatches that follow.
+    /// Whether all events of each writer come in order, so that recorded bases belong to the dispatches that
+    /// follow.
     pub(crate) is_in_order: bool,
 }
 
-/// A leaf with its patterns ready.
+/// A leaf with compiled patterns.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     pub(crate) leaf: Leaf,
@@ -68,7 +69,7 @@ impl Wanted {
     }
 }
 
-/// The plans for the kinds of a stream of events, by their numbers there.
+/// The plans for the kinds of a stream of events, by [`KindInfo::index`].
 #[derive(Debug, Default)]
 pub(crate) struct Plans {
     plans: Vec<Option<Plan>>,
@@ -77,18 +78,19 @@ pub(crate) struct Plans {
 #[derive(Debug)]
 struct Plan {
     role: Role,
-    /// The tuples' kind and columns, if the kind is wanted.
+    /// The tuples' kind and columns, if the leaf selects the kind.
     wanted: Option<(u16, Vec<Column>)>,
 }
 
-/// How rows of a kind become tuples.
+/// The conversion of rows of a kind to tuples.
 #[derive(Debug)]
 struct RowPlan {
     kind: u16,
     columns: Vec<Column>,
-    /// The rows are of tasks.
+    /// Whether the rows describe tasks.
     is_task: bool,
-    /// The rows are of tasks, or say which task something is on: that task's number and component come after the columns.
+    /// Whether the rows describe tasks or name the task of something. The number and component of that task
+    /// follow the columns.
     names_task: bool,
 }
 
@@ -128,13 +130,13 @@ impl Decoder {
         self.texts.new_batch();
     }
 
-    /// Adds the tuple of an item of the space's events, if it is wanted.
+    /// Adds the tuple of an item of the space's events, if the leaf selects it.
     #[inline]
     pub(crate) fn item(&mut self, item: Item<'_>, plans: &mut Plans, batch: &mut Batch) {
         match item {
             Item::Event(event) => self.event(&event, plans, batch),
             Item::Gap { writer, lost, from_sequence, kind_unknown } => {
-                // An event of an unknown kind does not change what earlier events of its writer said.
+                // After an event of an unknown kind, the bases from earlier events of its writer stay valid.
                 if !kind_unknown {
                     self.tasks.forget(writer);
                 }
@@ -147,7 +149,7 @@ impl Decoder {
         }
     }
 
-    /// Adds the tuple of an event, if it is wanted.
+    /// Adds the tuple of an event, if the leaf selects it.
     #[inline]
     pub(crate) fn event(&mut self, event: &Event<'_>, plans: &mut Plans, batch: &mut Batch) {
         let index = event.kind.index;
@@ -181,7 +183,7 @@ impl Decoder {
         }
     }
 
-    /// The time as the clock computes it, without a division.
+    /// The time that [`Clock::real_ns`] computes, without a division.
     #[inline]
     fn time_ns(&self, ticks: u64) -> u64 {
         let anchor = self.clock.anchor();
@@ -206,7 +208,7 @@ impl Decoder {
     /// The number of a writer's element, or [`UNWANTED`].
     #[cold]
     fn element(&mut self, writer: u32, event: Option<&Event<'_>>) -> u32 {
-        // Numbers are given one after the other; a larger one is damage, and its events belong to no element.
+        // Writers are numbered consecutively; a larger number is damage, and its events belong to no element.
         const WRITERS_MAX: usize = 1 << 24;
         let at = writer as usize;
         if at >= WRITERS_MAX {
@@ -217,7 +219,7 @@ impl Decoder {
         }
         let name = match event {
             Some(event) => self.space.name(event.writer_name),
-            // Of a gap only the number is known.
+            // For a gap only the writer's number is known.
             None => self.name_of(writer),
         };
         let name = name.unwrap_or_default();
@@ -246,14 +248,14 @@ impl Decoder {
         }
         let path = self.texts.path(site, &self.space);
         let fits = !path.is_empty() && is_called(&path, wanted);
-        // A name that is not known yet may be later.
+        // An unknown path is not stored, because it may become known later.
         if !path.is_empty() {
             self.components.insert(site, fits);
         }
         fits
     }
 
-    /// Adds the tuples of the live rows that are wanted, as of `now_ns`.
+    /// Adds the tuples of the live rows that the leaf selects, with the time `now_ns`.
     pub(crate) fn rows(&mut self, now_ns: u64, batch: &mut Batch) -> Result<(), thalweg_space::Error> {
         let rows = self.space.live_rows()?;
         if self.rows_element == UNSEEN {
@@ -316,7 +318,7 @@ fn put_task(task: u64, component: u64, around: &mut Around<'_>, batch: &mut Batc
     batch.words.extend([task, path]);
 }
 
-/// Whether a component's path is, or ends in, what the user wrote.
+/// Whether a component's path equals or ends in the name that the user wrote.
 fn is_called(path: &str, name: &str) -> bool {
     path == name
         || path.strip_suffix(name).is_some_and(|head| head.ends_with('/'))

@@ -1,4 +1,4 @@
-//! Which processes there are to read: a space, those of a session, all of the machine.
+//! Finds the processes to read: that of a space, those of a session, or all of the machine.
 
 use crate::error::Error;
 use crate::view::Leaf;
@@ -9,10 +9,10 @@ use thalweg_glob::Glob;
 use thalweg_space::discover;
 use thalweg_space::reader::{Info, Session};
 
-/// Directories are listed so often at most.
+/// The least time between two listings of directories.
 const LIST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Which processes a scope reads; more may join.
+/// The processes that a scope reads; more may join.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// The process whose space is this directory.
@@ -24,7 +24,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// What is in a directory: a space or a session.
+    /// The target for a directory that holds a space or a session.
     pub fn of(path: impl AsRef<Path>) -> Target {
         let path = path.as_ref().to_path_buf();
         if path.join("session").is_file() { Target::Session(path) } else { Target::Space(path) }
@@ -35,7 +35,7 @@ impl Target {
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) path: PathBuf,
-    /// The session's name, or nothing.
+    /// The session's name; empty if there is none.
     pub(crate) session: String,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Found {
 pub(crate) struct Finder {
     target: Target,
     session: Option<Session>,
-    /// How many members were handed over.
+    /// The number of members that were returned so far.
     members: usize,
     known: HashSet<PathBuf>,
     listed: Option<Instant>,
@@ -55,7 +55,7 @@ impl Finder {
         Finder { target, session: None, members: 0, known: HashSet::new(), listed: None }
     }
 
-    /// The processes that came since the last look.
+    /// Returns the processes that joined since the last look.
     pub(crate) fn look(&mut self) -> Result<Vec<Found>, Error> {
         let mut found = Vec::new();
         match &self.target {
@@ -72,7 +72,8 @@ impl Finder {
                 };
                 let members = session.members()?;
                 for member in &members[self.members.min(members.len())..] {
-                    // The manifest may say anything: what it names lies in the session's directory, and nowhere else.
+                    // The manifest is not trusted: a directory is accepted only if it lies in the session's
+                    // directory.
                     if member.directory.contains('/') || matches!(member.directory.as_str(), "" | "." | "..")
                     {
                         let what = format!(
@@ -105,7 +106,7 @@ impl Finder {
         Ok(found)
     }
 
-    /// Whether others may join.
+    /// Whether other processes may join.
     pub(crate) fn is_open(&self) -> bool {
         !matches!(self.target, Target::Space(_))
     }
@@ -116,7 +117,7 @@ fn name_of(path: &Path) -> String {
 }
 
 impl Leaf {
-    /// Whether elements of this process are wanted.
+    /// Whether the leaf may select elements of this process.
     pub(crate) fn wants(&self, info: &Info, session: &str) -> bool {
         let fits = |pattern: &Option<String>, name: &str| {
             pattern.as_ref().is_none_or(|pattern| Glob::new(pattern).matches(name))

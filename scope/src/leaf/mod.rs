@@ -1,4 +1,4 @@
-//! The leaves: which processes there are, and their elements' events and live rows as tuples.
+//! The leaves of a view: they find processes, and make tuples of the events and live rows.
 
 mod clocks;
 mod columns;

@@ -1,4 +1,4 @@
-//! A process that a leaf reads: how far its events were read, and which of them a pull takes.
+//! A process that a leaf reads, with the position of reading in its events.
 
 use super::clocks::Clocks;
 use super::decoder::{Decoder, Plans, Wanted};
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use thalweg_space::Error;
 use thalweg_space::reader::{EventStream, LatestEvents, SpaceReader};
 
-/// Whether a process still lives is asked so often at most.
+/// The least time between two checks whether a process is alive.
 const ALIVE_PAUSE: Duration = Duration::from_millis(50);
 
-/// A process, as one leaf reads it.
+/// A process that one leaf reads.
 #[derive(Debug)]
 pub(crate) struct Source {
     decoder: Decoder,
@@ -24,9 +24,9 @@ pub(crate) struct Source {
     latest: LatestEvents,
     latest_plans: Plans,
     progress: Progress,
-    /// What the latest tuples were in the last pull.
+    /// The sizes of the batch of latest tuples in the last pull, for reserving memory.
     sizes: [usize; 3],
-    /// Events before this, in ticks, are not wanted.
+    /// The time in ticks before which events are not read.
     since_ticks: u64,
     asked: Option<Instant>,
     state: State,
@@ -35,22 +35,23 @@ pub(crate) struct Source {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Lives,
-    /// The process has ended; its last events are still to be taken.
+    /// The process has ended; its last events are not read yet.
     Ends,
-    /// Nothing more comes.
+    /// All events were read, and no more will come.
     Ended,
 }
 
-/// What was taken of a source.
+/// The result of reading a source.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
-    /// Tuples up to this time were taken, and there are more.
+    /// The time up to which tuples were read, if there are more.
     pub(crate) stopped_ns: Option<u64>,
     pub(crate) problem: Option<String>,
 }
 
 impl Source {
-    /// Opens a process; `None` if the leaf wants none of its elements. `since_ns`: what was before is not read.
+    /// Opens a process; `None` if the leaf selects none of its elements. Events before `since_ns` are not
+    /// read.
     pub(crate) fn open(
         found: &Found,
         leaf: &Leaf,
@@ -99,7 +100,7 @@ impl Source {
         (self.decoder.process, &self.decoder.space)
     }
 
-    /// Whether its process has ended and all of it was taken.
+    /// Whether its process has ended and all its events were read.
     pub(crate) fn is_ended(&self) -> bool {
         self.state == State::Ended
     }
@@ -109,7 +110,8 @@ impl Source {
         let due = self.asked.is_none_or(|asked| now.saturating_duration_since(asked) >= ALIVE_PAUSE);
         if self.state == State::Lives && due {
             self.asked = Some(now);
-            // Asked before it is read: what a process recorded before it ended is then still taken. A live one may have removed its space.
+            // The state is checked before reading, so that events which a process recorded before its end are
+            // still read. A live process may have removed its space.
             if !self.decoder.space.is_alive() || self.decoder.space.is_gone() {
                 self.state = State::Ends;
             }
@@ -141,11 +143,12 @@ impl Source {
                 count += batch.len().max(batch.bytes() / 64);
                 last_ns = batch.heads.last().map_or(last_ns, |head| Some(head.time_ns));
                 take(batch);
-                // What could be read was handed over in spite of the error.
+                // Despite the error, all readable events were handed over.
                 if let Err(error) = polled {
                     taken.problem = taken.problem.or(self.problem(error));
                 }
-                // What was found by a look before the process ended may not be all that it wrote.
+                // The events found before the process ended may not be all that it wrote, so reading
+                // continues until a poll returns nothing.
                 let enough = if self.state == State::Ends { 1 } else { batch_tuples };
                 if seen < enough {
                     break;
@@ -165,8 +168,9 @@ impl Source {
         taken
     }
 
-    /// Takes what is new from the lines of the elements' latest events, without reading the elements, if each has one new event at
-    /// most; else nothing. What is taken in this way is left out when the elements are read the next time.
+    /// Reads new events from the lines of the elements' latest events, without reading the elements, if no
+    /// element has more than one new event; otherwise reads nothing. The next reading of the elements leaves
+    /// these events out.
     fn quietly(&mut self, batch: &mut Batch) -> bool {
         if self.state != State::Lives || !self.progress.may_be_quiet() {
             return false;
@@ -191,12 +195,12 @@ impl Source {
         progress.is_quiet();
         self.sizes = batch.sizes();
         advanced.into_iter().for_each(|(writer, sequence)| progress.advance(writer, sequence));
-        // One of each element: none can be out of order.
+        // Each element has at most one tuple, so sorting by time cannot reorder the events of an element.
         batch.heads.sort_by_key(|head| head.time_ns);
         true
     }
 
-    /// Hands the latest tuple of each element, and of each row, to `take`.
+    /// Hands the latest tuple of each element and of each live row to `take`.
     pub(crate) fn latest(
         &mut self,
         now_ns: u64,
@@ -237,7 +241,7 @@ impl Source {
         }
     }
 
-    /// If the process removed its space there is nothing to report.
+    /// The message for an error; `None` if the process removed its space, which is no error.
     fn problem(&mut self, error: Error) -> Option<String> {
         if self.decoder.space.is_gone() {
             self.state = State::Ends;

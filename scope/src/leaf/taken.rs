@@ -1,37 +1,38 @@
-//! How far each writer's events were taken, so that none is taken twice, whichever way it comes.
+//! The events of each writer that were read so far, so that none is read twice, whether it comes from an
+//! element or from a line of latest events.
 
 use thalweg_space::reader::Item;
 
-/// Numbers of writers are given one after the other; an event with a larger one is damaged.
+/// The largest number of a writer. Numbers are consecutive; an event with a larger one is damaged.
 const WRITERS_MAX: usize = 1 << 24;
-/// Pulls that are made by reading elements, at most, before their latest events are tried again.
+/// The most pulls that read elements before latest events are tried again.
 const PAUSE_MAX: u32 = 63;
 
-/// The sequence that comes next of each writer.
+/// The next sequence number of each writer.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// By writer; one more than the sequence, 0: nothing is known of it.
+    /// For each writer, the next sequence number plus 1; 0 if it is unknown.
     next: Vec<u64>,
-    /// How many more pulls read the elements.
+    /// How many more pulls read the elements before latest events are tried again.
     pause: u32,
     pauses: u32,
     /// Whether an earlier pull has read the elements.
     is_begun: bool,
 }
 
-/// What is known of the latest event of an element.
+/// The state of the latest event of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Latest {
-    /// The event was taken.
+    /// The event was read before.
     Old,
     /// The event is the next one.
     Next,
-    /// There are others before the event that were not taken.
+    /// Events before this one were not read yet.
     Behind,
 }
 
 impl Progress {
-    /// Whether the latest events of elements are likely all that is new.
+    /// Whether the latest events are probably the only new events of the elements.
     pub(crate) fn may_be_quiet(&mut self) -> bool {
         if !self.is_begun || self.pause > 0 {
             self.pause = self.pause.saturating_sub(1);
@@ -40,13 +41,14 @@ impl Progress {
         true
     }
 
-    /// There was more than the latest events: this is likely to be so again for a while.
+    /// Notes that elements had more new events than their latest ones, which is probable for the next pulls,
+    /// too.
     pub(crate) fn is_not_quiet(&mut self) {
         self.pauses = (2 * self.pauses + 1).min(PAUSE_MAX);
         self.pause = self.pauses;
     }
 
-    /// There was no more than the latest events.
+    /// Notes that the latest events were the only new ones.
     pub(crate) fn is_quiet(&mut self) {
         self.pauses = 0;
     }
@@ -66,7 +68,7 @@ impl Progress {
         }
     }
 
-    /// Notes that the next event of this writer was taken.
+    /// Notes that the event with this sequence number of this writer was read.
     pub(crate) fn advance(&mut self, writer: u32, sequence: u64) {
         let at = writer as usize;
         if at >= WRITERS_MAX {
@@ -78,7 +80,7 @@ impl Progress {
         self.next[at] = sequence.saturating_add(2);
     }
 
-    /// The item without what was taken before; `None`: nothing is left of it.
+    /// The part of the item that was not read before; `None` if all of it was.
     #[inline]
     pub(crate) fn new_part<'a>(&mut self, item: Item<'a>) -> Option<Item<'a>> {
         match item {

@@ -1,21 +1,22 @@
-//! Which task an event is about, and which component that is of.
+//! Finds the task of an event, and the component of that task.
 //!
-//! Dispatches name a *base*, recorded before in the same block of their element, that says the task. Which component a task belongs
-//! to was recorded when it was made, and stands in the live table as long as it exists.
+//! A dispatch refers to a *base*, which was recorded before in the same block of the element and names the
+//! task. The component of a task is recorded when the task is made, and lies in the live table while the task
+//! exists.
 
 use super::texts::ByNumber;
 use std::collections::VecDeque;
 use thalweg_space::reader::{Event, KindInfo, SpaceReader};
 
-/// More bases than this no block has.
+/// An upper bound of the number of bases in a block.
 const BASES_MAX: u64 = 1 << 21;
-/// How many tasks that have ended are remembered.
+/// The number of ended tasks that are remembered.
 const ENDED_MAX: usize = 1 << 16;
 
-/// What an event says about tasks, besides its fields.
+/// The relation of an event to tasks, besides its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// The event says nothing about tasks.
+    /// The event does not concern a task.
     None,
     /// The event is about the task in its field `task`.
     About,
@@ -47,22 +48,22 @@ impl Role {
 pub(crate) struct Tasks {
     components: ByNumber<u64>,
     ended: VecDeque<u64>,
-    /// The tasks of each writer's bases in its present block.
+    /// The tasks of each writer's bases in its current block.
     bases: ByNumber<Vec<u64>>,
     has_looked: bool,
 }
 
 impl Tasks {
-    /// A pull begins: tasks that are not known may be looked for once more.
+    /// Begins a pull, in which unknown tasks may be looked for once.
     pub(crate) fn new_pull(&mut self) {
         self.has_looked = false;
     }
 
-    /// Takes an event of a writer, the next one if they come in order; returns the task that it is about, or 0.
+    /// Processes an event of a writer, which is the next one if events come in order; returns its task, or 0.
     pub(crate) fn take(&mut self, role: Role, event: &Event<'_>, is_in_order: bool) -> u64 {
         let field = |name: &str| event.kind.field(name).map_or(0, |field| event.u64(field));
         match role {
-            // An event out of order is not related to those that come next.
+            // A base that comes out of order does not hold for the events that come next.
             Role::Base if !is_in_order => field("task"),
             Role::Dispatch if !is_in_order => 0,
             Role::None => 0,
@@ -70,7 +71,8 @@ impl Tasks {
             Role::Created => {
                 let task = field("task");
                 self.components.insert(task, field("component"));
-                // Events of former versions have no such field, and those of tasks that are no base have a number beyond all.
+                // Events of former versions lack this field. The number of a task without a base exceeds all
+                // valid numbers.
                 if is_in_order && event.kind.field("base_number").is_some() {
                     self.base(event.writer, field("base_number"), task);
                 }
@@ -98,7 +100,7 @@ impl Tasks {
         }
     }
 
-    /// A writer has recorded a base of this number, of a task.
+    /// Adds a base of this number for a task, which the writer recorded.
     fn base(&mut self, writer: u32, number: u64, task: u64) {
         if number < BASES_MAX {
             let bases = self.bases.entry(writer.into()).or_default();
@@ -109,12 +111,12 @@ impl Tasks {
         }
     }
 
-    /// Events of this writer were lost: its bases may be among them.
+    /// Forgets the bases of this writer, because lost events may include later ones.
     pub(crate) fn forget(&mut self, writer: u32) {
         self.bases.remove(&writer.into());
     }
 
-    /// The site of a task's component, or 0.
+    /// The site of a task's component; 0 if it is unknown.
     pub(crate) fn component(&mut self, task: u64, space: &SpaceReader) -> u64 {
         if let Some(component) = self.components.get(&task) {
             return *component;

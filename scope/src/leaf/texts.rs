@@ -1,4 +1,4 @@
-//! The texts behind names, sites and choices, kept once in each batch.
+//! The texts of names, sites and choices, stored once in each batch.
 
 use crate::tuple::Batch;
 use std::collections::HashMap;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use thalweg_space::kind::{NameRef, SiteRef};
 use thalweg_space::reader::SpaceReader;
 
-/// Components are nested at most this deep, whatever the catalog claims.
+/// The deepest nesting of components, which bounds the walk along parents in a damaged catalog.
 const DEPTH_MAX: usize = 256;
 
-/// Numbers are spread well enough by a multiplication.
+/// A hasher of numbers: one multiplication spreads them well enough.
 #[derive(Debug, Default)]
 pub(crate) struct Spread(u64);
 
@@ -46,24 +46,24 @@ pub(crate) enum TextOf {
 /// The texts of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
-    /// Words of this batch, by name and by site.
+    /// The words in the current batch by name; the next field has those by site.
     names: ByNumber<u64>,
     sites: ByNumber<u64>,
     paths: ByNumber<Arc<str>>,
-    /// How many sites there were when paths were made.
+    /// The number of sites when paths were last computed.
     known_sites: usize,
-    /// Whether a site was missing since the last look.
+    /// Whether sites were read again in this pull because one was missing.
     has_looked: bool,
 }
 
 impl Texts {
-    /// From now on words are of another batch.
+    /// Forgets the words of the last batch.
     pub(crate) fn new_batch(&mut self) {
         self.names.clear();
         self.sites.clear();
     }
 
-    /// A pull begins: sites that are not known may be looked for once more.
+    /// Begins a pull, in which unknown sites may be looked for once.
     pub(crate) fn new_pull(&mut self) {
         self.has_looked = false;
     }
@@ -93,7 +93,7 @@ impl Texts {
         }
     }
 
-    /// A component's path from the root of its network; empty if there is no such component.
+    /// The path of a component from the root of its network; empty for an unknown component.
     pub(crate) fn path(&mut self, site: u64, space: &SpaceReader) -> Arc<str> {
         if let Some(path) = self.paths.get(&site) {
             return path.clone();

@@ -1,4 +1,5 @@
-//! Aggregations: a group of tuples becomes counts, sums, extremes, quantiles, latest values, rates. All can be merged from parts.
+//! Aggregations of a group of tuples: counts, sums, extremes, quantiles, latest values, rates. All can be
+//! merged from parts.
 
 use super::naming::{Bound, Names, Place, Wrong, is_name, number_at, text_at, word_at};
 use super::sketch::Sketch;
@@ -6,28 +7,29 @@ use crate::tuple::{Batch, Field, Head, Legend, Of, TupleKind};
 use std::collections::HashMap;
 use thalweg_pack::{Dimension, Problem, Type};
 
-/// The words with which an aggregation begins, but for quantiles.
+/// The words with which an aggregation other than a quantile begins.
 const WORDS: [&str; 10] =
     ["count", "rate", "sum", "min", "max", "mean", "latest", "increase", "median", "p99"];
 
-/// Counters that are remembered however long they are gone, and for how many looks the others are.
+/// The number of counters that are remembered even if they no longer come; the next constant is for how many
+/// looks further ones are remembered.
 const COUNTERS_KEPT: usize = 4096;
 const LOOKS_KEPT: u64 = 16;
 
-/// How tuples of a group become one value.
+/// An aggregation: the function that makes one value of a group's tuples.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Aggregation {
     how: How,
-    /// A name or an expression; empty for how many tuples there are.
+    /// A name or an expression; empty for the number of tuples.
     of: String,
-    /// Where the name begins in the text that was read.
+    /// The offset of the name in the text.
     at: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum How {
     Count,
-    /// Tuples, or the sum of a value, per second.
+    /// The number of tuples, or the sum of a value, per second.
     Rate,
     Sum,
     Min,
@@ -35,7 +37,7 @@ enum How {
     Mean,
     Quantile(f64),
     Latest,
-    /// By how much a counter grew, per second.
+    /// The growth of a counter per second.
     Increase,
 }
 
@@ -129,7 +131,7 @@ impl Aggregation {
         })
     }
 
-    /// How it takes its values from tuples of a kind.
+    /// Compiles how it reads its value from tuples of a kind.
     pub(crate) fn bind(&self, names: &Names, kind: &TupleKind) -> Result<Taken, Wrong> {
         if self.how == How::Latest {
             let (field, place) = names.find(&self.of, Some(kind)).map_err(|problem| vec![problem])?;
@@ -160,10 +162,10 @@ impl Aggregation {
         }
     }
 
-    /// The word of the value; `seconds` is the time that the group covers.
+    /// The word of the result; `past` holds the time that the group covers and the former values of counters.
     pub(crate) fn finish(&self, state: &State, field: &Field, past: &mut Past, out: &mut Batch) -> u64 {
         let per_second = |value: f64| {
-            // Nanoseconds per second are a share.
+            // Nanoseconds per second are converted to a share.
             let scale = if field.unit == "share" { 1e-9 } else { 1.0 };
             if past.seconds > 0.0 { scale * value / past.seconds } else { f64::NAN }
         };
@@ -185,7 +187,7 @@ impl Aggregation {
     }
 }
 
-/// The unit in which a value of this dimension is given, and by what it is multiplied then.
+/// The unit for values of this dimension, and the factor that converts them to it.
 fn unit_of(dimension: Dimension) -> (&'static str, f64) {
     match (dimension.time, dimension.bytes) {
         (1, 0) => ("ns", 1.0),
@@ -196,7 +198,7 @@ fn unit_of(dimension: Dimension) -> (&'static str, f64) {
     }
 }
 
-/// How an aggregation takes its value from a tuple.
+/// How an aggregation reads its value from a tuple.
 #[derive(Clone, Debug)]
 pub(crate) enum Taken {
     One,
@@ -208,7 +210,7 @@ pub(crate) enum Taken {
 /// The key of a counter: element, and id of a row.
 type Counter = (u32, u64);
 
-/// An aggregation under way.
+/// The state of an aggregation.
 #[derive(Clone, Debug)]
 pub(crate) enum State {
     Count(u64),
@@ -221,7 +223,7 @@ pub(crate) enum State {
     Counters(HashMap<Counter, (u64, f64)>),
 }
 
-/// A value taken as it is.
+/// A value without conversion.
 #[derive(Clone, Debug)]
 pub(crate) enum Seen {
     Word(u64),
@@ -265,7 +267,7 @@ impl State {
         }
     }
 
-    /// Adds another part of the same aggregation.
+    /// Merges the state of another part of the same aggregation.
     pub(crate) fn merge(&mut self, other: State) {
         match (self, other) {
             (State::Count(count), State::Count(more)) => *count += more,
@@ -303,21 +305,21 @@ fn seen(place: Place, of: Of, batch: &Batch, head: &Head, legend: &Legend) -> Se
     }
 }
 
-/// The values that counters had before, and how long ago that was.
+/// The former values of counters, and the time since then.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Past {
     /// The time that a group covers.
     pub(crate) seconds: f64,
-    /// Counters of the field that is being finished, as they were.
+    /// The former values of the counters of one field, each with the look at which it was seen last.
     counters: HashMap<Counter, (f64, u64)>,
-    /// How often counters were looked at.
+    /// The number of looks so far.
     looks: u64,
-    /// Whether there was a look before: else nothing is known of how they grew.
+    /// Whether there was an earlier look; without one the growth of counters is unknown.
     is_known: bool,
 }
 
 impl Past {
-    /// All groups were finished: counters that were not there for long are forgotten.
+    /// Ends a look, after which all groups are finished. Forgets counters that did not come for many looks.
     pub(crate) fn looked(&mut self) {
         let (looks, is_many) = (self.looks, self.counters.len() > COUNTERS_KEPT);
         self.counters.retain(|_, (_, seen)| !is_many || *seen + LOOKS_KEPT > looks);
@@ -330,7 +332,7 @@ impl Past {
         for (counter, (_, value)) in counters {
             let before =
                 self.counters.insert(*counter, (*value, self.looks)).map_or(0.0, |(before, _)| before);
-            // A counter that went back is another one, which began at 0.
+            // A counter that decreased was restarted at 0.
             sum += if *value >= before { value - before } else { *value };
         }
         let scale = if is_share { 1e-9 } else { 1.0 };

@@ -1,21 +1,21 @@
-//! *Convert*: tuples of any kinds become tuples of one, with fields that are computed.
+//! *Convert*: makes tuples of one kind, with computed fields, from tuples of any kinds.
 
 use super::During;
 use super::naming::{Bound, Names, PerKind, Place, Wrong, is_name, number_at, text_at, word_at};
 use crate::tuple::{Batch, Field, Head, KIND_GAP, Legend, Of, TupleKind};
 use thalweg_pack::{Problem, Type, Unit};
 
-/// A field that is made.
+/// A computed field.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Made {
     pub(crate) name: String,
-    /// A name, whose value is taken as it is, or an expression.
+    /// A name, whose value is copied, or an expression.
     pub(crate) is: String,
-    /// The unit that an expression's value is given in.
+    /// The unit of the expression's value.
     pub(crate) unit: String,
 }
 
-/// Makes tuples of one kind from those of any; gaps stay.
+/// The operator *convert*, which keeps gaps unchanged.
 #[derive(Clone, Debug)]
 pub(crate) struct Convert {
     made: Vec<Made>,
@@ -33,7 +33,7 @@ enum Source {
 
 impl Convert {
     /// # Errors
-    /// Problems of the made fields, each with the place of its field.
+    /// Problems in the computed fields, each with the index of its field.
     pub(crate) fn new(to: &str, made: &[Made], names: &Names) -> Result<Convert, Vec<(usize, Problem)>> {
         let (mut fields, mut wrong) = (Vec::new(), Vec::new());
         for (n, made) in made.iter().enumerate() {
@@ -56,7 +56,7 @@ impl Convert {
 
     pub(crate) fn apply(&mut self, batch: &mut Batch, during: &mut During<'_>) {
         let legend = during.legend.clone();
-        // Gaps stay as they are.
+        // Gaps are kept unchanged.
         let Some(first) = batch.heads.iter().find(|head| head.kind != KIND_GAP) else { return };
         if self.number.is_none() {
             self.settle(&legend.kinds[usize::from(first.kind)]);
@@ -97,7 +97,7 @@ impl Convert {
 }
 
 impl Convert {
-    /// If no kind was known before, the first one that comes says which names are texts.
+    /// If no kind was known before, the first kind that comes determines which names are texts.
     fn settle(&mut self, kind: &TupleKind) {
         if self.names.is_known() {
             return;
@@ -129,7 +129,7 @@ fn bind(made: &[Made], names: &Names, kind: &TupleKind, to: &TupleKind) -> Resul
     let source = |(made, field): (&Made, &Field)| -> Result<Source, Wrong> {
         if is_name(&made.is) {
             let (found, place) = names.find(&made.is, Some(kind)).map_err(|problem| vec![problem])?;
-            // Not every kind has the field, and 0 would be a false number.
+            // The tuple is left out: its kind lacks the field, and 0 would be a wrong value.
             if place == Place::Absent && !matches!(field.of, Of::Text | Of::Real)
                 || found.of != field.of && field.of != Of::Real
             {
@@ -144,7 +144,7 @@ fn bind(made: &[Made], names: &Names, kind: &TupleKind, to: &TupleKind) -> Resul
     made.iter().zip(&to.fields).map(source).collect()
 }
 
-/// The type and unit of the made field.
+/// The type and unit of the computed field.
 fn field_of(made: &Made, names: &Names) -> Result<Field, Wrong> {
     let Made { name, is, unit } = made;
     let field = |of, unit: &str| Field { name: name.clone(), of, unit: unit.to_owned(), doc: String::new() };

@@ -1,15 +1,15 @@
-//! *Filter*: tuples that fulfil a condition stay.
+//! *Filter*: keeps the tuples that fulfil a condition.
 
 use super::During;
 use super::naming::{Bound, Names, PerKind};
 use crate::tuple::{Batch, KIND_GAP};
 
-/// Keeps the tuples that fulfil a condition, and gaps.
+/// The operator *filter*, which also keeps gaps.
 #[derive(Clone, Debug)]
 pub(crate) struct Filter {
     when: String,
     names: Names,
-    /// `None`: the condition cannot be asked of this kind.
+    /// The condition compiled for each kind; `None` if it cannot be evaluated for a kind.
     bound: PerKind<Option<Bound>>,
 }
 

@@ -1,29 +1,29 @@
-//! *Limit*: at most so many tuples, or bytes, a second; what is left out is counted.
+//! *Limit*: keeps at most a number of tuples or bytes a second, and counts those left out.
 
 use super::During;
 use crate::tuple::{Batch, KIND_GAP};
 use std::collections::HashMap;
 
-/// Lets through what a rate allows.
+/// The operator *limit*.
 #[derive(Clone, Debug)]
 pub(crate) struct Limit {
     per_s: f64,
     bytes_per_s: f64,
-    /// What may go through now.
+    /// The number of tuples that may pass now.
     tuples: f64,
     bytes: f64,
     is_begun: bool,
 }
 
 impl Limit {
-    /// Both are infinite where nothing limits them.
+    /// Makes a limit of tuples and bytes per second; infinite for no limit.
     pub(crate) fn new(per_s: f64, bytes_per_s: f64) -> Limit {
         Limit { per_s, bytes_per_s, tuples: 0.0, bytes: 0.0, is_begun: false }
     }
 
     pub(crate) fn apply(&mut self, batch: &mut Batch, during: &mut During<'_>) {
         let legend = during.legend.clone();
-        // What was not used is kept for a second at most.
+        // At most a second's worth of the unused rate is kept.
         let seconds = match (self.is_begun, during.moment.before_ns) {
             (true, before) if before > 0 => during.moment.now_ns.saturating_sub(before) as f64 / 1e9,
             _ => 1.0,

@@ -1,4 +1,4 @@
-//! Operators: what is done with tuples between the elements and the consumer.
+//! Operators, which process tuples between the elements and the consumer.
 
 mod aggregate;
 mod convert;
@@ -24,27 +24,27 @@ pub(crate) use top::top;
 use crate::tuple::{Legend, Tables};
 use std::sync::Arc;
 
-/// When a pull is, for operators that count by time.
+/// The times of a pull, for operators that depend on time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
     /// Now, in nanoseconds since 1970.
     pub now_ns: u64,
-    /// When the pull before was; 0: there was none.
+    /// The time of the last pull; 0 if there was none.
     pub before_ns: u64,
-    /// No tuple of an earlier time is to come, but for those that are late.
+    /// The time before which no more tuples will come, except late ones.
     pub complete_ns: u64,
-    /// Nothing is to come at all.
+    /// Whether no more tuples will come.
     pub is_end: bool,
 }
 
-/// What operators share in a pull.
+/// State that operators share during a pull.
 #[derive(Debug)]
 pub(crate) struct During<'a> {
     pub(crate) moment: Moment,
     pub(crate) legend: Arc<Legend>,
     pub(crate) tables: &'a Tables,
-    /// What cannot be evaluated, each reported once.
+    /// Problems of evaluation, each reported once.
     pub(crate) problems: Vec<String>,
-    /// Tuples that an operator could not place.
+    /// The number of tuples that an operator could not use.
     pub(crate) left_out: u64,
 }

@@ -1,24 +1,25 @@
-//! The names that an operator may use, and where their values are: in a tuple's words, in its head, in the legend.
+//! The names that an operator may use, and where their values lie: in a tuple's words, in its head, or in the
+//! legend.
 
 use crate::tuple::{Batch, ELEMENT_NONE, Field, Head, Legend, Of, TupleKind};
 use thalweg_pack::{Expression, Problem, Schema, Values};
 
-/// Why an expression or a name does not fit, in words for people.
+/// The mistakes in an expression or a name.
 pub(crate) type Wrong = Vec<Problem>;
 
-/// Where a value is.
+/// Where a value lies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Place {
     Word(usize, Of),
     Context(Context),
-    /// Other kinds have the name.
+    /// This kind lacks the name, but other kinds have it.
     Absent,
 }
 
-/// Names at most that an expression takes from kinds which are not known yet.
+/// The most names in an expression that may belong to kinds which are not known yet.
 const OTHERS_MAX: usize = 64;
 
-/// What an unknown name may be: a number in such a unit, or a text.
+/// The types that are tried for an unknown name: a number in this unit, or a text (`None`).
 const GUESSES: [Option<&str>; 6] = [Some(""), None, Some("ns"), Some("B"), Some("/s"), Some("B/s")];
 
 /// Values that an expression can name besides a tuple's fields: those of the tuple's head and of the legend.
@@ -52,14 +53,14 @@ const CONTEXT: [(&str, Of, &str, Context); 9] = [
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     pub(crate) kinds: Vec<TupleKind>,
-    /// Whether kinds may come that are not known before.
+    /// Whether tuples of kinds that are not known yet may come.
     pub(crate) is_open: bool,
-    /// Tuples are of elements, not made by an operator.
+    /// Whether the tuples come from elements, and not from an operator.
     pub(crate) has_context: bool,
 }
 
 impl Names {
-    /// The names of one kind, in which those of the others are absent.
+    /// All names, with their places in tuples of one kind; names of other kinds are absent.
     fn of(&self, kind: Option<&TupleKind>) -> Vec<(Field, Place)> {
         let mut found: Vec<(Field, Place)> = Vec::new();
         for (n, field) in kind.into_iter().flat_map(|kind| kind.fields.iter().enumerate()) {
@@ -78,7 +79,8 @@ impl Names {
         found
     }
 
-    /// Whether the known kinds suffice to check names: else names may be those of kinds to come.
+    /// Whether names can be checked against the known kinds; otherwise a name may belong to a kind that comes
+    /// later.
     pub(crate) fn is_known(&self) -> bool {
         !self.kinds.is_empty() || !self.is_open
     }
@@ -107,7 +109,7 @@ impl Names {
         kind: Option<&TupleKind>,
         is_condition: bool,
     ) -> Result<Bound, Wrong> {
-        // Names that another kind may have, and which of the guesses they are taken for.
+        // Names that another kind may have, each with the index of the guess that is tried.
         let mut others: Vec<(String, usize)> = Vec::new();
         let mut wrong = match self.bind_with(text, kind, is_condition, &others) {
             Err(wrong) if self.is_open && kind.is_some() => wrong,
@@ -177,7 +179,7 @@ impl Names {
     }
 }
 
-/// Whether less is wrong, or the first error comes later.
+/// Whether the first list has fewer problems, or its first problem has a later place.
 fn is_less(less: &Wrong, wrong: &Wrong) -> bool {
     let first = |wrong: &Wrong| wrong.first().map_or(usize::MAX, |problem| problem.span.start);
     (less.len(), std::cmp::Reverse(first(less))) < (wrong.len(), std::cmp::Reverse(first(wrong)))
@@ -242,7 +244,7 @@ pub(crate) fn number_at(place: Place, batch: &Batch, head: &Head, legend: &Legen
     }
 }
 
-/// The natural number of a context.
+/// The natural number of a value that lies in the head or the legend.
 pub(crate) fn word_at(place: Place, head: &Head, legend: &Legend) -> Option<u64> {
     let element = legend.elements.get(head.element as usize).filter(|_| head.element != ELEMENT_NONE);
     match place {
@@ -272,7 +274,7 @@ pub(crate) fn text_at<'a>(
     }
 }
 
-/// Something that is made for a kind when its first tuple comes, and kept.
+/// Values that are made for each kind when its first tuple comes, and kept.
 #[derive(Clone, Debug)]
 pub(crate) struct PerKind<T> {
     made: Vec<Option<T>>,

@@ -3,7 +3,7 @@
 use super::Moment;
 use crate::tuple::{Batch, ELEMENT_NONE, Of, Tables, Tuple, TupleKind, Value};
 
-/// What a user does with the tuples of a pull.
+/// An operator that a user writes, which runs on the tuples of a pull.
 ///
 /// ```
 /// use thalweg_scope::{Batch, Field, Making, Moment, Of, Operator, TupleKind, Value};
@@ -24,19 +24,20 @@ use crate::tuple::{Batch, ELEMENT_NONE, Of, Tables, Tuple, TupleKind, Value};
 /// }
 /// ```
 pub trait Operator: Send {
-    /// The kinds of tuple that the operator makes of tuples of these kinds, without those that it hands on as they are.
+    /// The kinds of tuple that the operator makes from tuples of these kinds, without the kinds that it
+    /// passes on unchanged.
     fn makes(&self, kinds: &[TupleKind]) -> Vec<TupleKind>;
 
-    /// Whether the operator hands on tuples as they are, besides gaps.
+    /// Whether the operator passes on tuples other than gaps unchanged.
     fn hands_on(&self) -> bool {
         false
     }
 
-    /// Takes the tuples of a pull, gaps among them, and makes others.
+    /// Makes tuples from those of a pull, which include gaps.
     fn apply(&mut self, batch: &Batch, moment: &Moment, out: &mut Making<'_>);
 }
 
-/// What an operator makes.
+/// The output of an operator.
 #[derive(Debug)]
 pub struct Making<'a> {
     pub(crate) batch: &'a mut Batch,
@@ -46,20 +47,20 @@ pub struct Making<'a> {
 }
 
 impl Making<'_> {
-    /// Hands a tuple on as it is.
+    /// Passes on a tuple unchanged.
     pub fn copy(&mut self, from: &Batch, tuple: &Tuple<'_>) {
         self.batch.push_from(from, tuple.head(), tuple.kind());
     }
 
-    /// Hands on the gaps: an operator that leaves them out hides that events were lost.
+    /// Passes on the gaps. An operator that leaves them out hides that events were lost.
     pub fn gaps_of(&mut self, from: &Batch) {
         for tuple in from.tuples().filter(|tuple| tuple.lost().is_some()) {
             self.copy(from, &tuple);
         }
     }
 
-    /// A tuple of the `kind`-th kind that the operator makes; fields without a value, or with one of another type, are 0, empty or
-    /// `NaN`.
+    /// Adds a tuple of the `kind`-th kind that the operator makes. Fields without a value, or with one of
+    /// another type, become 0, empty or `NaN`.
     pub fn push(&mut self, kind: usize, time_ns: u64, values: &[Value<'_>]) {
         let Some(kind) = self.kinds.get(kind) else { return };
         let number = self.tables.kind(kind.clone());

@@ -1,4 +1,5 @@
-//! *Reduce*: groups of tuples become a tuple each. Parts of it, made where the elements are read, are merged.
+//! *Reduce*: each group of tuples becomes one tuple. Threads that read elements make parts of the groups,
+//! which are then merged.
 
 use super::aggregate::{Aggregation, Past, State, Taken};
 use super::naming::{Names, PerKind, Place, Wrong, text_at, word_at};
@@ -7,22 +8,22 @@ use crate::tuple::{Batch, ELEMENT_NONE, Field, Head, KIND_GAP, Legend, Of, Tuple
 use std::collections::{BTreeMap, HashMap};
 use thalweg_pack::Problem;
 
-/// Groups at most: tuples of further ones belong to none, and are counted.
+/// The most groups. Tuples of further groups are left out and counted.
 const GROUPS_MAX: usize = 1 << 16;
 
-/// Which time a group covers.
+/// The time that a group covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Every {
     /// From one pull to the next.
     #[default]
     Pull,
-    /// Windows of so many nanoseconds, by the tuples' times; each is handed over when it is complete.
+    /// Windows of this many nanoseconds, by the tuples' times. A window is handed over when it is complete.
     Window(u64),
     /// From the first pull on.
     All,
 }
 
-/// Reduces groups.
+/// The operator *reduce*.
 #[derive(Clone, Debug)]
 pub(crate) struct Reduce {
     by: Vec<String>,
@@ -33,13 +34,13 @@ pub(crate) struct Reduce {
     number: Option<u16>,
     plans: PerKind<Option<Plan>>,
     open: BTreeMap<u64, Groups>,
-    /// Windows that end before this were handed over.
+    /// Windows that end before this time were handed over.
     handed_ns: u64,
-    /// By the place of the value.
+    /// The former values of counters, by the index of the value.
     pasts: HashMap<usize, Past>,
 }
 
-/// Groups that are being made of tuples.
+/// Groups under construction.
 #[derive(Clone, Debug)]
 pub(crate) struct Groups {
     found: HashMap<Box<[u8]>, Group>,
@@ -67,7 +68,7 @@ struct Plan {
 }
 
 impl Groups {
-    /// Until when groups cover what happened: now, or the last tuple where nothing is to come.
+    /// The end of the time that groups cover: now, or the time of the last tuple if no more will come.
     fn until_ns(&self, moment: Moment) -> u64 {
         if moment.is_end { self.last_ns } else { moment.now_ns }
     }
@@ -91,12 +92,12 @@ impl Groups {
     }
 }
 
-/// What a part of a reduction made, by windows.
+/// The groups of a part of a reduction, by windows.
 pub(crate) type Part = BTreeMap<u64, Groups>;
 
 impl Reduce {
     /// # Errors
-    /// What is wrong with the fields to group by (the first number) or with the values.
+    /// Mistakes in the fields to group by (the first number) or in the values.
     pub(crate) fn new(
         to: &str,
         by: &[String],
@@ -144,12 +145,12 @@ impl Reduce {
         &self.kind
     }
 
-    /// The same reduction for another part: it keeps nothing.
+    /// The same reduction for another part, without state.
     pub(crate) fn part(&self) -> Reduce {
         Reduce { open: BTreeMap::new(), pasts: HashMap::new(), plans: PerKind::default(), ..self.clone() }
     }
 
-    /// Takes the tuples into `part`; gaps stay in the batch.
+    /// Moves the tuples of the batch into groups of `part`; gaps stay in the batch.
     pub(crate) fn take(&mut self, batch: &mut Batch, part: &mut Part, during: &mut During<'_>) {
         let legend = during.legend.clone();
         let (mut gaps, mut key) = (Vec::new(), Vec::new());
@@ -211,14 +212,14 @@ impl Reduce {
         }
     }
 
-    /// Merges what a part made.
+    /// Merges the groups of a part.
     pub(crate) fn merge(&mut self, part: Part, during: &mut During<'_>) {
         for (window, groups) in part {
             during.left_out += self.open.entry(window).or_default().merge(groups);
         }
     }
 
-    /// Takes types and units of fields from the kinds that came, where they were not known before.
+    /// Determines types and units of fields that were unknown before, from the kinds of the tuples that came.
     fn learn(&mut self, legend: &Legend) {
         if self.names.is_known() || self.number.is_some() {
             return;
@@ -235,7 +236,7 @@ impl Reduce {
         }
     }
 
-    /// Hands over the groups that are complete, into `out`.
+    /// Moves the complete groups into `out`.
     pub(crate) fn finish(&mut self, out: &mut Batch, during: &mut During<'_>) {
         let moment = during.moment;
         self.learn(&during.legend);
@@ -244,7 +245,7 @@ impl Reduce {
             Every::Pull => {
                 let open = std::mem::take(&mut self.open);
                 for groups in open.into_values() {
-                    // The first pull covers all that is there.
+                    // The first pull covers all tuples that exist.
                     let span = match moment.before_ns {
                         0 => (groups.first_ns, groups.until_ns(moment)),
                         before => (before, moment.now_ns),
@@ -278,7 +279,7 @@ impl Reduce {
     }
 
     fn hand_over(&mut self, groups: &Groups, (since_ns, until_ns): (u64, u64), number: u16, out: &mut Batch) {
-        // In an order that is the same each time.
+        // Groups are handed over in the order of their keys, so the order is the same for each pull.
         let mut keys: Vec<_> = groups.found.iter().collect();
         keys.sort_unstable_by(|a, b| parts(a.0).cmp(parts(b.0)));
         let fields = self.kind.fields.clone();
@@ -326,7 +327,7 @@ fn plan(
     Ok(Plan { by, taken })
 }
 
-/// Keys say of each part whether it is a text (1) or a word (0).
+/// Appends a part to a key, after a byte that is 1 for a text and 0 for a word.
 fn put_key((place, of): (Place, Of), batch: &Batch, head: &Head, legend: &Legend, key: &mut Vec<u8>) {
     key.push(u8::from(of == Of::Text));
     if of == Of::Text {
@@ -358,7 +359,8 @@ fn parts(mut key: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
     })
 }
 
-/// The word of a key's next part in a field of this type. Kinds that were not known may have brought another type.
+/// Converts the next part of a key to a word of a field of this type. The part may have another type, from a
+/// kind that was unknown when the field was made.
 fn take_key(of: Of, key: &mut &[u8], out: &mut Batch) -> u64 {
     let mut part = |count: usize| -> &[u8] {
         let (part, rest) = key.split_at_checked(count).unwrap_or((&[], &[]));

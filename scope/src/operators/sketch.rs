@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 
 /// The most buckets; if there are more, the lowest are merged.
 const BUCKETS_MAX: usize = 2048;
-/// Values nearer to 0 than this are 0.
+/// Values closer to 0 than this count as 0.
 const LEAST: f64 = 1e-9;
 
 /// Counts of values by buckets of constant relative width.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sketch {
-    /// Numbers of buckets with counts: of positive values, and of negative ones by their absolute value.
+    /// The counts of positive values by bucket; the next field holds those of negative values, by the bucket
+    /// of the absolute value.
     positive: BTreeMap<i32, u64>,
     negative: BTreeMap<i32, u64>,
     zeros: u64,
@@ -21,14 +22,14 @@ pub struct Sketch {
 }
 
 impl Sketch {
-    /// The most by which a quantile is off, as a part of its value.
+    /// The largest relative error of a quantile.
     pub const ERROR: f64 = 0.01;
 
     fn log_base() -> f64 {
         ((1.0 + Sketch::ERROR) / (1.0 - Sketch::ERROR)).ln()
     }
 
-    /// Counts a value; what is not a number is not counted.
+    /// Counts a value; `NaN` is not counted.
     pub fn add(&mut self, value: f64) {
         if value.is_nan() {
             return;
@@ -44,7 +45,7 @@ impl Sketch {
         collapse(side);
     }
 
-    /// Counts what another one counted.
+    /// Adds the counts of another sketch.
     pub fn merge(&mut self, other: &Sketch) {
         self.count += other.count;
         self.zeros += other.zeros;
@@ -56,13 +57,13 @@ impl Sketch {
         }
     }
 
-    /// How many values were counted.
+    /// The number of counted values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// A value that is off by at most [`Sketch::ERROR`] from the one below which `quantile` (0 to 1) of all values lie: the one of
-    /// rank `floor(quantile * (count - 1))`. `NaN` if there are none.
+    /// The quantile `quantile` (0 to 1), with a relative error of at most [`Sketch::ERROR`]: the value of
+    /// rank `floor(quantile * (count - 1))`. `NaN` if there are no values.
     pub fn quantile(&self, quantile: f64) -> f64 {
         let Some(last) = self.count.checked_sub(1) else { return f64::NAN };
         let rank = (quantile.clamp(0.0, 1.0) * last as f64).floor() as u64;

@@ -4,7 +4,7 @@ use super::During;
 use super::naming::{Names, number_at};
 use crate::tuple::{Batch, KIND_GAP};
 
-/// Leaves the `count` tuples with the largest values of `by`, largest first, and gaps behind them.
+/// Keeps the `count` tuples with the largest values of `by`, largest first, followed by gaps.
 pub(crate) fn top(by: &str, count: usize, names: &Names, batch: &mut Batch, during: &mut During<'_>) {
     let legend = during.legend.clone();
     let value = |head: &crate::tuple::Head| {

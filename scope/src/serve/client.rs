@@ -14,10 +14,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A scope in a server.
+/// A client of a scope that runs in a server.
 ///
-/// If the server ends and another one listens at its socket, the next pull goes on there: tuples of elements come once, or stand in
-/// gaps, whichever server they came from. Of what a view makes (sums, say), what happened between the two is missing, and the pull says so.
+/// If the server ends and another one listens at its socket, the next pull continues there. Each event of an
+/// element is then returned once or counted in a gap, whichever server read it. Tuples that a view makes,
+/// such as sums, miss the events between the two servers, and the pull reports that.
 ///
 /// ```no_run
 /// use thalweg_scope::{Ask, Backlog, Remote, Target, built_in, default_socket};
@@ -32,21 +33,21 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub struct Remote {
     socket: PathBuf,
     asked: Ask,
-    /// From which time on tuples were asked for, in nanoseconds since 1970.
+    /// The time from which on tuples were requested, in nanoseconds since 1970.
     since_ns: u64,
     /// Whether all tuples are made by the view.
     is_made: bool,
-    /// `None`: the server has gone.
+    /// The connection; `None` if the server has ended.
     stream: Option<UnixStream>,
     legend: Arc<Legend>,
     taken: Taken,
 }
 
 impl Remote {
-    /// Asks the server at `socket` for a view.
+    /// Requests a view from the server at `socket`.
     ///
     /// # Errors
-    /// There is no server, it is of another version or refuses, or the view or target is wrong.
+    /// When there is no server, it has another version or refuses, or the view or the target is invalid.
     pub fn open(socket: &Path, ask: &Ask) -> Result<Remote, Error> {
         let is_made = View::read(&ask.view).is_ok_and(|view| view.is_made());
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -67,7 +68,7 @@ impl Remote {
         })
     }
 
-    /// Greets the server and asks it for the view.
+    /// Sends the greeting and requests the view.
     fn connect(socket: &Path, ask: &Ask) -> Result<UnixStream, Error> {
         let refused = |error| {
             let what =
@@ -76,11 +77,13 @@ impl Remote {
         };
         let mut stream = UnixStream::connect(socket).map_err(refused)?;
         let mut answer = [0; GREETING_BYTES];
-        // A server that refuses may have closed: its answer says so.
+        // The error is ignored: a server that refuses may have closed the connection, and its answer states
+        // the reason.
         let _ = stream.write_all(&greeting(VERSION));
         let mut line = Vec::new();
         let read = Read::by_ref(&mut stream).take(GREETING_BYTES as u64).read_to_end(&mut line);
-        // A server that refuses may close before it has read the greeting: its answer can be read all the same.
+        // A server that refuses may close before it has read the greeting; its answer can be read
+        // nevertheless.
         if let Err(error) = read
             && line.is_empty()
         {
@@ -98,10 +101,10 @@ impl Remote {
         Ok(stream)
     }
 
-    /// Pulls: as the view says, or otherwise.
+    /// Pulls in the way that `how` names; `None`: as the view states.
     ///
     /// # Errors
-    /// The server has ended or refuses. After it has ended, the next pull looks for another one.
+    /// When the server has ended or refuses. After its end, the next pull looks for another server.
     pub fn pull(&mut self, how: Option<Pull>) -> Result<Pulled, Error> {
         let is_latest = how == Some(Pull::Latest);
         let code = match how {
@@ -139,7 +142,8 @@ impl Remote {
         Ok(pulled)
     }
 
-    /// Asks a server that was started since for the same view. The part of the backlog that was taken before is left out here.
+    /// Requests the same view from a server that was started since. The client leaves out the part of the
+    /// backlog that it received before.
     fn go_on(&mut self) -> Result<(), Error> {
         let backlog = if self.is_made { Backlog::Nothing } else { Backlog::All };
         self.stream = Some(Remote::connect(&self.socket, &Ask { backlog, ..self.asked.clone() })?);
@@ -152,7 +156,7 @@ impl Remote {
 /// A request that failed.
 struct Gone {
     error: Error,
-    /// The server has ended: it did not refuse.
+    /// Whether the server has ended, and did not refuse.
     is_closed: bool,
 }
 

@@ -1,4 +1,5 @@
-//! A scope server: one per host, reads elements for clients beside it and hands them tuples over a Unix socket.
+//! The scope server: one server reads elements for all clients on its host, and sends them tuples over a Unix
+//! socket.
 
 mod client;
 mod protocol;

@@ -1,4 +1,4 @@
-//! What a scope server and its clients say to each other. All numbers are little-endian.
+//! The protocol between a scope server and its clients. All numbers are little-endian.
 //!
 //! ```text
 //! client    = greeting open { pull } .
@@ -12,7 +12,7 @@
 //!           | frame type 2: 5 × u64 (lost, late, left out, bound + 1 or 0, processor time), u8 over,
 //!             u32 problems { text } u32 batches { batch } .
 //! ```
-//! A batch is as in `tuple/wire.rs`.
+//! `tuple/wire.rs` describes the format of a batch.
 
 use crate::error::Error;
 use crate::leaf::Target;
@@ -29,23 +29,23 @@ pub const VERSION: u32 = 1;
 
 const MAGIC: &[u8; 8] = b"thalwegS";
 pub(crate) const GREETING_BYTES: usize = 16;
-/// Bytes of a client's frame at most: more than any view needs.
+/// The most bytes of a client's frame: more than any view needs.
 pub(crate) const REQUEST_BYTES_MAX: usize = 1 << 20;
-/// Bytes of a server's frame at most.
+/// The most bytes of a server's frame.
 pub(crate) const ANSWER_BYTES_MAX: usize = 1 << 30;
 
 pub(crate) const ERROR: u8 = 0;
 pub(crate) const OPEN: u8 = 1;
 pub(crate) const PULL: u8 = 2;
 
-/// What a client asks of a server first: a view of what.
+/// The first request of a client: a view and its target.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ask {
     /// The view, in TOML.
     pub view: String,
-    /// Which processes.
+    /// The processes to read.
     pub target: Target,
-    /// How much of what was recorded before.
+    /// Which earlier events to read.
     pub backlog: Backlog,
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn greeting(version: u32) -> [u8; GREETING_BYTES] {
     greeting
 }
 
-/// The version that a greeting names; `None`: it is no greeting.
+/// The version in a greeting; `None` if the bytes are no greeting.
 pub(crate) fn greeted(bytes: &[u8; GREETING_BYTES]) -> Option<u32> {
     bytes.starts_with(MAGIC).then(|| u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]))
 }
@@ -83,7 +83,7 @@ pub(crate) fn take(stream: &mut impl Read, most: usize) -> io::Result<Option<(u8
         return Err(io::Error::new(io::ErrorKind::InvalidData, what));
     }
     let mut body = Vec::new();
-    // Memory grows with what comes, not with what is announced.
+    // Memory grows with the bytes that arrive, not with the announced length.
     if stream.take(length as u64).read_to_end(&mut body)? < length {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
@@ -136,7 +136,7 @@ impl Ask {
     }
 }
 
-/// How a client wants to pull.
+/// Decodes how a client wants to pull.
 pub(crate) fn how(body: &[u8]) -> Result<Option<Pull>, Damaged> {
     match body {
         [0] => Ok(None),
@@ -146,7 +146,7 @@ pub(crate) fn how(body: &[u8]) -> Result<Option<Pull>, Damaged> {
     }
 }
 
-/// What was pulled, as bytes.
+/// Encodes the result of a pull.
 pub(crate) fn encode(pulled: &Pulled, sent: &mut [usize; 3]) -> Vec<u8> {
     let mut out = Vec::new();
     let bound = pulled.bound_ns.map_or(0, |bound| bound + 1);
@@ -155,7 +155,7 @@ pub(crate) fn encode(pulled: &Pulled, sent: &mut [usize; 3]) -> Vec<u8> {
     out.push(u8::from(pulled.is_over));
     put_u32(&mut out, pulled.problems.len());
     pulled.problems.iter().for_each(|problem| put_text(&mut out, problem));
-    // Older servers sent several.
+    // The number of batches; older servers sent several.
     put_u32(&mut out, 1);
     put_batch(&mut out, &pulled.batch, sent);
     out
@@ -185,8 +185,8 @@ fn read(bytes: &[u8], legend: &mut Arc<Legend>) -> Result<Pulled, Damaged> {
     Ok(Pulled { batch, lost, late, left_out, bound_ns, cost_ns, problems, is_over, ..Pulled::default() })
 }
 
-/// Reads bytes as a server reads what a client sends, and as a client reads what a server answers, for fuzzing: a valid frame is written
-/// and read again, and has to be the same.
+/// For fuzzing: reads bytes as a server reads requests, and as a client reads answers. A valid frame is
+/// written and read again, and the result must be equal.
 #[doc(hidden)]
 pub fn read_as_peers_do(bytes: &[u8]) {
     let mut rest = bytes;

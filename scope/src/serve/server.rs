@@ -1,4 +1,4 @@
-//! The server's side.
+//! The scope server.
 
 use super::protocol::{
     Ask, ERROR, GREETING_BYTES, OPEN, PULL, REQUEST_BYTES_MAX, VERSION, encode, greeted, greeting, how, put,
@@ -20,22 +20,22 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_space::{Space, SpaceOptions};
 
-/// The time between looks for a new client, and at whether to stop.
+/// The time between two checks for a new client and for the request to stop.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long a client may take to greet, and to read an answer.
+/// How long a client may take to send its greeting and to read an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Options of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Where the server listens.
+    /// The socket at which the server listens.
     pub socket: PathBuf,
-    /// Users besides its own that may ask, by number.
+    /// The ids of other users that may connect.
     pub users: Vec<u32>,
-    /// Clients at a time.
+    /// The most clients at a time.
     pub clients_max: usize,
-    /// Bytes of tuples that wait for a client at most; older ones are left out and counted.
+    /// The most bytes of tuples that wait for a client; older ones are dropped and counted.
     pub waiting_bytes_max: usize,
-    /// Requests of a client in a second at most; a client that sends more is refused.
+    /// The most requests of a client in a second; a client that sends more is disconnected.
     pub requests_per_s: u32,
     /// How long a client may take to read an answer.
     pub patience: Duration,
@@ -46,7 +46,8 @@ pub struct ServerOptions {
 }
 
 impl ServerOptions {
-    /// A server at this socket: 64 clients of its own user, 64 MiB for each, 1 % of the host.
+    /// Options for a server at this socket: 64 clients of its own user, 64 MiB for each, 1 % of the host's
+    /// processor time.
     pub fn at(socket: impl Into<PathBuf>) -> ServerOptions {
         ServerOptions {
             socket: socket.into(),
@@ -61,10 +62,10 @@ impl ServerOptions {
     }
 }
 
-/// The socket of this user's server: `scopes.socket` where spaces are.
+/// The socket of this user's server: `scopes.socket` in the default directory of spaces.
 ///
 /// # Errors
-/// There is nowhere to put spaces.
+/// When there is no default directory of spaces.
 pub fn default_socket() -> Result<PathBuf, Error> {
     Ok(thalweg_space::default_parent()?.join("scopes.socket"))
 }
@@ -73,7 +74,7 @@ pub fn default_socket() -> Result<PathBuf, Error> {
 #[derive(Debug)]
 pub struct Server {
     listener: UnixListener,
-    /// Held as long as the server lives: there is one at a socket.
+    /// The locked file that makes this server the only one at its socket.
     lock: File,
     shared: Arc<Shared>,
     threads: Vec<std::thread::JoinHandle<()>>,
@@ -96,7 +97,7 @@ impl Server {
     /// Begins to listen.
     ///
     /// # Errors
-    /// Another server is at this socket, or it cannot be made.
+    /// When another server listens at this socket, or the socket cannot be made.
     pub fn listen(options: ServerOptions) -> Result<Server, Error> {
         let socket = &options.socket;
         let failed = |what: &str, error: io::Error| {
@@ -111,7 +112,7 @@ impl Server {
         if lock.try_lock().is_err() {
             return Err(Error::new(format!("a scope server listens at {} already", socket.display())));
         }
-        // The server that listened there is gone, or the lock would be held.
+        // The lock is free, so the server that made an existing socket has ended.
         match std::fs::symlink_metadata(socket) {
             Ok(about) if std::os::unix::fs::FileTypeExt::is_socket(&about.file_type()) => {
                 std::fs::remove_file(socket).map_err(|error| failed("remove", error))?;
@@ -122,7 +123,8 @@ impl Server {
             Err(_) => {}
         }
         let listener = UnixListener::bind(socket).map_err(|error| failed("listen at", error))?;
-        // If any other user is allowed, all others can connect: the check of the user's number refuses the rest.
+        // If other users are allowed, the file's mode lets every user connect; the server checks the user's
+        // id and refuses the others.
         let mode = if options.users.is_empty() { 0o600 } else { 0o666 };
         std::fs::set_permissions(socket, Permissions::from_mode(mode))
             .map_err(|error| failed("guard", error))?;
@@ -158,7 +160,7 @@ impl Server {
         self.shared.space.path()
     }
 
-    /// Answers given, clients refused, and leaves that the server reads for one client or more.
+    /// The number of answers sent, of clients refused, and of leaves that the server reads.
     pub fn counts(&self) -> (u64, u64, usize) {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (count(&self.shared.served), count(&self.shared.refused), self.shared.scopes.count())
@@ -169,7 +171,7 @@ impl Server {
         if let Err(why) = shared.may_come(&stream) {
             shared.refused.fetch_add(1, Ordering::Relaxed);
             let _ = stream.set_nonblocking(true);
-            // A client that does not read it is not waited for.
+            // The error is ignored, because the client may not read the message.
             let _ = stream.write_all(format!("{why}\n").as_bytes());
             return;
         }
@@ -181,7 +183,8 @@ impl Server {
         let spawned = std::thread::Builder::new().name("scope client".into()).spawn({
             let shared = shared.clone();
             move || {
-                // A client that breaks the protocol, or goes, harms only itself.
+                // The error is ignored: a client that violates the protocol or disconnects affects no other
+                // client.
                 let _ = shared.client(stream);
                 locked(&shared.clients).remove(&key);
             }
@@ -201,7 +204,7 @@ impl Drop for Server {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-        // Best effort: a later server removes the files, too.
+        // Errors are ignored, because a later server removes the files, too.
         let _ = std::fs::remove_file(&self.shared.options.socket);
         let _ = std::fs::remove_file(lock_path(&self.shared.options.socket));
         let _ = self.lock.unlock();
@@ -233,7 +236,7 @@ impl Pace {
 }
 
 impl Shared {
-    /// Whether this client is let in; if not, why.
+    /// Whether this client is admitted; the error states why it is not.
     fn may_come(&self, stream: &UnixStream) -> Result<(), String> {
         let user = socket_peercred(stream)
             .map_err(|_| "the scope server cannot find out which user you are".to_owned())?
@@ -247,7 +250,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Serves a client until it goes.
+    /// Serves a client until it disconnects.
     fn client(&self, mut stream: UnixStream) -> io::Result<()> {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(self.options.patience))?;
@@ -282,7 +285,7 @@ impl Shared {
             }
             Err(why) => return self.refuse(&mut stream, &why),
         };
-        // From now on the client may take its time to ask.
+        // A client may wait any time between requests.
         stream.set_read_timeout(None)?;
         self.pulls(&mut stream, &mut scope)
     }
@@ -311,7 +314,7 @@ impl Shared {
                 Ok(how) => how,
                 Err(damaged) => return self.refuse(stream, &damaged.to_string()),
             };
-            // A client that asks more often than the price allows waits before its pull.
+            // A client that requests pulls more often than the price allows waits before its pull.
             let wait = locked(&self.price).wait();
             std::thread::sleep(wait);
             let pulled = match how {

@@ -1,10 +1,10 @@
-//! What clients share: a leaf that several views have of the same processes is read once for all of them, and what several do alike
-//! with its tuples is done once.
+//! Sharing between clients: a leaf that several views have of the same processes is read once, and operators
+//! that several views have in common run once.
 //!
-//! Leaves are shared, and so are nodes above them whose tuples do not depend on which client pulls, or when: gathering, filters,
-//! conversions, and reductions by windows of time. Each client has a scope of its own, with its own other operators, which begins with
-//! what is done for all.
-//! So what a view reduces from one pull to the next is that client's, however others pull.
+//! Leaves are shared, and so are nodes above them whose tuples do not depend on which client pulls, or when:
+//! gathering, filters, conversions, and reductions by windows of time. Each client has a scope with its other
+//! operators, which begins with the shared tuples. So a reduction from one pull to the next depends only on
+//! the pulls of its client.
 
 use super::protocol::Ask;
 use crate::error::Error;
@@ -17,7 +17,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use thalweg_space::Space;
 
-/// What a server reads.
+/// The shared nodes of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Scopes {
     open: Mutex<Open>,
@@ -25,23 +25,24 @@ pub(crate) struct Scopes {
 
 #[derive(Debug, Default)]
 struct Open {
-    /// By target and tree.
+    /// The shared nodes by target and tree.
     nodes: HashMap<(Target, String), Weak<Mutex<Common>>>,
-    /// Views of the same processes have one legend: tuples go from one scope to the other unchanged.
+    /// The legends by target. Views of the same processes have one legend, so tuples pass from one scope to
+    /// another unchanged.
     legends: HashMap<Target, Weak<Tables>>,
-    /// Nodes so far.
+    /// The number of nodes made so far.
     made: u64,
 }
 
-/// A leaf, or a node above it, that is shared, and the tuples that wait for each of its members.
+/// A shared leaf, or a shared node above one, with the tuples that wait for each of its members.
 #[derive(Debug)]
 struct Common {
     scope: Scope,
     is_leaf: bool,
     waiting: HashMap<u64, Queue>,
-    /// Members so far: their numbers.
+    /// The number of members so far, which numbers the next one.
     joined: u64,
-    /// Bytes that wait for one member at most.
+    /// The most bytes that wait for one member.
     bytes_max: usize,
 }
 
@@ -49,12 +50,12 @@ struct Common {
 struct Queue {
     pulled: VecDeque<Arc<Pulled>>,
     bytes: usize,
-    /// Tuples that were left out because too much waited, and the time of the last.
+    /// The number of tuples that were dropped because too many bytes waited, and the time of the last one.
     lost: u64,
     lost_ns: u64,
 }
 
-/// A view's membership in what is shared, or that of a shared node in the one below it.
+/// The membership of a view, or of a shared node, in the shared node below it.
 #[derive(Debug)]
 struct Member {
     common: Arc<Mutex<Common>>,
@@ -66,8 +67,9 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Scopes {
-    /// Opens what a client asks for; a leaf that is read for others already is shared. A client that wants earlier events has a scope of
-    /// its own, and so has one that wants live rows, which are as they are at each pull.
+    /// Opens the scope that a client requests, and shares leaves that are already read for other clients. A
+    /// request for earlier events or for live rows, whose values depend on the time of the pull, gets a scope
+    /// without sharing.
     pub(crate) fn open(&self, ask: &Ask, own: &Space, bytes_max: usize) -> Result<Scope, Error> {
         let view = View::read(&ask.view).map_err(|problems| {
             let rendered: Vec<String> =
@@ -77,7 +79,7 @@ impl Scopes {
         let mut scope = if ask.backlog == Backlog::Nothing && !has_rows(&view.tree) {
             let mut open = locked(&self.open);
             let tables = open.legend(&ask.target);
-            // Windows have to be complete when tuples are old enough for this client; other clients may want another age.
+            // With a hold time, windows are complete at another time for each client, so they are not shared.
             let is_shared = |tree: &Tree| gives_all_the_same(tree, view.hold_ns == 0);
             Scope::of_inlets(&view, tables.clone(), &is_shared, |tree| {
                 let member = open.join(&ask.target, tree, &tables, (own, bytes_max))?;
@@ -165,7 +167,7 @@ impl Open {
 }
 
 impl Common {
-    /// Reads what is new, for all members: for the one that pulls however much it is.
+    /// Reads new tuples for all members. The limit of waiting bytes does not apply to the member that pulls.
     fn read(&mut self, number: u64) {
         let pulled = Arc::new(self.scope.pull_since());
         for (member, queue) in &mut self.waiting {
@@ -179,7 +181,7 @@ impl Member {
         let mut of_all = locked(&common);
         of_all.joined += 1;
         let number = of_all.joined;
-        // Tuples from before are for the other members.
+        // Tuples that waited before are for the other members.
         if !of_all.waiting.is_empty() {
             of_all.read(number);
         }
@@ -213,14 +215,14 @@ impl Queue {
         while self.bytes > bytes_max {
             let Some(oldest) = self.pulled.pop_front() else { return };
             self.bytes -= oldest.batch.bytes();
-            // Events that were lost before are counted as lost, too.
+            // Events that gaps among the dropped tuples count as lost are added.
             let gaps = oldest.batch.tuples().filter(|tuple| tuple.lost().is_some()).count();
             self.lost += (oldest.batch.len() - gaps) as u64 + oldest.lost;
             self.lost_ns = oldest.batch.tuples().last().map_or(self.lost_ns, |tuple| tuple.head().time_ns);
         }
     }
 
-    /// The tuples that wait, after a gap for those that were left out.
+    /// Returns the waiting tuples, after a gap for those that were dropped.
     fn take(&mut self) -> Vec<Arc<Pulled>> {
         let queue = std::mem::take(self);
         let mut taken = Vec::with_capacity(queue.pulled.len() + 1);

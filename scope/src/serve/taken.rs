@@ -1,16 +1,18 @@
-//! What a client has taken of each element, so that it goes on at another server without taking anything twice.
+//! The events of each element that a client has received, so that it can continue at another server without
+//! receiving any event twice.
 
 use crate::tuple::{Batch, ELEMENT_NONE, KIND_GAP, Legend};
 use std::collections::HashMap;
 
-/// The sequence that comes next of each element.
+/// The next sequence number of each element.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
-    /// By the element's number in the legend of this connection: what was taken over earlier connections, and what over this one.
+    /// For each element, by its number in the legend of this connection, the events received over earlier
+    /// connections and over this one.
     elements: Vec<Option<Element>>,
-    /// Taken over earlier connections: by the process's space and the writer.
+    /// The next sequence number after earlier connections, by the process's space and the writer.
     before: HashMap<([u8; 16], u32), u64>,
-    /// Events of a time before this, in nanoseconds since 1970, were never asked for.
+    /// The time in nanoseconds since 1970 before which no events were requested.
     since_ns: u64,
 }
 
@@ -21,8 +23,9 @@ struct Element {
 }
 
 impl Taken {
-    /// Begins a connection, on which numbers mean something else: notes what they meant. All that elements hold comes, although only
-    /// events of this time or later were asked for.
+    /// Begins a connection, on which elements have other numbers, and stores the progress by space and
+    /// writer. The new server sends all events that elements hold, although only events from this time on
+    /// were requested.
     pub(crate) fn begin_anew(&mut self, legend: &Legend, since_ns: u64) {
         self.since_ns = since_ns;
         for (number, element) in std::mem::take(&mut self.elements).into_iter().enumerate() {
@@ -31,7 +34,8 @@ impl Taken {
         }
     }
 
-    /// Leaves out what was taken over earlier connections; returns how many events fewer are lost by that.
+    /// Leaves out events that were received over earlier connections; returns by how much that reduces the
+    /// number of lost events.
     pub(crate) fn take(&mut self, batch: &mut Batch) -> u64 {
         let legend = batch.legend().clone();
         let mut spared = 0;

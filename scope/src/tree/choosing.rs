@@ -1,31 +1,32 @@
-//! Which shape suits a scope: found by trying, at the price of the pulls that are made anyway.
+//! Chooses the shape of a scope by trials during pulls that are made anyway.
 //!
-//! From time to time some pulls are made in a neighbouring shape: their processor time for a tuple is compared with that
-//! in the best shape known. Where a pull takes so long that the rate which is asked for cannot be reached, the time that passes is compared
-//! instead, as long as the price allows the processor time. A shape that was not better is tried more and more rarely.
+//! From time to time some pulls are made in a neighbouring shape, and their processor time per tuple is
+//! compared with that of the best known shape. If a pull takes too long for the requested rate, elapsed times
+//! are compared instead, as long as the price allows the processor time. After trials without an improvement,
+//! trials become more and more rare.
 
 use super::shape::Shape;
 use std::time::Instant;
 
-/// Pulls of a trial.
+/// The number of pulls in a trial.
 const TRIAL_PULLS: u32 = 4;
-/// Pulls between two trials, at least and at most.
+/// The least number of pulls between two trials; `PAUSE_MAX` is the greatest.
 const PAUSE_MIN: u32 = 16;
 const PAUSE_MAX: u32 = 1024;
-/// A shape is better only if it takes less than this share of what the best one takes.
+/// A shape is better only if its cost is less than this share of the best one's.
 const BETTER: f64 = 0.93;
-/// Pulls of fewer tuples say nothing of a shape.
+/// Pulls of fewer tuples are not used to compare shapes.
 const TUPLES_MIN: u64 = 64;
-/// Of the time between two pulls, a pull may take so much before time counts.
+/// The share of the time between two pulls that a pull may take before elapsed times are compared.
 const HURRY: f64 = 0.5;
 
 /// The times of a pull.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Took {
     pub(crate) tuples: u64,
-    /// Time of processors.
+    /// Processor time.
     pub(crate) cost_ns: u64,
-    /// Time that passed during the pull, and from its begin to that of the next.
+    /// The elapsed time of the pull; the next field is the time from its begin to that of the next pull.
     pub(crate) passed_ns: u64,
     pub(crate) between_ns: u64,
 }
@@ -34,10 +35,10 @@ pub(crate) struct Took {
 #[derive(Clone, Debug)]
 pub(crate) struct Chooser {
     best: Shape,
-    /// The mean of the latest pulls in the best shape.
+    /// The sum over the latest pulls in the best shape.
     usual: Sum,
     trial: Option<(Shape, Sum)>,
-    /// Pulls until the next trial, and how many lie between two.
+    /// The number of pulls until the next trial; the next field is the number between two trials.
     left: u32,
     pause: u32,
     /// Which neighbour is tried next.
@@ -61,8 +62,8 @@ impl Default for Choosing {
 }
 
 impl Choosing {
-    /// Begins a pull, and so measures how long it is since the last one began; returns its shape. The price allows `allowed` of the
-    /// time of one processor.
+    /// Begins a pull and returns its shape. Measures the time since the last pull began. The price allows
+    /// `allowed` of the time of one processor.
     pub(crate) fn begin(&mut self, now: Instant, allowed: f64) -> Shape {
         if let Some((began, took)) = self.last.take() {
             let between_ns = now.duration_since(began).as_nanos() as u64;
@@ -72,7 +73,7 @@ impl Choosing {
         self.chooser.shape()
     }
 
-    /// Ends a pull: so many tuples were read, in so much time of processors.
+    /// Ends a pull that read `tuples` tuples in `cost_ns` of processor time.
     pub(crate) fn end(&mut self, now: Instant, tuples: u64, cost_ns: u64) {
         if let Some((began, took)) = &mut self.last {
             let passed_ns = now.saturating_duration_since(*began).as_nanos() as u64;
@@ -97,7 +98,7 @@ impl Sum {
         self.took.between_ns += took.between_ns;
     }
 
-    /// Whether a pull takes too much of the time between two.
+    /// Whether a pull takes too much of the time between two pulls.
     fn is_in_a_hurry(&self) -> bool {
         self.took.passed_ns as f64 > HURRY * self.took.between_ns as f64
     }
@@ -118,7 +119,8 @@ impl Chooser {
         self.trial.map_or(self.best, |(shape, _)| shape)
     }
 
-    /// Notes that a pull in this shape took so much; the price allows `allowed` of the time of one processor.
+    /// Learns from the times of a pull in this shape; the price allows `allowed` of the time of one
+    /// processor.
     pub(crate) fn learn(&mut self, took: Took, allowed: f64) {
         if took.tuples < TUPLES_MIN || took.between_ns == 0 {
             return;
@@ -131,7 +133,7 @@ impl Chooser {
             }
             return;
         }
-        // Only the latest pulls count: the number of tuples changes.
+        // Only the latest pulls count, because the number of tuples changes.
         if self.usual.pulls >= self.pause.min(4 * PAUSE_MIN) {
             self.usual = Sum::default();
         }
@@ -156,7 +158,7 @@ impl Chooser {
         self.trial = None;
         if is_better {
             (self.best, self.usual, self.pause) = (shape, tried, PAUSE_MIN);
-            // A change that helped may help more.
+            // After an improvement the same knob is tried again.
             self.turn = self.turn.wrapping_sub(1);
         } else {
             self.pause = (self.pause * 5 / 4).min(PAUSE_MAX);
@@ -185,7 +187,8 @@ impl Chooser {
 mod tests {
     use super::*;
 
-    /// A model of pulls: what one takes by its shape, a rate that is asked for, and how much of a processor may be taken.
+    /// Chooses a shape for modelled pulls, given their costs by shape, the time between pulls, and the share
+    /// of a processor that they may use.
     fn chosen(between_ns: u64, allowed: f64, cost: impl Fn(Shape) -> (f64, f64)) -> (Shape, u32) {
         let mut chooser = Chooser::new(8);
         let mut trials = 0;
@@ -217,7 +220,7 @@ mod tests {
             let cost = 900_000.0 + 20_000.0 * shape.threads as f64;
             (cost, cost / shape.threads as f64)
         };
-        // A pull a millisecond: one thread takes nearly all of it.
+        // With a pull each millisecond, one thread needs nearly all of the time.
         assert!(chosen(1_000_000, 8.0, cost).0.threads > 1);
         assert_eq!(chosen(1_000_000, 0.5, cost).0.threads, 1, "not for more than is allowed");
         assert_eq!(chosen(1_000_000_000, 8.0, cost).0.threads, 1, "there is time");

@@ -1,4 +1,4 @@
-//! A scope's leaf as a feed: the events as they are, for monitors and commands that read events by their fields.
+//! A scope's leaf as a feed of unchanged events, for monitors and commands that read events by their fields.
 
 use crate::error::Error;
 use crate::leaf::Target;
@@ -10,10 +10,11 @@ use thalweg_glob::Glob;
 use thalweg_space::discover;
 use thalweg_space::reader::{Feed, Item, Merged, PathFeed, Session, SpaceReader};
 
-/// Directories are listed so often at most.
+/// The least time between two listings of directories.
 const LIST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The events of elements that a leaf wants, merged by time. Monitors and commands read events in this way.
+/// The events of the elements that a leaf selects, merged by time. Monitors and commands read events by this
+/// feed.
 ///
 /// ```
 /// use thalweg_scope::{Leaf, ScopeFeed, Target};
@@ -42,11 +43,11 @@ pub struct ScopeFeed {
     kinds: Vec<Glob>,
     element: Option<Glob>,
     inner: Inner,
-    /// Whether the leaf wants each of the spaces.
+    /// For each space, whether the leaf selects it.
     wanted: Vec<bool>,
-    /// Whether it wants the element of a space's writer.
+    /// For the writers of each space, whether the leaf selects their elements.
     elements: HashMap<(usize, u32), bool>,
-    /// The spaces once more, to ask for names of elements meanwhile, if it chooses by them.
+    /// Second readers of the spaces for the names of elements during a poll, if the leaf selects by names.
     names: Vec<SpaceReader>,
 }
 
@@ -57,11 +58,12 @@ enum Inner {
 }
 
 impl ScopeFeed {
-    /// Opens what is there.
+    /// Opens the spaces of the target that exist.
     ///
     /// # Errors
-    /// When there is no space or session, or it cannot be read; or the leaf wants live rows, or chooses by task or condition, which views
-    /// do. Of a session, spaces that cannot be read are left out, unless that is all of them.
+    /// When there is no space or session, or it cannot be read. When the leaf selects live rows, or selects
+    /// by task or condition, which only views support. Unreadable spaces of a session are left out; if all
+    /// are unreadable, that is an error.
     pub fn open(target: Target, leaf: Leaf) -> Result<ScopeFeed, Error> {
         if !leaf.rows.is_empty() || leaf.component.is_some() || leaf.task.is_some() || leaf.when.is_some() {
             let what = "a feed hands over events as they are: it chooses by host, process, session, element and kind";
@@ -82,16 +84,17 @@ impl ScopeFeed {
     /// All events of the space or session in this directory.
     ///
     /// # Errors
-    /// When there is neither, or it cannot be read. Of a session, spaces that cannot be read are left out, unless that is all of them.
+    /// When the directory holds neither, or it cannot be read. Unreadable spaces of a session are left out;
+    /// if all are unreadable, that is an error.
     pub fn of(path: impl AsRef<Path>) -> Result<ScopeFeed, thalweg_space::Error> {
         let path = path.as_ref();
         ScopeFeed::made(Target::of(path), Leaf::default(), Inner::Path(PathFeed::open(path)?))
     }
 
-    /// All events of a session, whose processes are looked for by [`Feed::look`]: that says which of them cannot be read.
+    /// All events of a session. [`Feed::look`] finds its processes, and reports those that cannot be read.
     ///
     /// # Errors
-    /// When there is none.
+    /// When there is no session.
     pub fn of_session(path: impl AsRef<Path>) -> Result<ScopeFeed, thalweg_space::Error> {
         let path = path.as_ref().to_path_buf();
         let inner = Inner::Path(PathFeed::Session(Box::new(Session::open(&path)?.events())));
@@ -107,8 +110,8 @@ impl ScopeFeed {
         Ok(feed)
     }
 
-    /// Only the events between two times, counted from when the first process began; to be asked for before the first poll. What lies
-    /// outside is not read, nor counted as lost.
+    /// Restricts the feed to the events between two times, which count from the start of the first process.
+    /// Must be called before the first poll. Events outside are neither read nor counted as lost.
     ///
     /// # Errors
     /// When a space cannot be read.
@@ -123,12 +126,12 @@ impl ScopeFeed {
         Ok(ScopeFeed { inner, ..self })
     }
 
-    /// Whether others may join.
+    /// Whether other processes may join.
     pub fn is_open(&self) -> bool {
         !matches!(self.target, Target::Space(_))
     }
 
-    /// Decides for the spaces that were found since whether they are wanted.
+    /// Decides which of the newly found spaces the leaf selects.
     fn choose(&mut self) -> Result<(), thalweg_space::Error> {
         let session = match &self.target {
             Target::Session(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
@@ -147,13 +150,13 @@ impl ScopeFeed {
         Ok(())
     }
 
-    /// Whether everything is wanted.
+    /// Whether the leaf selects all events.
     fn wants_all(&self) -> bool {
         self.kinds.is_empty() && self.element.is_none() && self.wanted.iter().all(|wanted| *wanted)
     }
 }
 
-/// Looks for processes of this machine that have begun.
+/// Looks for new processes on this machine.
 fn find(
     (parent, leaf): (&Path, &Leaf),
     merged: &mut Merged,
@@ -198,7 +201,7 @@ impl Feed for ScopeFeed {
             Inner::All { parent, merged, known, listed } => find((parent, &self.leaf), merged, known, listed),
         };
         if let Inner::All { merged, .. } = &self.inner {
-            // Spaces that are not wanted were not added.
+            // Spaces that the leaf does not select were not added.
             self.wanted.resize(merged.spaces().len(), true);
         }
         self.choose()?;
@@ -238,7 +241,8 @@ impl Feed for ScopeFeed {
                     elements.insert((place, writer), fits);
                     fits
                 }
-                // Events that are lost before the first event of their writer was read may be wanted.
+                // A gap before the first event of its writer is handed over, because its events may be
+                // selected ones.
                 (Some(_), None, None) => true,
             };
             if is_kind && is_element {

@@ -11,40 +11,41 @@ use crate::view::{Leaf, Pull, Stage, Tree};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Where a leaf's tuples come from if they are read for several scopes.
+/// The source of a leaf's tuples if they are read once for several scopes.
 pub(crate) trait Inlet: Send {
-    /// Takes everything since the last time, in batches one after the other, or the latest of each element.
+    /// Returns all tuples since the last pull, in successive batches, or the latest tuple of each element.
     fn pull(&mut self, pull: Pull) -> Vec<Arc<Pulled>>;
 }
 
-/// A leaf with its sources, and what is done with each tuple where it is read.
+/// A leaf with its sources, and the operators that run on each tuple where it is read.
 pub(crate) struct Gatherer {
     pub(crate) leaf: Leaf,
-    /// The part of the view that is done elsewhere: until the leaf has an inlet.
+    /// The part of the view that is shared with other scopes; `None` once the leaf has its inlet.
     pub(crate) shared: Option<Tree>,
     pub(crate) sources: Vec<Reading>,
-    /// The leaf reads nothing itself.
+    /// The inlet of a leaf that reads nothing itself.
     pub(crate) inlet: Option<Box<dyn Inlet>>,
-    /// Whether more may come from the inlet.
+    /// Whether the inlet may give more tuples.
     is_fed: bool,
-    /// What is done with each tuple.
+    /// The operators that run on each tuple.
     pub(crate) each: Vec<Stage>,
-    /// What its tuples are reduced to, in parts.
+    /// The reduction of its tuples, of which each branch makes a part.
     pub(crate) part: Option<Reduce>,
-    /// Tuples that are held, since earlier ones may still come.
+    /// Tuples that are held back, because earlier ones may still come.
     held: Held,
     workers: Vec<Worker>,
 }
 
-/// Tuples of 64 bytes that all sources together give in one pull at most, about; the rest comes with the next ones.
+/// The approximate limit of tuples of 64 bytes that all sources together give in one pull; the next pulls
+/// return the rest.
 const PULL_TUPLES_MAX: usize = 1 << 22;
 
-/// A source, and how far it was read.
+/// A source, and its position of reading.
 pub(crate) struct Reading {
     pub(crate) source: Source,
-    /// The source had more than a pull takes: what was taken is of this time or before.
+    /// The time of the last tuple that was read, if the source had more than the limit of a pull.
     stopped_ns: Option<u64>,
-    /// When the source was read last; all that it had was taken then, unless it was stopped.
+    /// When the source was last read. Unless `stopped_ns` is set, everything until then was read.
     read_ns: u64,
     /// Whether this pull reads it.
     is_due: bool,
@@ -56,26 +57,26 @@ impl From<Source> for Reading {
     }
 }
 
-/// What a thread needs to read branches.
+/// The state of a thread that reads branches.
 struct Worker {
     each: Vec<Stage>,
     part: Option<Reduce>,
 }
 
-/// What a leaf gave in a pull.
+/// The result of a leaf in a pull.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     pub(crate) batch: Batch,
     pub(crate) part: Part,
-    /// More tuples of a time after this will come.
+    /// The time after which more tuples will come.
     pub(crate) stopped_ns: Option<u64>,
     pub(crate) problems: Vec<String>,
     pub(crate) left_out: u64,
-    /// Tuples that were read, also those that were left out later.
+    /// The number of tuples that were read, including those that were left out later.
     pub(crate) read: u64,
     /// Processor time of threads other than the caller's.
     pub(crate) cost_ns: u64,
-    /// Whether its times are from clocks that were not compared.
+    /// Whether its times are from several clocks without a known bound on their differences.
     pub(crate) is_unbounded: bool,
 }
 
@@ -104,22 +105,22 @@ impl Gatherer {
         }
     }
 
-    /// From now on its tuples come from this inlet.
+    /// Replaces the leaf's sources by this inlet.
     pub(crate) fn fed_by(&mut self, inlet: Box<dyn Inlet>) {
         (self.inlet, self.is_fed) = (Some(inlet), true);
     }
 
-    /// Threads begin anew with the next pull.
+    /// Ends the threads; the next pull makes new ones.
     pub(crate) fn reshape(&mut self) {
         self.workers.clear();
     }
 
-    /// Whether all tuples that it has are to be handed over.
+    /// Whether no source will give more, so that all held tuples are to be handed over.
     pub(crate) fn is_over(&self) -> bool {
         self.sources.is_empty() && !self.is_fed && self.held.is_empty()
     }
 
-    /// Takes tuples that were read for several scopes.
+    /// Gathers tuples that were read for several scopes.
     fn pull_inlet(&mut self, pulled: Vec<Arc<Pulled>>, pass: Pass, tables: &Arc<Tables>) -> Gathered {
         self.work_with(1);
         let mut gathered = Gathered::default();
@@ -131,7 +132,7 @@ impl Gatherer {
             gathered.is_unbounded |= pulled.bound_ns.is_none();
             gathered.stopped_ns = pulled.stopped_ns;
             self.is_fed = !pulled.is_over;
-            // The last scope that takes it needs no copy.
+            // The last scope that uses the batch gets it without a copy.
             let batch = Arc::try_unwrap(pulled).map(|pulled| pulled.batch);
             let (mut batch, mut out) =
                 (batch.unwrap_or_else(|pulled| pulled.batch.clone()), Batch::default());
@@ -142,7 +143,7 @@ impl Gatherer {
         gathered
     }
 
-    /// Makes threads until there are so many.
+    /// Makes threads until there are `threads` of them.
     fn work_with(&mut self, threads: usize) {
         while self.workers.len() < threads {
             let each = self.each.iter().filter_map(Stage::of_each).collect();
@@ -192,8 +193,9 @@ impl Gatherer {
         gathered
     }
 
-    /// Chooses which sources this pull reads; gives how many. When more is held than a pull takes of a source, only those are read that
-    /// the others wait for: the quarter that is behind most.
+    /// Chooses which sources this pull reads; returns their number. When more tuples are held than the limit
+    /// of a source, only the quarter of the sources that is furthest behind is read, because the others wait
+    /// for it.
     fn choose(&mut self, pass: Pass) -> usize {
         let is_much = pass.pull == Pull::Since
             && self.held.len() > pass.shape.buffer
@@ -209,7 +211,8 @@ impl Gatherer {
         self.sources.iter().filter(|reading| reading.is_due).count()
     }
 
-    /// Merges what was read with what is held; keeps what is of a time of which more may come.
+    /// Merges the tuples that were read with the held ones, and holds those of times for which more tuples
+    /// may come.
     fn gather(&mut self, mut batches: Vec<Batch>, pass: Pass, gathered: &mut Gathered, tables: &Tables) {
         let kinds = &tables.now().kinds;
         if pass.pull == Pull::Since {
@@ -218,17 +221,17 @@ impl Gatherer {
             if pass.hold_ns > 0 && !is_over {
                 until = until.min(pass.moment.now_ns.saturating_sub(pass.hold_ns));
             }
-            // Held tuples came first.
+            // Held tuples were read earlier, so they precede new ones of the same time.
             batches = self.held.due(batches, until, kinds);
         }
         gathered.batch = merged_by_levels(batches, pass, |batches| merge(batches, kinds));
     }
 }
 
-/// Merges by levels of nodes.
+/// Merges batches by levels of nodes.
 fn merged_by_levels(mut batches: Vec<Batch>, pass: Pass, node: impl Fn(Vec<Batch>) -> Batch) -> Batch {
     if pass.pull == Pull::Latest {
-        // One tuple an element, in the order of the elements.
+        // The latest tuples, one for each element, stay in the order of the elements.
         return batches.into_iter().reduce(|first, next| node(vec![first, next])).unwrap_or_default();
     }
     let fan_out = pass.shape.fan_out.max(2);
@@ -246,7 +249,8 @@ fn merged_by_levels(mut batches: Vec<Batch>, pass: Pass, node: impl Fn(Vec<Batch
     node(batches)
 }
 
-/// A batch in the order of time. An event that was committed late comes after later ones; the events of an element stay in order.
+/// Puts a batch into the order of time. In the input, an event that was committed late comes after later
+/// ones. The events of an element stay in order.
 fn in_order(mut batch: Batch) -> Batch {
     if !batch.heads.is_sorted_by_key(|head| head.time_ns) {
         batch.heads.sort_by_key(|head| head.time_ns);
@@ -255,12 +259,12 @@ fn in_order(mut batch: Batch) -> Batch {
 }
 
 impl Reading {
-    /// Until when everything was taken.
+    /// The time until which everything was read.
     fn read_until(&self) -> u64 {
         self.stopped_ns.unwrap_or(self.read_ns)
     }
 
-    /// Tuples of a time after this may not be handed over, since more may come; `None`: everything was taken.
+    /// The time after which tuples must be held, because more may come; `None`: everything was read.
     fn limit_ns(&self) -> Option<u64> {
         (self.stopped_ns.is_some() || !self.is_due).then(|| self.read_until())
     }
@@ -278,7 +282,7 @@ impl Gathered {
     }
 }
 
-/// Reads the branches of a thread that is not the caller's.
+/// Reads the branches of a thread other than the caller's.
 fn read_aside(
     share: Vec<&mut [&mut Reading]>,
     worker: &mut Worker,
@@ -294,7 +298,7 @@ fn read_aside(
 }
 
 impl Worker {
-    /// Reads branches; makes a batch of each.
+    /// Reads branches, and makes a batch of each.
     fn read<'r, 'b: 'r>(
         &mut self,
         branches: impl Iterator<Item = &'r mut [&'b mut Reading]>,

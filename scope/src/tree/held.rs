@@ -1,20 +1,20 @@
-//! Tuples that were read and are held, since earlier ones may still come.
+//! Tuples that were read and are held back, because earlier ones may still come.
 //!
-//! A source that is far behind makes all others wait: so what is held can be much more than what a pull hands over, and no pull looks at
-//! all of it.
+//! The tuples of all other sources wait for a source that is far behind. So many more tuples can be held than
+//! a pull hands over, and a pull does not examine all of them.
 
 use crate::tuple::{Batch, TupleKind, merge};
 use std::sync::Arc;
 
-/// What is held, in batches, each in order of time.
+/// The held tuples, in batches that are each in order of time.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// In the order in which they were read, so that of equal times the first comes first.
+    /// The batches in the order in which they were read, which decides between equal times.
     batches: Vec<Rest>,
     tuples: usize,
 }
 
-/// What is left of a batch.
+/// The remaining part of a batch.
 #[derive(Debug)]
 struct Rest {
     batch: Batch,
@@ -26,7 +26,7 @@ impl Rest {
         self.batch.len() - self.from
     }
 
-    /// The batch without what was handed over.
+    /// The batch without the tuples that were handed over.
     fn into_batch(mut self) -> Batch {
         self.batch.heads.drain(..self.from);
         self.batch
@@ -43,7 +43,8 @@ impl Held {
         self.tuples == 0
     }
 
-    /// Of the held tuples and of these, which came after them, those of this time or before; the rest is held. All are in order of time.
+    /// Adds these batches, which came after the held ones, and returns all tuples of this time or before; the
+    /// rest stays held. All batches are in order of time.
     pub(crate) fn due(&mut self, batches: Vec<Batch>, until_ns: u64, kinds: &[Arc<TupleKind>]) -> Vec<Batch> {
         let mut due = Vec::with_capacity(self.batches.len() + batches.len());
         for rest in &mut self.batches {
@@ -59,7 +60,7 @@ impl Held {
             } else {
                 due.push(copied(&batch, begin..rest.from, kinds));
                 rest.batch = batch;
-                // Each tuple is copied once for as many that went.
+                // Copying when most tuples have gone costs at most one copy for each tuple handed over.
                 if 2 * rest.from > rest.batch.len() {
                     rest.batch = copied(&rest.batch, rest.from..rest.batch.len(), kinds);
                     rest.from = 0;
@@ -82,8 +83,8 @@ impl Held {
         due
     }
 
-    /// Adds a batch. Neighbours are merged so that each is twice as long as the next: there are few, and each tuple is merged a few times only,
-    /// however much is held.
+    /// Adds a batch. Neighbours are merged until each is at least twice as long as the next, so the number of
+    /// batches and the number of merges of a tuple grow only with the logarithm of the number of held tuples.
     fn add(&mut self, mut batch: Batch, kinds: &[Arc<TupleKind>]) {
         if batch.is_empty() {
             return;

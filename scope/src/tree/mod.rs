@@ -1,4 +1,4 @@
-//! A view that is being pulled: its sources, the nodes that gather them, and what it costs.
+//! A view that is being pulled: its sources, the nodes that gather them, and its cost.
 
 mod choosing;
 mod feed;

@@ -1,40 +1,42 @@
-//! What a scope costs, and what it may cost.
+//! The cost of a scope's pulls, and its limit.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
-/// To ask for a thread's processor time twice is a tenth of a pull that takes so long.
+/// A pull shorter than this is short: two readings of the thread's processor time would take a tenth of it or
+/// more.
 const SHORT: Duration = Duration::from_micros(10);
 
-/// Processor time of this thread.
+/// The processor time of the calling thread in nanoseconds.
 pub(super) fn thread_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The beginning of a pull.
+/// The clocks at the beginning of a pull.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begun {
     pub(super) at: Instant,
     thread_ns: Option<u64>,
 }
 
-/// A share of the host's processor time that pulls may take, and what they took.
+/// The share of the host's processor time that pulls may take, and the time that they took.
 ///
-/// What was not used is kept for a second at most. So a scope that waits as long as asked exceeds its share for no longer than that.
+/// At most a second's worth of unused time is kept. So a scope that waits as long as [`Price::wait`] returns
+/// exceeds its share for a second at most.
 #[derive(Clone, Debug)]
 pub struct Price {
-    /// Of the time of all processors.
+    /// The share of the time of all processors.
     share: f64,
     processors: f64,
     /// Nanoseconds that may be used now; negative: a pull took more than was left.
     left_ns: f64,
     seen: Instant,
-    /// The mean time of a pull, from those so far.
+    /// The mean processor time of the pulls so far.
     pull_ns: f64,
     used_ns: u64,
     pulls: u64,
-    /// The pull before was short.
+    /// Whether the last pull was short.
     is_short: bool,
 }
 
@@ -65,12 +67,12 @@ impl Price {
         self.share
     }
 
-    /// How much of the time of one processor pulls may take: more than 1 is of several.
+    /// The time that pulls may take, in processors: more than 1 if they may use several.
     pub(crate) fn per_s(&self) -> f64 {
         self.share * self.processors
     }
 
-    /// The most that is kept: a second's worth.
+    /// The most unused time that is kept: a second's worth.
     fn most_ns(&self) -> f64 {
         self.per_s() * 1e9
     }
@@ -81,7 +83,7 @@ impl Price {
         self.left_ns = (self.left_ns + passed * self.per_s()).min(self.most_ns());
     }
 
-    /// How long to wait before the next pull, so that it can be paid for.
+    /// How long to wait before the next pull so that the share is not exceeded.
     pub fn wait(&mut self) -> Duration {
         self.wait_at(Instant::now())
     }
@@ -96,13 +98,13 @@ impl Price {
         }
     }
 
-    /// A pull begins. Of short ones, as the one before says, the price is the time that passes, which is no less than that of the processor:
-    /// the clock of that needs no system call.
+    /// Begins a pull. If the last pull was short, elapsed time is measured instead of processor time: its
+    /// clock needs no system call, and it is never less than the processor time.
     pub(super) fn begin(&self) -> Begun {
         Begun { at: Instant::now(), thread_ns: (!self.is_short).then(thread_ns) }
     }
 
-    /// When it ends, and what it took of this thread's processor, in nanoseconds.
+    /// Ends a pull; returns the time now, and the pull's processor time on this thread in nanoseconds.
     pub(super) fn end(&mut self, begun: Begun) -> (Instant, u64) {
         let now = Instant::now();
         let passed = now - begun.at;
@@ -111,7 +113,7 @@ impl Price {
         (now, of_thread.unwrap_or(passed.as_nanos() as u64))
     }
 
-    /// Notes that a pull took so much processor time.
+    /// Charges a pull that took `ns` of processor time.
     pub fn pay(&mut self, ns: u64) {
         self.pay_at(Instant::now(), ns);
     }
@@ -125,17 +127,18 @@ impl Price {
         self.pulls += 1;
     }
 
-    /// Pulls a second that the share allows, by what those so far took; infinite before the first.
+    /// The pulls per second that the share allows, at the mean cost of the pulls so far; infinite before the
+    /// first.
     pub fn rate_allowed(&self) -> f64 {
         if self.pull_ns > 0.0 { self.most_ns() / self.pull_ns } else { f64::INFINITY }
     }
 
-    /// Processor time of all pulls, in nanoseconds.
+    /// The processor time of all pulls in nanoseconds.
     pub fn used_ns(&self) -> u64 {
         self.used_ns
     }
 
-    /// How many pulls there were.
+    /// The number of pulls so far.
     pub fn pulls(&self) -> u64 {
         self.pulls
     }
@@ -160,7 +163,7 @@ mod tests {
             let mut greatest: f64 = 0.0;
             for cost in costs {
                 now += price.wait_at(now);
-                // The next pull begins only when all before are paid for, but for what a second allows.
+                // The processor time of all pulls exceeds the share by at most what a second allows.
                 let allowed = per_s * (now - begin).as_nanos() as f64 + per_s * 1e9;
                 prop_assert!(used <= allowed + 1.0, "{used} {allowed}");
                 greatest = greatest.max(cost as f64);

@@ -7,22 +7,24 @@ use crate::tuple::Batch;
 pub struct Pulled {
     /// The tuples: in order of time, or one for each element.
     pub batch: Batch,
-    /// Events that gaps among them count as lost.
+    /// The number of events that gaps in the batch count as lost.
     pub lost: u64,
-    /// Tuples of an earlier time than others that were pulled before: they were committed late.
+    /// The number of tuples that are earlier than tuples of former pulls, because they were committed late.
     pub late: u64,
-    /// Tuples that no group or kind has a place for.
+    /// The number of tuples that were left out: beyond the limit of groups, or by an operator that could not
+    /// use them.
     pub left_out: u64,
-    /// The bound on the error of times between tuples; `None`: they come from machines whose clocks were not compared.
+    /// The bound on the error of differences between times; `None` if tuples come from machines whose clocks
+    /// were not compared.
     pub bound_ns: Option<u64>,
-    /// Processor time that the pull took.
+    /// The processor time of the pull.
     pub cost_ns: u64,
-    /// What could not be read or evaluated; a scope reports each problem once.
+    /// Errors of reading and evaluating; a scope reports each one once.
     pub problems: Vec<String>,
-    /// All processes have ended, no other can join, and nothing is left.
+    /// Whether all processes have ended, no other can join, and all tuples were handed over.
     pub is_over: bool,
-    /// The part of the processor time that threads other than the caller's took.
+    /// The part of the processor time on threads other than the caller's.
     pub(crate) aside_ns: u64,
-    /// More tuples of a time after this will come.
+    /// The time after which more tuples will come.
     pub(crate) stopped_ns: Option<u64>,
 }

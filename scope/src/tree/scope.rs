@@ -1,4 +1,4 @@
-//! A view on running processes, to be pulled.
+//! A scope: a view on running processes, which is read by pulls.
 
 use super::choosing::Choosing;
 use super::gather::{Gathered, Gatherer, Inlet, Pass};
@@ -18,18 +18,18 @@ use thalweg_pack::Problem;
 use thalweg_space::Space;
 use thalweg_space::reader::SpaceReader;
 
-/// Problems that are remembered, so that a scope reports each once.
+/// The most problems that are remembered, so that a scope reports each once.
 const PROBLEMS_MAX: usize = 1000;
 
-/// How much a scope takes of what was recorded before it began.
+/// Which events recorded before the scope began it reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Backlog {
-    /// All that elements still hold.
+    /// All events that elements still hold.
     #[default]
     All,
     /// Events of at most this age.
     Last(Duration),
-    /// Nothing.
+    /// No earlier events.
     Nothing,
 }
 
@@ -66,7 +66,7 @@ pub struct Scope {
     view: View,
     root: Node,
     leaves: Vec<Gatherer>,
-    /// `None`: the tuples are read for it elsewhere.
+    /// Looks for processes; `None` if the scope reads only from inlets.
     finder: Option<Finder>,
     shape: Shape,
     /// Chooses the shape; `None`: a shape was set.
@@ -75,7 +75,7 @@ pub struct Scope {
     tables: Arc<Tables>,
     price: Price,
     watch: Option<Watch>,
-    /// Earlier events are not read, of those processes that are found at the first look.
+    /// The time before which events of processes found at the first look are not read.
     since_ns: u64,
     before_ns: u64,
     /// The latest time that was handed over.
@@ -91,10 +91,10 @@ enum Node {
 }
 
 impl Scope {
-    /// Opens a view on the target's processes. Further ones are looked for with each pull.
+    /// Opens a view on the target's processes. Each pull looks for further ones.
     ///
     /// # Errors
-    /// The view is wrong, or there is no space where the target says.
+    /// When the view is invalid, or the target has no space.
     pub fn open(view: &View, target: Target, backlog: Backlog) -> Result<Scope, Error> {
         Scope::open_among(view, target, backlog, Arc::default())
     }
@@ -121,8 +121,8 @@ impl Scope {
         }
     }
 
-    /// A view on tuples that are read elsewhere: `inlet` gives the tuples of the trees that are shared, with this legend. All leaves have
-    /// to be in such trees.
+    /// Opens a view on tuples that are read for several scopes: `inlet` returns the inlets of the shared
+    /// trees, whose tuples have this legend. All leaves have to be in such trees.
     pub(crate) fn of_inlets(
         view: &View,
         tables: Arc<Tables>,
@@ -166,8 +166,8 @@ impl Scope {
         self.finder.as_ref().is_some_and(Finder::is_open)
     }
 
-    /// Sets its shape, which then stays; which tuples are pulled does not change. Until this is called the scope chooses by itself: by the
-    /// time that pulls take, within its price.
+    /// Sets the shape for all further pulls, without an effect on which tuples are pulled. Without this call
+    /// the scope chooses its shape by the times of pulls, within its price.
     pub fn reshape(&mut self, shape: Shape) {
         self.choosing = None;
         self.shape = shape.clamped();
@@ -184,7 +184,7 @@ impl Scope {
         &self.view
     }
 
-    /// What the scope costs, and may cost.
+    /// The scope's cost and its limit.
     pub fn price(&mut self) -> &mut Price {
         &mut self.price
     }
@@ -194,16 +194,16 @@ impl Scope {
         self.leaves.iter().map(|leaf| leaf.sources.len()).max().unwrap_or(0)
     }
 
-    /// The spaces of these processes, each with the process's index in the legend, for what is not in tuples.
+    /// The spaces of these processes, each with the process's index in the legend, for data that tuples lack.
     pub fn spaces(&self) -> impl Iterator<Item = (u32, &SpaceReader)> {
         let longest = self.leaves.iter().max_by_key(|leaf| leaf.sources.len());
         longest.into_iter().flat_map(|leaf| &leaf.sources).map(|reading| reading.source.space())
     }
 
-    /// From now on its nodes are collectors of this space, so that it can be watched as any other.
+    /// Makes collectors in this space for the nodes of the scope, so that other scopes can observe this one.
     ///
     /// # Errors
-    /// The file system is full.
+    /// When the file system is full.
     pub fn watched_in(&mut self, space: &Space) -> Result<(), Error> {
         self.watch = Some(Watch::new(space, &self.view.name, self.leaves.len())?);
         Ok(())
@@ -214,12 +214,12 @@ impl Scope {
         self.pull_as(self.view.pull)
     }
 
-    /// Everything since the last pull, in order of time, with gaps where events are lost.
+    /// Pulls all tuples since the last pull, in order of time, with gaps where events are lost.
     pub fn pull_since(&mut self) -> Pulled {
         self.pull_as(Pull::Since)
     }
 
-    /// The latest tuple of each element and of each live row.
+    /// Pulls the latest tuple of each element and of each live row.
     pub fn pull_latest(&mut self) -> Pulled {
         self.pull_as(Pull::Latest)
     }
@@ -235,7 +235,7 @@ impl Scope {
             Ok(problems) => pulled.problems = problems,
             Err(error) => pulled.problems.push(format!("{error:#}")),
         }
-        // A wall clock may be set back; a pull is never before the last.
+        // The wall clock may be set back, so the time of a pull is at least that of the last.
         let moment =
             Moment { now_ns: now_ns().max(self.before_ns), before_ns: self.before_ns, ..Moment::default() };
         let pass = Pass { pull, shape: self.shape, moment, hold_ns: self.view.hold_ns, begun: begun.at };
@@ -256,7 +256,7 @@ impl Scope {
         pulled.left_out += during.left_out;
         batch.legend = tables.now();
         if pull == Pull::Since {
-            // Tuples that an operator makes have no single moment.
+            // Tuples that an operator makes have no single time of recording, so they do not count as late.
             let of_elements =
                 || batch.heads.iter().filter(|head| head.element != ELEMENT_NONE).map(|head| head.time_ns);
             pulled.late = of_elements().filter(|time_ns| *time_ns < self.handed_ns).count() as u64;
@@ -304,7 +304,7 @@ impl Scope {
         problems.retain(|problem| told.len() < PROBLEMS_MAX && told.insert(problem.clone()));
     }
 
-    /// Looks for processes; returns what is wrong with those that cannot be read.
+    /// Looks for processes; returns the errors of those that cannot be read.
     fn find(&mut self) -> Result<Vec<String>, Error> {
         let is_first = self.before_ns == 0 && !self.found;
         let Some(finder) = &mut self.finder else { return Ok(Vec::new()) };
@@ -339,7 +339,8 @@ impl std::fmt::Debug for Scope {
     }
 }
 
-/// The nodes of a tree; what can be done with each tuple where it is read goes to its leaf. What is shared is a leaf, whatever it is.
+/// Makes the nodes of a tree. Operators on single tuples move to the leaf where the tuples are read. A shared
+/// subtree becomes a leaf.
 fn build(
     tree: &Tree,
     leaves: &mut Vec<Gatherer>,
@@ -427,7 +428,7 @@ fn evaluate(node: &mut Node, gathered: &mut [Option<Gathered>], during: &mut Dur
     }
 }
 
-/// Completes a reduction, whose part was made where the tuples were read, or is made of the batch.
+/// Completes a reduction, whose part was made where the tuples were read, or is made from the batch.
 fn finish(reduce: &mut Reduce, part: Option<Part>, batch: &mut Batch, during: &mut During<'_>) {
     let mut part = part.unwrap_or_default();
     reduce.take(batch, &mut part, during);
@@ -435,7 +436,7 @@ fn finish(reduce: &mut Reduce, part: Option<Part>, batch: &mut Batch, during: &m
     reduce.finish(batch, during);
 }
 
-/// Now, in nanoseconds since 1970.
+/// The current time in nanoseconds since 1970.
 fn now_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }

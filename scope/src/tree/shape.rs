@@ -1,19 +1,19 @@
 //! The shape of the tree that gathers sources.
 
-/// How many sources a node gathers, how deep the tree is, how many threads pull, how much is read at a time. None of it changes what
-/// is pulled.
+/// The shape of a scope's tree: how many sources a node gathers, how deep the tree is, how many threads read,
+/// how much is read at a time. The shape does not change which tuples are pulled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Sources, or nodes, that a node gathers at most: 1 to 4,096.
+    /// The most sources or nodes that a node gathers: 1 to 4,096.
     pub fan_out: usize,
-    /// Levels of nodes at most; the root gathers what is left, however much that is: 1 to 16.
+    /// The most levels of nodes: 1 to 16. The root gathers all remaining nodes.
     pub depth: usize,
     /// Threads that read during a pull: 1 to 256.
     pub threads: usize,
-    /// Events that are read of a source before something is done with them: 64 to 1,048,576.
+    /// The number of events that are read of a source before operators run on them: 64 to 1,048,576.
     pub batch: usize,
-    /// Tuples that a source gives in one pull at most, about; the rest comes with the next ones. All sources together give four million
-    /// at most, or 256 MiB.
+    /// The approximate limit of tuples that a source gives in one pull; the next pulls return the rest. All
+    /// sources together give at most four million, or 256 MiB.
     pub buffer: usize,
 }
 
@@ -25,7 +25,7 @@ impl Default for Shape {
 }
 
 impl Shape {
-    /// The shape within what is possible.
+    /// The shape with all values clamped to their ranges.
     #[must_use]
     pub fn clamped(self) -> Shape {
         Shape {

@@ -1,4 +1,4 @@
-//! A scope that is watched: its nodes are collectors on paths, as any others.
+//! Records the pulls of a scope in collectors, one for each of its nodes.
 
 use thalweg_space::kind::NameRef;
 use thalweg_space::{CollectorOptions, Error, PathCollector, Space};
@@ -21,19 +21,19 @@ impl Watch {
         Ok(Watch { pull: space.name("pull")?, root, leaves })
     }
 
-    /// The time now, for [`Watch::leaf`] and [`Watch::root`].
+    /// The current time, for [`Watch::leaf`] and [`Watch::root`].
     pub(crate) fn start(&self) -> u64 {
         self.root.start()
     }
 
-    /// A leaf was read: so many tuples of so many sources.
+    /// Records that a leaf was read, with the numbers of tuples and sources.
     pub(crate) fn leaf(&mut self, leaf: usize, started: u64, tuples: u64, sources: u64) {
         if let Some(path) = self.leaves.get_mut(leaf) {
             path.complete(started, self.pull, tuples, sources);
         }
     }
 
-    /// A pull is over: so many tuples, of so many bytes, were handed over.
+    /// Records that a pull is complete, with the number and the bytes of the tuples handed over.
     pub(crate) fn root(&mut self, started: u64, tuples: u64, bytes: u64) {
         self.root.complete(started, self.pull, tuples, bytes);
     }

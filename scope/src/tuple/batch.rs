@@ -4,39 +4,41 @@ use super::described::{Of, TupleKind};
 use super::legend::{Element, KIND_GAP, Legend, Process};
 use std::sync::{Arc, LazyLock};
 
-/// What every tuple has, whatever its kind.
+/// The head of a tuple, which is the same for all kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Head {
-    /// When, in nanoseconds since 1970, by one clock for all processes of a machine.
+    /// The time in nanoseconds since 1970, by one clock for all processes of a machine.
     pub time_ns: u64,
-    /// Its index among the events of its element, counted from 0; of a live row its id.
+    /// The index of the event in its element, from 0; for a live row its id.
     pub sequence: u64,
-    /// The element it is from: see [`Legend::elements`]; [`ELEMENT_NONE`](super::ELEMENT_NONE) of what an operator made.
+    /// The element from which it comes, see [`Legend::elements`]; [`ELEMENT_NONE`](super::ELEMENT_NONE) if an
+    /// operator made it.
     pub element: u32,
-    /// Where its words begin in the batch.
+    /// The index of its first word in the batch.
     pub(crate) first: u32,
     /// Its kind: see [`Legend::kinds`].
     pub kind: u16,
     /// See [`Head::is_row`].
     pub flags: u16,
-    /// Keeps the head free of bytes without meaning.
+    /// Zero; keeps the head free of padding bytes.
     pub(crate) zero: u32,
 }
 
 impl Head {
     pub(crate) const ROW: u16 = 1;
 
-    /// Whether it shows a row of the live table, not an event.
+    /// Whether the tuple was made of a live row, and not of an event.
     pub fn is_row(&self) -> bool {
         self.flags & Head::ROW != 0
     }
 }
 
-/// Tuples in an order, with all that is needed to read them.
+/// A sequence of tuples, with all data that is needed to read them.
 ///
-/// A tuple is a [`Head`] and a word for each field of its kind. Words of texts say where in the batch the text lies. So a batch of
-/// a million tuples is three allocations, an operator that leaves tuples out moves heads only, and a batch travels as it is.
+/// A tuple is a [`Head`] and a word for each field of its kind. The word of a text is the place of the text
+/// in the batch. So a batch of a million tuples needs three allocations, an operator that leaves tuples out
+/// moves only heads, and a batch is sent as it lies in memory.
 #[derive(Clone, Debug)]
 pub struct Batch {
     pub(crate) heads: Vec<Head>,
@@ -52,7 +54,7 @@ pub enum Value<'b> {
     Unsigned(u64),
     /// An integer.
     Signed(i64),
-    /// A real number; `NaN`: not known.
+    /// A real number; `NaN` if it is unknown.
     Real(f64),
     /// A truth value.
     Truth(bool),
@@ -63,7 +65,7 @@ pub enum Value<'b> {
 }
 
 impl Value<'_> {
-    /// As a number; `None` of a text and of what is not known.
+    /// The value as a number; `None` for a text and for an unknown value.
     pub fn number(&self) -> Option<f64> {
         match *self {
             Value::Unsigned(number) | Value::Time(number) => Some(number as f64),
@@ -76,7 +78,7 @@ impl Value<'_> {
 }
 
 impl Default for Batch {
-    /// An empty batch; all empty batches share a legend, since pulls make many.
+    /// An empty batch. All empty batches share a legend, because pulls make many of them.
     fn default() -> Batch {
         static NONE: LazyLock<Arc<Legend>> = LazyLock::new(Arc::default);
         Batch { heads: Vec::new(), words: Vec::new(), texts: String::new(), legend: NONE.clone() }
@@ -84,12 +86,12 @@ impl Default for Batch {
 }
 
 impl Batch {
-    /// How many tuples there are, gaps included.
+    /// The number of tuples, including gaps.
     pub fn len(&self) -> usize {
         self.heads.len()
     }
 
-    /// Whether there are none.
+    /// Whether the batch has no tuples.
     pub fn is_empty(&self) -> bool {
         self.heads.is_empty()
     }
@@ -99,29 +101,29 @@ impl Batch {
         self.heads.iter().map(|head| Tuple { batch: self, head })
     }
 
-    /// What the numbers in the heads stand for.
+    /// The legend, which explains the numbers in the heads.
     pub fn legend(&self) -> &Arc<Legend> {
         &self.legend
     }
 
-    /// Events that its gaps count as lost.
+    /// The number of events that its gaps count as lost.
     pub fn lost(&self) -> u64 {
         self.tuples().filter_map(|tuple| tuple.lost()).sum()
     }
 
-    /// Bytes that it holds.
+    /// The number of bytes of the tuples and texts.
     pub fn bytes(&self) -> usize {
         size_of::<Head>() * self.heads.len() + 8 * self.words.len() + self.texts.len()
     }
 
-    /// Reserves memory for as much as another batch held.
+    /// Reserves memory for a batch of these [`Batch::sizes`].
     pub(crate) fn reserve_as(&mut self, sizes: [usize; 3]) {
         self.heads.reserve(sizes[0]);
         self.words.reserve(sizes[1]);
         self.texts.reserve(sizes[2]);
     }
 
-    /// How much it holds: tuples, words, bytes of texts.
+    /// The numbers of tuples, words, and bytes of texts.
     pub(crate) fn sizes(&self) -> [usize; 3] {
         [self.heads.len(), self.words.len(), self.texts.len()]
     }
@@ -132,21 +134,21 @@ impl Batch {
         self.texts.clear();
     }
 
-    /// Begins a tuple; its words are pushed next.
+    /// Begins a tuple; the caller pushes its words next.
     #[inline]
     pub(crate) fn begin(&mut self, (time_ns, sequence): (u64, u64), element: u32, kind: u16, flags: u16) {
         let first = self.words.len() as u32;
         self.heads.push(Head { time_ns, sequence, element, first, kind, flags, zero: 0 });
     }
 
-    /// The word for this text, which is kept in the batch.
+    /// Stores a text in the batch; returns its word.
     pub(crate) fn text_word(&mut self, text: &str) -> u64 {
         let at = self.texts.len() as u64;
         self.texts.push_str(text);
         at << 32 | text.len() as u64
     }
 
-    /// The text of such a word; empty for one that points nowhere.
+    /// The text of a word; empty for an invalid word.
     #[inline]
     pub(crate) fn text(&self, word: u64) -> &str {
         let (at, length) = ((word >> 32) as usize, word as u32 as usize);
@@ -200,7 +202,7 @@ impl Batch {
         }
     }
 
-    /// Frees the memory of tuples that were left out, if they are most.
+    /// Frees the memory of tuples that were left out, if these are the majority.
     pub(crate) fn compact(&mut self, kinds: &[Arc<TupleKind>]) {
         let words = |head: &Head| kinds.get(usize::from(head.kind)).map_or(0, |kind| kind.fields.len());
         let needed: usize = self.heads.iter().map(words).sum();
@@ -225,7 +227,7 @@ pub struct Tuple<'b> {
 }
 
 impl<'b> Tuple<'b> {
-    /// What every tuple has.
+    /// The head of the tuple.
     pub fn head(&self) -> &'b Head {
         self.head
     }
@@ -236,17 +238,17 @@ impl<'b> Tuple<'b> {
         kinds.get(usize::from(self.head.kind)).unwrap_or(&kinds[usize::from(KIND_GAP)])
     }
 
-    /// The element it is from.
+    /// The element from which the tuple comes.
     pub fn element(&self) -> Option<&'b Element> {
         self.batch.legend.elements.get(self.head.element as usize).filter(|_| self.head.element != 0)
     }
 
-    /// The process it is from.
+    /// The process from which the tuple comes.
     pub fn process(&self) -> Option<&'b Process> {
         self.batch.legend.process(self.head.element).filter(|_| self.head.element != 0)
     }
 
-    /// How many events are lost here, if it is a gap.
+    /// The number of events lost, if the tuple is a gap.
     pub fn lost(&self) -> Option<u64> {
         (self.head.kind == KIND_GAP).then(|| self.batch.word(self.head, 0))
     }

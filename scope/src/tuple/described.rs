@@ -3,7 +3,7 @@
 use thalweg_space::kind::FieldType;
 use thalweg_space::kinds::{What, parse};
 
-/// What a field's word holds.
+/// The type of a field's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Of {
@@ -11,7 +11,7 @@ pub enum Of {
     Unsigned = 0,
     /// An integer.
     Signed = 1,
-    /// A real number; `NaN` where it is not known.
+    /// A real number; `NaN` if it is unknown.
     Real = 2,
     /// True (1) or false (0).
     Truth = 3,
@@ -50,7 +50,7 @@ impl Of {
 pub struct Field {
     /// Its name, by which expressions, screens and tools find it.
     pub name: String,
-    /// What it holds.
+    /// The type of its values.
     pub of: Of,
     /// Its unit (`ns`, `messages`, `B/s`, …), or nothing.
     pub unit: String,
@@ -61,25 +61,26 @@ pub struct Field {
 /// A kind of tuple.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TupleKind {
-    /// Its name: that of the kind of event or row it was read from, or of what an operator makes.
+    /// Its name: that of the kind of event or row from which it was read, or of the kind that an operator
+    /// makes.
     pub name: String,
-    /// What such a tuple says.
+    /// What a tuple of the kind means.
     pub doc: String,
     /// Its fields; each is a word of every tuple of the kind, in this order.
     pub fields: Vec<Field>,
 }
 
 impl TupleKind {
-    /// Where the field of this name stands.
+    /// The index of the field of this name.
     pub fn position(&self, name: &str) -> Option<usize> {
         self.fields.iter().position(|field| field.name == name)
     }
 }
 
-/// How an event's field is named and typed in tuples.
+/// The name and type of an event's field in tuples.
 ///
-/// Fields in ticks become nanoseconds. A duration is one whose name ends in `_ticks`, which the name loses, or that has 32 bits;
-/// any other is a point in time.
+/// Fields in ticks become nanoseconds. A field in ticks is a duration if it has 32 bits or its name ends in
+/// `_ticks`, which is removed from the name; any other is a point in time.
 pub(crate) fn tuple_field(name: &str, of: FieldType, unit: &str, doc: &str) -> Field {
     let (mut name, mut unit) = (name, unit);
     let kind = match of {

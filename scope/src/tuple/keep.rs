@@ -1,4 +1,4 @@
-//! Tuples become events: what a view gives is written into a space, which can be archived as any other.
+//! Writes the tuples of a view as events into a space, which can be archived like any other.
 
 use super::batch::{Batch, Head};
 use super::described::{Field, Of, TupleKind};
@@ -9,32 +9,33 @@ use std::sync::Arc;
 use thalweg_space::kind::{DescribedId, FieldSpec, FieldType, Given, Schema};
 use thalweg_space::{Clock, ElementOptions, NameRef, Policy, Space, Writer};
 
-/// Writes tuples as events of a space: a kind of event for each kind of tuple, with the same fields, behind those that say where the
-/// tuple is from: `from.process` and `from.element` (names) and `from.sequence`. Gaps are events of the kind `scope.gap`.
+/// Writes tuples as events of a space: a kind of event for each kind of tuple. The first fields state where
+/// the tuple comes from: `from.process` and `from.element` (names) and `from.sequence`; the tuple's fields
+/// follow. Gaps are events of the kind `scope.gap`.
 ///
-/// The writer waits for an archiver of the space, so nothing of it is lost; see [`Keeper::keep`].
+/// The writer waits for an archiver of the space, so no event is lost; see [`Keeper::keep`].
 #[derive(Debug)]
 pub struct Keeper {
     space: Space,
     writer: Writer,
     clock: Clock,
-    /// By the kind of a tuple, and whether it is of an element.
+    /// The kinds of events by the kind of tuple, and by whether the tuple comes from an element.
     kinds: HashMap<(Arc<TupleKind>, bool), DescribedId>,
     /// The names of an element and its process.
     names: HashMap<u32, [NameRef; 2]>,
     kept: u64,
 }
 
-/// Bytes of events that are written until an archiver must have had the chance to take them.
+/// The bytes of events that are written between two calls of the archiver.
 const PART_BYTES: usize = 1 << 19;
 
 impl Keeper {
-    /// Writes into this space.
+    /// Makes a keeper that writes into this space.
     ///
     /// # Errors
     /// The file system is full.
     pub fn new(space: Space) -> Result<Keeper, Error> {
-        // An archiver lets at most half of this wait.
+        // An archiver leaves at most half of this size unread.
         let element = ElementOptions {
             block_bytes: 64 << 10,
             block_count: 64,
@@ -50,22 +51,23 @@ impl Keeper {
         &self.space
     }
 
-    /// How many tuples were written, gaps included.
+    /// The number of tuples written, including gaps.
     pub fn kept(&self) -> u64 {
         self.kept
     }
 
-    /// Closes the space. What was written stays there.
+    /// Closes the space. The events stay in it.
     pub fn finish(self) {
         let Keeper { space, writer, .. } = self;
         drop(writer);
         space.finish();
     }
 
-    /// Writes the tuples of a batch, in their order. After every half a MiB `archive` is called, which has to take what was written.
+    /// Writes the tuples of a batch, in their order. After every 512 KiB `archive` is called, which has to
+    /// archive the events written so far.
     ///
     /// # Errors
-    /// The error of `archive`; or the file system is full.
+    /// The error of `archive`, or an error when the file system is full.
     pub fn keep<E: From<Error>>(
         &mut self,
         batch: &Batch,
@@ -82,7 +84,7 @@ impl Keeper {
         archive()
     }
 
-    /// Writes a tuple; returns about how many bytes that took.
+    /// Writes a tuple; returns the approximate number of bytes of the event.
     fn one(&mut self, batch: &Batch, head: &Head) -> Result<usize, Error> {
         let legend = batch.legend().clone();
         let Some(kind) = legend.kinds.get(usize::from(head.kind)) else { return Ok(0) };
@@ -112,7 +114,7 @@ impl Keeper {
         Ok(bytes)
     }
 
-    /// A point in nanoseconds since 1970, in ticks.
+    /// Converts a time in nanoseconds since 1970 to ticks.
     fn ticks(&self, real_ns: u64) -> u64 {
         let anchor = self.clock.anchor();
         match real_ns.checked_sub(anchor.real_ns) {
@@ -144,7 +146,8 @@ impl Keeper {
     }
 }
 
-/// The kind of event for a kind of tuple. It lives as long as the program: there are as many as views make.
+/// The kind of event for a kind of tuple. Its texts are never freed; their number is bounded by the kinds
+/// that views make.
 fn schema(kind: &TupleKind, is_from: bool) -> Schema {
     let text = |text: &str| -> &'static str { Box::leak(text.to_owned().into_boxed_str()) };
     let from =

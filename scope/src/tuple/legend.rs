@@ -1,4 +1,4 @@
-//! What the numbers in a tuple's head stand for: kinds, elements, processes.
+//! The legend, which explains the numbers in tuples' heads: kinds, elements, processes.
 
 use super::described::{Field, Of, TupleKind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,35 +13,36 @@ pub const ELEMENT_NONE: u32 = 0;
 pub struct Process {
     /// The name of its space.
     pub name: String,
-    /// Its number.
+    /// The process id.
     pub pid: u32,
-    /// The machine.
+    /// The machine's name.
     pub host: String,
-    /// The session's directory name, or nothing.
+    /// The name of the session's directory; empty if there is no session.
     pub session: String,
-    /// Its space, unique in the world.
+    /// The UUID of its space.
     pub uuid: [u8; 16],
 }
 
-/// An element: what one writer of one process writes.
+/// An element, which holds the events of one writer of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Element {
-    /// The process: its place in [`Legend::processes`].
+    /// The index of the process in [`Legend::processes`].
     pub process: u32,
-    /// The writer's number there.
+    /// The writer's number in the process.
     pub writer: u32,
-    /// The writer's name, of a thread or of a collector's path; empty where it is not known any more.
+    /// The writer's name, of a thread or of a collector's path; empty if it is no longer known.
     pub name: Arc<str>,
 }
 
-/// What the numbers in tuples' heads stand for. It only grows, so numbers keep their meaning from pull to pull.
+/// The kinds, elements and processes that the numbers in tuples' heads denote. A legend only grows, so
+/// numbers keep their meaning from pull to pull.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Legend {
-    /// By a head's `kind`.
+    /// The kinds, indexed by a head's `kind`.
     pub kinds: Vec<Arc<TupleKind>>,
-    /// By a head's `element`.
+    /// The elements, indexed by a head's `element`.
     pub elements: Vec<Element>,
-    /// By an element's `process`.
+    /// The processes, indexed by an element's `process`.
     pub processes: Vec<Arc<Process>>,
 }
 
@@ -81,7 +82,7 @@ fn gap_kind() -> TupleKind {
     }
 }
 
-/// The legend while it grows: shared by all readers of a scope.
+/// The growing legend, which all readers of a scope share.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     legend: Mutex<Arc<Legend>>,
@@ -96,13 +97,13 @@ impl Tables {
         change(&mut self.legend.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The number of this kind: the same for the same name and fields.
+    /// The number of this kind. Kinds with the same name and fields have the same number.
     pub(crate) fn kind(&self, kind: TupleKind) -> u16 {
         self.locked(|legend| {
             if let Some(known) = legend.kinds.iter().position(|known| **known == kind) {
                 return known as u16;
             }
-            // There are more kinds than numbers: the last number stands for all that follow.
+            // If there are more kinds than numbers, the last number stands for all further kinds.
             if legend.kinds.len() < usize::from(u16::MAX) {
                 Arc::make_mut(legend).kinds.push(Arc::new(kind));
             }

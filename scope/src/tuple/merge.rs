@@ -6,8 +6,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-/// All tuples of the batches, each in order of time, in order of time; between equal times the first batch's come first.
-/// Words and texts are copied as wholes; only heads are merged.
+/// Merges batches, each in order of time, by time; at equal times the tuples of the first batch come first.
+/// Words and texts are copied batch by batch; only heads are merged.
 pub(crate) fn merge(mut batches: Vec<Batch>, kinds: &[Arc<TupleKind>]) -> Batch {
     batches.retain(|batch| !batch.is_empty());
     if batches.len() < 2 {

@@ -1,4 +1,4 @@
-//! What a scope hands over: batches of tuples, and what describes them.
+//! Batches of tuples, which a scope hands over, and their descriptions.
 
 mod batch;
 mod described;

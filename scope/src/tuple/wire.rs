@@ -1,4 +1,4 @@
-//! Batches as bytes: what travels between a scope server and its clients. All numbers are little-endian.
+//! The encoding of batches between a scope server and its clients. All numbers are little-endian.
 //!
 //! ```text
 //! batch     = u32 kinds { kind } u32 elements { element } u32 processes { process }     those that the other side lacks
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Bytes of a head.
 const HEAD_BYTES: usize = 32;
 
-/// Bytes that are no batch.
+/// The error for bytes that do not encode a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damaged(pub(crate) &'static str);
 
@@ -40,7 +40,8 @@ pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Writes a batch, with the part of its legend that `sent` does not have yet; `sent` is brought up to date.
+/// Writes a batch, with the part of its legend that was not sent yet; updates `sent`, the numbers of entries
+/// sent.
 pub(crate) fn put_batch(out: &mut Vec<u8>, batch: &Batch, sent: &mut [usize; 3]) {
     let legend = &batch.legend;
     let kinds = &legend.kinds[sent[0].min(legend.kinds.len())..];
@@ -89,7 +90,7 @@ pub(crate) fn put_batch(out: &mut Vec<u8>, batch: &Batch, sent: &mut [usize; 3])
     out.extend_from_slice(batch.texts.as_bytes());
 }
 
-/// Reads what [`put_batch`] wrote.
+/// Reads the output of [`put_batch`].
 #[derive(Debug)]
 pub(crate) struct Reader<'b> {
     bytes: &'b [u8],
@@ -131,7 +132,7 @@ impl<'b> Reader<'b> {
         std::str::from_utf8(self.take(length)?).map_err(|_| Damaged("a text is not UTF-8"))
     }
 
-    /// A count of things that take at least `least` bytes each.
+    /// Reads a count of items that take at least `least` bytes each.
     fn count(&mut self, least: usize) -> Result<usize, Damaged> {
         let count = self.u32()? as usize;
         if count.saturating_mul(least) > self.bytes.len() {
@@ -233,7 +234,7 @@ mod tests {
         batch
     }
 
-    /// Reads everything of it.
+    /// The text of all fields of a batch.
     fn shown(batch: &Batch) -> String {
         let tuple = |tuple: crate::tuple::Tuple<'_>| {
             let values: Vec<_> = (0..tuple.kind().fields.len()).map(|n| tuple.value(n)).collect();

@@ -1,13 +1,13 @@
-//! The views that are built in.
+//! The built-in views.
 
 use super::tree::View;
 
-/// A view that is built in.
+/// A built-in view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuiltIn {
     /// Its name.
     pub name: &'static str,
-    /// Its text, which a view of one's own may start from.
+    /// Its text, which users may copy and change.
     pub text: &'static str,
 }
 
@@ -37,13 +37,13 @@ built_in!(
     "workers",
 );
 
-/// The views that are built in, by name.
+/// The built-in views, by name.
 pub fn built_in() -> &'static [BuiltIn] {
     ALL
 }
 
 impl BuiltIn {
-    /// The view.
+    /// Parses the text.
     pub fn view(&self) -> View {
         View::read(self.text)
             .unwrap_or_else(|problems| panic!("the view `{}` is wrong: {problems:?}", self.name))

@@ -8,14 +8,14 @@ use thalweg_pack::{Problem, TomlFile, TomlTable, TomlText, Unit, nearest};
 
 /// The version of the format.
 const FORMAT: f64 = 1.0;
-/// What a step can be.
+/// The keys that name a step's operator.
 const STEPS: [&str; 6] = ["filter", "convert", "reduce", "top", "limit", "sort"];
 
 impl View {
     /// Reads a view in TOML.
     ///
     /// # Errors
-    /// Everything that is wrong with it, in the order of the text.
+    /// All mistakes, in the order of the text.
     pub fn read(text: &str) -> Result<View, Vec<Problem>> {
         let (file, table) = TomlFile::parse(text);
         let reader = Reader { file: &file };
@@ -66,7 +66,7 @@ impl Reader<'_, '_> {
         let mut hold_ns = 0;
         for step in table.tables("step", "a step") {
             let Some(read) = self.step(&step, &mut hold_ns) else {
-                // Steps after a wrong one cannot be judged.
+                // Steps after an invalid one are not checked, because the names of their tuples are unknown.
                 table.finish();
                 return None;
             };
@@ -137,7 +137,8 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// A step, and where its parts are in the text. A step that only says how long tuples are held makes no operator.
+    /// A step, with the places of its parts in the text. A step that only sets the hold time makes no
+    /// operator.
     fn step(&self, table: &TomlTable<'_, '_>, hold_ns: &mut u64) -> Option<Option<(Step, Vec<TomlText>)>> {
         let what = table.required("do")?;
         let known: Vec<(&str, usize)> = STEPS.iter().enumerate().map(|(n, name)| (*name, n)).collect();

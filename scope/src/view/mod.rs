@@ -1,4 +1,4 @@
-//! Views: what a consumer wants of which elements, as a tree, written in Rust or in TOML.
+//! Views: trees that describe which tuples of which elements a consumer receives, written in Rust or in TOML.
 
 mod built_in;
 mod file;

@@ -1,4 +1,4 @@
-//! The steps of a view, made into operators that fit the tuples they get.
+//! Compiles the steps of a view to operators for the kinds of tuple that they receive.
 
 use super::tree::{Leaf, Step, aggregations};
 use crate::operators::{Convert, Filter, Limit, Made, Names, Operator, Reduce};
@@ -6,7 +6,7 @@ use crate::tuple::{Field, Of, TupleKind, known_kinds};
 use thalweg_glob::Glob;
 use thalweg_pack::Problem;
 
-/// A step that fits its tuples.
+/// A compiled step.
 pub(crate) enum Stage {
     Filter(Filter),
     Convert(Convert),
@@ -17,7 +17,8 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    /// The same operator for another part of the elements, if its result for a tuple does not depend on those before.
+    /// A copy of the operator for another part of the elements, if its result for a tuple does not depend on
+    /// other tuples.
     pub(crate) fn of_each(&self) -> Option<Stage> {
         match self {
             Stage::Filter(filter) => Some(Stage::Filter(filter.clone())),
@@ -27,10 +28,11 @@ impl Stage {
     }
 }
 
-/// The operator of a step, and the names of what it gives.
+/// The operator of a step, and the names of its output.
 ///
 /// # Errors
-/// What is wrong, each with the number of the part of the step: a made field, a field to group by or a value behind those.
+/// All mistakes, each with the number of the step's part: a computed field, a field to group by, or a value
+/// (numbered after those).
 pub(crate) fn stage(step: &Step, names: Names) -> Result<(Stage, Names), Vec<(usize, Problem)>> {
     Ok(match step {
         Step::Filter(when) => {
@@ -69,7 +71,8 @@ pub(crate) fn stage(step: &Step, names: Names) -> Result<(Stage, Names), Vec<(us
             let operator = make();
             let made = operator.makes(&names.kinds);
             let is_open = operator.hands_on() && names.is_open;
-            // If it is not known what an operator hands on, its own kinds alone would be taken for all.
+            // If an operator passes on tuples of unknown kinds, its own kinds are not all kinds of its
+            // output.
             let is_known = names.is_known() || !operator.hands_on();
             let handed_on = if operator.hands_on() { names.kinds } else { Vec::new() };
             let kinds = if is_known { made.iter().cloned().chain(handed_on).collect() } else { Vec::new() };
@@ -78,7 +81,8 @@ pub(crate) fn stage(step: &Step, names: Names) -> Result<(Stage, Names), Vec<(us
     })
 }
 
-/// The names of a kind that was made of tuples with these: where these are not known, they may be numbers or texts.
+/// The names of a kind made of tuples with `names`. If those are not known, the fields may be numbers or
+/// texts.
 fn made_of(kind: &TupleKind, names: &Names) -> Names {
     let is_open = !names.is_known();
     let kinds = if is_open { Vec::new() } else { vec![kind.clone()] };
@@ -89,7 +93,7 @@ fn numbered(problems: Vec<Problem>) -> Vec<(usize, Problem)> {
     problems.into_iter().map(|problem| (0, problem)).collect()
 }
 
-/// The names of what a leaf reads, as far as they are known before it is read.
+/// The names in a leaf's tuples that are known before it is read.
 pub(crate) fn leaf_names(leaf: &Leaf) -> Result<Names, Vec<Problem>> {
     let all = leaf.kinds.is_empty() && leaf.rows.is_empty();
     let mut names = Names { is_open: all, has_context: true, ..Names::default() };
@@ -124,7 +128,7 @@ pub(crate) fn is_of_task(kind: &TupleKind) -> bool {
         || kind.name.starts_with("exec.") && kind.position("task").is_some()
 }
 
-/// The kind, with the fields that say of which task a tuple is.
+/// Adds the fields that name a tuple's task to the kind.
 pub(crate) fn with_task(mut kind: TupleKind) -> TupleKind {
     if is_of_task(&kind) {
         let field = |name: &str, of, doc: &str| Field {

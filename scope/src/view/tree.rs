@@ -1,4 +1,4 @@
-//! A view as it is written in Rust.
+//! Views written in Rust.
 
 use super::stage::{leaf_names, stage};
 use crate::operators::{Aggregation, Names, Operator};
@@ -9,7 +9,7 @@ use thalweg_pack::{Problem, nearest};
 
 use crate::operators::Every;
 
-/// What a consumer wants of which elements.
+/// A description of which tuples of which elements a consumer receives.
 ///
 /// ```
 /// use thalweg_scope::{Leaf, Tree, View};
@@ -27,36 +27,37 @@ pub struct View {
     pub name: String,
     /// The question that it answers, in a sentence.
     pub about: String,
-    /// How it is pulled unless the consumer says otherwise.
+    /// How it is pulled unless the consumer chooses another way.
     pub pull: Pull,
-    /// Tuples are handed over only when they are so old, in nanoseconds, so that those committed late still come in order.
+    /// The age in nanoseconds at which tuples are handed over, so that tuples that were committed late still
+    /// come in order.
     pub hold_ns: u64,
-    /// What it is made of.
+    /// The tree of leaves and operators.
     pub tree: Tree,
 }
 
-/// What a pull takes.
+/// Which tuples a pull returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pull {
-    /// Everything since the last pull, in order of time.
+    /// All tuples since the last pull, in order of time.
     #[default]
     Since,
     /// The latest tuple of each element.
     Latest,
 }
 
-/// The tree of a view: leaves read elements, inner nodes do something with their tuples.
+/// The tree of a view: leaves read elements, inner nodes process their tuples.
 #[derive(Clone, Debug)]
 pub enum Tree {
     /// Reads elements.
     Leaf(Leaf),
-    /// Gathers what several trees give, in order of time.
+    /// Gathers the tuples of several trees in order of time.
     Gather(Vec<Tree>),
-    /// Does something with what a tree gives.
+    /// Applies a step to the tuples of a tree.
     Step(Box<Tree>, Step),
 }
 
-/// What an inner node does.
+/// The operation of an inner node.
 #[derive(Clone)]
 pub enum Step {
     /// Keeps the tuples that fulfil this condition.
@@ -65,7 +66,7 @@ pub enum Step {
     Convert {
         /// The kind's name.
         to: String,
-        /// Fields: name, expression (a single name is taken as it is), unit.
+        /// Fields: name, expression (the value of a single name is copied), unit.
         fields: Vec<(String, String, String)>,
     },
     /// Reduces groups of tuples to one each.
@@ -74,21 +75,21 @@ pub enum Step {
         by: Vec<String>,
         /// Fields: name and aggregation, such as `count` or `p99 duration`.
         values: Vec<(String, String)>,
-        /// Which time a group covers.
+        /// The time that a group covers.
         every: Every,
     },
     /// The tuples with the largest values.
     Top {
-        /// Of which field.
+        /// The field whose values are compared.
         by: String,
-        /// How many.
+        /// The number of tuples kept.
         count: usize,
     },
-    /// At most so many tuples and bytes a second; infinite where nothing limits them.
+    /// Limits tuples and bytes a second; infinite for no limit.
     Limit {
-        /// Tuples.
+        /// Tuples per second.
         per_s: f64,
-        /// Bytes.
+        /// Bytes per second.
         bytes_per_s: f64,
     },
     /// An operator that the user wrote; each scope makes its own.
@@ -108,19 +109,19 @@ impl fmt::Debug for Step {
     }
 }
 
-/// Which elements are read, and which of their tuples. What is not set excludes nothing; patterns are as everywhere (`*` for any
-/// characters but `/`, `**` for any, `?` for one).
+/// Which elements are read, and which of their tuples are selected. Fields that are not set exclude nothing.
+/// In patterns `*` stands for any characters except `/`, `**` for any characters, `?` for one character.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Leaf {
     /// Patterns of kinds of event.
     pub kinds: Vec<String>,
-    /// Patterns of kinds of live row: every pull reads all rows as they are.
+    /// Patterns of kinds of live row. Every pull reads the current state of all rows.
     pub rows: Vec<String>,
     /// A pattern of the machine's name.
     pub host: Option<String>,
     /// A pattern of the session's name.
     pub session: Option<String>,
-    /// A pattern of the process's name, or its number.
+    /// A pattern of the process's name, or its process id.
     pub process: Option<String>,
     /// A pattern of the element's name: a thread's, or that of the path that a collector is on.
     pub element: Option<String>,
@@ -128,40 +129,40 @@ pub struct Leaf {
     pub component: Option<String>,
     /// The number of the task that a tuple is about.
     pub task: Option<u64>,
-    /// A condition.
+    /// A condition that tuples must fulfil.
     pub when: Option<String>,
 }
 
 impl Leaf {
-    /// All events of kinds with these names or patterns.
+    /// Selects all events of kinds with these names or patterns.
     pub fn of_kinds<S: Into<String>>(kinds: impl IntoIterator<Item = S>) -> Leaf {
         Leaf { kinds: kinds.into_iter().map(Into::into).collect(), ..Leaf::default() }
     }
 
-    /// The live rows of these kinds.
+    /// Selects the live rows of these kinds.
     pub fn of_rows<S: Into<String>>(rows: impl IntoIterator<Item = S>) -> Leaf {
         Leaf { rows: rows.into_iter().map(Into::into).collect(), ..Leaf::default() }
     }
 
-    /// Only of processes whose name fits this pattern, or with this number.
+    /// Selects only processes with this process id or a name that matches this pattern.
     #[must_use]
     pub fn process(self, pattern: &str) -> Leaf {
         Leaf { process: Some(pattern.to_owned()), ..self }
     }
 
-    /// Only of elements whose name fits this pattern.
+    /// Selects only elements whose name matches this pattern.
     #[must_use]
     pub fn element(self, pattern: &str) -> Leaf {
         Leaf { element: Some(pattern.to_owned()), ..self }
     }
 
-    /// Only tuples about tasks of components that fit this pattern.
+    /// Selects only tuples about tasks of components that match this pattern.
     #[must_use]
     pub fn component(self, pattern: &str) -> Leaf {
         Leaf { component: Some(pattern.to_owned()), ..self }
     }
 
-    /// Only tuples that fulfil this condition.
+    /// Selects only tuples that fulfil this condition.
     #[must_use]
     pub fn when(self, condition: &str) -> Leaf {
         Leaf { when: Some(condition.to_owned()), ..self }
@@ -179,7 +180,7 @@ impl Tree {
         Tree::Gather(trees.into_iter().collect())
     }
 
-    /// Does something with the tuples.
+    /// Applies a step to the tuples.
     #[must_use]
     pub fn step(self, step: Step) -> Tree {
         Tree::Step(Box::new(self), step)
@@ -191,7 +192,7 @@ impl Tree {
         self.step(Step::Filter(when.to_owned()))
     }
 
-    /// Reduces what comes from pull to pull: `by` are fields, `values` names with aggregations.
+    /// Reduces the tuples of each pull: `by` are fields, `values` names with aggregations.
     #[must_use]
     pub fn reduce<'a>(
         self,
@@ -214,7 +215,7 @@ impl Tree {
         self.step(Step::Reduce { by, values, every })
     }
 
-    /// Makes tuples of the kind `to`; each field has a name, an expression and the unit it is given in.
+    /// Makes tuples of the kind `to`; each field has a name, an expression and the unit of its value.
     #[must_use]
     pub fn convert<'a>(
         self,
@@ -225,13 +226,13 @@ impl Tree {
         self.step(Step::Convert { to: to.to_owned(), fields: fields.into_iter().map(owned).collect() })
     }
 
-    /// The tuples with the largest values of a field.
+    /// Keeps the tuples with the largest values of a field.
     #[must_use]
     pub fn top(self, by: &str, count: usize) -> Tree {
         self.step(Step::Top { by: by.to_owned(), count })
     }
 
-    /// At most so many tuples a second.
+    /// Keeps at most this many tuples a second.
     #[must_use]
     pub fn limit(self, per_s: f64) -> Tree {
         self.step(Step::Limit { per_s, bytes_per_s: f64::INFINITY })
@@ -270,10 +271,11 @@ impl Tree {
 }
 
 impl View {
-    /// A view of this tree, pulled as everything since the last pull.
+    /// A view of this tree, whose pulls return all tuples since the last pull.
     ///
     /// # Errors
-    /// The first of what is wrong with its names, expressions or aggregations. A problem's span is that of the text it was found in.
+    /// The first mistake in its names, expressions or aggregations. The problem's span is relative to the
+    /// text of that name, expression or aggregation.
     pub fn new(name: &str, about: &str, tree: Tree) -> Result<View, Problem> {
         tree.names().map_err(|mut problems| problems.remove(0))?;
         let (name, about) = (name.to_owned(), about.to_owned());
@@ -319,7 +321,7 @@ impl View {
         doubts
     }
 
-    /// Whether its tuples are of kinds that its own steps make, and not those of events and rows as they are.
+    /// Whether all its tuples are made by its steps, and none is an unchanged event or row.
     pub fn is_made(&self) -> bool {
         fn makes(tree: &Tree) -> bool {
             match tree {
@@ -332,7 +334,7 @@ impl View {
         makes(&self.tree)
     }
 
-    /// Whether its tuples are of windows of time, and one pull may give those of several.
+    /// Whether its tuples are of windows of time, of which a pull may return several.
     pub fn has_windows(&self) -> bool {
         fn has(tree: &Tree) -> bool {
             match tree {
@@ -345,7 +347,8 @@ impl View {
         has(&self.tree)
     }
 
-    /// Whether some of its values are known only from the second pull on, since counters have to grow.
+    /// Whether some of its values are known only from the second pull on, because the growth of counters
+    /// needs two readings.
     pub fn needs_two(&self) -> bool {
         fn grows(tree: &Tree) -> bool {
             match tree {
@@ -360,13 +363,13 @@ impl View {
         grows(&self.tree)
     }
 
-    /// The same, pulled as the latest tuple of each element.
+    /// The same view, whose pulls return the latest tuple of each element.
     #[must_use]
     pub fn latest(self) -> View {
         View { pull: Pull::Latest, ..self }
     }
 
-    /// The same; tuples are handed over when they are so old.
+    /// The same view, which hands over tuples at this age.
     #[must_use]
     pub fn holding(self, hold: std::time::Duration) -> View {
         View { hold_ns: hold.as_nanos().try_into().unwrap_or(u64::MAX), ..self }

@@ -1,4 +1,4 @@
-//! Events as programs record them, the same each time.
+//! Events like those of programs, the same in each run.
 
 use thalweg_space::{Error, Kind, KindId, Space, Writer};
 
@@ -36,7 +36,7 @@ struct Counter {
     value: u64,
 }
 
-/// Numbers that follow from their index alone.
+/// A number that depends only on its index.
 fn mixed(number: u64) -> u64 {
     let mut bits = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -53,14 +53,14 @@ pub(crate) struct Dispatches {
 }
 
 impl Dispatches {
-    /// Begins at this time.
+    /// Makes a writer whose first dispatch is at this time.
     pub(crate) fn begin(space: &Space, name: &str, time: u64) -> Result<Dispatches, Error> {
         let mut writer = space.writer(name)?;
         let kind = writer.declare::<Dispatch>()?;
         Ok(Dispatches { writer, kind, time, written: 0 })
     }
 
-    /// Goes on.
+    /// Writes the next events.
     pub(crate) fn write(&mut self, events: u64) {
         for n in self.written..self.written + events {
             let bits = mixed(n);
@@ -83,12 +83,12 @@ impl Dispatches {
     }
 }
 
-/// Dispatches of one message each.
+/// Writes dispatches of one message each.
 pub(crate) fn dispatches(space: &Space, events: u64) {
     Dispatches::begin(space, "w", 1_000_000).expect("a writer").write(events);
 }
 
-/// Calls and their ends, of a stack of up to 24.
+/// Writes calls and their ends, with a stack of up to 24 calls.
 pub(crate) fn calls(space: &Space, events: u64) {
     let mut writer = space.writer("w").expect("a writer");
     let kind = writer.declare::<Call>().expect("a kind");
@@ -111,7 +111,7 @@ pub(crate) fn calls(space: &Space, events: u64) {
     }
 }
 
-/// Sixteen counters, read ten times a second.
+/// Writes the values of sixteen counters that are read ten times a second.
 pub(crate) fn counters(space: &Space, events: u64) {
     let mut writer = space.writer("w").expect("a writer");
     let kind = writer.declare::<Counter>().expect("a kind");
@@ -121,7 +121,7 @@ pub(crate) fn counters(space: &Space, events: u64) {
         let counter = n % 16;
         let value = &mut values[counter as usize];
         *value += counter * 1000 + (bits & 0x3f);
-        // All counters are read at one moment, ten times a second.
+        // All counters are read at about the same time, ten times a second.
         let time = 1_000_000 + n / 16 * 260_000_000 + (n % 16) * 90 + (bits >> 8 & 7);
         writer.emit_at(time, kind, &Counter { counter: counter as u32, unit: 0, value: *value });
     }

@@ -1,6 +1,7 @@
-//! Events into an archive and out of it, to count what that takes: `archiving dispatches|calls|counters in|out PASSES`.
-//! With 0 passes everything but the passes is done, for comparison. `archiving large DIR BYTES` makes an archive of so many
-//! bytes, of dispatches by four writers, to see how long a window of it takes to open.
+//! Archives events or reads an archive, to measure the cost: `archiving dispatches|calls|counters in|out
+//! PASSES`. With 0 passes everything except the passes is done, for comparison. `archiving large DIR BYTES`
+//! makes an archive of at least this many bytes, with dispatches of four writers, for measuring how long a
+//! window of it takes to open.
 #![allow(clippy::print_stdout, reason = "a command")]
 
 mod loads;
@@ -33,8 +34,8 @@ fn read(kept: &Path) -> Result<u64, Box<dyn Error>> {
     Ok(count)
 }
 
-/// Makes an archive of at least so many bytes, of four writers that write by turns. It is not compressed, which would take minutes, but has as
-/// many chunks as if it were.
+/// Makes an archive of at least this many bytes, of four writers that write in turn. The archive is not
+/// compressed, because that would take minutes, but has as many chunks as a compressed one.
 fn make_large(directory: &Path, bytes: u64) -> Result<(), Box<dyn Error>> {
     let element = ElementOptions { block_bytes: 64 << 10, block_count: 256, policy: Policy::Overwrite };
     let space = Space::create(SpaceOptions { element, ..SpaceOptions::default() })?;

@@ -1,5 +1,5 @@
-//! A space damaged as the fuzzer's bytes say, then read and written in every way. The same damage as in
-//! `tests/hostile.rs`, but chosen by what the reader does with it.
+//! Damages a space as the fuzzer's bytes choose, then reads and writes it in every way. The damage is of the
+//! same kinds as in `tests/hostile.rs`, but the fuzzer chooses it by the coverage of the reader.
 #![no_main]
 
 #[path = "../../tests/support/mod.rs"]
@@ -21,7 +21,7 @@ fn place() -> &'static Place {
     static PLACE: OnceLock<Place> = OnceLock::new();
     PLACE.get_or_init(|| {
         let directory = Directory::new("fuzz");
-        // Only what may be written is bounded here: libFuzzer bounds memory and time.
+        // Only writing is limited here, because libFuzzer limits memory and time.
         child::confine_writing(directory.path(), 256 << 20);
         let path = make(directory.path());
         Place { template: Template::of(&path), path, _directory: directory }
@@ -31,7 +31,8 @@ fn place() -> &'static Place {
 fuzz_target!(|input: &[u8]| {
     let Place { path, template, .. } = place();
     let mut bytes = input.iter();
-    // The fewest bytes that a choice needs, so that small changes of the input are small changes of the damage.
+    // Each choice uses as few bytes as it needs, so that small changes of the input are small changes of the
+    // damage.
     let mut choose = |limit: u64| {
         let count = (8 - limit.leading_zeros() / 8).max(1);
         let number = (0..count).fold(0, |sum, _| sum << 8 | u64::from(*bytes.next().unwrap_or(&0)));

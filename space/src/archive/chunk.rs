@@ -1,13 +1,15 @@
-//! A chunk: what an element's writer committed between two positions, coded by columns, and put together again bit for bit.
+//! A chunk: the bytes that an element's writer committed between two positions. The bytes are coded by
+//! columns, and decoding restores them bit for bit.
 //!
-//! The bytes are those of the element: headers of blocks, and events. The events are divided into *groups* (their kind,
-//! and whether they took the time of the event before), and each field of a group is a [column](mod@super::column), as
-//! are the times, the shapes of the events (kind, length, flags) in their order, and what the blocks' headers say. A
-//! kind without a description is a group whose fields are words. What is no event (a damaged block) is kept as it is.
-//! Only the bytes behind the last event of a block, which no reader uses, become zero.
+//! The bytes are those of the element: headers of blocks, and events. The events are divided into *groups* by
+//! their kind and by whether they have the time of the event before. Each field of a group is a
+//! [column](mod@super::column). Further columns hold the times, the shapes of the events (kind, length,
+//! flags) in their order, and the fields of the blocks' headers. A kind without a description is a group
+//! whose fields are words. Bytes that are no events (a damaged block) are stored unchanged. Only the bytes
+//! after the last event of a block, which no reader uses, become zero.
 //!
-//! The first byte says how the chunk is coded. If it is coded by columns, there follow: shapes, groups with the
-//! widths of their fields, counts, the columns.
+//! The first byte states how the chunk is coded. In a chunk coded by columns, shapes, groups with the widths
+//! of their fields, counts, and columns follow.
 
 use super::coding::{Damaged, Input, Output, Packer, Unpacker};
 use super::column::{self, Column, Scratch};
@@ -25,8 +27,7 @@ const COLUMN_WORDS_MAX: usize = 32;
 const BY_COLUMNS: u8 = 1;
 const AS_IT_IS: u8 = 0;
 
-/// How the fixed part of a kind is divided: the width of each field in order, the gaps between them included, and which of them
-/// are times in ticks.
+/// The division of a kind's fixed part: the width of each field in order, including the gaps between fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Division {
     widths: Vec<u8>,
@@ -71,16 +72,16 @@ impl Division {
     }
 }
 
-/// What is known of a kind of event.
+/// A function that returns the division of a kind; `None` for a kind without a description.
 pub(crate) type Divisions<'a> = &'a mut dyn FnMut(u16) -> Option<Arc<Division>>;
 
-/// Kind, words and flags of an event, as they stand in the high half of its first word; or a mark that bytes follow
-/// that are no event.
+/// Kind, words and flags of an event, as in the high half of its first word; or a mark that bytes follow
+/// which are no event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Shape(u64);
 
 impl Shape {
-    /// To the end of the block, or of the chunk, there are no events.
+    /// The mark that no event follows before the end of the block or chunk.
     const RAW: Shape = Shape(1 << 32);
 
     fn of(first: u64) -> Shape {
@@ -113,18 +114,18 @@ struct Group {
     bytes: usize,
     /// Where each event begins in the chunk.
     starts: Vec<u32>,
-    /// How much later than the event before each is, as 32 bits.
+    /// The difference of each event's time from that of the event before, as 32 bits.
     times: Vec<u64>,
-    /// What follows the fields.
+    /// The bytes after the fields.
     tail: Vec<u8>,
 }
 
-/// The sizes that a chunk is cut by.
+/// The positions of a chunk in its element, and the size of its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     /// Position of the first byte in the element.
     pub(crate) from: u64,
-    /// Position behind the last.
+    /// Position after the last byte.
     pub(crate) to: u64,
     /// Bytes of a block.
     pub(crate) block_bytes: u64,
@@ -135,7 +136,7 @@ impl Extent {
         (self.from + at as u64).is_multiple_of(self.block_bytes)
     }
 
-    /// Where the block that `at` lies in ends, or the chunk.
+    /// The offset of the end of the block in which `at` lies, or of the chunk if that is earlier.
     pub(super) fn block_end(&self, at: usize) -> usize {
         let position = self.from + at as u64;
         let end = (position / self.block_bytes + 1) * self.block_bytes;
@@ -159,29 +160,31 @@ impl Extent {
 pub(crate) struct Encoder {
     packer: Packer,
     scratch: Scratch,
-    /// Chunks are stored uncompressed.
+    /// Whether chunks are stored uncompressed.
     is_plain: bool,
 }
 
-/// Facts about a chunk that coding found, for the index.
+/// The description of a chunk for the index, which coding computes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Contents {
     /// Events by their kinds; the reserved kinds are not counted.
     pub(crate) kinds: Vec<(u16, u64)>,
-    /// The other writers that took the element over, as their numbers, in order.
+    /// The numbers of the writers that took the element over in this chunk, in order.
     pub(crate) owners: Vec<u32>,
     /// The least and the greatest time of an event, if there is one.
     pub(crate) times: Option<(u64, u64)>,
 }
 
 impl Encoder {
-    /// With the compressor at this level; 0: chunks are neither coded nor compressed.
+    /// Makes an encoder with the compressor at this level; at level 0 chunks are neither coded nor
+    /// compressed.
     pub(crate) fn new(level: i32) -> std::io::Result<Encoder> {
         let packer = Packer::new(level.max(1))?;
         Ok(Encoder { packer, scratch: Scratch::default(), is_plain: level == 0 })
     }
 
-    /// Appends `bytes`, which the element has at `extent`, to `out`. `base` is that of the block, if they begin within one.
+    /// Codes `bytes`, which the element has at `extent`, and appends the result to `out`. If they begin
+    /// within a block, `base` is the base of that block.
     pub(crate) fn encode(
         &mut self,
         bytes: &[u8],
@@ -212,14 +215,14 @@ impl Encoder {
     }
 }
 
-/// A chunk's bytes, parted.
+/// A chunk's bytes, divided into events, headers and the rest.
 #[derive(Debug, Default)]
 struct Parted {
     shapes: Vec<(Shape, usize)>,
     groups: Vec<Group>,
-    /// The shape of each event, by its place.
+    /// The shape of each event, as an index, in the order of events.
     order: Vec<u64>,
-    /// Base, sequence and drops of each block that begins here.
+    /// Base, sequence number and drops of each block that begins in the chunk.
     headers: [Vec<u64>; 3],
     raw: Vec<u8>,
     owners: Vec<u32>,
@@ -232,16 +235,16 @@ struct Parted {
 struct Like {
     high: u64,
     bytes: usize,
-    /// The place of the shape, and of its group.
+    /// The index of the shape, and the index of its group.
     index: u32,
     group: usize,
-    /// Something follows the fields.
+    /// Whether bytes follow the fields.
     has_tail: bool,
     is_reserved: bool,
     is_same_time: bool,
 }
 
-/// The shapes so far, in a table for few entries: nearly always there are few.
+/// The shapes so far, in a table for few entries, because nearly all chunks have few shapes.
 struct ShapeTable {
     recent: [(u64, u32); 256],
     all: HashMap<Shape, u32>,
@@ -259,14 +262,14 @@ impl ShapeTable {
 }
 
 impl Parted {
-    /// Divides the bytes into events; `false` if they are no blocks.
+    /// Divides the bytes into events; `false` if they do not form blocks.
     fn part(&mut self, bytes: &[u8], extent: Extent, divisions: Divisions<'_>) -> bool {
         let mut table = ShapeTable::new();
         self.order.reserve(bytes.len() / 32);
         let mut at = 0;
         let mut time = 0_u32;
         let mut times = (u64::MAX, 0);
-        // A value that no event has: the high half of a first word has 32 bits.
+        // The initial `high` equals no event's, because the high half of a first word has 32 bits.
         let mut like = Like { high: u64::MAX, ..Like::default() };
         while at < bytes.len() {
             let end = extent.block_end(at);
@@ -322,7 +325,7 @@ impl Parted {
         true
     }
 
-    /// What events of a shape have in common.
+    /// The properties that events of a shape have in common.
     fn like(&mut self, shape: Shape, table: &mut ShapeTable, divisions: Divisions<'_>) -> Like {
         let (index, group) = self.known(shape, table, divisions);
         Like {
@@ -336,7 +339,7 @@ impl Parted {
         }
     }
 
-    /// The rest of a block has no event: it is padding, or bytes that are no event.
+    /// Adds the rest of a block, which is padding or bytes that are no event.
     fn end_of_block(&mut self, shape: Shape, rest: &[u8], table: &mut ShapeTable, divisions: Divisions<'_>) {
         let shape = if shape.is_padding() { shape } else { Shape::RAW };
         if shape == Shape::RAW {
@@ -346,7 +349,7 @@ impl Parted {
         self.order.push(u64::from(index));
     }
 
-    /// Takes note of a reserved event: a full time, or another owner.
+    /// Processes an event of a reserved kind: a full time, or a change of owner.
     fn reserved(&mut self, shape: Shape, bytes: &[u8], at: usize) {
         match (shape.kind(), shape.words()) {
             (event::KIND_FULL_TIME, 2) => self.base = word(bytes, at + 8),
@@ -355,7 +358,7 @@ impl Parted {
         }
     }
 
-    /// The place of a shape, and of its group.
+    /// The index of a shape, which is added if it is new, and the index of its group.
     #[inline(always)]
     fn known(&mut self, shape: Shape, table: &mut ShapeTable, divisions: Divisions<'_>) -> (u32, usize) {
         let recent = table.recent(shape);
@@ -382,7 +385,8 @@ impl Parted {
         let has_events = shape != Shape::RAW && !shape.is_padding();
         let described =
             if has_events && shape.kind() >= event::KIND_FIRST { divisions(shape.kind()) } else { None };
-        // An event shorter than its kind says, and one of a kind without a description, is a group of words.
+        // An event that is shorter than its kind's description, or whose kind has no description, belongs to
+        // a group of words.
         let fitting = described.filter(|division| division.bytes() <= 8 * arguments);
         let division = fitting.unwrap_or_else(|| Arc::new(Division::of_words(arguments)));
         let (kind, same_time) = (shape.kind(), shape.is_same_time());
@@ -447,7 +451,7 @@ impl Parted {
 }
 
 impl Group {
-    /// The name of the column of what stands at this byte of the events.
+    /// The name of the column of the field at this byte of the events.
     fn column_name(&self, at: usize) -> u64 {
         (at as u64) << 17 | u64::from(self.kind) << 1 | u64::from(self.same_time)
     }
@@ -486,7 +490,8 @@ impl Group {
     }
 }
 
-/// Each of the first words behind the events' first ones, as the first event has it, and the bits in which some other differs.
+/// For each of the first `words` argument words, its value in the first event and the bits in which another
+/// event differs.
 fn varying(bytes: &[u8], starts: &[u32], words: usize) -> Vec<(u64, u64)> {
     let of = |word_at: usize| {
         let load = |start: &u32| word(bytes, *start as usize + word_at);
@@ -496,7 +501,7 @@ fn varying(bytes: &[u8], starts: &[u32], words: usize) -> Vec<(u64, u64)> {
     (1..=words).map(|n| of(8 * n)).collect()
 }
 
-/// Takes the numbers that stand `at` bytes behind each start.
+/// Gathers the numbers at `at` bytes after each start into the column.
 fn gather(bytes: &[u8], starts: &[u32], at: usize, column: &mut Column) {
     // An event's fields are whole words, so a load of eight bytes that ends with the field is within.
     let shift = (8 * (8 - column.width)) as u32;
@@ -508,14 +513,14 @@ fn gather(bytes: &[u8], starts: &[u32], at: usize, column: &mut Column) {
     column.values.extend(starts.iter().map(load));
 }
 
-/// Puts chunks together.
+/// Decodes chunks.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     unpacker: Unpacker,
     scratch: Scratch,
 }
 
-/// A group while its events are put together.
+/// A group while its events are decoded.
 #[derive(Debug, Default)]
 struct Read {
     same_time: bool,
@@ -524,7 +529,7 @@ struct Read {
     count: usize,
     times: Column,
     starts: Vec<u32>,
-    /// Whether something follows the fields of some, and how many bytes of each.
+    /// Whether bytes follow the fields of some events, and how many bytes follow for each event.
     has_tails: bool,
     tails: Vec<u32>,
 }
@@ -616,7 +621,7 @@ enum Class {
     Raw,
 }
 
-/// Checks whether each shape has room for the fields of its group.
+/// Checks that the events of each shape are long enough for the fields of its group.
 fn placed(shapes: &[(Shape, usize)], groups: &mut [Read]) -> Result<Vec<Placed>, Damaged> {
     let mut all = Vec::with_capacity(shapes.len());
     for (shape, number) in shapes {
@@ -658,7 +663,7 @@ fn read_groups(input: &mut Input<'_>, max: usize) -> Result<Vec<Read>, Damaged> 
         for _ in 0..fields {
             widths.push(input.byte()?);
         }
-        // Each field stands at a multiple of its width, so none lies in two words.
+        // Each field lies at a multiple of its width, so no field spans two words.
         let mut bytes = 0;
         for width in widths.iter().map(|width| usize::from(*width)) {
             if !matches!(width, 1 | 2 | 4 | 8) || !usize::is_multiple_of(bytes, width) {
@@ -684,7 +689,8 @@ struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// Puts headers of blocks, first words and what is no event in their places, and finds where the events of each group begin.
+    /// Writes the headers of blocks, the first words of events and the bytes that are no event, and finds
+    /// where the events of each group begin.
     fn lay_out(&self, bytes: &mut [u8], groups: &mut [Read]) -> Result<(), Damaged> {
         let extent = self.extent;
         let mut order = self.order.iter();
@@ -726,7 +732,7 @@ impl Frame<'_> {
                 if at + length > end {
                     return Err(Damaged);
                 }
-                // Each time follows from the one before, whatever kind that is of.
+                // Each time is relative to that of the event before, of whatever kind that is.
                 time = if group.same_time { time } else { time.wrapping_add(value) };
                 let low = if group.same_time { value } else { time };
                 bytes[at..at + 8].copy_from_slice(&(high | u64::from(low)).to_le_bytes());
@@ -745,7 +751,7 @@ impl Frame<'_> {
 }
 
 impl Read {
-    /// Reads the columns of the group and puts their values where its events begin.
+    /// Reads the columns of the group and writes their values into its events.
     fn read(
         &mut self,
         input: &mut Input<'_>,
@@ -798,7 +804,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// Puts the word `at` bytes behind each start.
+    /// Writes the word `at` bytes after each start.
     fn put(&self, bytes: &mut [u8], starts: &[u32], at: usize, columns: &[Column]) {
         let mut put = |start: &u32, value: u64| {
             let from = *start as usize + at;

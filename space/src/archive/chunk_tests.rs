@@ -1,4 +1,4 @@
-//! Chunks of random blocks come back as they were.
+//! Tests that chunks of random blocks decode to the same bytes.
 
 use super::chunk::{Decoder, Division, Encoder, Extent};
 use crate::layout::{block, event};
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use thalweg_chance::Chance;
 
-/// Bytes as readers see them: bytes behind the last event of a block are ignored.
+/// The bytes that readers use: bytes after the last event of a block are ignored.
 fn seen(bytes: &[u8], extent: Extent) -> Vec<u8> {
     let mut seen = bytes.to_vec();
     let mut at = 0;
@@ -33,7 +33,7 @@ fn seen(bytes: &[u8], extent: Extent) -> Vec<u8> {
     seen
 }
 
-/// The kinds that are described: by widths that differ in each.
+/// The described kinds, each divided into fields of other widths.
 fn division(kind: u16) -> Option<Arc<Division>> {
     let fields: &[(usize, usize)] = match kind {
         16 => &[(0, 8), (8, 8)],
@@ -47,7 +47,7 @@ fn division(kind: u16) -> Option<Arc<Division>> {
     Some(Arc::new(Division::new(fields.iter().copied(), words)))
 }
 
-/// Blocks with events of all sorts, and where events end in them.
+/// Makes blocks with events of all sorts; returns their bytes and the ends of their events.
 fn blocks(random: &mut Chance, block_bytes: usize, count: usize, first: u64) -> (Vec<u8>, Vec<usize>) {
     let mut bytes = Vec::new();
     let mut ends = vec![0];
@@ -130,7 +130,7 @@ proptest! {
         }
     }
 
-    /// Bytes that are no blocks at all.
+    /// Bytes that form no blocks decode to themselves.
     #[test]
     fn any_words_come_back(words in prop::collection::vec(any::<u64>(), 0..300)) {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -139,7 +139,7 @@ proptest! {
         Encoder::new(1).unwrap().encode(&bytes, extent, 0, &mut division, &mut chunk);
         let mut back = Vec::new();
         Decoder::new().unwrap().decode(&chunk, extent, &mut back).unwrap();
-        // Unless the first word happens to be a block's number, they are kept as they are.
+        // The bytes are stored unchanged, unless the first word happens to be a block's number.
         prop_assert!(back == bytes || words.first() == Some(&1));
     }
 

@@ -1,9 +1,9 @@
-//! The bytes of a chunk: a part that says what follows, frames of the compressor, and pieces too short for a frame of
-//! their own.
+//! The bytes of a chunk: a description of the rest, frames of the compressor, and pieces too short for a
+//! frame of their own.
 
 use zstd::bulk::{Compressor, Decompressor};
 
-/// A shorter piece shares a frame with others of its kind.
+/// The least bytes of a piece for a frame of its own; a shorter piece shares a frame.
 const FRAME_BYTES_MIN: usize = 384;
 /// The most bytes that a shared frame holds.
 const SHARED_BYTES_MAX: usize = 1 << 26;
@@ -12,7 +12,7 @@ const SHARED_BYTES_MAX: usize = 1 << 26;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Damaged;
 
-/// The compressor, its level, and what it writes into.
+/// The compressor, its level, and its output buffer.
 pub(super) struct Packer {
     compressor: Compressor<'static>,
     frame: Vec<u8>,
@@ -43,7 +43,7 @@ impl Packer {
 /// A chunk while it is written.
 pub(super) struct Output<'p> {
     packer: &'p mut Packer,
-    /// What says what follows.
+    /// The description of the frames and pieces.
     pub(super) meta: Vec<u8>,
     frames: Vec<u8>,
     shared: Vec<u8>,
@@ -78,7 +78,7 @@ impl Output<'_> {
         }
     }
 
-    /// Appends the whole chunk to `out`, and behind it `bytes`, uncompressed: the reader knows their count.
+    /// Appends the chunk to `out`, followed by `bytes` uncompressed. The reader knows their number.
     pub(super) fn finish_plain(mut self, bytes: &[u8], out: &mut Vec<u8>) {
         if bytes.len() < FRAME_BYTES_MIN {
             self.bytes(bytes);
@@ -89,7 +89,7 @@ impl Output<'_> {
         out.extend_from_slice(bytes);
     }
 
-    /// The whole chunk, appended to `out`.
+    /// Appends the chunk to `out`.
     pub(super) fn finish(self, out: &mut Vec<u8>) {
         let Output { packer, meta, frames, shared } = self;
         let mut put = |bytes: &[u8]| {
@@ -146,7 +146,7 @@ impl Unpacker {
         Decompressor::new().map(Unpacker)
     }
 
-    /// Takes `count` bytes that were packed into `packed`.
+    /// Decompresses `packed` to `count` bytes.
     fn unpack(&mut self, packed: &[u8], count: usize, into: &mut Vec<u8>) -> Result<(), Damaged> {
         into.clear();
         // A chunk that claims to decode to more than this is damaged.
@@ -220,7 +220,7 @@ impl<'a> Input<'a> {
         self.unpacker.unpack(packed, count, into)
     }
 
-    /// Whether all was read, as of a chunk that is whole.
+    /// Whether all bytes were read, as in a valid chunk.
     pub(super) fn is_empty(&self) -> bool {
         self.frames.is_empty() && self.meta_at == self.meta.len() && self.shared_at == self.shared.len()
     }

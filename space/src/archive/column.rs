@@ -1,20 +1,21 @@
 //! A column: the values that one field has in the events of a chunk, one after the other.
 //!
-//! A column is predicted (by its least value, by the value before, by the step before, by another column, by the value before
-//! with the same key), and what the prediction leaves is split into planes: all lowest bytes, then all bytes above them, as
-//! many planes as the largest remainder needs. Each plane is compressed by itself, because the bytes of one plane resemble
-//! each other and those of different planes do not. Planes of a few bytes share one frame.
+//! Each value of a column is predicted: by the least value, the value before, the step before, another
+//! column, or the value before with the same key. The remainders of the prediction are split into planes: all
+//! lowest bytes, then all bytes above them, as many planes as the largest remainder needs. Each plane is
+//! compressed by itself, because the bytes of one plane resemble each other and those of different planes do
+//! not. Planes of a few bytes share one frame.
 
 use super::coding::{Damaged, Input, Output};
 use std::collections::HashMap;
 
-/// How many of a column's values decide by which prediction it is coded.
+/// The number of a column's values from which its prediction is chosen.
 const SAMPLE_VALUES: usize = 1024;
 /// For how many chunks a column keeps its prediction before another one is tried.
 const CHUNKS_ALIKE: u8 = 16;
-/// How many values have to be there for keys to be looked for among the columns.
+/// The least number of values for which a prediction by keys is tried.
 const KEYED_VALUES_MIN: usize = 64;
-/// If values take fewer bits than this, no better prediction is tried.
+/// If values need fewer bits than this, no further prediction is tried.
 const BITS_FEW: u64 = 2;
 
 /// How a value is predicted.
@@ -22,7 +23,7 @@ const BITS_FEW: u64 = 2;
 enum Prediction {
     /// By the least value of all.
     Least,
-    /// By the one before.
+    /// By the value before.
     Before,
     /// By the value before and the step that led to it.
     Step,
@@ -30,7 +31,7 @@ enum Prediction {
     Other(usize),
     /// By the last value where that column had the same value.
     Keyed(usize),
-    /// By that value and the step that led to it.
+    /// By the last value where that column had the same value, and the step that led to it.
     KeyedStep(usize),
 }
 
@@ -62,7 +63,7 @@ impl Prediction {
         self.source().is_some()
     }
 
-    /// The column that it needs.
+    /// The column from which this prediction is computed.
     fn source(self) -> Option<usize> {
         match self {
             Prediction::Other(n) | Prediction::Keyed(n) | Prediction::KeyedStep(n) => Some(n),
@@ -78,7 +79,7 @@ pub(super) struct Column {
     pub(super) width: usize,
     /// The values; empty if all are the same and no other column is predicted from this one.
     pub(super) values: Vec<u64>,
-    /// The value of all, if it is the same for all.
+    /// The common value, if all values are equal.
     pub(super) constant: u64,
 }
 
@@ -88,7 +89,7 @@ impl Column {
         Column { width, values, constant: 0 }
     }
 
-    /// A column of which all values are this one.
+    /// A column whose values are all equal.
     pub(super) fn constant(width: usize, value: u64) -> Column {
         Column { width, values: Vec::new(), constant: value }
     }
@@ -100,11 +101,11 @@ pub(super) struct Scratch {
     rest: Vec<u64>,
     plane: Vec<u8>,
     keys: Vec<(u64, u64)>,
-    /// How columns were predicted last, and for how many chunks more they are predicted so.
+    /// The last prediction of each column, and for how many more chunks it is kept.
     habits: HashMap<u64, (Prediction, u8)>,
     /// Columns that are not in use.
     pub(super) spare: Vec<Column>,
-    /// What follows the fields of a group's events.
+    /// The bytes after the fields of a group's events.
     pub(super) tail: Vec<u8>,
 }
 
@@ -126,8 +127,8 @@ fn unfolded(folded: u64) -> u64 {
     (folded >> 1) ^ (folded & 1).wrapping_neg()
 }
 
-/// The last value and step for each key, as far as the table has room: two keys that share a slot are predicted badly, and come
-/// back all the same. How many slots there are follows from how many values there are.
+/// The last value and step for each key, in a table of limited size. Keys that share a slot are predicted
+/// badly, but decoded correctly. The number of slots follows from the number of values.
 struct Last<'k> {
     slots: &'k mut [(u64, u64)],
     shift: u32,
@@ -149,7 +150,7 @@ impl<'k> Last<'k> {
     }
 }
 
-/// The bits that the values of a sample take with this prediction.
+/// The bits that the values of a sample need with this prediction.
 fn cost(prediction: Prediction, column: &Column, before: &[Column], keys: &mut Vec<(u64, u64)>) -> u64 {
     let count = column.values.len();
     let sample = count.min(SAMPLE_VALUES);
@@ -170,7 +171,7 @@ fn cost(prediction: Prediction, column: &Column, before: &[Column], keys: &mut V
     rest.iter().map(|rest| u64::from(64 - rest.leading_zeros())).sum()
 }
 
-/// Computes the remainder of each value; gives the two values that the prediction begins with.
+/// Computes the remainder of each value; returns the two values with which the prediction begins.
 fn predict(
     prediction: Prediction,
     column: &Column,
@@ -223,7 +224,8 @@ fn predict(
     }
 }
 
-/// Chooses the prediction that leaves the fewest bits. `before` are the columns that are known when this one is decoded.
+/// Chooses the prediction whose remainders need the fewest bits. `before` are the columns that are known when
+/// this one is decoded.
 fn chosen(column: &Column, before: &[Column], keys: &mut Vec<(u64, u64)>) -> Prediction {
     let values = &column.values;
     let is_constant = values.first().is_none_or(|first| values.iter().all(|value| value == first));
@@ -252,7 +254,7 @@ fn chosen(column: &Column, before: &[Column], keys: &mut Vec<(u64, u64)>) -> Pre
         }
     }
     if column.width >= 4 && values.len() >= KEYED_VALUES_MIN {
-        // A key is a number of something: a task, a stream, a base.
+        // Columns of ids may be keys, such as those of a task, a stream or a base.
         for n in (1..before.len()).filter(|n| before[*n].width >= 4 && !before[*n].values.is_empty()).take(4)
         {
             consider(Prediction::Keyed(n), 12, keys);
@@ -270,7 +272,7 @@ impl Scratch {
         Column { width, constant: 0, ..column }
     }
 
-    /// How to predict a column: as the one before that had the same name, if that was not long ago.
+    /// The prediction of a column: that of the last column with the same name, unless it is too old.
     fn prediction(&mut self, column: &Column, before: &[Column], name: Option<u64>) -> Prediction {
         let Some(name) = name else { return Prediction::Least };
         if let Some((habit, left)) = self.habits.get_mut(&name)
@@ -293,8 +295,8 @@ impl Scratch {
     }
 }
 
-/// Writes a column: what it is in `output.meta`, its planes in `output`. Columns with the same name are alike; one without holds
-/// differences already.
+/// Writes a column: its description into `output.meta`, its planes into `output`. Columns with the same name
+/// hold similar values. A column without a name holds differences.
 pub(super) fn encode(
     column: &Column,
     before: &[Column],
@@ -323,7 +325,7 @@ pub(super) fn encode(
     }
 }
 
-/// Writes a column of which all values are this one.
+/// Writes a column whose values are all equal.
 pub(super) fn encode_constant(value: u64, output: &mut Output<'_>) {
     let (code, _) = Prediction::Least.code();
     output.meta.push(code);
@@ -345,7 +347,7 @@ pub(super) fn decode(
     Ok(())
 }
 
-/// Reads the column's values, or only one if all are the same; gives whether they differ.
+/// Reads the column's values, or only one if all are equal; returns whether they differ.
 pub(super) fn decode_varying(
     column: &mut Column,
     count: usize,

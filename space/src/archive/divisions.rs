@@ -1,4 +1,4 @@
-//! How the events of an element's kinds are divided into fields, from the catalog of its writer.
+//! The divisions of an element's kinds into fields, from the catalog of its writer.
 
 use super::chunk::Division;
 use crate::catalog::{CatalogReader, FieldInfo, Record};
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The kinds of one catalog, as far as it was read.
+/// The divisions of the kinds of one catalog that were read so far.
 #[derive(Debug)]
 pub(crate) struct KindDivisions {
     catalog: CatalogReader,
@@ -16,13 +16,13 @@ pub(crate) struct KindDivisions {
 }
 
 impl KindDivisions {
-    /// The kinds of catalog `number` of the space in `directory`.
+    /// Opens catalog `number` of the space in `directory`.
     pub(crate) fn open(directory: &Path, number: u32) -> Result<KindDivisions, Error> {
         let catalog = CatalogReader::open(&directory.join(format!("{number:04}.catalog")))?;
         Ok(KindDivisions { catalog, known: HashMap::new() })
     }
 
-    /// How kind `id` is divided; none if the catalog does not describe it (yet).
+    /// The division of kind `id`; `None` if the catalog does not describe it (yet).
     pub(crate) fn find(&mut self, id: u16) -> Option<Arc<Division>> {
         if !self.known.contains_key(&id) && id >= event::KIND_FIRST {
             self.read_new();
@@ -32,7 +32,7 @@ impl KindDivisions {
 
     fn read_new(&mut self) {
         let KindDivisions { catalog, known, .. } = self;
-        // With a damaged catalog events have no columns for their fields; their words are kept.
+        // The error is ignored: with a damaged catalog, events are coded by words instead of fields.
         let _ = catalog.read_new(&mut |record| {
             if let Record::Kind { id, fields, .. } = record {
                 known.insert(id, Arc::new(divided(&fields)));

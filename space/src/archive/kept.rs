@@ -1,4 +1,4 @@
-//! What an archive holds of a space: its segments, opened as a space is, and the blocks of each element out of their chunks.
+//! The reader of an archive: opens its segments, and returns the blocks of each element from their chunks.
 
 use super::chunk::{Decoder, Extent};
 use super::segment::{ChunkInfo, Contents, KeptHeader, LIST, List, STATE, SegmentReader, What};
@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// At most this many bytes of decoded chunks are held.
+/// The most bytes of decoded chunks that are held.
 const HELD_BYTES_MAX: usize = 256 << 20;
 
 /// The archive in a directory.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    /// The list of segments, which messages name.
+    /// The path of the list of segments, for messages.
     pub(crate) path: PathBuf,
     state: Mutex<State>,
 }
@@ -31,7 +31,7 @@ struct State {
     uuid: [u8; 16],
     segments: BTreeMap<u64, SegmentReader>,
     elements: BTreeMap<ElementId, KeptElement>,
-    /// A chunk of each element, decoded: its number there, and its bytes.
+    /// The chunk of each element that was decoded last: its index in the element, and its bytes.
     held: HashMap<ElementId, (usize, Vec<u8>)>,
     held_bytes: usize,
     decoder: Decoder,
@@ -46,7 +46,7 @@ struct KeptElement {
     chunks: Vec<KeptChunk>,
 }
 
-/// Where a chunk lies, and which positions it has.
+/// The place of a chunk, and the positions that it holds.
 #[derive(Clone, Copy, Debug)]
 struct KeptChunk {
     segment: u64,
@@ -58,19 +58,19 @@ struct KeptChunk {
 }
 
 impl KeptChunk {
-    /// The first block that begins in it.
+    /// The number of the first block that begins in the chunk.
     fn first_block(&self, block_bytes: u64) -> Option<u64> {
         let first = self.from.div_ceil(block_bytes);
         (first * block_bytes + block::HEADER as u64 <= self.to).then_some(first)
     }
 }
 
-/// What an archive holds, in figures.
+/// The size of an archive in figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArchiveInfo {
-    /// Segments.
+    /// The number of segments.
     pub segments: u64,
-    /// Their bytes.
+    /// The bytes of the segments.
     pub bytes: u64,
     /// Bytes of the events in them, as elements hold them.
     pub event_bytes: u64,
@@ -78,7 +78,8 @@ pub struct ArchiveInfo {
     pub events: u64,
     /// The time of the first and the last event, in ticks of the space's clock.
     pub ticks: Option<(u64, u64)>,
-    /// Segments that were removed, because they were too old or the archive too large, and their events.
+    /// The number of segments that were removed, because they were too old or the archive too large, and of
+    /// their events.
     pub removed: (u64, u64),
 }
 
@@ -107,30 +108,32 @@ impl Kept {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks for segments that were added since. A segment that cannot be read gives an error, once.
+    /// Looks for segments that were added since the last call. A segment that cannot be read is reported as
+    /// an error once.
     pub(crate) fn look(&self) -> Result<(), Error> {
         self.state().look()
     }
 
-    /// The elements of which something is kept.
+    /// The elements with archived events.
     pub(crate) fn elements(&self) -> Vec<ElementId> {
         self.state().elements.keys().copied().collect()
     }
 
-    /// The header of an element, as an archive of blocks has it.
+    /// The header of an element, in the form of an archive of blocks.
     pub(crate) fn header(&self, id: ElementId) -> Option<Box<[u8; element::HEADER]>> {
         let state = self.state();
         state.elements.get(&id).map(|element| element.header.header.clone())
     }
 
-    /// A word of an element's header now.
+    /// A word of an element's header at the end of the archive.
     pub(crate) fn word(&self, id: ElementId, at: usize) -> u64 {
         let state = self.state();
         let Some(element) = state.elements.get(&id) else { return 0 };
         if at == element::HEAD {
             return element.chunks.last().map_or(0, |chunk| chunk.to);
         }
-        // A segment that is missing and was not removed is lost.
+        // A gap at the beginning counts as removed only if segments were removed; otherwise its events are
+        // lost.
         let removed = element.removed().filter(|_| state.removed.0 > 0);
         match (STATE.iter().position(|word| *word == at), removed) {
             (_, Some((position, _))) if at == element::DISCARDED => position.max(element.state[6]),
@@ -142,7 +145,8 @@ impl Kept {
         }
     }
 
-    /// Copies block `number` from its beginning, as much of `bytes` as is kept; `false` if its beginning is not.
+    /// Copies up to `bytes` bytes of block `number` from its beginning, as many as are archived; `false` if
+    /// its beginning is not.
     pub(crate) fn copy(
         &self,
         id: ElementId,
@@ -181,21 +185,22 @@ impl Kept {
         Ok(buffer.len() >= block::HEADER.min(bytes))
     }
 
-    /// The first block from `number` on whose beginning is kept, before `end`; `end` if there is none.
+    /// The first block from `number` on, before `end`, whose beginning is archived; `end` if there is none.
     pub(crate) fn next_written(&self, id: ElementId, number: u64, end: u64) -> u64 {
         let state = self.state();
         let Some(element) = state.elements.get(&id) else { return end };
         let block_bytes = element.block_bytes();
         let from = element.chunks.partition_point(|chunk| chunk.to <= number.saturating_mul(block_bytes));
         let blocks = element.chunks[from..].iter().find_map(|chunk| chunk.first_block(block_bytes));
-        // The block may begin in a chunk that has others before it.
+        // The block may begin within a chunk, after other blocks.
         let within =
             element.chunks.get(from).filter(|chunk| chunk.from <= number * block_bytes).map(|_| number);
         within.or(blocks).map_or(end, |block| block.max(number).min(end))
     }
 
-    /// The blocks among which the last one lies whose base (or, of a sequence, whose first sequence) is not behind the one
-    /// asked for: from the first up to before the second, which is no block's beginning if it is none.
+    /// Bounds the search for the last block for whose base and first sequence number `is_before` holds. That
+    /// block is not before the first returned one, and is before the second; `None` as the second means that
+    /// there is no upper bound.
     pub(crate) fn narrowed(
         &self,
         id: ElementId,
@@ -211,10 +216,10 @@ impl Kept {
         Some((before, after))
     }
 
-    /// Finds chunks that can be skipped. They begin at this position (the beginning of a block), end before
-    /// the limit, and have only events of kinds that are left out. Returns the position after them, where a
-    /// block begins, and how many events they have; `None` if the first chunk cannot be skipped. In these
-    /// chunks no other writer takes the element over.
+    /// Finds chunks that can be skipped. These chunks begin at this position (the beginning of a block), end
+    /// before the limit, and have only events of kinds that are left out. Returns the position after them,
+    /// where a block begins, and how many events they have; `None` if the first chunk cannot be skipped. In
+    /// these chunks no other writer takes the element over.
     pub(crate) fn passed(
         &self,
         id: ElementId,
@@ -230,7 +235,7 @@ impl Kept {
         let (mut at, mut events, mut passed) = (position, 0, None);
         let first = element.chunks.partition_point(|chunk| chunk.from < position);
         for (n, chunk) in element.chunks.iter().enumerate().skip(first) {
-            // No chunk behind the last one would show what that one lacks.
+            // The last chunk is not skipped, because no later chunk would show which events it lacks.
             let is_last = n + 1 == element.chunks.len();
             let info = state.segments.get(&chunk.segment).and_then(|segment| segment.chunk(chunk.at))?;
             let is_of_use = info.kinds.iter().any(|(kind, count)| *count > 0 && !is_left_out(*kind));
@@ -245,7 +250,7 @@ impl Kept {
         passed
     }
 
-    /// What the archive holds.
+    /// The size of the archive in figures.
     pub(crate) fn info(&self) -> ArchiveInfo {
         let state = self.state();
         let mut info = ArchiveInfo { removed: state.removed, ..ArchiveInfo::default() };
@@ -270,7 +275,7 @@ impl KeptElement {
         word(&self.header.header[..], element::BLOCKS) & 0xffff_ffff
     }
 
-    /// Position and sequence before which everything was removed; none if nothing was.
+    /// Position and sequence number before which everything was removed; `None` if nothing was removed.
     fn removed(&self) -> Option<(u64, u64)> {
         let first = self.chunks.first()?;
         if first.from <= self.header.first.0 {
@@ -281,8 +286,8 @@ impl KeptElement {
         Some((first.first_block(block_bytes)? * block_bytes, first.sequence))
     }
 
-    /// Takes the chunks of a segment that are of this element, which come in order; other chunks claim wrong
-    /// positions and are ignored.
+    /// Adds a chunk of this element. Chunks come in the order of their positions; one that does not has
+    /// damaged positions and is ignored.
     fn take(&mut self, segment: u64, at: u64, chunk: &ChunkInfo) {
         self.state = chunk.state;
         if chunk.from == chunk.to || self.chunks.last().is_some_and(|last| chunk.from < last.to) {
@@ -294,7 +299,7 @@ impl KeptElement {
 }
 
 impl KeptChunk {
-    /// Reads and decodes it; `false` if it is no longer there.
+    /// Reads and decodes the chunk; `false` if it was removed.
     fn decode(
         &self,
         directory: &Path,
@@ -358,7 +363,7 @@ impl State {
     }
 }
 
-/// What is archived in the directory of a space; none if nothing is.
+/// The size of the archive in the directory of a space; `None` if there is no archive.
 ///
 /// # Errors
 /// When a file of the archive is damaged.

@@ -1,5 +1,5 @@
-//! What an archive in a directory of its own has of its space besides the events: the identity, the catalogs, the
-//! settings and live rows as they were last. With these files the directory can be opened like the space.
+//! Copies of a space's other files in an archive with a directory of its own: the identity, the catalogs, and
+//! the last state of the settings and live rows. With these files the directory can be opened like the space.
 
 use crate::directory::{IDENTITY, make_private};
 use crate::error::Error;
@@ -19,9 +19,10 @@ const COPY_BYTES: usize = 1 << 16;
 pub(super) struct Mirror {
     space: PathBuf,
     directory: PathBuf,
-    /// The space's own files, opened in advance, because the space may be removed while its archive is written.
+    /// The file of the space's identity. The space's files are opened in advance, because the space may be
+    /// removed while its archive is written.
     identity: File,
-    /// Files that only grow, each with its copy and how much of it is copied.
+    /// Files that only grow, each with its copy and the number of bytes copied.
     growing: HashMap<String, Growing>,
     /// Files that change in place.
     changing: HashMap<String, File>,
@@ -58,8 +59,8 @@ impl Mirror {
         Ok(mirror)
     }
 
-    /// Copies the new records of the process's catalog and of the catalog of this number: called before the events that
-    /// speak of it are written.
+    /// Copies the new records of the process's catalog and of the catalog of this number: must be called
+    /// before events that refer to the records are written.
     pub(super) fn catalogs(&mut self, number: u32) -> Result<(), Error> {
         for number in [0, number] {
             self.grow(&format!("{number:04}.catalog"))?;
@@ -92,7 +93,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Copies all but the events as it is now.
+    /// Copies the current state of all files except those with events.
     pub(super) fn follow(&mut self) -> Result<(), Error> {
         let names: Vec<String> = self.growing.keys().cloned().collect();
         names.iter().try_for_each(|name| self.grow(name))?;
@@ -109,7 +110,7 @@ impl Mirror {
         self.identity()
     }
 
-    /// Replaces the copy of a file, if it still is there.
+    /// Replaces the copy of a file, if the file still exists.
     fn change(&mut self, name: &str) -> Result<(), Error> {
         let path = self.space.join(name);
         if !self.changing.contains_key(name) {
@@ -124,7 +125,7 @@ impl Mirror {
         replace(&self.directory.join(name), &bytes)
     }
 
-    /// Replaces the copy of the identity, which says that it is an archive's.
+    /// Replaces the copy of the identity, and marks it as that of an archive.
     fn identity(&mut self) -> Result<(), Error> {
         let path = self.space.join(IDENTITY);
         let mut before = Vec::new();
@@ -148,7 +149,7 @@ impl Mirror {
     }
 }
 
-/// Refuses a directory with something else than an archive of this space.
+/// Returns an error for a directory that holds anything but an archive of this space.
 fn check_directory(identity: &File, path: &Path, directory: &Path) -> Result<(), Error> {
     let mut page = [0; PAGE];
     file::read_exact_at(identity, path, &mut page, 0)?;
@@ -168,7 +169,7 @@ fn check_directory(identity: &File, path: &Path, directory: &Path) -> Result<(),
         }
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             let mut entries = std::fs::read_dir(directory).map_err(|e| Error::io("read", directory, e))?;
-            // Files of a recorder that was killed just after its start.
+            // These files may be from a recorder that was killed just after its start, so they are accepted.
             let foreign = entries.find(|entry| {
                 entry.as_ref().is_ok_and(|entry| {
                     let name = entry.file_name();
@@ -191,14 +192,14 @@ fn check_directory(identity: &File, path: &Path, directory: &Path) -> Result<(),
     }
 }
 
-/// Opens a copy to write it, made if there is none.
+/// Opens a copy for writing; it is made if there is none.
 fn opened(path: &Path) -> Result<File, Error> {
     let mut options = OpenOptions::new();
     let file = file::open(path, options.write(true).create(true).truncate(false).mode(0o600));
     file.map_err(|e| Error::io("create", path, e))
 }
 
-/// Replaces a file by one of these bytes, which gets its name when it is complete.
+/// Replaces a file by one with these bytes, which is renamed to `path` when it is complete.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");

@@ -1,13 +1,15 @@
 //! The archive: events that a consumer copied out of elements before they were overwritten.
 //!
-//! An [`Archiver`] copies what the writers of a space commit into *segments*, files with an index and checksums in which the
-//! events are coded by columns: 3 to 6 bytes an event where elements take 32 to 42. The segments lie beside the elements, or in a
-//! directory of their own that is opened as the space is. The element's `read_position` tells a writer with the policy *wait* or
-//! *drop newest* which blocks it may use again. Readers take what is kept from the segments and go on in the ring; what they get
-//! is bit for bit what the writer committed. `docs/archive.md` of the project describes the files.
+//! An [`Archiver`] copies the events that the writers of a space commit into *segments*: files with an index
+//! and checksums, in which events are coded by columns and take 3 to 6 bytes each, instead of 32 to 42 in
+//! elements. The segments lie beside the elements, or in a directory of their own that can be opened like the
+//! space. By the element's `read_position` a writer with the policy *wait* or *drop newest* knows which
+//! blocks it may overwrite. Readers read the archived events from the segments and continue in the ring. The
+//! archived bytes are bit for bit those that the writer committed. `docs/archive.md` of the project describes
+//! the files.
 //!
-//! Archives of former versions, `NNNN.archive`, are read as before: they have an element's header and the same blocks at the
-//! same positions, but they do not come around.
+//! Archives of former versions, `NNNN.archive`, are read as before: they have an element's header and the
+//! same blocks at the same positions, but blocks are not recycled.
 //!
 //! ```no_run
 //! # fn running() -> bool { false }
@@ -47,28 +49,29 @@ use store::Store;
 use tap::Tap;
 use thalweg_glob::Glob;
 
-/// How an archive is written.
+/// Options of an archive.
 #[derive(Clone, Debug)]
 pub struct ArchiveOptions {
-    /// Where: a directory that does not exist, is empty, or has an archive of the same space, which is gone on with. None: in the
-    /// space's own, beside its elements.
+    /// The directory of the archive, which must not exist, be empty, or hold an archive of the same space,
+    /// which is continued. `None`: the archive lies in the space's directory, beside the elements.
     pub directory: Option<PathBuf>,
-    /// Level of the compressor, 1 to 19; 0: events are kept as they are, which takes the least time and the most room.
+    /// Level of the compressor, 1 to 19; at 0 events are stored unchanged, which takes the least time and the
+    /// most disk space.
     pub level: i32,
     /// Bytes after which a segment is finished and the next one begun.
     pub segment_bytes: u64,
-    /// How many bytes of an element make one chunk.
+    /// The number of bytes of an element in one chunk.
     pub chunk_bytes: usize,
     /// How long events may wait until they are written. Zero: each step writes all blocks that are complete.
     pub interval: Duration,
     /// Whether events that have waited for this time are written up to the last one (instead of the last complete
     /// block) and synced to the disk. Then only the last interval is lost when the machine fails.
     pub is_synced: bool,
-    /// The most bytes of all segments: beyond, the oldest ones are removed.
+    /// The most bytes of all segments together. Beyond that, the oldest segments are removed.
     pub bytes_max: Option<u64>,
-    /// How old a segment may get.
+    /// The age at which a segment is removed.
     pub age_max: Option<Duration>,
-    /// Only the elements of writers with such names are kept; none: all.
+    /// A pattern of the names of the writers whose elements are archived; `None`: all.
     pub writers: Option<Glob>,
 }
 
@@ -88,21 +91,21 @@ impl Default for ArchiveOptions {
     }
 }
 
-/// What an archiver has done so far.
+/// The progress of an archiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Events that it kept.
+    /// The number of archived events.
     pub events: u64,
     /// Their bytes in the elements.
     pub event_bytes: u64,
-    /// Bytes of the archive now.
+    /// The current size of the archive in bytes.
     pub bytes: u64,
-    /// Bytes of events that were overwritten before they could be kept; the archive states how many events those
-    /// were.
+    /// Bytes of events that were overwritten before they could be archived. The archive states how many
+    /// events these were.
     pub lost_bytes: u64,
 }
 
-/// Copies what the writers of a space commit into an archive. One per space at a time.
+/// Copies the events of a space into an archive. A space can have one archiver at a time.
 #[derive(Debug)]
 pub struct Archiver {
     path: PathBuf,
@@ -124,10 +127,10 @@ impl Archiver {
         Archiver::with_options(path, ArchiveOptions::default())
     }
 
-    /// The same, as the options say.
+    /// Begins to archive the space in `path` with these options.
     ///
     /// # Errors
-    /// As [`Archiver::open`], and when the directory of the archive holds something else.
+    /// As [`Archiver::open`], and when the directory of the archive holds other files.
     pub fn with_options(path: impl AsRef<Path>, options: ArchiveOptions) -> Result<Archiver, Error> {
         let path = path.as_ref().to_path_buf();
         let mirror = match &options.directory {
@@ -149,12 +152,13 @@ impl Archiver {
         Ok(archiver)
     }
 
-    /// Archives the blocks that are complete, as far as the options do not let them wait; returns how many bytes were taken.
+    /// Archives complete blocks, except those that the options permit to wait; returns how many bytes were
+    /// copied from elements.
     ///
     /// # Errors
-    /// When the disk is full ([`Error::is_full`]) or a file is damaged. What could not be archived is tried again by the next
-    /// step; until then the writers wait, each as long as its policy says, and drop and count, unless
-    /// [`Archiver::let_go`] says otherwise.
+    /// When the disk is full ([`Error::is_full`]) or a file is damaged. The next step tries again to archive
+    /// the same blocks. Until then writers wait as long as their policies permit, and then drop and count
+    /// events; after [`Archiver::let_go`] they do not wait.
     pub fn step(&mut self) -> Result<u64, Error> {
         self.find_writers()?;
         let mut bytes = 0;
@@ -176,7 +180,7 @@ impl Archiver {
         Ok(bytes)
     }
 
-    /// Lets no writer wait any more, also new ones: events without room are dropped and counted.
+    /// Makes all writers, also new ones, stop waiting: events that do not fit are dropped and counted.
     ///
     /// # Errors
     /// When an element cannot be written any more.
@@ -185,10 +189,10 @@ impl Archiver {
         self.taps.iter().try_for_each(Tap::let_go)
     }
 
-    /// Lets writers wait again, after [`Archiver::let_go`].
+    /// Makes writers wait again, after [`Archiver::let_go`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Archiver::let_go`].
     pub fn hold(&mut self) -> Result<(), Error> {
         self.taps.iter().try_for_each(Tap::attach)
     }
@@ -201,13 +205,13 @@ impl Archiver {
         self.taps.iter().map(Tap::dropped).sum()
     }
 
-    /// What was done so far.
+    /// The progress so far.
     pub fn progress(&self) -> Progress {
         Progress { bytes: self.store.bytes(), ..self.progress }
     }
 
-    /// Archives all that is committed, and the final counts. Call it when the writers are closed, or when what they do from now on
-    /// is not to be kept: those that wait for the archiver are let go.
+    /// Archives all committed events and the final counts, and makes waiting writers stop waiting. To be
+    /// called when the writers are closed, or when later events need not be archived.
     ///
     /// # Errors
     /// As [`Archiver::step`].
@@ -235,7 +239,8 @@ impl Archiver {
             if self.options.writers.as_ref().is_none_or(|glob| tap.is_called(&self.path, glob)) {
                 tap.attach()?;
                 if let Some(mirror) = &mut self.mirror {
-                    // Opened now, since the space may be gone when the first of its events are written.
+                    // The catalogs are opened now, because the space may have been removed when the element's
+                    // first events are written.
                     mirror.catalogs(place.id.file)?;
                 }
                 self.taps.push(tap);

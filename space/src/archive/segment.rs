@@ -1,11 +1,14 @@
-//! A segment: a file of an archive, with the chunks of all elements in the order in which they were kept, and an index at its end.
+//! A segment: a file of an archive, with the chunks of all elements in the order in which they were archived,
+//! and an index at its end.
 //!
-//! `NNNNNN.segment` begins with a page line that says which space it is of. Records follow, each with its length and a checksum:
-//! the header of each element that has a chunk here, the chunks, and, when the segment is finished, the index: where each chunk
-//! lies, and which positions, times, kinds and writers it holds. A segment without an index, of a recorder that lives or was
-//! killed, is read record by record up to the first that is not whole.
+//! `NNNNNN.segment` begins with a header that names its space. Records follow, each with its length and a
+//! checksum: the header of each element that has a chunk here, the chunks, and, when the segment is finished,
+//! the index: where each chunk lies, and which positions, times, kinds and writers it holds. A segment has no
+//! index while its recorder writes it, or if the recorder was killed; it is then read record by record up to
+//! the first incomplete one.
 //!
-//! `segments` says which segments there are: one record of fixed size for each that was begun, finished or removed.
+//! The file `segments` lists the segments: one record of fixed size for each begin, end and removal of a
+//! segment.
 
 use super::coding::Damaged;
 use crate::error::Error;
@@ -24,11 +27,11 @@ const MAGIC_END: u64 = u64::from_le_bytes(*b"thalwegF");
 const MAGIC_LIST: u64 = u64::from_le_bytes(*b"thalwegT");
 /// Bytes of the header: magic, version, the space's UUID, the segment's number.
 pub(super) const HEADER: usize = 64;
-/// Bytes of a record's header: type, length, checksum, nothing.
+/// Bytes of a record's header: type, length, checksum, padding.
 pub(super) const RECORD_HEADER: usize = 16;
 /// The longest record.
 const RECORD_BYTES_MAX: usize = 72 << 20;
-/// Bytes that the index has for a chunk, at least: its place, and the words that every chunk has.
+/// The least number of bytes of a chunk in the index: its place, and the words that every chunk has.
 const INDEXED_BYTES_MIN: usize = 8 * (2 + 8 + STATE.len());
 /// Bytes of the list that are read at a time.
 const LIST_READ_BYTES: u64 = 1 << 16;
@@ -42,7 +45,7 @@ pub(super) const ELEMENT: u32 = 1;
 pub(super) const CHUNK: u32 = 2;
 const INDEX: u32 = 3;
 
-/// The words of an element's header that change: what a chunk says of the element at that moment.
+/// The words of an element's header that change. Each chunk holds their values at the time of its writing.
 pub(super) const STATE: [usize; 8] = [
     element::DROPS,
     element::STATE,
@@ -54,29 +57,31 @@ pub(super) const STATE: [usize; 8] = [
     element::DISCARDED_SEQUENCE,
 ];
 
-/// An element of which a segment has chunks.
+/// The header of an element with chunks in a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KeptHeader {
     pub(super) id: ElementId,
-    /// Position and sequence at which the archive of this element begins, in this or an earlier segment.
+    /// Position and sequence number at which the archive of this element begins, in this or an earlier
+    /// segment.
     pub(super) first: (u64, u64),
     pub(super) header: Box<[u8; element::HEADER]>,
 }
 
-/// What the index says of a chunk.
+/// The description of a chunk in the index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ChunkInfo {
     pub(super) id: ElementId,
     pub(super) from: u64,
     pub(super) to: u64,
-    /// The least and the greatest time of its events; the first greater than the second: there are none.
+    /// The least and the greatest time of its events. If the first is greater than the second, the chunk has
+    /// no events.
     pub(super) times: (u64, u64),
-    /// Base and sequence of the first block that begins in it, if any does.
+    /// Base and sequence number of the first block that begins in the chunk, if there is one.
     pub(super) first_block: (u64, u64),
     pub(super) state: [u64; STATE.len()],
-    /// How many events of which kinds.
+    /// The kinds of its events, each with the number of events.
     pub(super) kinds: Vec<(u16, u64)>,
-    /// The writer that took the element over.
+    /// The writers that took the element over in this chunk.
     pub(super) owners: Vec<u32>,
 }
 
@@ -120,7 +125,7 @@ impl Words {
     }
 }
 
-/// The same, read; nothing is trusted.
+/// A reader of words; it trusts nothing in them.
 #[derive(Debug)]
 pub(super) struct WordsIn<'a>(pub(super) &'a [u8]);
 
@@ -177,15 +182,15 @@ impl WordsIn<'_> {
     }
 }
 
-/// What a segment holds, as far as it was read.
+/// The contents of a segment that were read so far.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     pub(super) headers: Vec<KeptHeader>,
     /// Each chunk with the place and the length of its record.
     pub(super) chunks: Vec<(u64, u32, ChunkInfo)>,
-    /// Behind the last record that is whole.
+    /// The end of the last complete record.
     pub(super) end: u64,
-    /// Whether it has an index.
+    /// Whether the segment has an index.
     pub(super) finished: bool,
 }
 
@@ -213,7 +218,7 @@ fn put_record(out: &mut Vec<u8>, record_type: u32, payload: &[u8]) {
     out.resize(out.len().next_multiple_of(8), 0);
 }
 
-/// Reads the record at `at`; its type, and the place behind it. None: it is not whole.
+/// Reads the record at `at`; returns its type and the place after it, or `None` if it is incomplete.
 pub(super) fn read_record(
     file: &File,
     path: &Path,
@@ -233,7 +238,7 @@ pub(super) fn read_record(
         return Ok(None);
     }
     payload.clear();
-    // A wrong length may exceed the memory.
+    // A damaged length may exceed the memory.
     if payload.try_reserve_exact(bytes).is_err() {
         return Ok(None);
     }
@@ -243,7 +248,7 @@ pub(super) fn read_record(
     Ok(is_whole.then(|| (half(0), end.next_multiple_of(8))))
 }
 
-/// A segment that is read.
+/// The reader of a segment.
 #[derive(Debug)]
 pub(super) struct SegmentReader {
     pub(super) number: u64,
@@ -253,7 +258,8 @@ pub(super) struct SegmentReader {
 }
 
 impl SegmentReader {
-    /// Opens segment `number`, of the space with this UUID; none if there is none. What is in it is not read yet.
+    /// Opens segment `number` of the space with this UUID without reading its contents; `None` if it does not
+    /// exist.
     pub(super) fn open(
         directory: &Path,
         number: u64,
@@ -266,7 +272,7 @@ impl SegmentReader {
             Err(e) => return Err(Error::io("open", &path, e)),
         };
         if file::length(&file, &path)? < HEADER as u64 {
-            // Its recorder was killed before the header was complete.
+            // The recorder was killed before the header was complete.
             return Ok(None);
         }
         let mut header = [0; HEADER];
@@ -279,7 +285,8 @@ impl SegmentReader {
         Ok(Some(SegmentReader { number, path, contents, file }))
     }
 
-    /// Reads the index, or the records that came since the last look. Gives how many chunks were known before.
+    /// Reads the index, or the records that were added since the last look. Returns how many chunks were
+    /// known before.
     pub(super) fn look(&mut self) -> Result<usize, Error> {
         let known = self.contents.chunks.len();
         if self.contents.finished || known == 0 && self.read_index()? {
@@ -332,7 +339,7 @@ impl SegmentReader {
             for _ in 0..counts as u32 {
                 headers.push(words.header()?);
             }
-            // A count that lies makes no more room than the record has bytes for.
+            // The size of the record bounds the allocation, because the count may be damaged.
             chunks.reserve_exact((counts >> 32).min((words.0.len() / INDEXED_BYTES_MIN) as u64) as usize);
             for _ in 0..counts >> 32 {
                 let (at, bytes) = (words.take()?, words.take()? as u32);
@@ -345,7 +352,7 @@ impl SegmentReader {
         Ok(true)
     }
 
-    /// What is known of the chunk whose record is at `at`.
+    /// The description of the chunk whose record is at `at`.
     pub(super) fn chunk(&self, at: u64) -> Option<&ChunkInfo> {
         let place = self.contents.chunks.binary_search_by_key(&at, |(at, _, _)| *at).ok()?;
         Some(&self.contents.chunks[place].2)
@@ -355,7 +362,7 @@ impl SegmentReader {
     pub(super) fn coded(path: &Path, at: u64, payload: &mut Vec<u8>) -> Result<Option<usize>, Error> {
         let file = match file::open_to_read(path) {
             Ok(file) => file,
-            // Removed meanwhile, since it was old or the archive too large.
+            // The segment was removed meanwhile, because it was too old or the archive too large.
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(Error::io("open", path, e)),
         };
@@ -365,7 +372,7 @@ impl SegmentReader {
     }
 }
 
-/// A segment that is written.
+/// The writer of a segment.
 #[derive(Debug)]
 pub(super) struct SegmentWriter {
     pub(super) number: u64,
@@ -395,7 +402,7 @@ impl SegmentWriter {
         Ok(SegmentWriter { number, path, file, bytes, contents: Contents::default(), record: Vec::new() })
     }
 
-    /// Goes on with one whose recorder was killed: what is not whole at its end is cut off.
+    /// Continues a segment whose recorder was killed; an incomplete record at its end is cut off.
     pub(super) fn go_on(reader: SegmentReader) -> Result<SegmentWriter, Error> {
         let SegmentReader { number, path, contents, .. } = reader;
         let file = file::open(&path, OpenOptions::new().write(true));
@@ -405,7 +412,7 @@ impl SegmentWriter {
         Ok(SegmentWriter { number, path, file, bytes, contents, record: Vec::new() })
     }
 
-    /// Appends the header of an element, unless it is there.
+    /// Appends the header of an element, unless the segment has it.
     pub(super) fn header(&mut self, kept: &KeptHeader) -> Result<(), Error> {
         if self.contents.headers.iter().any(|there| there.id == kept.id) {
             return Ok(());
@@ -417,7 +424,7 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Appends a chunk: `payload` is what [`Words::chunk`] says of it, and what it was coded to.
+    /// Appends a chunk: `payload` is its description by [`Words::chunk`], followed by its coded bytes.
     pub(super) fn chunk(&mut self, chunk: ChunkInfo, payload: &[u8]) -> Result<(), Error> {
         let at = self.bytes;
         self.append(CHUNK, payload)?;
@@ -437,12 +444,12 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Returns when the disk has what was written.
+    /// Syncs the file to the disk.
     pub(super) fn sync(&self) -> Result<(), Error> {
         self.file.sync_data().map_err(|e| Error::io("write to the disk", &self.path, e))
     }
 
-    /// Writes the index, behind which nothing more comes.
+    /// Writes the index, which ends the segment.
     pub(super) fn finish(&mut self) -> Result<(), Error> {
         let Contents { headers, chunks, .. } = &self.contents;
         let mut words = Words::default();
@@ -470,15 +477,15 @@ impl SegmentWriter {
     }
 }
 
-/// What the list says of a segment.
+/// A record of the list of segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Listed {
     pub(super) what: What,
     pub(super) number: u64,
-    /// Its length when it was finished.
+    /// The segment's length when it was finished.
     pub(super) bytes: u64,
     pub(super) events: u64,
-    /// When, in nanoseconds since 1970.
+    /// The time of the record, in nanoseconds since 1970.
     pub(super) real_ns: u64,
 }
 
@@ -525,7 +532,7 @@ pub(super) struct List {
 }
 
 impl List {
-    /// Opens the list; none if there is none, as in a space without an archive.
+    /// Opens the list; `None` if there is none, as in a space without an archive.
     pub(super) fn open(directory: &Path) -> Result<Option<List>, Error> {
         let path = directory.join(LIST);
         let file = match file::open_to_read(&path) {
@@ -539,7 +546,8 @@ impl List {
         Ok(Some(List { path, file, read_to: LISTED_BYTES as u64 }))
     }
 
-    /// What was listed since the last look. A record that is not whole ends it; that is an error if more follow.
+    /// The records that were added since the last look, up to the first incomplete one. Records after an
+    /// incomplete one are an error.
     pub(super) fn look(&mut self) -> Result<Vec<Listed>, Error> {
         let length = file::length(&self.file, &self.path)?;
         let whole = length.saturating_sub(self.read_to) / LISTED_BYTES as u64 * LISTED_BYTES as u64;
@@ -560,7 +568,7 @@ impl List {
         Ok(listed)
     }
 
-    /// Appends to the list, which is made if there is none. It is complete when it gets its name.
+    /// Appends to the list, which is made if there is none. A new list gets its name when it is complete.
     pub(super) fn append(directory: &Path, listed: &Listed) -> Result<(), Error> {
         let path = directory.join(LIST);
         if !path.exists() {

@@ -1,4 +1,5 @@
-//! The writing side of an archive: chunks go into the segment that is open; a full one gets its index, old ones are removed.
+//! The writer of an archive: it appends chunks to the open segment, finishes a full segment with its index,
+//! and removes old segments.
 
 use super::ArchiveOptions;
 use super::chunk::{Divisions, Encoder, Extent};
@@ -20,7 +21,7 @@ struct Finished {
     number: u64,
     bytes: u64,
     events: u64,
-    /// When, in nanoseconds since 1970.
+    /// When it was finished, in nanoseconds since 1970.
     real_ns: u64,
 }
 
@@ -32,11 +33,11 @@ pub(super) struct Store {
     options: ArchiveOptions,
     encoder: Encoder,
     segment: Option<SegmentWriter>,
-    /// The events of the open segment.
+    /// The number of events in the open segment.
     events: u64,
     next_number: u64,
     finished: Vec<Finished>,
-    /// The header of each element that was kept by a recorder before, and up to where it was.
+    /// The header of each element that an earlier recorder archived, and the position up to which it did.
     before: BTreeMap<ElementId, (KeptHeader, u64)>,
     payload: Words,
     coded: Vec<u8>,
@@ -44,18 +45,18 @@ pub(super) struct Store {
     is_dirty: bool,
 }
 
-/// A piece of an element that is to be kept.
+/// A piece of an element that is to be archived.
 pub(super) struct Piece<'a> {
     pub(super) header: &'a KeptHeader,
     pub(super) extent: Extent,
     pub(super) bytes: &'a [u8],
     pub(super) state: [u64; STATE.len()],
-    /// The base of the times where it begins.
+    /// The base of event times where the piece begins.
     pub(super) base: u64,
 }
 
 impl Store {
-    /// Opens the archive in `directory`, which has the identity of a space, to add to it.
+    /// Opens the archive in `directory`, which has the identity of a space, for writing.
     pub(super) fn open(directory: PathBuf, options: ArchiveOptions) -> Result<Store, Error> {
         let uuid = uuid_of(&directory)?;
         let encoder =
@@ -78,7 +79,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Reads what a recorder before this one has written. A segment that it was killed in is finished.
+    /// Reads the segments of earlier recorders. The open segment of a killed recorder is finished.
     fn find_former(&mut self) -> Result<(), Error> {
         let Some(mut list) = List::open(&self.directory)? else { return Ok(()) };
         let mut last = BTreeMap::new();
@@ -116,19 +117,19 @@ impl Store {
         Ok(())
     }
 
-    /// The header of an element that was kept before, and up to where it was.
+    /// The header of an element that an earlier recorder archived, and the position up to which it did.
     pub(super) fn before(&self, id: ElementId) -> Option<(KeptHeader, u64)> {
         self.before.get(&id).cloned()
     }
 
-    /// How many bytes the segments have, the open one included.
+    /// The size of all segments in bytes, including the open one.
     pub(super) fn bytes(&self) -> u64 {
         let open = self.segment.as_ref().map_or(0, |segment| segment.bytes);
         open + self.finished.iter().map(|segment| segment.bytes).sum::<u64>()
     }
 
-    /// Keeps a piece. If that fails, nothing of the piece is in the archive, and the same piece can be given
-    /// again. Gives how many events it has.
+    /// Archives a piece, and returns how many events it has. If that fails, nothing of the piece is in the
+    /// archive, and the caller can pass the same piece again.
     pub(super) fn keep(&mut self, piece: &Piece<'_>, divisions: Divisions<'_>) -> Result<u64, Error> {
         let Piece { header, extent, bytes, state, base } = *piece;
         self.coded.clear();
@@ -159,8 +160,8 @@ impl Store {
         self.events += events;
         self.is_dirty = true;
         if self.segment.as_ref().is_some_and(|segment| segment.bytes >= self.options.segment_bytes) {
-            // If there is no room for the index, the chunks are safe nevertheless, and the start of the next segment
-            // tries again.
+            // The error is ignored: the chunks are in the file even if the disk is too full for the index,
+            // and the start of the next segment tries again.
             let _ = self.roll();
         }
         Ok(events)
@@ -202,7 +203,7 @@ impl Store {
         self.retain()
     }
 
-    /// Removes the oldest segments while they are too many or too old; gives how many.
+    /// Removes the oldest segments while the archive is too large or they are too old.
     pub(super) fn retain(&mut self) -> Result<(), Error> {
         let too_old = |finished: &Finished, age: Duration| {
             u128::from(now_ns().saturating_sub(finished.real_ns)) > age.as_nanos()
@@ -228,7 +229,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns when the disk has what was kept.
+    /// Syncs the archive to the disk.
     pub(super) fn sync(&mut self) -> Result<(), Error> {
         if std::mem::take(&mut self.is_dirty)
             && let Some(segment) = &self.segment

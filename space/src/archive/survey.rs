@@ -1,10 +1,10 @@
-//! What the events of a chunk are, without their columns: for chunks that are kept as they are.
+//! Finds the kinds, times and owners of the events of a chunk that is stored without columns.
 
 use super::chunk::{Contents, Extent};
 use crate::file::word;
 use crate::layout::{block, event};
 
-/// Looks at the first word of each event. `base` is that of the block, if the bytes begin within one.
+/// Reads the first word of each event. If the bytes begin within a block, `base` is the base of that block.
 pub(super) fn of(bytes: &[u8], extent: Extent, base: u64) -> Contents {
     let mut survey = Survey { base, times: (u64::MAX, 0), counts: Vec::new(), owners: Vec::new() };
     let mut at = 0;
@@ -32,9 +32,10 @@ struct Survey {
 }
 
 impl Survey {
-    /// The events from `at` to the end of the bytes, or to bytes that are no event.
+    /// Counts the events from `at` to the end of the bytes, or to bytes that are no event.
     fn block(&mut self, bytes: &[u8], mut at: usize) {
-        // Nearly all events of a block are of the kind of the one before.
+        // Events are counted in runs of one kind, because nearly every event of a block has the kind of the
+        // event before.
         let (mut kind, mut count) = (0, 0);
         while at < bytes.len() {
             let first = word(bytes, at);

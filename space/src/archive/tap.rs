@@ -1,4 +1,4 @@
-//! What an archiver takes from one element.
+//! The archiver's reader of one element.
 
 use super::ArchiveOptions;
 use super::Progress;
@@ -23,27 +23,28 @@ use thalweg_glob::Glob;
 #[derive(Debug)]
 pub(super) struct Tap {
     ring: Blocks,
-    /// The element again, writable: for the fourth line of its header, which is the consumer's.
+    /// The element's file, opened for writing the fourth line of its header, which belongs to the consumer.
     element: File,
     header: KeptHeader,
     divisions: KindDivisions,
-    /// Whether something of it was kept, now or by a recorder before.
+    /// Whether events of the element were archived, by this recorder or an earlier one.
     has_begun: bool,
-    /// Position up to which everything is taken.
+    /// Position up to which the element was copied.
     position: u64,
-    /// What was taken and not written, from where on, and since when.
+    /// Bytes that were copied and not written yet, the position where they begin, and the time since which
+    /// they wait.
     waiting: Vec<u8>,
     waiting_from: u64,
     since: Instant,
-    /// The base of the times where that begins.
+    /// The base of event times where the waiting bytes begin.
     base: u64,
     buffer: Vec<u8>,
-    /// The element's header as it was written to the archive last.
+    /// The words of the element's header that were last written to the archive.
     told: [u64; STATE.len()],
 }
 
 impl Tap {
-    /// Goes on with the archive of the element at `place`, or will begin one; `None` if there is no element.
+    /// Opens the element at `place`, to continue its archive or to begin one; `None` if there is no element.
     pub(super) fn open(space: &Path, place: &Place, store: &Store) -> Result<Option<Tap>, Error> {
         let Some(ring) = Blocks::ring(place)? else { return Ok(None) };
         let element = crate::file::open(&ring.path, OpenOptions::new().write(true));
@@ -111,7 +112,8 @@ impl Tap {
         self.tell(element::READ_POSITION, self.waiting_from)
     }
 
-    /// Writes a consumer that does not exist (no process has this start), so that the writer does not wait.
+    /// Writes a consumer that does not exist (no process has this start time) into the header, so that the
+    /// writer does not wait.
     pub(super) fn let_go(&self) -> Result<(), Error> {
         self.tell(element::READER_START, u64::MAX)?;
         self.tell(element::READER, u64::from(std::process::id()))
@@ -122,7 +124,8 @@ impl Tap {
         written.map_err(|e| Error::io("write", &self.ring.path, e))
     }
 
-    /// Bytes that may wait: a writer that waits for its consumer never waits for what is not written yet.
+    /// The most bytes that may wait to be written. The bound keeps a writer that waits for its consumer from
+    /// waiting for these bytes.
     fn waiting_max(&self, options: &ArchiveOptions) -> usize {
         let is_overwriting = self.ring.policy() == Policy::Overwrite.code();
         let ring = (self.ring.block_bytes * self.ring.block_count / 2) as usize;
@@ -130,8 +133,8 @@ impl Tap {
         most.clamp(1, CHUNK_BYTES_MAX)
     }
 
-    /// Takes what lies before `limit`, and writes what has waited long enough, is enough for a chunk, or `is_due`; returns how
-    /// many bytes were taken.
+    /// Copies the bytes before `limit`. Writes the waiting bytes if they have waited long enough, suffice for
+    /// a chunk, or `is_due`. Returns how many bytes were copied.
     pub(super) fn copy_to(
         &mut self,
         limit: u64,
@@ -179,7 +182,7 @@ impl Tap {
         Ok(self.position - before)
     }
 
-    /// Skips what the writer must have overwritten already.
+    /// Skips blocks that the writer must have overwritten already.
     fn skip_overwritten(
         &mut self,
         limit: u64,
@@ -194,7 +197,7 @@ impl Tap {
         self.move_to(oldest - oldest % self.ring.block_bytes, store, mirror, progress)
     }
 
-    /// Goes on at `position`: what lies before it and was not taken is lost.
+    /// Continues at `position`; bytes before it that were not copied are lost.
     fn move_to(
         &mut self,
         position: u64,
@@ -206,7 +209,8 @@ impl Tap {
             return Ok(());
         }
         self.write(store, mirror, progress)?;
-        // The archive's first sequence shows how many events were overwritten before anything was recorded.
+        // The archive's first sequence number shows how many events were overwritten before the recording
+        // began.
         if self.has_begun {
             progress.lost_bytes += position - self.position;
         }
@@ -214,7 +218,7 @@ impl Tap {
         self.tell(element::READ_POSITION, position)
     }
 
-    /// Writes what waits. If this fails, the writer goes on waiting.
+    /// Writes the waiting bytes. If this fails, the element's writer continues to wait.
     fn write(
         &mut self,
         store: &mut Store,
@@ -240,7 +244,8 @@ impl Tap {
             mirror.catalogs(self.header.id.file)?;
         }
         if !self.has_begun {
-            // What was overwritten before is lost, and not removed from the archive.
+            // Events that were overwritten before are lost; readers must not treat them as removed from the
+            // archive.
             self.header.first.0 = self.waiting_from;
         }
         let (from, block_bytes) = (self.waiting_from, self.ring.block_bytes);
@@ -264,7 +269,7 @@ impl Tap {
         Ok(state)
     }
 
-    /// Takes and writes everything, and what the header says at the end.
+    /// Copies and writes all remaining bytes and the final header.
     pub(super) fn finish(
         &mut self,
         store: &mut Store,
@@ -283,7 +288,7 @@ impl Tap {
     }
 }
 
-/// The time that event times at `offset` of a block count from. The block begins the buffer.
+/// The base of event times at `offset` of a block, which begins at the start of the buffer.
 fn base_at(buffer: &[u8], offset: usize) -> u64 {
     if buffer.len() < block::HEADER {
         return 0;

@@ -1,5 +1,6 @@
-//! The protocol under loom: every interleaving and every value that a weakly ordered machine may show, of this writer
-//! and a reader as in [`crate::reader`]. Run by `RUSTFLAGS="--cfg loom" cargo test --release -p thalweg-space --lib`.
+//! Models of the element's protocol under loom, which runs the writer and a reader like that of
+//! [`crate::reader`] in every interleaving and with every value that a weakly ordered machine may show. The
+//! models run by `RUSTFLAGS="--cfg loom" cargo test --release -p thalweg-space --lib`.
 
 use super::*;
 use loom::sync::Arc;
@@ -8,22 +9,24 @@ use loom::sync::atomic::AtomicU64;
 const BLOCK_BYTES: u64 = 64;
 const BLOCKS: u64 = 2;
 
-/// An ordering of the protocol that is left out, to see that a model misses it.
+/// An ordering that a run of a model leaves out, to show that the model fails without it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum LeftOut {
     Nothing,
     /// The release fence after a block's number became 0.
     RollFence,
-    /// That fence and the release of a block's number; of the two either is enough for a reader that follows block by block.
+    /// Both the fence of `RollFence` and the release store of a block's number. One of them is enough for a
+    /// reader that follows block by block.
     NumberAndFence,
-    /// The release of `head`.
+    /// The release store of `head`.
     HeadRelease,
-    /// The reader's acquire fence before it looks at the number again.
+    /// The reader's acquire fence before it loads the block's number again.
     ReaderFence,
 }
 
 std::thread_local! {
-    /// Loom runs all threads of a model on one of the system's.
+    /// Loom runs all threads of a model on one thread of the system, so a thread-local value reaches all of
+    /// them.
     static LEFT_OUT: std::cell::Cell<LeftOut> = const { std::cell::Cell::new(LeftOut::Nothing) };
 }
 
@@ -35,7 +38,7 @@ fn is_left_out(what: LeftOut) -> bool {
 struct Words(Vec<AtomicU64>);
 
 impl Words {
-    /// The header's lines are one word each here: loom keeps a history of each.
+    /// Maps each cache line of the header to one word: loom keeps a history of every word.
     fn place(at: usize) -> usize {
         match at {
             element::HEAD => 0,
@@ -110,7 +113,7 @@ impl Memory for Model {
     }
 }
 
-/// Every run of `model` with at most three preemptions.
+/// Runs `model` in every interleaving with at most three preemptions.
 fn check(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
@@ -138,7 +141,8 @@ fn write(model: Model, policy: Policy, events: u64) -> Ring<Model> {
     ring
 }
 
-/// Copies block `number` as the reader does; the events' counts, or nothing if the block is not there any more.
+/// Copies block `number` as the reader does. Returns the counts in its events, or `None` if the block was
+/// overwritten.
 fn read_block(model: &Model, number: u64, head: u64) -> Option<Vec<u64>> {
     let place = element::DATA + (number % BLOCKS * BLOCK_BYTES) as usize;
     let bytes = (head - number * BLOCK_BYTES).min(BLOCK_BYTES) as usize;
@@ -160,7 +164,8 @@ fn read_block(model: &Model, number: u64, head: u64) -> Option<Vec<u64>> {
     Some(counts)
 }
 
-/// A number and the one after it: in these blocks an event of two parts, unless it begins one.
+/// An event that holds a number and its successor. In the model's small blocks it has two parts, unless it
+/// begins a block.
 struct Pair(u64);
 
 impl Kind for Pair {
@@ -177,10 +182,11 @@ impl Kind for Pair {
     }
 }
 
-/// Blocks of the ring with long events: one may span two, and the third is recycled meanwhile.
+/// Blocks of the ring with long events: an event may span two blocks while the third is recycled.
 const BLOCKS_LONG: u64 = 3;
 
-/// The events' numbers by block: 0 and 1, the rest of 1 and 2, 3; and 4, which recycles the first. Even ones are short.
+/// Writes events 0 to 4. Events with even numbers are short. Block 0 holds event 0 and the begin of 1, block
+/// 1 the rest of 1 and event 2, block 2 event 3; event 4 recycles block 0.
 fn write_long(model: Model) -> Ring<Model> {
     let mut ring = Ring::new(model, BLOCK_BYTES as usize, BLOCKS_LONG as usize, Policy::Overwrite);
     let (short, long) = (KindId::new(event::KIND_FIRST, 1), KindId::new(event::KIND_FIRST + 1, 1));
@@ -193,7 +199,8 @@ fn write_long(model: Model) -> Ring<Model> {
     ring
 }
 
-/// The words of block `number` after its sequence, as the reader copies them; nothing if it is not there any more.
+/// Copies the words of block `number` after its sequence, as the reader does. Returns `None` if the block was
+/// overwritten.
 fn copy_long(model: &Model, number: u64, end: u64) -> Option<(u64, Vec<u64>)> {
     let place = element::DATA + (number % BLOCKS_LONG * BLOCK_BYTES) as usize;
     let words = (end - number * BLOCK_BYTES).min(BLOCK_BYTES) as usize / 8;
@@ -206,7 +213,7 @@ fn copy_long(model: &Model, number: u64, end: u64) -> Option<(u64, Vec<u64>)> {
     (model.load(place, Ordering::Relaxed) == number + 1).then_some(copy)
 }
 
-/// The events up to `end`, put together as the reader does.
+/// Reads the events up to `end`, and joins the parts of long events as the reader does.
 fn read_long(model: &Model, end: u64) -> Vec<u64> {
     let newest = end.div_ceil(BLOCK_BYTES);
     let (mut seen, mut begun, mut sequence) = (Vec::new(), None, 0);
@@ -215,7 +222,8 @@ fn read_long(model: &Model, end: u64) -> Vec<u64> {
             begun = None;
             continue;
         };
-        // What was begun in the block before goes on here: this block's first event is the one after it.
+        // An event that began in the block before continues here if this block's first event is its
+        // successor.
         begun = begun.filter(|_| first == sequence + 1);
         sequence = first - u64::from(begun.is_some());
         let mut words = &words[..];
@@ -244,7 +252,8 @@ fn read_long(model: &Model, end: u64) -> Vec<u64> {
     seen
 }
 
-/// An event in two blocks, while it is committed and its first part overwritten: it comes whole or not at all.
+/// While an event in two blocks is committed and its first part overwritten, a reader gets the whole event or
+/// nothing of it.
 #[test]
 fn a_reader_never_joins_parts_of_two_events() {
     check_long();
@@ -261,12 +270,13 @@ fn check_long() {
         let ring = writing.join().unwrap();
         assert_eq!((ring.sequence(), ring.drops()), (5, 0));
         let head = model.load(element::HEAD, Ordering::Acquire);
-        // The rest of event 1 is of no use without its beginning.
+        // The reader discards the rest of event 1, because its beginning was overwritten.
         assert_eq!(read_long(&model, head), [2, 3, 4]);
     });
 }
 
-/// A reader that follows block by block sees the first part before the event is committed, and the second only when all of it is there.
+/// A reader that follows block by block sees the first part before the event is committed, and the second
+/// part only after the commit.
 #[test]
 fn a_part_that_is_not_committed_is_no_event() {
     check_following_long();
@@ -299,13 +309,13 @@ fn check_reader() {
     check(|| {
         let model = Model::new();
         let writer = model.clone();
-        // Two events a block: the fifth recycles the first block.
+        // A block holds two events, so the fifth event recycles the first block.
         let writing = loom::thread::spawn(move || write(writer, Policy::Overwrite, 5));
         let head = model.load(element::HEAD, Ordering::Acquire);
         let newest = head.div_ceil(BLOCK_BYTES);
         for number in newest.saturating_sub(2)..newest {
             let counts = read_block(&model, number, head);
-            // While the block is not recycled, everything up to head must be there.
+            // Unless the block was recycled, it must hold everything up to head.
             if let Some(counts) = counts {
                 let held = (head - number * BLOCK_BYTES).min(BLOCK_BYTES);
                 assert_eq!(counts.len() as u64, (held - 32) / 16);
@@ -336,8 +346,8 @@ fn check_following() {
     });
 }
 
-/// Each fence and each release is there for something: without it, a model fails. What loom cannot show is a consumer's
-/// read position without its release: it runs loads in the order of the program.
+/// Each fence and each release is needed: without it, a model fails. The release of a consumer's read
+/// position is the exception: loom runs loads in the order of the program, so no model fails without it.
 #[test]
 fn an_ordering_that_is_left_out_is_missed() {
     for (what, model) in [
@@ -369,7 +379,8 @@ fn a_consumer_that_frees_blocks_gets_everything_or_its_count() {
             for number in from..to {
                 seen.extend(read_block(&model, number, head).expect("not freed, so not recycled"));
             }
-            // Release, paired with the writer's acquire: the copy is done.
+            // Release, paired with the writer's acquire: the copy is complete before the writer may overwrite
+            // the blocks.
             model.store(element::READ_POSITION, to * BLOCK_BYTES, Ordering::Release);
         };
         let head = model.load(element::HEAD, Ordering::Acquire);
@@ -384,7 +395,8 @@ fn a_consumer_that_frees_blocks_gets_everything_or_its_count() {
     });
 }
 
-/// An element changes hands in the middle of a block: no event is taken for another owner's.
+/// When an element gets a new owner in the middle of a block, a reader attributes every event to the owner
+/// that wrote it.
 #[test]
 fn a_reader_tells_whose_an_event_is() {
     const BYTES: u64 = 128;

@@ -9,10 +9,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// A position beyond this (4 EiB) is nonsense.
+/// The largest valid position (4 EiB); a larger one is damage.
 pub(super) const HEAD_MAX: u64 = 1 << 62;
 
-/// Which element of a space: the number in its file's name and, in a pool, the place there.
+/// Identifies an element of a space: by the number in its file's name and, in a pool, by its index there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ElementId {
     /// The number of the file, and of the catalog with its kinds.
@@ -25,7 +25,7 @@ pub(crate) struct ElementId {
 pub(crate) struct Place {
     pub(crate) id: ElementId,
     pub(crate) pool: Option<Arc<PoolFile>>,
-    /// Where it lies, and its archive.
+    /// The directory of the element and of its archive.
     pub(crate) directory: Arc<Path>,
     /// The segments of the space's archive, once there are any.
     pub(crate) kept: KeptCell,
@@ -78,7 +78,7 @@ impl PoolFile {
         })
     }
 
-    /// How many elements were ever in use.
+    /// How many elements of the pool have ever been in use.
     pub(crate) fn used(&self) -> Result<u32, Error> {
         let mut word = [0; 8];
         file::read_exact_at(&self.file, &self.path, &mut word, pool::USED as u64)?;
@@ -115,10 +115,10 @@ pub(crate) struct Blocks {
     pub(crate) start: u64,
     data: u64,
     pub(crate) block_bytes: u64,
-    /// 0: an archive, whose blocks do not come around.
+    /// The number of blocks; 0 for an archive, whose blocks are not recycled.
     pub(crate) block_count: u64,
     pub(super) fixed: Fixed,
-    /// Where the blocks come from if they lie coded in segments, and not in the file.
+    /// The segments that hold the coded blocks, if the blocks do not lie in the file.
     pub(super) kept: Option<(Arc<Kept>, ElementId)>,
 }
 
@@ -164,7 +164,8 @@ impl Blocks {
         }
     }
 
-    /// What is kept of the element at `place`: its blocks in segments, or in a file as former versions kept them.
+    /// The archive of the element at `place`: its blocks in segments, or in a file as former versions wrote
+    /// them.
     pub(super) fn archived(place: &Place) -> Result<Option<Blocks>, Error> {
         let Some(kept) = place.kept.get() else { return Blocks::open(place.archive(), true) };
         let Some(header) = kept.header(place.id) else { return Blocks::open(place.archive(), true) };
@@ -185,7 +186,7 @@ impl Blocks {
         }))
     }
 
-    /// Up to which position an archive has blocks.
+    /// The position up to which an archive has blocks.
     pub(super) fn archived_to(&self) -> Result<u64, Error> {
         if self.kept.is_some() {
             return self.head();
@@ -212,7 +213,8 @@ impl Blocks {
         Ok(header)
     }
 
-    /// What its writer does when the oldest block was not read: see [`Policy`](crate::Policy).
+    /// The number of its writer's [`Policy`](crate::Policy), which states what happens when the oldest block
+    /// was not read.
     pub(crate) fn policy(&self) -> u32 {
         self.fixed.policy
     }
@@ -250,8 +252,8 @@ impl Blocks {
         self.data + slot * self.block_bytes
     }
 
-    /// The first block from `number` on in which anything was ever written, as far as it lies before `end`; `end` if
-    /// there is none. At least all blocks of the ring are looked at.
+    /// The first block from `number` on, before `end`, into which anything was ever written; `end` if there
+    /// is none. Examines all blocks of the ring at most.
     pub(crate) fn next_written(&self, number: u64, end: u64) -> u64 {
         if let Some((kept, id)) = &self.kept {
             return kept.next_written(*id, number, end);
@@ -261,13 +263,13 @@ impl Blocks {
             Some(data) => number + data.saturating_sub(place) / self.block_bytes,
             None => end,
         };
-        // Behind its last block a ring goes on at its first.
+        // The block after a ring's last one lies at the place of the first.
         let turn = number.checked_div(self.block_count).map_or(end, |turns| (turns + 1) * self.block_count);
         found.min(turn).min(end)
     }
 
-    /// Copies the first `bytes` of block `number`; `false` if it is no longer, or not, there. Of a block that was overwritten
-    /// while it was kept in segments it may be fewer.
+    /// Copies the first `bytes` bytes of block `number`; `false` if the block was overwritten or does not
+    /// exist. A block that was overwritten while it was archived may have fewer bytes in a segment.
     pub(crate) fn copy(&self, number: u64, bytes: usize, buffer: &mut Vec<u8>) -> Result<bool, Error> {
         if let Some((kept, id)) = &self.kept {
             return kept.copy(*id, number, bytes, buffer);
@@ -278,7 +280,8 @@ impl Blocks {
         if file::word(buffer, block::NUMBER) != number + 1 {
             return Ok(false);
         }
-        // A system call lies between the two looks at the number: no load of the copy can move below it.
+        // The copy is made by a system call, so none of its loads can move behind the second load of the
+        // number.
         Ok(self.word_at(place)? == number + 1)
     }
 }

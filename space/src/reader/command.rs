@@ -1,4 +1,4 @@
-//! Sending commands to a process, and waiting for its answers.
+//! Sends commands to a process, and waits for its answers.
 
 use super::space::SpaceReader;
 use crate::error::Error;
@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 
 /// A command that was sent.
 ///
-/// Dropping it before there is an answer leaves the command with the process, and nobody waits for the answer.
+/// Dropping it before the answer does not cancel the command; the process frees the slot for other senders
+/// after its answer.
 #[derive(Debug)]
 pub struct Sent {
     reader: SpaceReader,
@@ -25,7 +26,7 @@ pub struct Sent {
     id: u64,
 }
 
-/// A slot in the mailbox's file. It keeps the first error.
+/// A slot in the mailbox's file. The slot keeps the first error of an access.
 #[derive(Debug)]
 struct FileSlot {
     file: Arc<File>,
@@ -51,7 +52,7 @@ impl Slot for FileSlot {
     }
 
     fn store(&self, at: usize, value: u64) {
-        // A system call: a process that sees this sees what was stored before.
+        // The store is a system call, so a process that sees this value also sees everything stored before.
         self.put(at, &[value]);
     }
 
@@ -73,19 +74,20 @@ impl Slot for FileSlot {
 }
 
 impl SpaceReader {
-    /// Sends a command to the process, which takes it at its next safe point.
+    /// Sends a command to the process, which carries it out at its next safe point.
     ///
     /// # Errors
-    /// When the process is dead or takes no commands, when its mailbox is full, or the command is too long.
+    /// When the process is dead or accepts no commands, when its mailbox is full, or when the command is too
+    /// long.
     pub fn send(&self, command: &Command) -> Result<Sent, Error> {
         self.send_letter(command, None)
     }
 
-    /// Sends a command whose inverse is to be done when the lease is over: see [`lease`](crate::lease). The command fails if nothing
-    /// takes it back.
+    /// Sends a command whose inverse the process carries out when the lease is over: see
+    /// [`lease`](crate::lease). The command fails if it has no inverse.
     ///
     /// # Errors
-    /// As [`SpaceReader::send`], and when the lease would never end.
+    /// As [`SpaceReader::send`], and when the terms would let the lease last for ever.
     pub fn send_leased(&self, command: &Command, terms: Terms) -> Result<LeasedCommand, Error> {
         terms.check(&command.name)?;
         Ok(LeasedCommand { sent: self.send_letter(command, Some(terms))? })
@@ -132,7 +134,8 @@ impl SpaceReader {
         // used twice.
         let id = header.load(layout::NUMBERS).wrapping_add(1);
         header.store(layout::NUMBERS, id);
-        // An odd count says that a command may have been sent that is not counted yet, whatever becomes of this process.
+        // An odd count announces that a command may have been sent that is not counted yet; that remains
+        // visible if this process is killed.
         let announced = header.load(layout::SENT_COUNT) | 1;
         header.store(layout::SENT_COUNT, announced);
         header.result(())?;
@@ -146,7 +149,7 @@ impl SpaceReader {
     }
 }
 
-/// Whether nobody needs the slot: it was never used, was freed, or its sender is not interested in the answer any more.
+/// Whether the slot may be used: it was never used, was freed, or its sender abandoned it.
 fn is_free(slot: &FileSlot) -> bool {
     match slot.load(layout::STATE) {
         layout::FREE => true,
@@ -184,7 +187,7 @@ impl Sent {
         self.id
     }
 
-    /// Whether the process has taken the command.
+    /// Whether the process has received the command.
     ///
     /// # Errors
     /// When the mailbox cannot be read any more.
@@ -242,7 +245,7 @@ impl LeasedCommand {
         &self.sent
     }
 
-    /// Lets the time begin anew; waits for the process to say so.
+    /// Restarts the time of the lease, and waits until the process confirms that.
     ///
     /// # Errors
     /// When the lease is over, or as [`Sent::wait`].
@@ -250,7 +253,7 @@ impl LeasedCommand {
         self.ask(RENEW, timeout)
     }
 
-    /// Confirms the command: it is not taken back.
+    /// Confirms the command: it will not be reverted.
     ///
     /// # Errors
     /// As [`LeasedCommand::renew`].
@@ -258,7 +261,7 @@ impl LeasedCommand {
         self.ask(CONFIRM, timeout)
     }
 
-    /// Lets the command be taken back now.
+    /// Ends the lease: the process reverts the command now.
     ///
     /// # Errors
     /// As [`LeasedCommand::renew`].
@@ -277,7 +280,7 @@ impl LeasedCommand {
 
 impl Drop for Sent {
     fn drop(&mut self) {
-        // The process that needs the slot next frees it; this only allows it.
+        // The store only permits that the slot is freed; the next sender that needs the slot frees it.
         self.slot.put(layout::ABANDONED, &[1]);
     }
 }

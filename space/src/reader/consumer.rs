@@ -8,14 +8,14 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A consumer of one element. The writer waits no longer when it is dropped.
+/// A consumer of one element. When it is dropped, the writer no longer waits.
 #[derive(Debug)]
 pub(super) struct Consumer {
     file: File,
     path: Arc<Path>,
     /// Where the element's header lies.
     start: u64,
-    /// The position that was written for the writer last.
+    /// The read position that was last written into the header.
     told: u64,
 }
 
@@ -31,7 +31,7 @@ impl Consumer {
         Ok(consumer)
     }
 
-    /// What lies before `position` may be overwritten.
+    /// Permits the writer to overwrite everything before `position`.
     pub(super) fn tell(&mut self, position: u64) -> Result<(), Error> {
         if position != self.told {
             self.put(element::READ_POSITION, position)?;
@@ -48,7 +48,8 @@ impl Consumer {
 
 impl Drop for Consumer {
     fn drop(&mut self) {
-        // No process has this start. An element that is gone has no writer either.
+        // No process has this start time, so the writer stops waiting. The error is ignored: an element that
+        // was removed has no writer either.
         let _ = self.put(element::READER_START, u64::MAX);
     }
 }

@@ -1,11 +1,12 @@
 //! Reading one element: the reader's half of the block protocol.
 //!
-//! Read `head` (the events before it are complete), copy the block, then look whether the block still has its number:
-//! if not, the writer came around meanwhile and the copy is discarded; the next block's first sequence tells how many
-//! events were lost. Before the ring comes the archive, if there is one, at the same positions.
+//! A reader loads `head` (the events before it are complete), copies the block, and then checks that the
+//! block still has its number. If it has not, the writer has recycled the block meanwhile, and the reader
+//! discards the copy; the first sequence number of the next block shows how many events were lost. An
+//! archive, if there is one, holds the blocks before those of the ring, at the same positions.
 //!
-//! An event that is continued is put together in a buffer of its own, and comes when all of it is there. If a part was
-//! overwritten, it is lost as a whole.
+//! The parts of a continued event are joined in a buffer of their own, and the event is returned when its
+//! last part was read. If a part was overwritten, the whole event is lost.
 
 use super::blocks::{Blocks, HEAD_MAX, Place};
 use super::consumer::Consumer;
@@ -15,14 +16,14 @@ use crate::kind::NameRef;
 use crate::layout::{block, element, event};
 use std::sync::Arc;
 
-/// What an element's header says.
+/// The contents of an element's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriterInfo {
-    /// The writer's number: of the one that has the element now, or had it last.
+    /// The number of the element's current or latest writer.
     pub number: u32,
     /// Its name.
     pub name: String,
-    /// The thread that made it.
+    /// The thread that made the writer.
     pub thread: u32,
     /// How many writers had the element, this one included.
     pub generation: u64,
@@ -50,7 +51,7 @@ pub(super) struct Found {
     pub(super) sequence: u64,
     pub(super) kind: u16,
     pub(super) flags: u8,
-    /// Where its arguments lie in the buffer of the block, or of what was continued.
+    /// Where its arguments lie in the buffer of the block, or in the buffer of continued events.
     pub(super) from: usize,
     pub(super) to: usize,
     is_long: bool,
@@ -68,7 +69,7 @@ pub(super) enum Start {
 }
 
 impl Start {
-    /// Whether it may lie in a block with this base and first sequence, or in one after it.
+    /// Whether the start may lie in a block with this base and first sequence number, or in a later block.
     fn is_behind(self, base: u64, first_sequence: u64) -> bool {
         match self {
             Start::Time(time) | Start::Block(time) => base < time,
@@ -109,52 +110,53 @@ pub(super) struct ElementReader {
     archive: Option<Box<Blocks>>,
     /// Position of the next event: bytes since the start.
     position: u64,
-    /// Position up to which events were committed when last looked at.
+    /// Position up to which events were committed when the header was last read.
     limit: u64,
-    /// Up to where the archive has them.
+    /// Position up to which the archive has blocks.
     archived: u64,
     /// The current block's bytes from its start, as far as `limit` went when it was copied.
     buffer: Vec<u8>,
     /// Number of the block in the buffer, and the position that it begins at.
     buffered: Option<u64>,
     buffer_start: u64,
-    /// An event of which more is to come, and its arguments so far. Seldom, so it takes room only then.
+    /// An event whose last part was not read yet, with its arguments so far. Boxed, because it is rare.
     begun: Option<Box<Found>>,
     long: Vec<u8>,
     base: u64,
     time: u64,
-    /// Sequence of the next event, as of the element's first.
+    /// Sequence number of the next event, counted from the element's first event.
     sequence: u64,
-    /// The writer of what comes next, and the sequence of that writer's first event.
+    /// The writer of the next event, and the sequence number of that writer's first event.
     owner: Owner,
     owner_sequence: u64,
-    /// A second gap, after one that was handed over.
+    /// A second gap, to be returned after the first.
     gap: Option<Box<Next>>,
     /// Dropped events that were reported already.
     drops_told: u64,
     /// The number of dropped events in the header, read before `limit`.
     drops: u64,
-    /// Where to begin: not looked for yet; asked for.
+    /// Where reading is to begin, until that place was searched.
     start: Option<Start>,
     first: Option<Start>,
-    /// Look only at whole blocks, and leave the cache line of `head` to the writer.
+    /// Whether only complete blocks are read, without loading `head`, so that its cache line stays with the
+    /// writer.
     by_block: bool,
-    /// Blocks that begin after this time are not looked into, and whether one was met.
+    /// Blocks that begin after this time are not read; `is_past_last` reports whether there was one.
     last: u64,
     is_past_last: bool,
     outline: Option<Outline>,
-    /// The writer waits for this reader. Boxed, because it is seldom used.
+    /// The consumer for which the writer waits, if this reader is one. Boxed, because it is seldom used.
     consumer: Option<Box<Consumer>>,
-    /// From this position on everything is wanted, outline or not; `None`: not looked for yet.
+    /// The position from which on the outline leaves out nothing; `None` until it was searched.
     whole_from: Option<u64>,
 }
 
-/// Before a time, events of some kinds are left out.
+/// A filter that leaves out events of some kinds before a time.
 #[derive(Clone, Debug)]
 pub(super) struct Outline {
     /// In ticks.
     pub(super) until: u64,
-    /// Whether kinds are left out, by their numbers; kinds behind the end of the list are wanted.
+    /// Whether each kind is left out, by its number; kinds beyond the end of the list are included.
     pub(super) left_out: Arc<[bool]>,
 }
 
@@ -176,7 +178,7 @@ impl ElementReader {
         if let Some(archive) = second {
             archive.check_beside(first)?;
         }
-        // The first owner's blocks do not say whose they are; its name may have gone with it.
+        // The first owner's blocks do not name their owner, and the header names only the current one.
         let number = first.fixed.writer;
         let owner = Owner::new(first.fixed.owner, 0);
         let owner = match first.word(element::GENERATION)? {
@@ -214,7 +216,7 @@ impl ElementReader {
         }))
     }
 
-    /// Frees the blocks that were handed over whole, for a writer that waits for its consumer.
+    /// Frees the blocks whose events were all handed over, for a writer that waits for its consumer.
     pub(super) fn consume(&mut self) -> Result<(), Error> {
         let Some(ring) = &self.ring else { return Ok(()) };
         if self.consumer.is_none() {
@@ -229,7 +231,7 @@ impl ElementReader {
         self.ring.as_ref().or(self.archive.as_deref()).expect("opened with one of the two")
     }
 
-    /// What the header says, and the reference of the writer's name.
+    /// The contents of the header, and the reference to the writer's name.
     pub(super) fn info(&mut self) -> Result<(WriterInfo, NameRef), Error> {
         self.look()?;
         let blocks = self.main();
@@ -250,13 +252,14 @@ impl ElementReader {
         Ok((info, owner.name))
     }
 
-    /// Looks how far the writer (and the archive) has come.
+    /// Loads the positions that the writer and the archive have reached.
     pub(super) fn look(&mut self) -> Result<(), Error> {
         self.look_at_archive(false)?;
-        // Drops before head: drops happen between blocks, so those read first belong before what comes after `limit`.
+        // The number of drops is loaded before `head`: events are dropped between blocks, so the drops that
+        // are counted here precede all events after `limit`.
         self.drops = self.main().word(element::DROPS)?;
         if self.by_block && self.look_at_blocks()? {
-            // The next block shows those after the last complete one.
+            // The header of the next block shows the events dropped after the last complete block.
             self.drops = 0;
         } else {
             self.limit = self.main().head()?;
@@ -274,7 +277,7 @@ impl ElementReader {
         self.find_whole()
     }
 
-    /// Moves over what the writer discarded, which is not lost.
+    /// Skips events that the writer discarded, without counting them as lost.
     fn skip_discarded(&mut self) -> Result<(), Error> {
         let blocks = self.main();
         let discarded = blocks.word(element::DISCARDED)?;
@@ -289,12 +292,12 @@ impl ElementReader {
         Ok(())
     }
 
-    /// Where to begin, once, when there is something to read.
+    /// Sets where to begin. The place is searched once, when there are events.
     pub(super) fn start_at(&mut self, start: Start) {
         self.start = Some(start);
     }
 
-    /// Whether an event comes before what was asked for.
+    /// Whether an event precedes the start that was set.
     pub(super) fn is_before_start(&mut self, found: &Found) -> bool {
         let before = match self.first {
             None | Some(Start::Block(_)) => return false,
@@ -309,15 +312,15 @@ impl ElementReader {
         before
     }
 
-    /// From now on only an outline is wanted of what lies in blocks that end before a time. The block that holds the time comes whole: what
-    /// is stated once in a block is there for all that follows in it.
+    /// Applies an outline to all blocks that end before its time. The block that holds the time is read
+    /// without it, because an event may depend on data that an earlier event of the same block states.
     pub(super) fn outline(&mut self, outline: Outline) {
         if self.whole_from.is_none_or(|from| self.position < from) {
             self.outline = Some(outline);
         }
     }
 
-    /// Looks where the block begins that holds the outline's end.
+    /// Finds the beginning of the block that holds the outline's end.
     fn find_whole(&mut self) -> Result<(), Error> {
         if let Some(outline) = self.outline.as_ref().filter(|_| self.whole_from.is_none() && self.limit > 0) {
             let block = self.last_behind(Start::Block(outline.until))?;
@@ -331,7 +334,7 @@ impl ElementReader {
         self.outline.as_ref().is_some_and(|outline| outline.leaves_out(found.kind))
     }
 
-    /// Passes over chunks of the archive that have nothing of the outline; whether there were any.
+    /// Skips chunks of the archive that have no event of the outline; returns whether there were any.
     fn pass_over(&mut self) -> bool {
         let (Some(outline), Some(whole_from), Some(Blocks { kept: Some((kept, id)), .. }), None) =
             (&self.outline, self.whole_from, self.archive.as_deref(), &self.begun)
@@ -347,12 +350,12 @@ impl ElementReader {
         true
     }
 
-    /// Whether something was met that comes after where to end.
+    /// Whether an event or block after the end was met.
     pub(super) fn is_past_last(&self) -> bool {
         self.is_past_last
     }
 
-    /// Where to end: nothing of blocks that begin later is handed over.
+    /// Sets the time at which reading ends: blocks that begin later are not read.
     pub(super) fn end_at(&mut self, last: u64) {
         self.last = last;
     }
@@ -362,13 +365,13 @@ impl ElementReader {
         self.main().fixed.writer
     }
 
-    /// From now on only whole blocks are taken, until the writer closes.
+    /// Reads only complete blocks from now on, until the writer closes.
     pub(super) fn follow_by_block(&mut self) {
         self.by_block = true;
     }
 
-    /// Moves the limit over the blocks that are complete because the next one was opened. `false`: `head` must be read,
-    /// since the writer has closed, or has come around.
+    /// Moves the limit over the blocks that are complete because the next one was opened. `false`: `head`
+    /// must be read, since the writer has closed, or has recycled the blocks.
     fn look_at_blocks(&mut self) -> Result<bool, Error> {
         let Some(ring) = &self.ring else { return Ok(false) };
         if ring.word(element::STATE)? != 1 {
@@ -388,7 +391,8 @@ impl ElementReader {
         Ok(true)
     }
 
-    /// Looks how far the archive has come; `anew`: since the elements of the space were looked for.
+    /// Updates the position up to which the archive has blocks; `anew`: also looks for segments that appeared
+    /// since the last search.
     fn look_at_archive(&mut self, anew: bool) -> Result<(), Error> {
         if anew && let Some(kept) = self.place.kept.get() {
             kept.look()?;
@@ -405,19 +409,19 @@ impl ElementReader {
         Ok(())
     }
 
-    /// The last block that begins at or before what `start` asks for, if any does; else the oldest.
+    /// The last block that begins at or before `start`; if there is none, the oldest block.
     fn last_behind(&mut self, start: Start) -> Result<u64, Error> {
         let end = self.limit.div_ceil(self.main().block_bytes);
         let (mut low, mut high) = (self.oldest_held(end)?, end);
         if let Some(Blocks { kept: Some((kept, id)), .. }) = self.archive.as_deref() {
-            // The index of the segments tells which chunk to look into.
+            // The index of the segments shows which chunk holds the start.
             let (first, behind) =
                 kept.narrowed(*id, |base, sequence| start.is_behind(base, sequence)).unwrap_or((low, None));
             (low, high) = (low.max(first), behind.map_or(high, |behind| high.min(behind)));
         }
         while low + 1 < high {
             let middle = low + (high - low) / 2;
-            // A block that is gone was overwritten, and all before it.
+            // A block that is missing was overwritten, and so were all before it.
             let before = match self.block_header(middle)? {
                 Some(header) => {
                     start.is_behind(file::word(&header, block::BASE), file::word(&header, block::SEQUENCE))
@@ -429,14 +433,15 @@ impl ElementReader {
         Ok(low)
     }
 
-    /// Passes over the blocks that end before what `start` asks for, by their headers alone; what lies before is not lost.
+    /// Skips the blocks that end before `start`, by reading only their headers. Their events do not count as
+    /// lost.
     fn seek(&mut self, start: Start) -> Result<(), Error> {
         let low = self.last_behind(start)?;
         let block_bytes = self.main().block_bytes;
         let Some(header) = self.block_header(low)? else { return Ok(()) };
         if low * block_bytes > self.position {
             self.position = low * block_bytes;
-            // Events that were asked for and were overwritten count as lost.
+            // Events after the start that were overwritten count as lost.
             let first = file::word(&header, block::SEQUENCE);
             self.sequence = if let Start::Sequence(asked) = start { asked.min(first) } else { first };
             (self.buffered, self.begun, self.gap) = (None, None, None);
@@ -457,19 +462,20 @@ impl ElementReader {
         Ok(None)
     }
 
-    /// The first block that may still be there, before block `end`.
+    /// The first block before block `end` that may not be overwritten yet.
     fn oldest_held(&self, end: u64) -> Result<u64, Error> {
         let ring = self.ring.as_ref().map_or(0, |ring| end.saturating_sub(ring.block_count));
         Ok(if self.archived > 0 { 0 } else { ring })
     }
 
-    /// Goes to the last block but `back` of what is committed now; what lies before is passed over. Gives whether anything
-    /// does that an event at the end may have begun in.
+    /// Moves to the block `back` blocks before the last committed one, and skips all before. Returns whether
+    /// there is an earlier block, in which an event at the end may have begun.
     pub(super) fn start_at_last_block(&mut self, back: u64) -> Result<bool, Error> {
         self.look()?;
         let end = self.limit.div_ceil(self.main().block_bytes);
         let oldest = self.oldest_held(end)?;
-        // The same block again is read from its beginning, for its times.
+        // If this is the block in the buffer, it is read again from its beginning, because later times depend
+        // on its base.
         let first = end.saturating_sub(back + 1).max(oldest);
         self.position = first * self.main().block_bytes;
         (self.buffered, self.begun, self.gap, self.sequence) = (None, None, None, 0);
@@ -483,8 +489,8 @@ impl ElementReader {
         &buffer[found.from..found.to]
     }
 
-    /// The next event, if it lies in the buffer and nothing about it or before it is special; `None`: the general
-    /// path has to look.
+    /// The next event, if it lies in the buffer and needs no special treatment; `None`: the caller has to use
+    /// the general path, [`ElementReader::next`].
     #[inline]
     pub(super) fn next_plain(&mut self) -> Option<Found> {
         let is_special = self.gap.is_some()
@@ -517,7 +523,7 @@ impl ElementReader {
         Some(Found { owner, time, sequence, kind, flags, from, to: end, is_long: false })
     }
 
-    /// The next event before the limit of the last look.
+    /// The next event before the limit that [`ElementReader::look`] set.
     pub(super) fn next(&mut self) -> Result<Next, Error> {
         if let Some(gap) = self.gap.take() {
             return Ok(*gap);
@@ -536,8 +542,8 @@ impl ElementReader {
             }
             if self.position >= self.limit {
                 if self.place.id.slot.is_some() {
-                    // There are thousands of elements, and a block is seldom read more than once, so the buffer is
-                    // given back.
+                    // The buffer is freed, because there are thousands of elements and a block is seldom read
+                    // more than once.
                     self.buffer = Vec::new();
                 }
                 return Ok(self.tail_drops());
@@ -551,7 +557,8 @@ impl ElementReader {
         }
     }
 
-    /// Copies block `number`, or moves on to the next one that can be had. A gap in the sequence is returned.
+    /// Copies block `number`, or the next one that can still be read. Returns a gap in the sequence, if there
+    /// is one.
     fn load(&mut self, number: u64) -> Result<Option<Next>, Error> {
         let block_bytes = self.main().block_bytes;
         let start = number * block_bytes;
@@ -565,18 +572,19 @@ impl ElementReader {
             return Ok(None);
         }
         if self.position > start {
-            // More of a block that was read in part: base, time and sequence go on.
+            // The block was read in part before: base, time and sequence number stay valid.
             (self.buffered, self.buffer_start) = (Some(number), start);
             return Ok(None);
         }
         self.position = start + block::HEADER as u64;
         let first = file::word(&self.buffer, block::SEQUENCE);
-        // What was begun in the block before goes on here; this block's first event is the one after it.
+        // An event that began in the block before continues here; this block's first event is its successor.
         if first != self.sequence.saturating_add(1) {
             self.begun = None;
         }
         if bytes < block::HEADER || first < self.sequence {
-            // A block with an earlier sequence is damage; the next block shows how much was lost.
+            // A block with an earlier sequence number is damaged; the next block shows how many events were
+            // lost.
             (self.buffered, self.begun) = (None, None);
             self.position = start + block_bytes;
             return Ok(None);
@@ -592,13 +600,14 @@ impl ElementReader {
         Ok(if self.begun.is_some() { None } else { self.move_to(first) })
     }
 
-    /// Goes on at sequence `first`, for the writer that the block belongs to. What lies between is lost; returned is the first gap.
+    /// Continues at sequence number `first`, for the writer of the block. The events between are lost;
+    /// returns the first gap.
     fn move_to(&mut self, first: u64) -> Option<Next> {
         let (before, before_sequence) = (self.owner, self.owner_sequence);
         self.read_owner();
         let from = self.sequence;
         self.sequence = first;
-        // Of two writers, the one before lost what comes before the other one's first event.
+        // The lost events before the new writer's first event belong to the former writer.
         let border = self.owner_sequence.clamp(from, first.max(from));
         let lost = [
             (before.number, before_sequence, from, border),
@@ -614,7 +623,8 @@ impl ElementReader {
         gap
     }
 
-    /// Takes note of whose events follow, if an event at the current position says so.
+    /// Reads an event at the current position that names the writer of the following events; returns whether
+    /// there was one.
     fn read_owner(&mut self) -> bool {
         let offset = (self.position % self.main().block_bytes) as usize;
         let end = offset + 8 * event::OWNER_WORDS;
@@ -644,7 +654,7 @@ impl ElementReader {
         if ring.map_or(Ok(false), |ring| ring.copy(number, bytes, &mut self.buffer))? {
             return Ok(true);
         }
-        // The ring's block is gone, and the archive has it by now, or a part of it.
+        // The ring's block was overwritten; by now the archive may hold it, or a part of it.
         self.look_at_archive(true)?;
         let part = self.archived.saturating_sub(start).min(bytes as u64);
         match &self.archive {
@@ -656,7 +666,7 @@ impl ElementReader {
         }
     }
 
-    /// The first block from `number` on that may still be had.
+    /// The first block from `number` on that may still be readable.
     fn oldest(&mut self, number: u64) -> Result<u64, Error> {
         self.look_at_archive(true)?;
         let block_bytes = self.main().block_bytes;
@@ -667,14 +677,14 @@ impl ElementReader {
         let newest = ring.head()?.max(1).div_ceil(ring.block_bytes) - 1;
         // A reader that follows block by block may be within an event that is not committed.
         if newest + ring.block_count < (self.limit - 1) / ring.block_bytes {
-            // Otherwise overwritten blocks would be searched one by one.
+            // Without this check, overwritten blocks would be searched one by one.
             return Err(Error::new(format!("{} is damaged: its head went back", ring.path.display())));
         }
         let oldest = number.max((newest + 1).saturating_sub(ring.block_count));
         Ok(ring.next_written(oldest, newest).max(oldest))
     }
 
-    /// The event at `offset` of the buffer; `None` after moving past something that is none.
+    /// The event at `offset` of the buffer; `None` after skipping an entry that is no event.
     fn parse(&mut self, offset: usize) -> Option<Next> {
         let first = file::word(&self.buffer, offset);
         let (time, kind) = (first as u32, (first >> 32) as u16);
@@ -685,13 +695,14 @@ impl ElementReader {
             return None;
         }
         if words == 0 || end > self.buffer.len() || (kind == event::KIND_FULL_TIME && words != 2) {
-            // Damage: the rest of the block cannot be read. At least this event is lost; the next block tells the rest.
+            // The rest of the block is damaged. At least this event is lost; the next block shows how many
+            // more.
             self.begun = None;
             self.skip_block();
             return Some(self.lose(1));
         }
         if self.begun.is_some() && kind >= event::KIND_FIRST {
-            // The writer gave up an event that it had begun.
+            // The writer abandoned the event that it had begun.
             self.begun = None;
             return Some(self.lose(1));
         }
@@ -726,8 +737,8 @@ impl ElementReader {
         Some(Next::Event(found))
     }
 
-    /// Adds what lies there in the buffer to the event that was begun; the event, if that was its end. If no event
-    /// was begun, the continuation belongs to an event whose beginning is lost.
+    /// Appends bytes `from` to `to` of the buffer to the begun event, and returns the event if they end it.
+    /// If no event was begun, the continuation belongs to an event whose beginning is lost.
     fn go_on(&mut self, from: usize, to: usize, flags: u8) -> Option<Next> {
         let found = self.begun.take()?;
         if self.long.len() + (to - from) > event::ARGUMENT_BYTES_MAX {

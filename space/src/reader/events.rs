@@ -1,4 +1,5 @@
-//! The events of all writers, merged in time order with bounded memory: one block per element, and its longest event.
+//! Merges the events of all writers in time order. The memory is bounded by one block and the longest event
+//! of each element.
 
 use super::blocks::Place;
 use super::element::{ElementReader, Found, Next, Outline, Start};
@@ -15,20 +16,20 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// An event, as long as the callback runs.
+/// An event, valid while the callback runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
-    /// When, in ticks of the space's clock.
+    /// The time of the event, in ticks of the space's clock.
     pub time: u64,
-    /// Which writer.
+    /// The number of the writer.
     pub writer: u32,
-    /// The writer's name; none for a writer whose element was taken over since.
+    /// The writer's name; 0 if another writer has taken over its element since.
     pub writer_name: NameRef,
     /// The thread that made the writer; 0: not known.
     pub thread: u32,
     /// The index of the event among that writer's events, from 0; dropped ones count.
     pub sequence: u64,
-    /// What kind.
+    /// The kind of the event.
     pub kind: &'a Arc<KindInfo>,
     /// Flags, see [`Event::is_same_time`] and its neighbours.
     pub flags: u8,
@@ -70,7 +71,7 @@ impl fmt::Display for Value<'_> {
 }
 
 impl<'a> Event<'a> {
-    /// Whether it took its time from the event before.
+    /// Whether the event has the time of the event before, without a reading of the clock.
     pub fn is_same_time(&self) -> bool {
         self.flags & layout::FLAG_SAME_TIME != 0
     }
@@ -80,7 +81,7 @@ impl<'a> Event<'a> {
         self.flags & layout::FLAG_INTERPOLATED != 0
     }
 
-    /// Whether a text or byte field was cut, since the event would not have fitted into its element.
+    /// Whether a text or byte field was cut because the event would not have fitted into its element.
     pub fn is_truncated(&self) -> bool {
         self.flags & layout::FLAG_TRUNCATED != 0
     }
@@ -97,7 +98,8 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// The bytes from an offset on, at most eight. Arguments are whole words, so nearly always there are eight to load.
+    /// Up to eight bytes from an offset on. Arguments are whole words, so eight bytes can nearly always be
+    /// loaded.
     #[inline]
     fn bits(&self, offset: usize, bytes: usize) -> u64 {
         if let (Some(word), 1..=8) = (self.arguments.get(offset..offset + 8), bytes) {
@@ -185,20 +187,20 @@ impl<'a> Event<'a> {
     }
 }
 
-/// What a stream of events yields.
+/// An item of a stream of events.
 #[derive(Clone, Copy, Debug)]
 pub enum Item<'a> {
     /// An event.
     Event(Event<'a>),
     /// Events that are lost: overwritten, dropped or damaged.
     Gap {
-        /// Which writer.
+        /// The number of the writer.
         writer: u32,
-        /// How many. For a damaged last block the count is 1, which means at least one.
+        /// The number of lost events. For a damaged last block it is 1, which means at least one.
         lost: u64,
-        /// Sequence of the first.
+        /// Sequence number of the first lost event.
         from_sequence: u64,
-        /// It is one event, and only its kind is unknown: no catalog describes it. Nothing else is lost.
+        /// Whether the gap is a single event whose kind no catalog describes. No other event is lost then.
         kind_unknown: bool,
     },
 }
@@ -213,13 +215,13 @@ pub struct EventStream {
     by_block: bool,
     is_consumer: bool,
     since: Option<u64>,
-    /// Whether the first block of each writer is wanted whole.
+    /// Whether all events of each writer's first block are handed over, also those before the start.
     whole_blocks: bool,
     until: u64,
     from_sequence: Vec<(u32, u64)>,
-    /// Before this time in ticks, only kinds with these names are wanted.
+    /// A time in ticks, and the names of the only kinds whose events are handed over before it.
     outline: Option<(u64, Wanted)>,
-    /// Sources by the time of what they have next; the writer decides between equals.
+    /// The sources by the time of their next item; at equal times, by writer.
     order: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
@@ -236,14 +238,14 @@ impl fmt::Debug for Wanted {
 #[derive(Debug)]
 struct Source {
     element: ElementReader,
-    /// Which of the catalogs has its kinds.
+    /// The index of the catalog that has its kinds.
     catalog: usize,
     next: Next,
-    /// Later events are not wanted.
+    /// The time after which events are not handed over.
     until: u64,
-    /// Something later was met.
+    /// Whether a later event was met.
     is_cut: bool,
-    /// The next item was found, and not examined yet.
+    /// Whether the next item was found but not examined yet.
     is_moved: bool,
     failed: bool,
 }
@@ -266,8 +268,8 @@ impl EventStream {
         }
     }
 
-    /// Follows by whole blocks: a live writer's events come when it has filled a block. Polling the latest events of a
-    /// busy writer takes a cache line from it each time; following by block does not.
+    /// Follows block by block: the events of a live writer are handed over when it has filled a block. Each
+    /// poll for the latest events takes a cache line from a busy writer; a poll by block does not.
     pub fn by_block(mut self) -> EventStream {
         self.by_block = true;
         for source in &mut self.sources {
@@ -276,10 +278,12 @@ impl EventStream {
         self
     }
 
-    /// Becomes the consumer: writers with the policy *wait* wait for it, and those that drop the newest drop what it leaves no room for. What a
-    /// poll has handed over may be overwritten when the next poll begins, whole blocks at a time; so what is to be kept is kept before
-    /// that, and nothing is lost where writers wait. They wait no longer when this is dropped, or its process has ended. There is one
-    /// consumer at a time: [`Archiver`](crate::archive::Archiver) is one, too.
+    /// Makes this stream the consumer: writers with the policy *wait* wait until it has read a block, and
+    /// writers that drop the newest drop events while no block is free. The next poll permits writers to
+    /// overwrite, block by block, the events that the last poll handed over. A caller that has stored them by
+    /// then loses no event of a writer that waits. The writers stop waiting when this stream is dropped or
+    /// its process has ended. A space has one consumer at a time; an [`Archiver`](crate::archive::Archiver)
+    /// is a consumer, too.
     ///
     /// ```
     /// use thalweg_space::{Kind, Policy, Space, SpaceOptions, reader::{Item, SpaceReader}};
@@ -316,23 +320,24 @@ impl EventStream {
         self
     }
 
-    /// Begins with the events at `ticks` of the space's clock or later. Those before are neither read nor counted as
-    /// lost: the headers of blocks tell where to begin.
+    /// Begins with the events at `ticks` of the space's clock or later. Earlier events are neither read nor
+    /// counted as lost, because the headers of blocks show where to begin.
     pub fn since(mut self, ticks: u64) -> EventStream {
         self.since = Some(ticks);
         self
     }
 
-    /// As [`EventStream::since`], but hands over each writer's whole first block: what is stated once in a block, and what is known by it, is
-    /// there. So some events are older.
+    /// As [`EventStream::since`], but hands over all events of each writer's first block, because later
+    /// events may depend on data that an earlier event of the same block states. So some events are older
+    /// than `ticks`.
     pub fn since_block(mut self, ticks: u64) -> EventStream {
         self.since = Some(ticks);
         self.whole_blocks = true;
         self
     }
 
-    /// Ends with the events at `ticks` of the space's clock: those after it are not handed over, and where a writer's blocks begin
-    /// later they are not read.
+    /// Ends with the events at `ticks` of the space's clock. Later events are not handed over, and blocks
+    /// that begin later are not read.
     pub fn until(mut self, ticks: u64) -> EventStream {
         self.until = ticks;
         for source in &mut self.sources {
@@ -342,8 +347,8 @@ impl EventStream {
         self
     }
 
-    /// Hands over, of what lies before `ticks` of the space's clock, only events whose kind has a name that is wanted. Chunks of an archive
-    /// that have none of them are not even read. What is lost is counted all the same.
+    /// Restricts the events before `ticks` of the space's clock to kinds with wanted names. Chunks of an
+    /// archive without such events are not read. Lost events are counted as without this restriction.
     pub fn outlined(
         mut self,
         ticks: u64,
@@ -353,28 +358,28 @@ impl EventStream {
         self
     }
 
-    /// Whether events were met that come after the end asked for by [`EventStream::until`].
+    /// Whether there are events after the end that [`EventStream::until`] set.
     pub fn has_more(&self) -> bool {
         self.sources.iter().any(|source| source.is_cut || source.element.is_past_last())
     }
 
-    /// Begins, of this writer, with the event of this sequence. Those before are neither read nor counted as lost. For a
-    /// writer that took over an element it has no effect.
+    /// Begins the events of this writer at this sequence number. Earlier events are neither read nor counted
+    /// as lost. Has no effect for a writer that took over an element.
     pub fn from_sequence(mut self, writer: u32, sequence: u64) -> EventStream {
         self.from_sequence.push((writer, sequence));
         self
     }
 
-    /// The kinds met so far; [`KindInfo::index`] is the place in this list.
+    /// The kinds met so far, at their [`KindInfo::index`].
     pub fn kinds(&self) -> &[Arc<KindInfo>] {
         self.catalogs.kinds()
     }
 
     /// Hands at most `limit` items to `take`; returns how many. 0 means that there is nothing more now.
     ///
-    /// A poll that finds nothing left of the last one looks at all writers anew and merges what they have committed by
-    /// then. Within a writer the order is always the writer's. Across writers it is that of time, except for events
-    /// that were committed only after a poll had passed their time.
+    /// When no items of the last poll remain, a poll merges the events that all writers have committed by
+    /// then. Events of one writer always come in the order in which it wrote them. Events of several writers
+    /// come in the order of time, except those committed after a poll had passed their time.
     ///
     /// # Errors
     /// When files are damaged, after everything that could be read was handed over. A writer whose files cannot be
@@ -389,7 +394,7 @@ impl EventStream {
         problem.map_or(taken, Err)
     }
 
-    /// Gives writers back what was handed over before.
+    /// Permits the writers to overwrite the blocks that were handed over before.
     fn consume(&mut self, problem: &mut Option<Error>) {
         for source in self.sources.iter_mut().filter(|source| !source.failed) {
             if let Err(error) = source.element.consume() {
@@ -398,14 +403,14 @@ impl EventStream {
         }
     }
 
-    /// Looks at all writers anew if nothing is left of the last time.
+    /// Reads the positions of all writers if no items of the last poll remain.
     pub(super) fn look_if_empty(&mut self, problem: &mut Option<Error>) {
         if self.order.is_empty() {
             self.look(problem);
         }
     }
 
-    /// The time of the earliest item that was found and not handed over yet, in ticks.
+    /// The time in ticks of the earliest item that was found and not handed over yet.
     pub(super) fn next_time(&self) -> Option<u64> {
         self.order.peek().map(|Reverse((time, _))| *time)
     }
@@ -461,7 +466,7 @@ impl EventStream {
         }
     }
 
-    /// Says which of the kinds that are known by now are left out.
+    /// Computes which of the kinds known by now are left out, and passes that to the sources.
     fn tell_outline(&mut self) -> Result<(), Error> {
         let Some((until, wanted)) = self.outline.clone() else { return Ok(()) };
         let mut known: Option<(usize, Arc<[bool]>)> = None;
@@ -523,8 +528,8 @@ impl Source {
         }))
     }
 
-    /// Moves to the next item, if that is an event as nearly all are; in any other case [`Source::advance`] has to
-    /// look.
+    /// Moves to the next item if it is a plain event, as nearly all are; otherwise returns `false`, and the
+    /// caller uses [`Source::advance`].
     #[inline]
     fn advance_plainly(&mut self, catalogs: &Catalogs) -> bool {
         let Some(found) = self.element.next_plain() else { return false };
@@ -539,7 +544,7 @@ impl Source {
 
     /// Moves to the next item whose kind is known and whose size is right.
     fn advance(&mut self, catalogs: &mut Catalogs) -> Result<(), Error> {
-        // It may have moved there already.
+        // An earlier call may have moved to the item already.
         if !std::mem::replace(&mut self.is_moved, false) {
             self.next = self.element.next()?;
         }

@@ -1,4 +1,4 @@
-//! Where events come from: one space, all those of a session, or whatever else gathers them.
+//! Feeds, which hand over the events of one space, of all spaces of a session, or of another set of spaces.
 
 use super::SpaceReader;
 use super::events::{EventStream, Item};
@@ -46,22 +46,23 @@ pub trait Feed: Send {
     /// Whether there is one space and never another.
     fn is_single(&self) -> bool;
 
-    /// Looks for spaces that joined since. [`Feed::poll`] hands over the events of those that were found.
+    /// Looks for spaces that joined since the last call. [`Feed::poll`] also hands over their events from
+    /// then on.
     ///
     /// # Errors
-    /// When one cannot be read; it is reported once and left out from then on.
+    /// When a space cannot be read; it is reported once and left out from then on.
     fn look(&mut self) -> Result<(), Error>;
 
-    /// Hands at most `limit` items to `take`, each with the place of its space in [`Feed::spaces`]; returns how many. 0
-    /// means that there is nothing more now. Order is as in [`EventStream::poll`].
+    /// Hands at most `limit` items to `take`, each with the index of its space in [`Feed::spaces`]; returns
+    /// their number. 0 means that no items remain now. The order is that of [`EventStream::poll`].
     ///
     /// # Errors
     /// When files are damaged, after everything that could be read was handed over.
     fn poll(&mut self, limit: usize, take: &mut impl FnMut(usize, Item<'_>)) -> Result<usize, Error>;
 
-    /// Hands over, of what lies before `from`, only events of kinds whose names are needed, and nothing of what lies
-    /// after `to`; times are counted from when the first process began. To be asked for before the first poll. A feed
-    /// that cannot filter hands over more.
+    /// Restricts the events before `from` to kinds whose names are needed, and excludes all events after
+    /// `to`. Times count from the start of the first process. Must be called before the first poll. A feed
+    /// that cannot filter hands over more events.
     ///
     /// # Errors
     /// When a space cannot be read.
@@ -70,13 +71,13 @@ pub trait Feed: Send {
         Ok(())
     }
 
-    /// Whether events of the space at this place were met that lie after the end of what [`Feed::focus`] asked for.
+    /// Whether the space at this index has events after the end that [`Feed::focus`] set.
     fn has_more(&self, space: usize) -> bool {
         let _ = space;
         false
     }
 
-    /// The same events once more, from the oldest that is still there.
+    /// A new feed over the same spaces, from the oldest event that was not overwritten.
     ///
     /// # Errors
     /// When the spaces cannot be read any more.
@@ -168,7 +169,7 @@ impl Feed for SessionStream {
     }
 }
 
-/// The events of what is in a directory: a space, living or kept, or a session.
+/// The events of a directory that holds a space, of a live or ended process, or a session.
 #[derive(Debug)]
 pub enum PathFeed {
     /// One space.
@@ -181,7 +182,8 @@ impl PathFeed {
     /// Opens the space or session in the directory `path`.
     ///
     /// # Errors
-    /// When there is neither, or it cannot be read. Of a session, spaces that cannot be read are left out, unless that is all of them.
+    /// When the directory holds neither, or it cannot be read. Unreadable spaces of a session are left out;
+    /// if all are unreadable, that is an error.
     pub fn open(path: impl AsRef<Path>) -> Result<PathFeed, Error> {
         if !path.as_ref().join(MANIFEST).is_file() {
             return Ok(PathFeed::Space(Box::new(SpaceFeed::open(path)?)));
@@ -195,8 +197,8 @@ impl PathFeed {
 }
 
 impl PathFeed {
-    /// Only the events between two times, counted from when the first process began; to be asked for before the first poll. What lies
-    /// outside is not read, nor counted as lost.
+    /// Restricts the feed to the events between two times, which count from the start of the first process.
+    /// Must be called before the first poll. Events outside are neither read nor counted as lost.
     ///
     /// # Errors
     /// When a space cannot be read.
@@ -204,8 +206,9 @@ impl PathFeed {
         self.window(from, to, false)
     }
 
-    /// As [`PathFeed::between`], but with each writer's whole first block: what is stated once in a block, and what other events are known by, is there. So some
-    /// events are older than `from`.
+    /// As [`PathFeed::between`], but includes all events of each writer's first block, because later events
+    /// may depend on data that an earlier event of the same block states. So some events are older than
+    /// `from`.
     ///
     /// # Errors
     /// As [`PathFeed::between`].

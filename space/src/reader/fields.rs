@@ -9,13 +9,13 @@ use crate::kind::{Field, FieldSpec, FieldType, Kind, NameRef, SiteRef};
 
 /// A kind that can be read back; the derive implements it.
 pub trait FromEvent<'e>: Kind + Sized {
-    /// The event's fields; `None` if one is missing that has to be there, or has no value of its type.
+    /// The event as a value; `None` if a required field is missing or has no value of its type.
     fn from_event(event: &Event<'e>) -> Option<Self>;
 }
 
 /// A field that can be read back.
 pub trait FromField<'e>: Field + Sized {
-    /// The value of these bits, and of these bytes if it is of variable length.
+    /// The value with these bits, or with these bytes if the type has a variable length.
     fn from_field(bits: u64, bytes: &'e [u8]) -> Option<Self>;
 }
 
@@ -59,7 +59,7 @@ impl<'e> FromField<'e> for &'e [u8] {
 }
 
 impl<'a> Event<'a> {
-    /// The event as a value of kind `K`, if it is of a kind of that name and has what `K` needs.
+    /// The event as a value of kind `K`, if its kind has the same name and the fields that `K` requires.
     ///
     /// ```
     /// # use thalweg_space::{Kind, Space, SpaceOptions, reader::{Item, SpaceReader}};
@@ -99,7 +99,7 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// The first words of the arguments, if there are so many.
+    /// The first `N` words of the arguments, if there are that many.
     #[inline(always)]
     pub fn words<const N: usize>(&self) -> Option<[u64; N]> {
         let (chunks, _) = self.arguments.as_chunks::<8>();
@@ -108,11 +108,11 @@ impl<'a> Event<'a> {
     }
 }
 
-/// Where the fields that a generated reader knows are in a kind's events.
+/// Where the fields that a generated reader knows lie in a kind's events.
 #[derive(Debug)]
 pub struct Fields {
     places: Box<[Place]>,
-    /// The fixed part begins as the reader's own description says.
+    /// Whether the fixed part begins with the layout of the reader's own description.
     same: bool,
 }
 
@@ -120,20 +120,20 @@ pub struct Fields {
 struct Place {
     /// `None`: the kind lacks it.
     field: Option<FieldRef>,
-    /// The value that is taken if the kind lacks it.
+    /// The value that is used if the kind lacks the field.
     absent: u64,
     /// The catalog's numbers of choices, and those of the description.
     choices: Box<[(u64, u64)]>,
 }
 
-/// The number for a choice that the description does not have.
+/// The number that stands for a choice unknown to the description.
 pub const NO_CHOICE: u64 = u64::MAX;
 
 impl Fields {
     /// Finds the fields by their names.
     ///
     /// # Errors
-    /// The name of a field that the kind lacks and has to have.
+    /// The name of a required field that the kind lacks.
     pub fn find(kind: &KindInfo, specs: &[FieldSpec]) -> Result<Fields, &'static str> {
         let mut places = Vec::with_capacity(specs.len());
         for spec in specs {
@@ -154,7 +154,7 @@ impl Fields {
         Ok(Fields { places: places.into(), same })
     }
 
-    /// The words of the fixed part, if they are as the description says.
+    /// The words of the fixed part, if its layout is that of the description.
     #[inline(always)]
     pub fn words<const N: usize>(&self, event: &Event<'_>) -> Option<[u64; N]> {
         if self.same { event.words() } else { None }

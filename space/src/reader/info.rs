@@ -9,9 +9,9 @@ use std::path::Path;
 
 /// A bit of the identity's flags: `clean` leaves the space alone unless it is asked to.
 pub(crate) const FLAG_KEEP: u64 = 1;
-/// A bit of the identity's flags: what lies there is an archive of the space, in a directory of its own.
+/// A bit of the identity's flags: the directory holds an archive of the space, not the space.
 pub(crate) const FLAG_ARCHIVE: u64 = 2;
-/// A bit of the identity's flags: its process lived when the archive was written last.
+/// A bit of the identity's flags: the process was alive when the archive was last written.
 pub(crate) const FLAG_LIVED: u64 = 4;
 
 /// The process that made a space.
@@ -19,7 +19,7 @@ pub(crate) const FLAG_LIVED: u64 = 4;
 pub struct Info {
     /// Version of the layout.
     pub version: u32,
-    /// The space's identity in the world.
+    /// The space's UUID.
     pub uuid: [u8; 16],
     /// The process.
     pub pid: u32,
@@ -35,20 +35,23 @@ pub struct Info {
     pub command: String,
     /// The clock of its events.
     pub clock: Clock,
-    /// A moment at which the process lived, in ticks: the last that it noted.
+    /// The latest time, in ticks, at which the process recorded that it was alive.
     pub lived_ticks: u64,
     /// Whether the process marked its orderly end.
     pub finished: bool,
-    /// Whether it is to be kept by `clean`.
+    /// Whether `clean` keeps the space.
     pub keep: bool,
-    /// Whether this is an archive of the space, elsewhere than the space was: only the process that records it writes into it.
+    /// Whether this is an archive in another directory than the space. Only the recording process writes into
+    /// an archive.
     pub archive: bool,
-    /// Of an archive: its process lived still when it was written last, so that its end is not in it.
+    /// Whether this is an archive whose process was still alive at the last write, so that the end of the
+    /// process is not in it.
     pub lived_on: bool,
 }
 
 impl Info {
-    /// Whether the process still runs on this machine, and writes here: it does not write into an archive.
+    /// Whether the process still runs on this machine. Always false for an archive, into which the process
+    /// does not write.
     pub fn is_alive(&self) -> bool {
         !self.archive && crate::process::is_alive_here(self.boot_id, self.pid, self.process_start)
     }

@@ -10,11 +10,11 @@ use std::sync::Arc;
 /// A kind as the catalog describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KindInfo {
-    /// Numbers the kinds of this stream from 0: the same schema has the same index, whichever writer declared it.
+    /// The kind's index in this stream, from 0. Kinds of the same schema have the same index for all writers.
     pub index: usize,
     /// Its name.
     pub name: String,
-    /// What such an event says.
+    /// What an event of the kind records.
     pub doc: String,
     /// Its fields, in order.
     pub fields: Vec<FieldInfo>,
@@ -33,7 +33,7 @@ pub struct KindInfo {
 pub struct FieldRef {
     pub(super) offset: usize,
     pub(super) field_type: FieldType,
-    /// Which of the variable fields it is.
+    /// The index of the field among the variable fields.
     pub(super) variable: usize,
 }
 
@@ -64,8 +64,8 @@ impl KindInfo {
         FieldRef { offset: self.offsets[n], field_type: self.fields[n].field_type, variable }
     }
 
-    /// Whether the arguments are long enough for the fixed fields and for the variable ones, whose lengths
-    /// the fixed fields have.
+    /// Whether the arguments are long enough for the fixed part and for the variable fields, whose lengths
+    /// lie in the fixed part.
     #[inline]
     pub(super) fn fits(&self, arguments: &[u8]) -> bool {
         let mut needed = 8 * self.words;
@@ -79,7 +79,7 @@ impl KindInfo {
     }
 }
 
-/// The length that a variable field has at `offset` of the fixed part.
+/// The length of a variable field, which lies at `offset` of the fixed part.
 pub(super) fn length_at(arguments: &[u8], offset: usize) -> usize {
     let Some(bytes) = arguments.get(offset..offset + 4) else { return 0 };
     u32::from_le_bytes(bytes.try_into().expect("4 bytes")) as usize
@@ -102,14 +102,15 @@ struct Catalog {
 }
 
 impl Catalogs {
-    /// All kinds; [`KindInfo::index`] is the place here.
+    /// All kinds, at their [`KindInfo::index`].
     pub(super) fn kinds(&self) -> &[Arc<KindInfo>] {
         &self.all
     }
 
-    /// Opens the catalog of this number, once; returns its place.
+    /// Opens the catalog of this number, if it is not open yet; returns its index.
     pub(super) fn open(&mut self, directory: &Path, number: u32) -> Result<usize, Error> {
-        // The elements of a pool come one after another.
+        // The search goes backwards, because the elements of a pool, which share a catalog, are opened one
+        // after another.
         if let Some(index) = self.open.iter().rposition(|catalog| catalog.number == number) {
             return Ok(index);
         }
@@ -118,13 +119,14 @@ impl Catalogs {
         Ok(self.open.len() - 1)
     }
 
-    /// Kind `id` of the catalog at place `catalog`, as far as the catalog was read.
+    /// Kind `id` of the catalog at index `catalog`, if it has been read.
     #[inline]
     pub(super) fn kind(&self, catalog: usize, id: u16) -> Option<&Arc<KindInfo>> {
         self.open[catalog].kinds.get(usize::from(id))?.as_ref()
     }
 
-    /// The same, reading what the catalog gained if need be.
+    /// Kind `id` of the catalog at index `catalog`. Reads new entries of the catalog if the kind is not
+    /// known.
     #[inline]
     pub(super) fn find(&mut self, catalog: usize, id: u16) -> Result<Option<&Arc<KindInfo>>, Error> {
         if self.kind(catalog, id).is_none() {
@@ -133,7 +135,7 @@ impl Catalogs {
         Ok(self.kind(catalog, id))
     }
 
-    /// All kinds of the catalog at place `catalog`, by their numbers.
+    /// All kinds of the catalog at index `catalog`, by their numbers.
     pub(super) fn all_of(&mut self, catalog: usize) -> Result<&[Option<Arc<KindInfo>>], Error> {
         self.read_new(catalog)?;
         Ok(&self.open[catalog].kinds)
@@ -164,7 +166,7 @@ fn intern(
     fields: Vec<FieldInfo>,
 ) -> Arc<KindInfo> {
     let same = known.get(&(name.clone(), hash)).map(|index| &all[*index]);
-    // With a wrong hash the offsets of another schema would be used.
+    // The fields are compared too, because with a damaged hash the offsets of another schema would be used.
     if let Some(kind) = same.filter(|kind| kind.fields == fields) {
         return kind.clone();
     }

@@ -1,4 +1,4 @@
-//! The latest event of each element at once, without reading those before: heartbeats.
+//! Reads the latest event of each element (heartbeats) without reading the events before.
 //!
 //! A pool has a line per element with its latest event; they are mapped, so that reading them takes no system call. The line's version
 //! is odd while it is written, so a copy between two equal, even versions is whole. An element with a file of its own, and an event that does
@@ -19,16 +19,16 @@ use crate::read_map::ReadMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// How often a line is read again that was being written each time before.
+/// How often a line is read that is being written during each read.
 const TRIES: usize = 64;
 
 /// The latest events of a space. See [`crate::Collector`] for an example.
 #[derive(Debug)]
 pub struct LatestEvents {
     path: PathBuf,
-    /// The space's identity, which says whether there are other elements than at the look before.
+    /// The space's identity, whose counts show whether the elements have changed since the last look.
     identity: Option<ReadMap>,
-    /// What it said then.
+    /// The counts at the last look.
     count: Option<u64>,
     numbers: Numbers,
     pools: Vec<Lines>,
@@ -45,9 +45,10 @@ struct Lines {
     map: ReadMap,
     /// The lines in use.
     used: usize,
-    /// The names of the writers, as far as they were asked for.
+    /// The names of the writers that were read so far.
     names: Vec<(u32, NameRef)>,
-    /// Writer and sequence of the latest event that an element gave itself: its line may be one event behind.
+    /// Writer and sequence number of the latest event that was read from the element. The element's line may
+    /// be one event behind.
     given: Vec<(u32, u64)>,
 }
 
@@ -101,7 +102,7 @@ impl LatestEvents {
         let count = identity.load(identity::WRITERS);
         let is_archive = identity.load(identity::FLAGS) & FLAG_ARCHIVE != 0;
         identity.check(|| self.path.join(IDENTITY))?;
-        // The segments of an archive elsewhere show what it gains.
+        // For an archive in another directory the segments show new elements, not the counts.
         if self.count == Some(count) && !is_archive {
             return Ok(());
         }
@@ -203,7 +204,7 @@ impl Lines {
         Ok(true)
     }
 
-    /// The name of `writer`, if it has the element still.
+    /// The name of `writer`, if it still owns the element.
     fn name(&self, slot: usize, writer: u32) -> Result<NameRef, Error> {
         let blocks = Blocks::in_pool(&self.pool, slot as u32)?;
         let name = NameRef(blocks.word(element::OWNER_NAME)?);
@@ -250,8 +251,8 @@ fn latest_of(
     Ok(true)
 }
 
-/// The last event and its arguments. The last blocks may have none: a new owner has just opened one, or a long event ends
-/// there.
+/// The last event and its arguments. The last blocks may have no event: a new owner has just opened one, or
+/// they hold the end of a long event.
 fn last_event(reader: &mut ElementReader, arguments: &mut Vec<u8>) -> Result<Option<Found>, Error> {
     let mut back = 0;
     loop {

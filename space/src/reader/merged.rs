@@ -8,13 +8,13 @@ use std::time::Duration;
 
 /// The events of several spaces, merged by time.
 ///
-/// Processes on one machine are compared by the ticks of its clock; if there are others, by their real times.
+/// If all processes run on one machine, events are ordered by the ticks of its clock; otherwise by real time.
 #[derive(Debug, Default)]
 pub struct Merged {
     sources: Vec<Source>,
     /// The space of each source.
     spaces: Vec<SpaceReader>,
-    /// Which events are wanted.
+    /// The window of events that are handed over; all if `None`.
     window: Option<Window>,
 }
 
@@ -48,8 +48,8 @@ impl Merged {
         &self.spaces
     }
 
-    /// Hands at most `limit` items to `take`, each with the place of its space; returns how many. 0 means that there is nothing more
-    /// now. Order is as in [`EventStream::poll`].
+    /// Hands at most `limit` items to `take`, each with the index of its space; returns their number. 0 means
+    /// that no items remain now. The order is that of [`EventStream::poll`].
     ///
     /// # Errors
     /// When files are damaged, after everything that could be read was handed over.
@@ -71,8 +71,8 @@ impl Merged {
         problem.map_or(Ok(taken), Err)
     }
 
-    /// Only the events between two times, counted from when the first process began; to be asked for before the first poll. What lies
-    /// outside is not read, nor counted as lost.
+    /// Restricts the stream to the events between two times, which count from the start of the first process.
+    /// Must be called before the first poll. Events outside are neither read nor counted as lost.
     ///
     /// # Errors
     /// When a space cannot be read.
@@ -88,7 +88,7 @@ impl Merged {
         self.look_through(Window { from, to, whole_blocks: false, is_needed: Some(is_needed) })
     }
 
-    /// Only what is in this window; to be asked for before the first poll.
+    /// Restricts the stream to this window. Must be called before the first poll.
     pub(super) fn look_through(&mut self, window: Window) -> Result<(), Error> {
         self.window = Some(window);
         for (source, space) in self.sources.iter_mut().zip(&self.spaces) {
@@ -98,25 +98,26 @@ impl Merged {
         Ok(())
     }
 
-    /// Whether events of the space at this place lie after the end of the window.
+    /// Whether the space at this index has events after the end of the window.
     pub fn has_more(&self, space: usize) -> bool {
         self.sources.get(space).is_some_and(|source| source.stream.has_more())
     }
 }
 
-/// Which events are wanted, by their times from when the first process began.
+/// A window of events, by their times since the start of the first process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     pub(super) from: Duration,
     pub(super) to: Duration,
-    /// Each writer's first block is wanted whole.
+    /// Whether all events of each writer's first block are included.
     pub(super) whole_blocks: bool,
-    /// Which kinds are needed of what was before; nothing of it if `None`.
+    /// Which kinds are included before the window; none if `None`.
     pub(super) is_needed: Option<fn(&str) -> bool>,
 }
 
 impl Window {
-    /// The events of a stream that are in it. `begin_ns` is when the first process began, in nanoseconds since 1970.
+    /// The events of a stream within the window. `begin_ns` is the start of the first process in nanoseconds
+    /// since 1970.
     pub(super) fn of(self, stream: EventStream, clock: &Clock, begin_ns: u64) -> EventStream {
         let ticks = |time: Duration| {
             let real_ns = begin_ns.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
@@ -140,7 +141,7 @@ fn is_one_clock(sources: &[Source]) -> bool {
     is_known && sources.windows(2).all(|two| clock(&two[0]) == clock(&two[1]))
 }
 
-/// The source of the earliest item, and up to which of its ticks no other has an earlier one.
+/// The source of the earliest item, and the time in its ticks before which no other source has an item.
 fn earliest(sources: &[Source], is_one_clock: bool) -> Option<(usize, u64)> {
     let mut first: Option<(u64, usize)> = None;
     let mut second = u64::MAX;

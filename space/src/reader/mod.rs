@@ -1,7 +1,8 @@
 //! Reading a space from another process: its identity, settings, live rows, names and sites, and its events.
 //!
-//! Everything is read with `pread`, but for the lines of latest events, which are mapped; and nothing in the files is trusted: lengths are bounded, offsets checked, texts
-//! decoded with replacement. A file that is cut short or damaged is an [`Error`](crate::Error) or a counted gap, never a crash.
+//! Files are read with `pread`, except the lines of latest events, which are mapped. The reader trusts
+//! nothing in the files: lengths are bounded, offsets checked, texts decoded with replacement. A truncated or
+//! damaged file leads to an [`Error`](crate::Error) or a counted gap, never to a crash.
 
 mod blocks;
 mod command;

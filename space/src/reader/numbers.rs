@@ -14,11 +14,11 @@ use std::sync::Arc;
 /// The elements of a space that were found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
-    /// The counts in the identity when the directory was listed last.
+    /// The counts in the identity when the directory was last listed.
     count: u64,
     found: BTreeSet<ElementId>,
     pools: BTreeMap<u32, Arc<PoolFile>>,
-    /// The directories of those that lie elsewhere than in the space.
+    /// The directories of the elements that lie outside the space's directory.
     elsewhere: BTreeMap<u32, Arc<Path>>,
     /// The segments of the space's archive, once there are any.
     kept: KeptCell,
@@ -32,9 +32,11 @@ impl Numbers {
         Numbers { rings_only: true, ..Numbers::default() }
     }
 
-    /// The elements that appeared since the last call, in order. A pool that cannot be read is a `problem`, reported once.
+    /// The elements that appeared since the last call, in order. A pool that cannot be read is reported once,
+    /// as a `problem`.
     ///
-    /// The identity's count says whether it is worth to list the directory, and which elements are complete.
+    /// The count in the identity shows whether the directory has to be listed, and which elements are
+    /// complete.
     pub(crate) fn new_ones(
         &mut self,
         directory: &Path,
@@ -86,7 +88,7 @@ impl Numbers {
         ids.into_iter().map(place).collect()
     }
 
-    /// The elements in segments that were not found before.
+    /// The elements in segments of the archive that were not found before.
     fn kept_ones(&mut self, directory: &Path, problem: &mut Option<Error>) -> Vec<ElementId> {
         if self.rings_only {
             return Vec::new();
@@ -104,12 +106,13 @@ impl Numbers {
         kept.elements().into_iter().filter(|id| self.found.insert(*id)).collect()
     }
 
-    /// The element, if it was not found before.
+    /// Adds the element; returns it if it was not found before.
     fn find(&mut self, id: ElementId) -> Option<ElementId> {
         self.found.insert(id).then_some(id)
     }
 
-    /// Looks where the element or pool of this number lies, elsewhere than in the space; gives the directory of a pool.
+    /// Finds the directory of an element or pool that lies outside the space's directory, and notes it;
+    /// returns the directory of a pool.
     fn elsewhere(&mut self, space: &Path, identity: &File, number: u32) -> Result<Option<Arc<Path>>, Error> {
         let directory = match self.elsewhere.get(&number) {
             Some(directory) => directory.clone(),
@@ -144,7 +147,7 @@ impl Numbers {
     }
 }
 
-/// The element that the file called `name` is of, or the archive of.
+/// The element to which the file called `name` belongs, as its ring or its archive.
 fn element_id(name: &str) -> Option<ElementId> {
     if let Some(file) = number_before(name, ".element").or_else(|| number_before(name, ".archive")) {
         return Some(ElementId { file, slot: None });
@@ -153,7 +156,7 @@ fn element_id(name: &str) -> Option<ElementId> {
     Some(ElementId { file: number_before(file, "")?, slot: Some(number_before(slot, ".archive")?) })
 }
 
-/// The number that stands before `ending`.
+/// The number before `ending` in the file name.
 fn number_before(name: &str, ending: &str) -> Option<u32> {
     let stem = name.strip_suffix(ending)?;
     let number = stem.parse().ok()?;

@@ -1,4 +1,4 @@
-//! Live rows, and what their cells mean.
+//! Live rows, and the kinds that describe their cells.
 
 use super::fields::NO_CHOICE;
 use crate::catalog::FieldInfo;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub struct RowInfo {
     /// Its name.
     pub name: String,
-    /// What such a row is of.
+    /// What a row of the kind describes.
     pub doc: String,
     /// Its cells, in order.
     pub cells: Vec<FieldInfo>,
@@ -29,20 +29,20 @@ pub(super) type RowKinds = HashMap<u8, Arc<RowInfo>>;
 /// A live row, copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveView {
-    /// Of what kind it is; `None`: the space describes no such rows, as those of former versions.
+    /// The row's kind; `None` if the space describes no rows of this code, as spaces of former versions do.
     pub kind: Option<Arc<RowInfo>>,
     /// The kind's number in this space.
     pub code: u8,
-    /// The id of what it shows.
+    /// The id of the object that the row describes.
     pub id: u64,
-    /// How many owners the row had.
+    /// How many owners the row has had.
     pub generation: u64,
-    /// Its cells. Each cell is read whole, but the cells may be of slightly different times.
+    /// Its cells. Each cell is loaded atomically, but at a slightly different time than the others.
     pub cells: [u64; LIVE_CELLS],
 }
 
 impl LiveView {
-    /// Whether it is of this kind.
+    /// Whether the row is of this kind.
     pub fn is(&self, spec: &RowSpec) -> bool {
         is(self.kind.as_deref(), self.code, spec)
     }
@@ -52,7 +52,7 @@ impl LiveView {
         self.kind.as_ref().map_or("", |kind| &kind.name)
     }
 
-    /// The cell called so.
+    /// The value of the cell called `name`.
     pub fn cell(&self, name: &str) -> Option<u64> {
         let at = self.kind.as_ref()?.cells.iter().position(|cell| cell.name == name)?;
         self.cells.get(at).copied()
@@ -82,14 +82,15 @@ pub struct Cells {
 struct Place {
     /// `None`: the kind lacks it.
     cell: Option<usize>,
-    /// The value that is taken if the kind lacks it.
+    /// The value that is used if the kind lacks the cell.
     absent: u64,
     /// The catalog's numbers of choices, and those of the description; `None`: the cell is no enum.
     choices: Option<Vec<(u64, u64)>>,
 }
 
 impl Cells {
-    /// Finds the cells by their names. Where nothing is described they stand in the order of the reader's description.
+    /// Finds the cells by their names. Without a description in the space, the cells are assumed in the order
+    /// of the reader's description.
     pub fn find(kind: Option<&RowInfo>, specs: &[FieldSpec]) -> Cells {
         let place = |(n, spec): (usize, &FieldSpec)| {
             let absent = spec.absent.unwrap_or(0) as u64;
@@ -125,21 +126,21 @@ impl Cells {
     }
 }
 
-/// Finds what kind a row is, and its cells, once for each kind of a space.
+/// Finds the kind and the cells of rows, once for each kind of a space.
 #[derive(Debug)]
 pub struct RowFinder {
     specs: &'static [RowSpec],
-    /// By code: the place of its kind among the known ones, and its cells.
+    /// For each code, the index of its kind among the known kinds, and the cells.
     found: HashMap<u8, Option<(usize, Cells)>>,
 }
 
 impl RowFinder {
-    /// For rows of one space, of these kinds.
+    /// Makes a finder for the rows of one space that are of these kinds.
     pub fn new(specs: &'static [RowSpec]) -> RowFinder {
         RowFinder { specs, found: HashMap::new() }
     }
 
-    /// The place of the row's kind among the known ones, and its cells; `None`: none of them.
+    /// The index of the row's kind among the known kinds, and its cells; `None` for a row of another kind.
     pub fn find(&mut self, view: &LiveView) -> Option<(usize, &Cells)> {
         let specs = self.specs;
         let found = self.found.entry(view.code).or_insert_with(|| {

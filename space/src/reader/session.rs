@@ -1,4 +1,4 @@
-//! The sessions' reader: the processes that joined, and the events of all of them.
+//! The reader of sessions: the processes that joined, and their events.
 
 use super::events::Item;
 use super::info::Info;
@@ -9,22 +9,23 @@ use crate::error::Error;
 use crate::session::MANIFEST;
 use std::path::{Path, PathBuf};
 
-/// A process of a session, as the manifest has it.
+/// A process of a session, as the manifest describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The identity of its space; with a writer's number and a sequence it names an event in the world.
+    /// The UUID of its space. Together with a writer's number and a sequence number it identifies an event
+    /// globally.
     pub uuid: [u8; 16],
     /// Its space's name.
     pub name: String,
     /// The directory of its space, below the session's.
     pub directory: String,
-    /// The process.
+    /// The process id.
     pub pid: u32,
     /// When it started, in clock ticks since boot.
     pub process_start: u64,
     /// The process that started it.
     pub parent_pid: u32,
-    /// When that started, in clock ticks since boot; 0: unknown.
+    /// When the parent process started, in clock ticks since boot; 0: unknown.
     pub parent_start: u64,
     /// The machine's name.
     pub host: String,
@@ -34,7 +35,7 @@ pub struct Member {
     pub architecture: String,
     /// When it joined, in nanoseconds since 1970.
     pub joined_ns: u64,
-    /// When it left; none for one that is there or was killed.
+    /// When it left, in nanoseconds since 1970; none while it runs, or if it was killed.
     pub left_ns: Option<u64>,
 }
 
@@ -65,8 +66,9 @@ impl Member {
 /// A session, read from outside: the spaces of several processes in one directory, with a manifest of which joined and which
 /// left.
 ///
-/// A process joins when it makes its space there: [`crate::SpaceOptions::session`], or the directory in `$THALWEG_SESSION`,
-/// which its children inherit. The first one makes the session. A process that was killed has joined and not left.
+/// A process joins when it makes its space there: [`crate::SpaceOptions::session`], or the directory in
+/// `$THALWEG_SESSION`, which its children inherit. The first one makes the session. A process that was killed
+/// has an entry for joining and none for leaving.
 ///
 /// ```
 /// use thalweg_space::{Kind, Space, SpaceOptions, reader::{Item, Session}};
@@ -111,7 +113,7 @@ impl Session {
     /// Opens the session in the directory `path`.
     ///
     /// # Errors
-    /// When there is none, or its manifest is damaged or was made by a later version.
+    /// When there is no session, or its manifest is damaged or was made by a later version.
     pub fn open(path: impl AsRef<Path>) -> Result<Session, Error> {
         let path = path.as_ref().to_path_buf();
         let manifest = CatalogReader::open(&path.join(MANIFEST))?;
@@ -146,7 +148,7 @@ impl Session {
     /// The space of a process.
     ///
     /// # Errors
-    /// As [`SpaceReader::open`], and when another space is there.
+    /// As [`SpaceReader::open`], and when the directory holds another space.
     pub fn space(&self, member: &Member) -> Result<SpaceReader, Error> {
         open_space(&self.path, member).map(|(space, _)| space)
     }
@@ -158,7 +160,7 @@ impl Session {
 }
 
 fn open_space(path: &Path, member: &Member) -> Result<(SpaceReader, Info), Error> {
-    // The manifest may say anything: what it names lies in the session's directory, and nowhere else.
+    // The manifest is not trusted: a directory is accepted only if it lies in the session's directory.
     if member.directory.contains('/') || matches!(member.directory.as_str(), "" | "." | "..") {
         return Err(Error::new(format!(
             "{} is damaged: it names the space `{}`",
@@ -181,16 +183,16 @@ fn open_space(path: &Path, member: &Member) -> Result<(SpaceReader, Info), Error
 #[derive(Debug)]
 pub struct SessionStream {
     session: Session,
-    /// How many of the members were looked for.
+    /// How many of the members were searched for.
     opened: usize,
     merged: Merged,
-    /// Which member each of the spaces is of.
+    /// For each space, the index of its member.
     places: Vec<usize>,
 }
 
 impl SessionStream {
-    /// Hands at most `limit` items to `take`, each with the process it is of; returns how many. 0 means that there is
-    /// nothing more now. Order is as in [`EventStream::poll`](super::EventStream::poll).
+    /// Hands at most `limit` items to `take`, each with its process; returns their number. 0 means that no
+    /// items remain now. The order is that of [`EventStream::poll`](super::EventStream::poll).
     ///
     /// # Errors
     /// When files are damaged, after everything that could be read was handed over. A process whose space is gone or
@@ -207,7 +209,7 @@ impl SessionStream {
         &mut self.merged
     }
 
-    /// Only what is in this window; to be asked for before the first poll.
+    /// Restricts the stream to this window. Must be called before the first poll.
     pub(super) fn look_through(&mut self, window: Window) -> Result<(), Error> {
         self.merged.look_through(window)
     }
@@ -217,7 +219,7 @@ impl SessionStream {
         self.merged.spaces()
     }
 
-    /// Whether events of the space at this place lie after the window.
+    /// Whether the space at this index has events after the window.
     pub(super) fn has_more_of(&self, space: usize) -> bool {
         self.merged.has_more(space)
     }

@@ -1,4 +1,4 @@
-//! The reader of a space: its identity, settings, probes, live rows, names and sites, and the ways to its events.
+//! The reader of a space: its identity, settings, probes, live rows, names, sites and events.
 
 use super::element::{ElementReader, WriterInfo};
 use super::events::EventStream;
@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use thalweg_glob::Glob;
 
-/// Chunks of live rows looked at at most.
+/// The most chunks of live rows that are read.
 const LIVE_CHUNKS_MAX: u64 = 1 << 14;
 
 /// A setting and its value now.
@@ -44,13 +44,14 @@ pub struct SettingView {
     pub value: u64,
     /// Names of the values from 0, or nothing.
     pub choices: Vec<String>,
-    /// What a change of it changes; none: the process does not say, or says it by a word of a later version.
+    /// The parts of a run that a change affects; none if the catalog does not state them, or by a word of a
+    /// later version.
     pub affects: Option<Affects>,
-    /// When a change of it takes effect; none if the catalog does not say.
+    /// When a change takes effect; none if the catalog does not state it.
     pub adoption: Option<Adoption>,
-    /// How a change of it is taken back; none if the catalog does not say.
+    /// How a change is reverted; none if the catalog does not state it.
     pub undo: Option<Undo>,
-    /// The process that set it last; none: it was not set since the start, or the setter is not known.
+    /// The process that set it last; none if it was not set since the start, or the setter is unknown.
     pub setter: Option<SetterView>,
     /// The lease under which it was set, while that holds.
     pub lease: Option<LeaseView>,
@@ -69,7 +70,7 @@ impl SettingView {
         self.setter = (pid != 0).then_some(SetterView { pid, user, tool: cell.tool });
     }
 
-    /// The choices of a switch that can only be written: 0 is off, 1 is on.
+    /// A view of the switch `name`, which can be set but has no readable value: 0 is off, 1 is on.
     pub fn switch(name: &str) -> SettingView {
         SettingView {
             name: name.to_string(),
@@ -90,23 +91,23 @@ impl SettingView {
     }
 }
 
-/// The setter of a setting. Nothing of it is checked: it is what that process said.
+/// The setter of a setting, as that process stated it without a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetterView {
     /// The process.
     pub pid: u32,
     /// Its user.
     pub user: u32,
-    /// The tool; empty: it did not say.
+    /// The name of the tool; empty if it gave none.
     pub tool: String,
 }
 
-/// A lease of a setting: its holder is its setter.
+/// A lease of a setting. Its holder is the setter of the setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseView {
-    /// The value that was confirmed last: what it goes back to.
+    /// The value that was confirmed last, which the end of the lease restores.
     pub confirmed: u64,
-    /// How long it holds still if nobody renews it; none: no time ends it.
+    /// The time left unless the lease is renewed; none if the lease has no time limit.
     pub left: Option<Duration>,
     /// Whether it ends with the process that holds it.
     pub while_alive: bool,
@@ -117,7 +118,7 @@ pub struct LeaseView {
 pub struct ProbeView {
     /// Its name.
     pub name: String,
-    /// Whether it is on, as soon as the process has adopted it.
+    /// Whether it is switched on. The process may not have adopted that yet.
     pub on: bool,
 }
 
@@ -126,7 +127,7 @@ pub struct ProbeView {
 pub struct SiteInfo {
     /// Its reference.
     pub id: SiteRef,
-    /// What contains it, or none.
+    /// The site that contains it, or none.
     pub parent: SiteRef,
     /// Its name.
     pub name: String,
@@ -140,7 +141,7 @@ pub struct SiteInfo {
     pub column: u32,
 }
 
-/// A space, read from outside (or from inside: it makes no difference).
+/// A space, read by another process or by the process that made it.
 #[derive(Debug)]
 pub struct SpaceReader {
     pub(super) path: PathBuf,
@@ -150,7 +151,7 @@ pub struct SpaceReader {
     pub(super) tool: String,
 }
 
-/// The records of the process-wide catalog so far.
+/// The records of the process-wide catalog that were read so far.
 #[derive(Debug)]
 struct Tables {
     catalog: CatalogReader,
@@ -165,7 +166,7 @@ impl SpaceReader {
     /// Opens the space in the directory `path`.
     ///
     /// # Errors
-    /// When there is none, it is damaged, or was made by a later version.
+    /// When there is no space, it is damaged, or it was made by a later version.
     pub fn open(path: impl AsRef<Path>) -> Result<SpaceReader, Error> {
         let path = path.as_ref().to_path_buf();
         let file_path = path.join(IDENTITY);
@@ -202,8 +203,8 @@ impl SpaceReader {
         &self.path
     }
 
-    /// The process that made it, read anew: the clock gets more exact as the process goes on. Where reader and process share a machine,
-    /// the reader compares the clocks itself.
+    /// The process that made the space, read again at each call, because the clock's frequency becomes more
+    /// exact while the process runs. On the same machine the reader reads the second anchor itself.
     ///
     /// # Errors
     /// When the header cannot be read any more.
@@ -226,7 +227,7 @@ impl SpaceReader {
         read_info(&self.identity, &self.path.join(IDENTITY)).is_ok_and(|info| info.is_alive())
     }
 
-    /// Whether the space was removed, as a run does with its own at its end.
+    /// Whether the space was removed, as a run removes its space at its end.
     pub fn is_gone(&self) -> bool {
         matches!(self.path.join(IDENTITY).try_exists(), Ok(false))
     }
@@ -247,7 +248,7 @@ impl SpaceReader {
         Ok(views)
     }
 
-    /// The same reader, with `tool` as the name that its changes are recorded under. By default that is the
+    /// Sets the name of the tool under which the changes of this reader are recorded. The default is the
     /// program's name.
     #[must_use]
     pub fn called(mut self, tool: &str) -> SpaceReader {
@@ -269,10 +270,10 @@ impl SpaceReader {
         cell::change(&path, cell_index(&path, &view)?, |_| Ok(Write::permanent(value, &self.tool))).map(drop)
     }
 
-    /// Changes the setting `name` as long as the terms say, see [`lease`].
+    /// Changes the setting `name` under a lease with these terms, see [`lease`].
     ///
     /// # Errors
-    /// As [`SpaceReader::set`], and when the process puts nothing back or the setting cannot be put back.
+    /// As [`SpaceReader::set`], and when the process does not end leases or the setting cannot be reverted.
     pub fn lease(&self, name: &str, value: u64, terms: Terms) -> Result<Lease, Error> {
         if crate::probe::pattern_in(name).is_some() {
             return Err(Error::new("probes have no leases: switch them back by a second command"));
@@ -313,9 +314,10 @@ impl SpaceReader {
         Ok((self.path.join("settings"), view.clone()))
     }
 
-    /// Switches the probes whose names match `pattern` ([`Glob`]: `*` stands for any characters but `/`, `**` for any, `?` for
-    /// one) on or off: those that are there, at once, and those to come. The process records it at its next safe point. The same as
-    /// setting `probe/PATTERN.on`.
+    /// Switches the probes whose names match `pattern` ([`Glob`]: `*` matches any characters except `/`, `**`
+    /// any characters, `?` one character) on or off: existing probes at once, and later ones when they are
+    /// made. The process records the switch at its next safe point. Setting `probe/PATTERN.on` has the same
+    /// effect.
     ///
     /// # Errors
     /// When the process has no probes, or its files cannot be written.
@@ -323,7 +325,7 @@ impl SpaceReader {
         crate::probe::switch(&self.path, pattern, on)
     }
 
-    /// The probes of the process, each with what it is switched to.
+    /// The probes of the process, each with its state.
     ///
     /// # Errors
     /// When the files are damaged.
@@ -345,7 +347,7 @@ impl SpaceReader {
     pub fn live_rows(&self) -> Result<Vec<LiveView>, Error> {
         let chunks = self.header_word(identity::LIVE_CHUNKS)?.min(LIVE_CHUNKS_MAX);
         let mut views = Vec::new();
-        // A kind is described before there is a row of it.
+        // The tables are read after the rows, because a kind is described before its first row is made.
         let tables = self.refreshed()?;
         for chunk in 0..chunks {
             read_chunk(&self.path.join(format!("live.{chunk}")), &tables.rows, &mut views)?;
@@ -353,7 +355,7 @@ impl SpaceReader {
         Ok(views)
     }
 
-    /// The text of a name; none for 0 and for a name that does not exist.
+    /// The text of a name; `None` for 0 and for a name that does not exist.
     pub fn name(&self, name: NameRef) -> Option<Arc<str>> {
         if name == NameRef::NONE {
             return None;
@@ -400,7 +402,7 @@ impl SpaceReader {
         problem.map_or(Ok(writers), Err)
     }
 
-    /// The latest event of each element, at once: heartbeats.
+    /// A reader of the latest event of each element (heartbeats).
     pub fn latest(&self) -> LatestEvents {
         LatestEvents::new(self.path.clone())
     }

@@ -1,4 +1,5 @@
-//! Events that can each be checked: its number is its sequence, and all else in it follows from that.
+//! Events that can be checked one by one: an event's number is its sequence number, which determines all
+//! other contents.
 
 use std::sync::LazyLock;
 use thalweg_chance::mixed;
@@ -21,13 +22,13 @@ struct HashedLong<'a> {
     bytes: &'a [u8],
 }
 
-/// The longest event in bytes, without long ones.
+/// The longest event in bytes, not counting long events.
 pub(crate) const EVENT_BYTES_MAX: u64 = 8 + 16 + 64;
 
 /// The most bytes of a long event.
 const LONG_BYTES_MAX: usize = 100 << 10;
 
-/// Bytes of the events of all kinds, to take slices from.
+/// A pattern whose slices are the bytes of events.
 pub(crate) static PATTERN: LazyLock<Vec<u8>> =
     LazyLock::new(|| (0..256 + LONG_BYTES_MAX).map(|at| (at * 7 + at / 251) as u8).collect());
 
@@ -48,11 +49,11 @@ fn shares_time(number: u64) -> bool {
 }
 
 fn time_of(number: u64) -> u64 {
-    // Every 2^32 ticks a full time is due; here every some thousand events.
+    // A full time is needed every 2^32 ticks, which is every few thousand events here.
     (number - u64::from(shares_time(number))) << 20
 }
 
-/// A writer of such events.
+/// A writer of events that can be checked.
 pub(crate) struct CheckedWriter {
     pub(crate) writer: Writer,
     hashed: KindId<Hashed>,
@@ -73,7 +74,7 @@ impl CheckedWriter {
         CheckedWriter { writer, hashed, long, long_bytes }
     }
 
-    /// Emits the event whose turn it is; gives its number.
+    /// Emits the next event; returns its number.
     pub(crate) fn emit(&mut self) -> u64 {
         let number = self.writer.sequence();
         if is_long(number) {
@@ -88,12 +89,12 @@ impl CheckedWriter {
     }
 }
 
-/// What was read of one writer's events so far: every one right, every one counted or there.
+/// Checks the events of one writer: each is either read correctly or counted as lost.
 #[derive(Debug, Default)]
 pub(crate) struct Checked {
     pub(crate) events: u64,
     pub(crate) lost: u64,
-    /// Sequence of the next one.
+    /// The next expected sequence number.
     pub(crate) next: u64,
     /// Events since the last gap.
     pub(crate) since_gap: u64,
@@ -106,7 +107,7 @@ impl Checked {
         Checked { long_bytes, ..Checked::default() }
     }
 
-    /// Takes an item; panics at one that is wrong.
+    /// Checks an item; panics if it is wrong.
     pub(crate) fn take(&mut self, item: &Item<'_>) {
         match item {
             Item::Event(event) => {
@@ -139,7 +140,7 @@ fn check(event: &Event<'_>, long: u64) {
     }
     assert_eq!(event.kind.name, "test.hashed");
     assert_eq!(event.u64(field("hash")), mixed(number), "{number}");
-    // After a dropped event "the same time" is that of the block's base.
+    // After a dropped event, an event with "the same time" has the time of the block's base.
     assert_eq!(event.is_same_time(), shares_time(number));
     assert_eq!(event.time, time_of(number), "{number}");
 }

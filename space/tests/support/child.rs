@@ -1,10 +1,10 @@
-//! Processes of the tests: a test of the same binary run alone, and what may be taken from it.
+//! Child processes of the tests: each runs one test of the same binary, with limits on its resources.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Begins the ignored test `name` of this binary in a process of its own, with `variables` in its environment. It says
-/// what it has to say on its standard error.
+/// Begins the ignored test `name` of this binary in a process of its own, with `variables` in its
+/// environment. The child prints its messages on standard error.
 pub(crate) fn begin(name: &str, variables: &[(&str, String)]) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args([name, "--ignored", "--exact", "--nocapture"])
@@ -16,7 +16,7 @@ pub(crate) fn begin(name: &str, variables: &[(&str, String)]) -> Child {
         .unwrap()
 }
 
-/// Runs it to its end, which must be a good one; gives what it said.
+/// Runs such a process to its end, which must be successful; returns its messages.
 pub(crate) fn run(name: &str, variables: &[(&str, String)]) -> String {
     let output = begin(name, variables).wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -30,24 +30,25 @@ fn last_lines(text: &str) -> String {
     lines[lines.len().saturating_sub(30)..].join("\n")
 }
 
-/// A number or text that [`begin`] was given; none in an ordinary run of the ignored tests.
+/// The value of a variable that [`begin`] set; `None` in an ordinary run of the ignored tests.
 pub(crate) fn given<T: std::str::FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Bounds what this process may do to the machine if it goes wrong: what it can write below `path`, its address space,
-/// and the seconds until a signal ends it (0: none).
+/// Limits the resources of this process: the bytes that it can write below `path`, its address space, and the
+/// seconds until a signal ends it (0: no limit).
 pub(crate) fn confine(path: &Path, room: u64, memory: u64, seconds: u32) {
     limit(libc::RLIMIT_AS, memory);
     end_after(seconds);
     confine_writing(path, room);
 }
 
-/// Mounts a file system of `room` bytes at `path`, seen by this thread and its children and gone with them. A user who may not
-/// mount one may not have large files either.
+/// Mounts a file system of `room` bytes at `path`, which only this thread and its children see, and which
+/// ends with them. If that is not permitted, limits the size of files instead.
 pub(crate) fn confine_writing(path: &Path, room: u64) {
     if !mount_privately(path, room) {
-        // SAFETY: ignores a signal, so that a file that grows too large is an error.
+        // SAFETY: ignoring a signal has no precondition. Without the signal, a file that grows too large is
+        // an error.
         #[allow(unsafe_code)]
         unsafe {
             libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
@@ -56,7 +57,7 @@ pub(crate) fn confine_writing(path: &Path, room: u64) {
     }
 }
 
-/// Ends this process by a signal when it takes longer than this: a hang must not hang its parent.
+/// Ends this process by a signal after this many seconds, so that a hang does not block its parent.
 pub(crate) fn end_after(seconds: u32) {
     // SAFETY: has no precondition.
     #[allow(unsafe_code)]
@@ -73,8 +74,8 @@ fn limit(what: libc::__rlimit_resource_t, value: u64) {
     assert_eq!(failed, 0);
 }
 
-/// Mounts a small file system at `path` in a name space of this thread's own. Returns `false` where this
-/// process must not do that.
+/// Mounts a small file system at `path` in a name space of this thread's own. Returns `false` if that is not
+/// permitted.
 pub(crate) fn mount_privately(path: &Path, room: u64) -> bool {
     let target = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
     let options = std::ffi::CString::new(format!("size={room}")).unwrap();
@@ -88,7 +89,7 @@ pub(crate) fn mount_privately(path: &Path, room: u64) -> bool {
     }
 }
 
-/// Makes what [`mount_privately`] mounted at `path` read-only.
+/// Makes the file system that [`mount_privately`] mounted at `path` read-only.
 pub(crate) fn remount_read_only(path: &Path) {
     let target = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
     let flags = libc::MS_REMOUNT | libc::MS_RDONLY;

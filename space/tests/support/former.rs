@@ -1,10 +1,10 @@
-//! Archives as former versions wrote them: an element's header, and block k at place k.
+//! Writes archives of former versions: an element's header, and block k at place k.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use thalweg_space::layout::{PAGE, block, element};
 
-/// Writes what the element that begins at `start` of the file `from` holds into a former archive.
+/// Writes the blocks of the element at `start` of the file `from` into an archive of the former format.
 pub(crate) fn archive(space: &Path, from: &str, start: u64, block_bytes: u64, block_count: u64, to: &str) {
     let file = std::fs::File::open(space.join(from)).unwrap();
     let mut header = vec![0; element::HEADER];
@@ -15,7 +15,7 @@ pub(crate) fn archive(space: &Path, from: &str, start: u64, block_bytes: u64, bl
     header.resize(PAGE, 0);
     let head = u64::from_le_bytes(header[element::HEAD..][..8].try_into().unwrap());
     let out = std::fs::File::create_new(space.join(to)).unwrap();
-    // A file of its own has a page of header, an element of a pool has none behind it.
+    // In a file with one element the blocks follow a page of header, in a pool directly the element's header.
     let data = start + if start == 0 { PAGE as u64 } else { element::HEADER as u64 };
     for slot in 0..block_count {
         let mut bytes = vec![0; block_bytes as usize];

@@ -1,5 +1,5 @@
-//! Spaces that somebody damaged on purpose, and all the ways to read them. The tests draw the damage from a generator,
-//! the fuzzer from its input.
+//! Makes damaged spaces, and reads them in all ways. The tests choose the damage by a random generator, the
+//! fuzzer by its input.
 
 use super::{Counted, former, space_in};
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ struct Logged<'a> {
     how: &'a [u8],
 }
 
-/// A space with something in every file: two writers, one of them archived, settings, a live row.
+/// A space with data in every file: two writers, one of them archived, settings, a live row.
 pub(crate) fn make(directory: &Path) -> PathBuf {
     let space = space_in(directory, 512, 2, Policy::Overwrite);
     let name = space.name("a name").unwrap();
@@ -65,7 +65,7 @@ pub(crate) fn make(directory: &Path) -> PathBuf {
     for collector in &mut collectors {
         (0..50).for_each(|count| collector.record_at(6000 + count, &Counted { count }));
     }
-    // One element is kept in a segment, two in archives of former versions.
+    // One element is archived in a segment, two in archives of former versions.
     let options = ArchiveOptions { writers: Some(Glob::new("long")), ..ArchiveOptions::default() };
     Archiver::with_options(space.path(), options).unwrap().finish().unwrap();
     former::archive(space.path(), "0001.element", 0, 512, 2, "0001.archive");
@@ -75,14 +75,14 @@ pub(crate) fn make(directory: &Path) -> PathBuf {
     let slots = word_in(&space.path().join(&shared), pool::SLOTS) as usize;
     let first = pool::elements(slots) as u64;
     former::archive(space.path(), &shared, first, 512, 2, &shared.replace(".pool", "-0000.archive"));
-    // Small files are read and restored fastest, so there are only as many elements as are in use.
+    // The pool is cut to the elements in use, because small files are read and restored fastest.
     cut_pool(space.path());
-    // The row stays taken: this is the space of a process that was killed.
+    // The row is not dropped, as in the space of a killed process.
     std::mem::forget(row);
     space.path().to_path_buf()
 }
 
-/// Makes the pool say that it has no room for more elements than it has, and as small as that.
+/// Truncates the pool to the elements in use, and stores their number as its capacity.
 fn cut_pool(directory: &Path) {
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
@@ -102,13 +102,13 @@ fn cut_pool(directory: &Path) {
     }
 }
 
-/// Reads all there is, in every way. The results do not matter, but there must be an end.
+/// Reads everything in every way. The results do not matter, but reading must end.
 pub(crate) fn read_all_ways(path: &Path) {
     read_one_way(path, 0);
     read_one_way(path, 1);
 }
 
-/// Reads all there is in one of two ways, 0 and 1, that share no more than what each has to begin with.
+/// Reads everything in one of two ways, 0 and 1, which share only the opening of the space.
 pub(crate) fn read_one_way(path: &Path, way: u64) {
     let Ok(reader) = SpaceReader::open(path) else { return };
     let count = if way == 0 {
@@ -122,7 +122,7 @@ pub(crate) fn read_one_way(path: &Path, way: u64) {
     assert!(count < 2000, "made up {count} items");
 }
 
-/// The number of items; every field of each was read.
+/// Reads every field of all items; returns their number.
 fn count_items(mut stream: EventStream) -> usize {
     let (mut count, mut has_failed) = (0, false);
     loop {
@@ -141,7 +141,7 @@ fn count_items(mut stream: EventStream) -> usize {
     }
 }
 
-/// The operations that write as well: the archiver, a setting, the removal of dead spaces.
+/// Runs the operations that also write: the archiver, a setting, the removal of dead spaces.
 pub(crate) fn write_all_ways(path: &Path) {
     if let Ok(mut archiver) = Archiver::open(path) {
         let _ = archiver.step();
@@ -153,17 +153,18 @@ pub(crate) fn write_all_ways(path: &Path) {
     let _ = discover::clean(path.parent().unwrap(), true);
 }
 
-/// The files of a good space, to damage and to put back.
+/// The files of an undamaged space, which can be damaged and restored.
 pub(crate) struct Template {
     path: PathBuf,
     files: Vec<(String, Vec<u8>)>,
-    /// What may differ from `files`: writing the others again would take most of the time.
+    /// The files that may differ from `files`. Only these are restored, because writing all would take most
+    /// of the time.
     touched: Mutex<BTreeSet<PathBuf>>,
-    /// Whether there may be other files, or none where there were.
+    /// Whether files may have been added or removed.
     is_listing_touched: AtomicBool,
 }
 
-/// Where damage comes from: a number below the one given.
+/// The source of damage: returns a number below its argument.
 pub(crate) type Choose<'a> = dyn FnMut(u64) -> u64 + Send + 'a;
 
 impl Template {
@@ -193,9 +194,9 @@ impl Template {
         }
     }
 
-    /// Removes everything that is no plain file or does not belong to the good space.
+    /// Removes everything that is no plain file or does not belong to the undamaged space.
     fn restore_listing(&self) {
-        // A damaged identity may have made it look dead, and `clean` have removed it.
+        // The directory may be missing: with a damaged identity the space looks dead, and `clean` removes it.
         let _ = std::fs::create_dir(&self.path);
         for entry in std::fs::read_dir(&self.path).unwrap() {
             let entry = entry.unwrap();
@@ -213,7 +214,7 @@ impl Template {
         self.touched.lock().unwrap().insert(path.to_path_buf());
     }
 
-    /// One to four wounds.
+    /// Applies one to four random changes.
     pub(crate) fn damage(&self, choose: &mut Choose<'_>) {
         for _ in 0..1 + choose(4) {
             self.wound(choose);
@@ -257,7 +258,8 @@ impl Template {
             13 => {
                 let number = [3, 4, 9999, 10_000, u32::MAX][choose(5) as usize];
                 let suffix = ["element", "archive", "catalog", "archive.new"][choose(4) as usize];
-                // The bytes of the good file, because earlier damage may have made a huge hole.
+                // The change is computed from the undamaged bytes, because earlier damage may have made a
+                // huge hole.
                 let target = self.path.join(format!("{number:04}.{suffix}"));
                 self.touch(&target);
                 self.touch(&self.path.join("space"));
@@ -282,7 +284,7 @@ impl Template {
         put(path, at, &word(choose, bytes, at).to_le_bytes());
     }
 
-    /// Headers and first words in the blocks of an element or archive.
+    /// Changes headers and first words in the blocks of an element or archive.
     fn lie_in_a_block(&self, choose: &mut Choose<'_>) {
         let blocks: Vec<_> = self.files.iter().filter(|(name, _)| has_blocks(name)).collect();
         let (name, bytes) = blocks[choose(blocks.len() as u64) as usize];
@@ -309,7 +311,7 @@ impl Template {
         }
     }
 
-    /// A record of a segment with other contents and a checksum that is right.
+    /// Changes the contents of a segment's record, with a correct checksum.
     fn lie_in_a_segment(&self, choose: &mut Choose<'_>) {
         let segments: Vec<_> = self.files.iter().filter(|(name, _)| name.ends_with(".segment")).collect();
         let (name, bytes) = segments[choose(segments.len() as u64) as usize];
@@ -339,7 +341,7 @@ impl Template {
         }
     }
 
-    /// A record of a catalog with other contents and a hash that is right.
+    /// Changes the contents of a catalog's record, with a correct hash.
     fn lie_in_a_catalog(&self, choose: &mut Choose<'_>) {
         let catalogs: Vec<_> = self.files.iter().filter(|(name, _)| name.ends_with("catalog")).collect();
         let (name, bytes) = catalogs[choose(catalogs.len() as u64) as usize];
@@ -390,7 +392,7 @@ fn word(choose: &mut Choose<'_>, bytes: &[u8], at: u64) -> u64 {
         5 => now ^ 1 << choose(64),
         6 => now.rotate_right(32),
         7 => choose(live::CHUNK_ROWS_MAX as u64 * 2),
-        // Blocks of 64 MiB, and many: with a hole behind it, a file that claims to hold them.
+        // Many blocks of 64 MiB, in a file that a hole makes long enough for them.
         8 => {
             let bits = choose(32);
             1 << (9 + choose(18)) | choose(1 << bits) << 32
@@ -405,13 +407,13 @@ fn fnv(record_type: &[u8], payload: &[u8]) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// Only what is a plain file: opening a FIFO to write would wait for a reader.
+/// Opens a plain file for writing; `None` for others, because opening a FIFO would wait for a reader.
 fn plain(path: &Path) -> Option<File> {
     let is_plain = std::fs::symlink_metadata(path).is_ok_and(|about| about.is_file());
     is_plain.then(|| OpenOptions::new().write(true).open(path).ok())?
 }
 
-/// Writes a whole file, into the memory that it has.
+/// Replaces the contents of a file, and reuses its memory.
 fn write_over(path: &Path, bytes: &[u8]) {
     let file = OpenOptions::new().write(true).create(true).truncate(false).open(path).unwrap();
     file.write_all_at(bytes, 0).unwrap();

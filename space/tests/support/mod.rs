@@ -1,4 +1,5 @@
-//! What the tests share: a directory that goes away, and reading everything of a space.
+//! Helpers of the tests: a directory that is removed at the end, and functions that read everything of a
+//! space.
 #![allow(dead_code)]
 
 pub(crate) mod checked;
@@ -12,12 +13,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use thalweg_space::reader::{EventStream, Item, SpaceReader};
 use thalweg_space::{ElementOptions, Error, Kind, NameRef, Policy, Row, RowKind, Space, SpaceOptions};
 
-/// Says that the calling test cannot be run here, and why. `cargo xtask test` counts it as skipped, while the harness, which
-/// shows nothing of what a good test prints, would count it as passed.
+/// Reports that the calling test cannot run here, and why. `cargo xtask test` counts the test as skipped,
+/// while the harness hides the output of passing tests and counts it as passed.
 pub(crate) fn skip(why: &str) {
     let thread = std::thread::current();
     let line = format!("skipped: {}: {why}\n", thread.name().unwrap_or("a test"));
-    // Past the harness. In a test's child process the harness hides standard output, but standard error reaches the parent.
+    // Writing to `stdout()` directly bypasses the harness. In a test's child process the harness hides
+    // standard output, but standard error reaches the parent.
     std::io::stdout().write_all(format!("\n{line}").as_bytes()).unwrap();
     eprint!("{line}");
 }
@@ -26,14 +28,14 @@ pub(crate) fn skip(why: &str) {
 pub(crate) struct Directory(PathBuf);
 
 impl Directory {
-    /// In the default place of spaces, else in memory if possible.
+    /// Makes a directory in the default directory of spaces, or otherwise in memory if possible.
     pub(crate) fn new(name: &str) -> Directory {
         let memory = Path::new("/dev/shm");
         let usual = || if memory.is_dir() { memory.into() } else { std::env::temp_dir() };
         Directory::below(std::env::var_os("THALWEG_SPACES").map_or_else(usual, PathBuf::from), name)
     }
 
-    /// On the file system that this was built on.
+    /// Makes a directory on the file system on which the test was built.
     pub(crate) fn on_disk(name: &str) -> Directory {
         let target = option_env!("CARGO_TARGET_TMPDIR").map(PathBuf::from);
         Directory::below(target.unwrap_or_else(std::env::temp_dir), name)
@@ -89,14 +91,14 @@ pub(crate) struct Counted {
     pub(crate) count: u64,
 }
 
-/// An item with what the tests look at.
+/// The parts of an item that tests compare.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Seen {
     Event { time: u64, writer: u32, sequence: u64, kind: String, fields: Vec<String> },
     Gap { writer: u32, lost: u64, from_sequence: u64 },
 }
 
-/// Everything that can be read of the events, and the first error.
+/// All events and gaps that can be read, and the first error.
 pub(crate) fn read_events(path: &Path) -> (Vec<Seen>, Option<Error>) {
     match SpaceReader::open(path) {
         Ok(reader) => read_stream(reader.events()),
@@ -104,7 +106,7 @@ pub(crate) fn read_events(path: &Path) -> (Vec<Seen>, Option<Error>) {
     }
 }
 
-/// The same of a stream.
+/// All events and gaps of a stream, and the first error.
 pub(crate) fn read_stream(mut stream: EventStream) -> (Vec<Seen>, Option<Error>) {
     let mut seen = Vec::new();
     let mut problem = None;
@@ -145,7 +147,7 @@ pub(crate) fn is_long_run() -> bool {
     std::env::var_os("THALWEG_TEST_LONG").is_some()
 }
 
-/// Events and lost ones of a reading.
+/// The number of events, and of lost ones.
 pub(crate) fn totals(seen: &[Seen]) -> (u64, u64) {
     seen.iter().fold((0, 0), |(events, lost), item| match item {
         Seen::Event { .. } => (events + 1, lost),
