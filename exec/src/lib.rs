@@ -1,7 +1,7 @@
 //! Tasks, streams, workers: what carries a network's messages.
 //!
-//! - A **task** is a state machine that runs to completion ([`Task`]): no stack, no future. It takes up to a
-//!   quantum of messages and says why it stopped ([`Stop`]).
+//! - A **task** is a state machine that runs to completion ([`Task`]): no stack, no future. A dispatch of a
+//!   task reads up to a quantum of messages and returns why it stopped ([`Stop`]).
 //! - A **stream** ([`Out`], [`In`]) is a bounded ring with one writer and one reader. What a task pushed becomes
 //!   visible at the end of its dispatch, in one batch; its room is never exceeded.
 //! - A **worker** is a thread with its own queue of ready tasks. The [`Mapper`] decides which worker a task runs

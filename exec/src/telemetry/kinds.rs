@@ -7,16 +7,17 @@ use crate::procfs::{Doing, Source};
 use crate::stop::Stop;
 use thalweg_space::{Error, Kind, KindEnum, KindId, NameRef, SiteRef, Writer};
 
-/// "A worker" of a blocking task: a thread of its own.
+/// The worker number of a blocking task, which has a thread of its own.
 pub(crate) const OWN_THREAD: u32 = u32::MAX;
 
-/// "A worker" of a task that the mapper is yet to place.
+/// The worker number of a task that the mapper has not placed yet.
 pub(super) const NOT_PLACED: u32 = u32::MAX - 1;
 
-/// "A number" of what is no base of dispatches.
+/// The base number of an event that is no base of dispatches.
 pub(super) const NO_BASE: u32 = u32::MAX;
 
-/// Declares kinds: each struct of a call is one, which [`Kinds`] has a number for and a `Recorder` writes.
+/// Declares kinds of event: each struct in a call becomes a kind that has a number in [`Kinds`] and is
+/// written by a `Recorder`.
 macro_rules! kinds {
     ($($(#[$attribute:meta])* pub(crate) struct $kind:ident $fields:tt)*) => {
         $($(#[$attribute])* pub(crate) struct $kind $fields)*
