@@ -1,10 +1,11 @@
-//! Loom's models: the ring and the wake-up protocol under every interleaving and every ordering that the memory model
-//! allows (with a bound on preemptions). The code is that of the runtime; only the threads' loops are written anew.
+//! Loom's models: the ring and the wake-up protocol under every interleaving and every ordering that the
+//! memory model allows (with a bound on preemptions). The models run the runtime's own code; only the
+//! threads' loops are written for them.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p thalweg-exec --lib loom_` in a target directory of its own.
-//! A lost wake-up shows as a deadlock, a slot read too early as a data race.
+//! They run by `RUSTFLAGS="--cfg loom" cargo test --release -p thalweg-exec --lib loom_` in a target
+//! directory of its own. A lost wake-up shows as a deadlock, a slot read too early as a data race.
 //!
-//! What the models can see was tried by leaving out one ordering at a time; after each, these fail:
+//! The models were checked by leaving out one ordering at a time; the table lists the models that then fail:
 //!
 //! | left out | models that fail |
 //! |---|---|
@@ -59,12 +60,12 @@ impl<T> Clone for Both<T> {
     }
 }
 impl<T> Copy for Both<T> {}
-// SAFETY: what it points to is made for two threads, each of which keeps to its own side.
+// SAFETY: the target is made for two threads, each of which uses only its own side.
 unsafe impl<T> Send for Both<T> {}
 
 impl<T> Both<T> {
     fn get<'a>(self) -> &'a T {
-        // SAFETY: the models give it up only when both threads have ended.
+        // SAFETY: the models free the target only when both threads have ended.
         unsafe { self.0.as_ref() }
     }
 }
@@ -90,7 +91,7 @@ fn pop(ring: &Ring) -> Option<usize> {
 }
 
 fn give_up(ring: Both<Ring>) {
-    // SAFETY: the references of the two ends.
+    // SAFETY: these are the references of the two ends.
     unsafe {
         Ring::release(ring.0.as_ptr());
         Ring::release(ring.0.as_ptr());
@@ -101,7 +102,7 @@ fn shared() -> Arc<Shared> {
     Shared::new(&Options { workers: 1, ..Options::default() }).unwrap()
 }
 
-/// Lets a worker sleep, as its thread does.
+/// Puts a worker to sleep as its thread does.
 fn sleep(shared: &Shared, worker: usize) {
     let letters = &shared.post.of_worker[worker];
     shared.home.inboxes[worker].sleep(|| shared.stop.load(Ordering::SeqCst) || !letters.is_empty_for_sure());
@@ -118,8 +119,8 @@ fn task_of_no_worker(shared: &Arc<Shared>) -> Both<TaskCell> {
     Both(TaskCell::new(shared.home.clone(), TaskId(1), TaskSpec::default(), None, kind))
 }
 
-/// Two threads, a ring smaller than the messages, each sleeping when it can do nothing. When it is full the writer makes it hold
-/// `then`.
+/// Two threads pass more messages than the ring holds, and each sleeps when it can do nothing. When the ring
+/// is full, the writer changes its capacity to `then`.
 fn ring_passes(capacity: usize, messages: usize, then: Option<u64>) {
     model(move || {
         let ring = ring(capacity);
@@ -183,13 +184,14 @@ fn loom_ring_grows() {
     ring_passes(2, 3, None);
 }
 
-/// It holds one message, and when that is there two: the second one's block is larger than the last of before.
+/// The capacity grows from one to two while the ring holds one message: the second message's block is larger
+/// than any before.
 #[test]
 fn loom_ring_is_made_to_hold_more() {
     ring_passes(1, 3, Some(2));
 }
 
-/// It holds two messages, and when they are there one.
+/// The capacity shrinks from two to one while the ring holds two messages.
 #[test]
 fn loom_ring_is_made_to_hold_fewer() {
     ring_passes(2, 3, Some(1));
@@ -256,7 +258,7 @@ fn loom_inbox_never_sleeps_over_a_task() {
     });
 }
 
-/// A source that goes to sleep because a message is under way, while `other` does what lets it in.
+/// A source goes to sleep because a message is under way, while `other` does what lets the source continue.
 fn held_source(other: impl Fn(&Shared) + Send + Sync + Copy + 'static) {
     model(move || {
         let shared = shared();
@@ -285,7 +287,7 @@ fn loom_held_source_is_let_in_when_the_message_is_read() {
     held_source(|shared| shared.home.admission.count(0, 1, 1, 0));
 }
 
-/// The thread that falls asleep last, the source's or a worker, lets the source in.
+/// The thread that falls asleep last, the source's or a worker's, lets the source continue.
 #[test]
 fn loom_held_source_is_let_in_when_all_sleep() {
     held_source(|shared| sleep(&shared, 0));
@@ -334,7 +336,7 @@ fn wake_up(how: u8, messages: usize) {
             if how == PORT_WAITS {
                 // SAFETY: this is the task's thread.
                 port_ready |= unsafe { t.has_ready_port() };
-                // SAFETY: as above; the port is remembered in `port_ready`.
+                // SAFETY: as above; `port_ready` keeps whether a port was ready.
                 unsafe { t.drop_ready_ports_of_model() };
                 if !port_ready {
                     continue;
@@ -401,7 +403,7 @@ fn loom_moved_end_gets_its_message() {
         });
         let r = ring.get();
         r.move_reader(Some(after.get()), FOREIGN);
-        // The writer is past the former task: its making and nothing else refers to it.
+        // The writer no longer uses the former task, so the reference from its creation is the only one.
         // SAFETY: the reference of its making.
         unsafe { TaskCell::release(before.0.as_ptr()) };
         while pop(r).is_none() {
@@ -498,8 +500,8 @@ fn loom_moved_task_gets_its_message() {
     });
 }
 
-/// A writer trusts that its reader lives on its worker; the reader is given away, and the writer, with a new token, wakes
-/// it where it went.
+/// A writer has cached that its reader lives on its own worker; the reader is given away, and the writer,
+/// with a new token, wakes it on its new worker.
 #[test]
 fn loom_given_away_reader_is_woken_elsewhere() {
     model(|| {
@@ -508,7 +510,7 @@ fn loom_given_away_reader_is_woken_elsewhere() {
         let (r, t) = (ring.get(), task.get());
         r.move_reader(Some(t), 0);
         let me = shared.tokens.take_for_model();
-        // Learned with a fence, then used without one.
+        // The home is learned with a fence, then used without one.
         assert!(push(r, 0));
         r.publish_written(me, 0);
         r.leave_writer_section();
@@ -516,7 +518,7 @@ fn loom_given_away_reader_is_woken_elsewhere() {
         r.publish_read(me, 0);
         r.leave_reader_section();
         assert_eq!(r.wait_for_messages(me, TASK_WAITS), Wait::Armed);
-        // Given to worker 1, which may run it at once.
+        // The task is given to worker 1, which may run it at once.
         let me = shared.tokens.take_for_model();
         assert!(!t.in_inbox.swap(true, Ordering::AcqRel));
         t.leave_worker();
@@ -560,8 +562,8 @@ fn loom_given_away_reader_is_woken_elsewhere() {
     });
 }
 
-/// Stands for memory that is freed once no thread may use it any more: a use reads it, freeing it writes it, and loom
-/// reports a read and a write of which none comes after the other.
+/// Stands for memory that is freed once no thread may use it any more: a use reads it, freeing it writes it,
+/// and loom reports a read and a write that are not ordered.
 #[derive(Clone)]
 struct Freed(Arc<loom::cell::UnsafeCell<bool>>);
 
@@ -591,8 +593,8 @@ impl Freed {
     }
 }
 
-/// The reading end moves away from a task, which is freed as soon as that is done, while the writer uses the reader that it
-/// sees.
+/// The reading end moves away from a task, which is freed right after the move, while the writer uses the
+/// reader that it sees.
 fn moved_end_frees_its_former_task(former: fn(&Arc<Shared>) -> Both<TaskCell>) {
     model(move || {
         let shared = shared();
@@ -627,13 +629,15 @@ fn loom_moved_end_frees_its_former_task_after_the_last_use() {
     moved_end_frees_its_former_task(task);
 }
 
-/// The same where no barrier in every thread is needed, because the former task had a thread of its own.
+/// A moved end frees its former task also if no barrier in every thread is needed, because the task had a
+/// thread of its own.
 #[test]
 fn loom_moved_end_frees_its_former_blocking_task_after_the_last_use() {
     moved_end_frees_its_former_task(task_of_no_worker);
 }
 
-/// Both ends of a stream go at once: neither uses the other's task once its end let go of it.
+/// Both ends of a stream are dropped at once: neither uses the other's task after that task's end has
+/// released it.
 #[test]
 fn loom_ends_that_go_at_once_free_their_tasks_after_the_last_use() {
     model(|| {
@@ -738,7 +742,7 @@ fn loom_last_reference_frees_a_task_with_its_ready_ports() {
     });
 }
 
-/// Two writers put a port each on a task's stack while the task takes what is there: it gets both.
+/// Two writers each push a port on a task's stack while the task empties the stack: the task gets both ports.
 #[test]
 fn loom_stack_of_ready_ports_loses_none() {
     model(|| {
