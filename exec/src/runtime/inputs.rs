@@ -1,4 +1,4 @@
-//! A collector's inputs: many streams, of which a wake-up names the one that has something.
+//! A collector's inputs: many streams, of which a wake-up names the ready one.
 //!
 //! Each port is either in its task's queue of ready ports, or *armed*: then the writer that publishes next
 //! puts it on the task's stack of ready ports (lock-free) and wakes the task. So a wake-up costs the
@@ -14,12 +14,12 @@ use crate::task::cell::{Group, Ring, TaskCell};
 use crate::task::context::Context;
 use crate::task::spec::TaskId;
 
-/// The reading ends of many streams, as one task's input. Belongs to the first task that uses it.
+/// The reading ends of many streams, as one task's input. It belongs to the first task that uses it.
 pub struct Inputs<T: Send + 'static> {
     ports: Vec<Option<In<T>>>,
     vacant: Vec<usize>,
     open: usize,
-    /// The task and which of its groups this is, once known.
+    /// The task, and the index of this group among the task's groups, once they are known.
     bound: Option<(TaskId, u32)>,
 }
 
@@ -30,7 +30,7 @@ impl<T: Send + 'static> Default for Inputs<T> {
 }
 
 impl<T: Send + 'static> Inputs<T> {
-    /// No inputs yet.
+    /// A group without inputs.
     pub fn new() -> Inputs<T> {
         Inputs { ports: Vec::new(), vacant: Vec::new(), open: 0, bound: None }
     }
@@ -38,7 +38,7 @@ impl<T: Send + 'static> Inputs<T> {
     /// Adds an input before the task runs; returns its index. While it runs, use [`Inputs::add_running`].
     ///
     /// # Panics
-    /// When the inputs already belong to a running task.
+    /// If the inputs already belong to a running task.
     pub fn add(&mut self, input: In<T>) -> usize {
         assert!(self.bound.is_none(), "inputs of a running task: use `add_running`");
         self.insert(input)
@@ -52,7 +52,7 @@ impl<T: Send + 'static> Inputs<T> {
         index
     }
 
-    /// Takes an input out, with what is unread in it.
+    /// Removes an input and returns it with its unread messages.
     pub fn remove(&mut self, cx: &mut Context<'_>, index: usize) -> Option<In<T>> {
         self.bind_running(cx);
         let input = self.ports.get_mut(index)?.take()?;
@@ -62,10 +62,10 @@ impl<T: Send + 'static> Inputs<T> {
         Some(input)
     }
 
-    /// The next input, in turn, of those that have messages or have ended and not been removed yet.
-    /// `None`: the task may stop with [`Stop::InputEmpty`](crate::Stop::InputEmpty).
+    /// The next input, in turn, of those that have messages, or that have ended and have not been removed
+    /// yet. `None`: the task may stop with [`Stop::InputEmpty`](crate::Stop::InputEmpty).
     ///
-    /// An input that [`In::ended`] is to be [removed](Inputs::remove_ended); it is offered again until it is.
+    /// An input that [ended](In::ended) is offered again until it is [removed](Inputs::remove_ended).
     pub fn next_ready(&mut self, cx: &mut Context<'_>) -> Option<&mut In<T>> {
         let index = self.next_index(cx)?;
         self.ports[index].as_mut()
@@ -77,7 +77,7 @@ impl<T: Send + 'static> Inputs<T> {
         let task = cx.task.get();
         // SAFETY: as above; no reference to the groups is kept across this loop's turns.
         while let Some(ring) = unsafe { pop_queued(task, group) } {
-            // SAFETY: the queue's reference, now ours.
+            // SAFETY: the queue's reference now belongs to this call.
             let r = unsafe { ring.as_ref() };
             let index = r.port().map_or(usize::MAX, |port| port.index.get() as usize);
             let ours =
@@ -92,7 +92,7 @@ impl<T: Send + 'static> Inputs<T> {
                 unsafe { task.queue_ready_port(group, ring) };
                 continue;
             }
-            // SAFETY: the queue's reference; an armed port is in no queue.
+            // SAFETY: this gives up the queue's reference; an armed port is in no queue.
             unsafe { Ring::release(ring.as_ptr()) }
         }
         // SAFETY: the context's core outlives it.
@@ -153,7 +153,7 @@ impl<T: Send + 'static> Inputs<T> {
             assert!(owner == task.id, "inputs belong to the task that used them first");
             return;
         }
-        // SAFETY: the task's thread, or the task does not run yet.
+        // SAFETY: this is the task's thread, or the task does not run yet.
         let groups = unsafe { task.groups() };
         self.bound = Some((task.id, groups.len() as u32));
         groups.push(Group::default());
@@ -191,7 +191,7 @@ impl<T: Send + 'static> Inputs<T> {
     }
 }
 
-/// Arms a port; true: it has something after all.
+/// Arms a port; returns true if it has a message or has ended meanwhile.
 fn arm(core: NonNull<Core>, ring: &Ring) -> bool {
     // SAFETY: the context's core outlives it.
     let me = unsafe { core.as_ref() }.me;
@@ -214,11 +214,11 @@ fn withdraw(task: &TaskCell, ring: NonNull<Ring>) {
     let r = unsafe { ring.as_ref() };
     let queued = r.writing.reader_waiting.swap(AWAKE, Ordering::AcqRel) == AWAKE;
     if queued {
-        // Or its writer is pushing it at this moment.
+        // If it is in neither, its writer may be pushing it at this moment.
         wait_until_zero(r.writer_section());
     }
     let (Some(port), Some(group)) = (r.port(), r.group()) else { return };
-    // SAFETY: the task's own thread; no reference to the groups is kept.
+    // SAFETY: this is the task's own thread; no reference to the groups is kept.
     let group = unsafe {
         task.sort_ready_ports();
         &mut task.groups()[group]

@@ -1,4 +1,4 @@
-//! The rows of the live table: what the space shows of tasks, streams and workers.
+//! The rows of the live table, in which the space shows tasks, streams and workers.
 
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -27,7 +27,7 @@ pub(crate) struct TaskRow {
     /// Messages it wrote.
     #[field(unit = "messages")]
     writes: u64,
-    // These four in the order of `Share`.
+    // The next four are in the order of `Share`.
     /// Time it ran.
     #[field(unit = "ticks")]
     busy_ticks: u64,
@@ -195,14 +195,15 @@ impl RowKinds {
     }
 }
 
-/// The cells of a row; of memory that no reader looks at, where the space had no room for one. So the writer of cells need not ask.
+/// The cells of a row, or of private memory if the space had no room for a row, so writers of cells need not
+/// check.
 pub(crate) struct Cells {
     cells: NonNull<[AtomicU64; LIVE_CELLS]>,
-    /// None: the cells are this one's own.
+    /// `None`: the cells are private memory.
     row: Option<LiveRow>,
 }
 
-// SAFETY: the cells are atomic, and live as long as this.
+// SAFETY: the cells are atomic, and live as long as `self`.
 unsafe impl Send for Cells {}
 // SAFETY: as above.
 unsafe impl Sync for Cells {}
@@ -216,7 +217,7 @@ impl Cells {
         Cells { cells, row }
     }
 
-    /// The row that readers of the space see, if they see one.
+    /// The row in the space, if there is one.
     pub(super) fn seen_row(&self) -> Option<&LiveRow> {
         self.row.as_ref()
     }
@@ -227,7 +228,7 @@ impl Deref for Cells {
 
     #[inline(always)]
     fn deref(&self) -> &[AtomicU64; LIVE_CELLS] {
-        // SAFETY: the row's, which lives as long as this, or this one's own.
+        // SAFETY: the cells belong to the row, which lives as long as `self`, or to `self`.
         unsafe { self.cells.as_ref() }
     }
 }
@@ -235,13 +236,13 @@ impl Deref for Cells {
 impl Drop for Cells {
     fn drop(&mut self) {
         if self.row.is_none() {
-            // SAFETY: leaked in `new`, and nobody else has them.
+            // SAFETY: `new` leaked the cells, and no other reference to them exists.
             drop(unsafe { Box::from_raw(self.cells.as_ptr()) });
         }
     }
 }
 
-/// Stores into a row's cell, which has one writer at a time; readers take each cell as it comes.
+/// Stores into a row's cell, which has one writer at a time; readers load each cell independently.
 #[inline(always)]
 pub(crate) fn put(cells: &[AtomicU64; LIVE_CELLS], cell: usize, value: u64) {
     cells[cell].store(value, Ordering::Relaxed);
