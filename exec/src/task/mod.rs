@@ -1,4 +1,5 @@
-//! Tasks: what a user writes of one, what is said of it, and the cell that it is kept in.
+//! Tasks: the trait that users implement, the description of a task, and the cell that the runtime keeps it
+//! in.
 //!
 //! | file | what of it |
 //! |---|---|

@@ -1,10 +1,12 @@
-//! Telemetry: what the runtime says of itself, as events in a space and as rows of its live table.
+//! Telemetry: what the runtime records about itself, as events in a space and as rows of its live table.
 //!
-//! The runtime calls it at named moments ("a dispatch begins", "a task is woken"); what is written then, and in which mode, is decided
-//! here and nowhere else. [`Telemetry`] is a thread's part, [`Board`] what all threads of a runtime share, [`TaskTelemetry`] and
-//! [`StreamTelemetry`] what is kept with each task and stream.
+//! The runtime calls telemetry at named moments ("a dispatch begins", "a task is woken"); only this module
+//! decides what is written then, and in which mode. [`Telemetry`] is the state of a thread, [`Board`] that of
+//! all threads of a runtime, and [`TaskTelemetry`] and [`StreamTelemetry`] are kept with each task and
+//! stream.
 //!
-//! Nothing here knows how tasks and streams work: what it looks at is [`WatchedTask`] and [`WatchedStream`].
+//! This module does not depend on how tasks and streams work: it uses only [`WatchedTask`] and
+//! [`WatchedStream`].
 //!
 //! | file | what |
 //! |---|---|
