@@ -3,11 +3,11 @@
 //!
 //! | file | what of it |
 //! |---|---|
-//! | `spec`, `placement` | what is said of a task |
-//! | `context` | what a user writes, and is given for it |
-//! | `cell` | what a task is kept in |
-//! | `home` | what every task knows of its runtime |
-//! | `inbox`, `admission` | where other threads put tasks that they made ready; messages under way, and sources that are held |
+//! | `spec`, `placement` | the description of a task |
+//! | `context` | the trait that users implement, and the values passed to it |
+//! | `cell` | the cell that a task is kept in |
+//! | `home` | the part of a runtime that every task refers to |
+//! | `inbox`, `admission` | tasks that other threads made ready; messages under way, and held sources |
 
 pub(crate) mod admission;
 pub(crate) mod cell;

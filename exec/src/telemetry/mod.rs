@@ -11,20 +11,20 @@
 //! | file | what |
 //! |---|---|
 //! | `kinds`, `rows` | the kinds of event and of live row |
-//! | `recorder` | a thread's way to write events |
+//! | `recorder` | the writer of a thread's events |
 //! | `mode` | how much is recorded |
-//! | `board` | what all threads of a runtime share, and the moments outside of workers' threads |
-//! | `task`, `stream` | what is kept with each task and stream |
-//! | `lineage` | what descends from what, in one dispatch |
-//! | `making` | how a task is recorded that a running one makes |
+//! | `board` | the state that all threads of a runtime share, and the moments outside workers' threads |
+//! | `task`, `stream` | the state kept with each task and stream |
+//! | `lineage` | the lineage of messages in one dispatch |
+//! | `making` | how a task that a running task makes is recorded |
 //! | `clock` | a thread's time |
 //! | `base` | what dispatches of a task have in common |
 //! | `dispatches` | how a dispatch is recorded |
-//! | `sizes`, `measuring` | how large messages are, and when a thread takes their sizes |
-//! | `thread` | a thread's part, and the moments of tasks and streams |
+//! | `sizes`, `measuring` | the sizes of messages, and when a thread measures them |
+//! | `thread` | the telemetry of a thread, and the moments of tasks and streams |
 //! | `worker` | the moments of a worker |
-//! | `threads` | the threads that dispatch tasks, for the sampler to look at |
-//! | `sampler` | the thread that looks, again and again, at what threads do in tasks |
+//! | `threads` | the threads that dispatch tasks, for the sampler |
+//! | `sampler` | the thread that samples what threads do in tasks |
 
 mod base;
 mod board;
