@@ -1,4 +1,4 @@
-//! The two ends of a link, and the place where a node waits for senders.
+//! The two ends of a link, and the listener for a node's senders.
 //!
 //! Each end belongs to one thread, which reads and writes the connection itself: a message is not handed from thread to
 //! thread on its way, which would cost a wake-up (some 20 µs) at either end.
