@@ -2,8 +2,9 @@
 //! workers and whose settings are changed at random: every message arrives once and in order, and all memory is given
 //! back at the end.
 //!
-//! Without the test harness, whose channels ThreadSanitizer misunderstands (they use fences): this test is the one that
-//! runs under it. `cargo test -p thalweg-exec --test stress -- [SEEDS] [FIRST_SEED]`; `-- race` is a race on purpose.
+//! The test does without the test harness, because it runs under ThreadSanitizer, which does not understand
+//! the fences in the harness's channels. `cargo test -p thalweg-exec --test stress -- [SEEDS] [FIRST_SEED]`;
+//! `-- race` is a race on purpose.
 #![allow(clippy::print_stdout)]
 
 #[path = "support/relay.rs"]
@@ -24,7 +25,7 @@ use thalweg_space::{Space, SpaceOptions};
 
 use relay::Relay;
 
-/// Counts what is allocated and not given back.
+/// An allocator that counts the bytes which are allocated and not freed.
 struct Counting;
 
 static HELD: AtomicI64 = AtomicI64::new(0);
@@ -58,7 +59,7 @@ struct Node {
     outputs: Vec<Out<(u32, u64)>>,
     held: Option<((u32, u64), usize)>,
     random: Chance,
-    /// Relays that may still be put behind the outputs.
+    /// The number of relays that may still be put behind the outputs.
     relays: u32,
 }
 
@@ -91,7 +92,7 @@ impl Task for Node {
                         self.inputs.remove(cx, index);
                         continue;
                     };
-                    // A source keeps to one way through each node, so that order can be checked.
+                    // The messages of a source take one way through each node, so their order can be checked.
                     (message, message.0 as usize % self.outputs.len())
                 }
             };
@@ -114,7 +115,7 @@ fn space(seed: u64) -> Space {
     Space::create(SpaceOptions { name, parent: Some(parent), ..SpaceOptions::default() }).unwrap()
 }
 
-/// How many workers a graph has at most: more than the machine may have processors.
+/// The most workers of a graph, which are more than the machine may have processors.
 const WORKERS_MAX: usize = 5;
 
 /// Moves tasks, changes settings, adds and parks workers while a graph runs.
@@ -130,7 +131,7 @@ impl Disturber {
         let reader = self.space.as_ref().map(|space| SpaceReader::open(space.path()).unwrap());
         while !done.load(Ordering::Relaxed) {
             let task = TaskId(1 + self.random.below(60));
-            // That worker may be parked now, or the run have ended before the next line.
+            // An error is ignored: the worker may be parked now, or the run may have ended.
             let _ = self.mover.move_task(
                 task,
                 Placement::on_worker(self.random.below(self.workers.count() as u64) as usize),
@@ -173,7 +174,7 @@ fn random_graph(seed: u64, messages: u64) {
         steal: random.below(2) == 0,
         unfinished: [0, 0, 1, 7, 100][random.below(5) as usize],
         order: [Order::Fifo, Order::Demand][random.below(2) as usize],
-        // With a space each would have an element of a megabyte.
+        // With a space each thread would have an element of a megabyte.
         thread_per_task: space.is_none() && random.below(4) == 0,
         ..Options::default()
     })
@@ -250,7 +251,7 @@ fn random_graph(seed: u64, messages: u64) {
         });
         let summary = runtime.join();
         done.store(true, Ordering::Relaxed);
-        // The scope would wait for its work only, not for its memory.
+        // The thread is joined, because the scope would wait only for its work and not for its memory.
         if let Some(thread) = disturbing {
             thread.join().unwrap();
         }
@@ -263,7 +264,7 @@ fn random_graph(seed: u64, messages: u64) {
     assert_eq!(total.load(Ordering::Relaxed), u64::from(sources) * messages, "seed {seed}");
 }
 
-/// Tasks that create tasks: each message is passed on by one of its own, which hands the end of a stream on.
+/// Tasks that create tasks: each message is passed on by a new task, which hands the end of a stream on.
 fn unfolding(workers: usize, messages: u64) {
     struct Unfold {
         left: u64,
@@ -387,8 +388,9 @@ fn unused_room() {
     }
 }
 
-/// Opens more maps at once than any run here does: `space` keeps an entry for each, to be used again, for as long as the
-/// process lives. So how many maps were open at once, which depends on the threads' timing, shows in no run's memory.
+/// Opens more maps at once than any run here does. `space` keeps an entry for each map as long as the process
+/// lives, and reuses it. So the number of maps that were open at once, which depends on the threads' timing,
+/// does not show in the memory of a run.
 fn open_many_maps() {
     let space = space(0);
     let writers: Vec<_> = (0..24).map(|number| space.writer(&format!("writer {number}")).unwrap()).collect();
@@ -404,14 +406,14 @@ fn gives_all_back(what: &str, work: impl FnOnce()) {
     assert_eq!(left, 0, "bytes that were not given back: {what}");
 }
 
-/// What ThreadSanitizer has to find, to show that it would find what nobody planted.
+/// A race that ThreadSanitizer has to find, to show that it would find real ones.
 fn race_on_purpose() {
     struct Shared(std::cell::UnsafeCell<u64>);
-    // SAFETY: it is not: two threads write to it. Nothing depends on what they leave.
+    // SAFETY: this is unsound on purpose: two threads write to it, and nothing depends on the result.
     unsafe impl Sync for Shared {}
     let shared = Arc::new(Shared(std::cell::UnsafeCell::new(0)));
     let write = |shared: Arc<Shared>| {
-        // SAFETY: as above; nobody else has a reference meanwhile.
+        // SAFETY: as above; no other thread has a reference meanwhile.
         std::thread::spawn(move || (0..1000).for_each(|_| unsafe { *shared.0.get() += 1 }))
     };
     let threads = [write(shared.clone()), write(shared)];
@@ -426,7 +428,7 @@ fn main() {
     let mut numbers = std::env::args().skip(1).filter_map(|argument| argument.parse().ok());
     let seeds = numbers.next().unwrap_or(60);
     let first = numbers.next().unwrap_or(1);
-    // What is made once in a process is made here.
+    // State that is made once in a process is made here.
     open_many_maps();
     (1..=20).for_each(|seed| random_graph(seed, 200));
     for seed in first..first + seeds {
