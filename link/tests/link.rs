@@ -316,7 +316,8 @@ fn strangers_get_nowhere_and_are_told_why() {
     let mut answer = Vec::new();
     other.read_to_end(&mut answer).unwrap();
     assert!(String::from_utf8_lossy(&answer).contains("version 1 of the protocol, not 9"), "{answer:?}");
-    // Garbage, silence and half a greeting, many at once; a sender that knows the token is served all the while.
+    // Garbage, silence and half a greeting, many at once; a sender that knows the token is served all the
+    // time.
     let (mut sender, mut receiver, _) = ends(&listener, listener.address().clone(), 1);
     let mut strangers: Vec<TcpStream> = Vec::new();
     let mut chance = Chance::new(6);
