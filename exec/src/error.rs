@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// An error of the runtime itself, whose text says what went wrong, where, and what to do. The cause is its
+/// An error of the runtime itself. Its text says what went wrong, where, and what to do. The cause is its
 /// source; `{error:#}` writes both. Two errors are equal if their texts are equal.
 #[derive(Clone, Debug)]
 pub struct Error {

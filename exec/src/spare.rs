@@ -6,14 +6,14 @@ use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-/// The number of values whose memory a thread keeps: in a network that unfolds, new stages reuse the memory
-/// of old ones.
+/// The number of freed values of which a thread keeps the memory: in a network that unfolds, new stages reuse
+/// the memory of old ones.
 const KEPT: usize = 128;
 
 /// Memory of values that this thread has freed, to be used again; `None`: the thread keeps no memory.
 pub(crate) struct Spare<T>(RefCell<Option<Vec<Box<MaybeUninit<T>>>>>);
 
-/// A type whose values live in memory that threads keep.
+/// A type with values in memory that threads keep.
 pub(crate) trait Spared: Sized + 'static {
     /// Calls `work` with the calling thread's memory; returns `None` while the thread ends.
     fn with<R>(work: impl FnOnce(&Spare<Self>) -> R) -> Option<R>;

@@ -21,7 +21,7 @@ pub(crate) use std::{
 
 use std::mem::MaybeUninit;
 
-/// Locks a mutex whose data stay valid if a thread panics.
+/// Locks a mutex and ignores poisoning, for data that stay valid if a thread panics.
 pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -886,7 +886,8 @@ impl Task for Slow {
     }
 }
 
-/// The messages whose times were recorded when each took 20 us, with a budget for it in percent, and their times.
+/// The messages with recorded times, and these times, when each message took 20 µs and recording had this
+/// budget in percent.
 fn timed(budget: u64) -> Vec<(u64, u64)> {
     const MESSAGES: u64 = 200;
     let place = Place::new();

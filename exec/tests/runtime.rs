@@ -197,8 +197,8 @@ fn chains_keep_order_and_lose_nothing() {
     }
 }
 
-/// A task whose messages take long leaves half of a full stream, because its writer would wait if it read all
-/// of them at once.
+/// A task with messages that take long leaves half of a full stream, because its writer would wait if it read
+/// all of them at once.
 #[test]
 fn a_long_dispatch_leaves_half_of_its_stream() {
     let runtime = runtime(1);

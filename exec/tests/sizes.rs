@@ -288,7 +288,7 @@ fn every_size_is_told_live_and_at_the_end_if_there_is_time_for_it() {
 }
 
 impl Place {
-    /// The rows of [`Place::rows`], without the streams whose buckets are being moved.
+    /// The rows of [`Place::rows`], without streams with buckets that are being moved.
     fn rows_settled(&self) -> HashMap<u64, Sizes> {
         let rows = SpaceReader::open(self.space.path()).unwrap().live_rows().unwrap();
         let sizes = rows.iter().filter(|row| row.kind_name() == "exec.message_sizes");
@@ -297,7 +297,7 @@ impl Place {
     }
 }
 
-/// The recorded sizes of one stream, whose messages `making` makes.
+/// The recorded sizes of one stream of messages that `making` makes.
 fn told_of<T: Send + 'static>(
     mode: Mode,
     budget: u64,

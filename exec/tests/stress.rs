@@ -1,6 +1,6 @@
-//! Random graphs with random capacities, quanta and workers, which grow while they run, whose tasks are moved between
-//! workers and whose settings are changed at random: every message arrives once and in order, and all memory is given
-//! back at the end.
+//! Random graphs with random capacities, quanta and workers, which grow while they run, while tasks are moved
+//! between workers and settings are changed at random: every message arrives once and in order, and all
+//! memory is given back at the end.
 //!
 //! The test does without the test harness, because it runs under ThreadSanitizer, which does not understand
 //! the fences in the harness's channels. `cargo test -p thalweg-exec --test stress -- [SEEDS] [FIRST_SEED]`;
@@ -321,7 +321,7 @@ fn unfolding(workers: usize, messages: u64) {
     assert_eq!(sum.load(Ordering::Relaxed), messages * (messages + 1) / 2);
 }
 
-/// Streams whose ends travel through another stream to a task of another worker.
+/// Streams with ends that travel through another stream to a task of another worker.
 fn travelling_ends(workers: usize, ends: u64) {
     struct Post(Out<(Out<u64>, In<u64>)>, u64);
     impl Task for Post {

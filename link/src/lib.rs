@@ -55,7 +55,7 @@ pub use wire::{Encoding, PAYLOAD_BYTES_MAX, Violation};
 /// Identifies a link among those of all sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkId {
-    /// The session whose network the link is part of.
+    /// The session that the link belongs to.
     pub session: [u8; 16],
     /// The link's number in the session.
     pub number: u64,

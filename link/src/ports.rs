@@ -1,8 +1,8 @@
 //! The ports of a node: at most `k` links send at once, and `k` receive, each at one k-th of the bandwidth if
 //! that is limited.
 //!
-//! A link takes a port for one frame and gives it back, so links take turns; one whose receiver is slow has no frame to
-//! send and holds no port. This is the k-port model of P-land, with a queue per destination.
+//! A link takes a port for one frame and gives it back, so links take turns; a link with a slow receiver has
+//! no frame to send and holds no port. This is the k-port model of P-land, with a queue per destination.
 
 use crate::pace::Pace;
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! Tests of links over real sockets, whose connections are cut at arbitrary bytes, moved, throttled, and
+//! Tests of links over real sockets, with connections that are cut at arbitrary bytes, moved, throttled, and
 //! given false data.
 
 use std::io::{Read, Write};
@@ -23,7 +23,7 @@ fn anywhere() -> Address {
     Address::Tcp("127.0.0.1:0".into())
 }
 
-/// Both ends of a link whose sender connects to `through`.
+/// Both ends of a link, of which the sender connects to `through`.
 fn ends(listener: &Listener, through: Address, number: u64) -> (Sender, Receiver, Tuning) {
     let tuning = Tuning::new(through);
     let receiver =

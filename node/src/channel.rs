@@ -92,7 +92,7 @@ impl Channel {
         Channel::greet(stream, token, Side::Answers)
     }
 
-    /// A channel over a socket whose other end only one process has.
+    /// A channel over a socket that connects to only one process.
     pub fn private(stream: UnixStream) -> Channel {
         Channel(Stream::Unix(stream))
     }

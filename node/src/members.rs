@@ -50,7 +50,7 @@ pub struct MembersPlan {
     pub placement: Placement,
     /// Box libraries, as the user names them.
     pub libraries: Vec<PathBuf>,
-    /// Whether boxes whose code is a command may run it.
+    /// Whether boxes that are commands may run these.
     pub allow_exec: bool,
     /// What becomes of the session when a node is lost.
     pub on_loss: OnLoss,

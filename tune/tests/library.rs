@@ -142,8 +142,8 @@ fn a_task_that_is_killed_stops_neither_the_tuner_nor_the_others() {
             let status = std::process::Command::new("kill").args(["-9", &killed.to_string()]).status();
             is_killed.set(status.is_ok_and(|status| status.success()));
         }
-        // The tuner goes on with the remaining processes, whose windows follow the last one of the killed
-        // process.
+        // The tuner goes on with the remaining processes, as their windows after the last one of the killed
+        // process show.
         let last = seen.windows.iter().rposition(|(pid, _)| *pid == killed).unwrap_or(0);
         is_killed.get() && seen.windows.len() > last + 30
     });

@@ -345,7 +345,7 @@ impl Core {
         self.telemetry.times_messages(self.task.get(), percent)
     }
 
-    /// The current task begins to work on the next message, whose time is recorded.
+    /// The current task begins to work on the next message, and the time of that work is recorded.
     #[cold]
     pub(crate) fn message_begins(&mut self, index: u64) {
         self.telemetry.message_begins(self.task.get(), index);

@@ -179,7 +179,8 @@ pub(crate) struct Writing<H> {
 pub(crate) struct Reading<H> {
     /// The reading task: a counted reference like [`Writing::task`].
     pub(crate) task: AtomicPtr<H>,
-    /// Messages whose slots are free again. Written by the reader, read by the writer with acquire.
+    /// The number of messages read and published, so that their slots are free again. Written by the reader,
+    /// read by the writer with acquire.
     pub(crate) head: AtomicUsize,
     /// Messages read. The reader's own.
     pub(crate) popped: Cell<usize>,
@@ -543,8 +544,8 @@ impl<H: Holder> Ring<H> {
 
     // ---- both
 
-    /// Calls `look` with the reading task if that task is known to be on the writer's thread, whose token is
-    /// `me`.
+    /// Calls `look` with the reading task if that task is known to be on the writer's thread, which has the
+    /// token `me`.
     #[inline]
     pub(crate) fn look_at_reader_here<R>(&self, me: u64, look: impl FnOnce(&H) -> Option<R>) -> Option<R> {
         if self.writing.reader_home.load(Ordering::Relaxed) != me {
@@ -560,7 +561,7 @@ impl<H: Holder> Ring<H> {
         found
     }
 
-    /// Whether the writer is known to be on the reader's thread, whose token is `me`.
+    /// Whether the writer is known to be on the reader's thread, which has the token `me`.
     #[inline]
     pub(crate) fn is_written_here(&self, me: u64) -> bool {
         self.reading.writer_home.load(Ordering::Relaxed) == me
@@ -776,7 +777,7 @@ impl<H> Drop for Ring<H> {
     }
 }
 
-/// Clears and returns the wait flag of the other end, whose task lives on this thread.
+/// Clears and returns the wait flag of the other end. The task at that end lives on this thread.
 #[inline]
 fn take_waiting_here(waiting: &AtomicU8) -> u8 {
     let waits = waiting.load(Ordering::Relaxed);

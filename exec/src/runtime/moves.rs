@@ -367,7 +367,7 @@ impl Core {
         true
     }
 
-    /// Moves a task whose `in_inbox` this worker has set.
+    /// Moves a task after this worker has set its `in_inbox`.
     fn send_away(&mut self, task: NonNull<TaskCell>) {
         // SAFETY: the task is one of the worker's live tasks, and its reference moves with it.
         let cell = unsafe { task.as_ref() };

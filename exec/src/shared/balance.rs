@@ -90,8 +90,7 @@ impl Balance {
         true
     }
 
-    /// The step that leaves the least load on the more loaded of the two workers, whose loads differ by
-    /// `gap`.
+    /// The step that leaves the least load on the more loaded of two workers with loads that differ by `gap`.
     fn best(&self, from: usize, to: usize, gap: u64, load: u64) -> Option<Step> {
         let on =
             |worker: usize| self.parts.iter().enumerate().filter(move |(_, (_, part))| part.worker == worker);

@@ -21,8 +21,8 @@ pub enum Mapper {
     },
     /// Chooses the workers in turn.
     RoundRobin,
-    /// Chooses the worker whose live tasks weigh least, and among equals the creator's. Of the tasks created
-    /// before the start the heaviest are placed first.
+    /// Chooses the worker with the least weight of live tasks, and among equals the creator's. Of the tasks
+    /// created before the start the heaviest are placed first.
     LeastLoaded,
     /// Calls the user's function for the worker's number, which is taken modulo the number of workers that
     /// take part.

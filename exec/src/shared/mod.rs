@@ -106,7 +106,8 @@ impl Shared {
         }))
     }
 
-    /// Resets settings whose lease is over. Called by a thread that runs no tasks and wakes at intervals.
+    /// Resets settings after the end of their leases. Called by a thread that runs no tasks and wakes at
+    /// intervals.
     pub(crate) fn see_to_leases(&self) {
         // If that fails the space was removed, so no process can change a setting.
         _ = self.home.board.space().map(Space::see_to_leases);

@@ -11,11 +11,11 @@
 //! whether a worker was busy all the time while it could have given some of its load to another
 //! ([`balance`](crate::shared::balance)), and sends letters with the moves. A replica's load is the time that
 //! it took in the window ([`Family::expected`]) and the time that its waiting messages will take, because two
-//! workers that are both busy all the time may have very different amounts of work before them. Replicas
-//! whose messages are light stay and move together; a light replica with many messages may be tried alone on
-//! the other of the two workers that these messages pass anyway (`spread/trial.rs`). A replica rests after a
-//! move, eight times as long after each further one; a replica that the user moved stays. So spreading adds
-//! no work to the path of a message, and none at all without replicas.
+//! workers that are both busy all the time may have very different amounts of work before them. Replicas with
+//! light messages stay and move together; a light replica with many messages may be tried alone on the other
+//! of the two workers that these messages pass anyway (`spread/trial.rs`). A replica rests after a move,
+//! eight times as long after each further one; a replica that the user moved stays. So spreading adds no work
+//! to the path of a message, and none at all without replicas.
 
 mod parts;
 mod trial;
@@ -110,8 +110,8 @@ impl Work {
     }
 }
 
-/// The replicas of a split, whose workers the runtime chooses and changes. It has no effect if the user
-/// places the tasks, or if there is one worker.
+/// The replicas of a split, for which the runtime chooses and changes the workers. It has no effect if the
+/// user places the tasks, or if there is one worker.
 #[derive(Clone, Default)]
 pub struct Spread(pub(crate) Option<Arc<Siblings>>);
 
@@ -659,7 +659,7 @@ pub(crate) fn joins(spec: &TaskSpec, creator: &TaskCell, here: bool) -> Option<u
 mod tests {
     use super::*;
 
-    /// The spreading of a runtime whose time is simulated.
+    /// The spreading of a runtime in simulated time.
     struct World {
         spreading: Spreading,
         clock: Clock,

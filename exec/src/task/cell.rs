@@ -18,7 +18,7 @@ use crate::task::several;
 use crate::task::spec::{TaskId, TaskSpec};
 use crate::telemetry::{About, Board, Counts, Share, TaskTelemetry, WatchedTask};
 
-/// A stream, whose ends tasks hold.
+/// A stream with ends that tasks hold.
 pub(crate) type Ring = ring::Ring<TaskCell>;
 pub(crate) type Group = several::Group<TaskCell>;
 type Rare = several::Rare<TaskCell>;
@@ -97,7 +97,8 @@ pub(crate) struct TaskCell {
     /// until the time is next measured.
     pub(crate) budget: Cell<u32>,
     pub(crate) sampling: Cell<Sampling>,
-    /// The least capacity of a stream whose end was the task's; [`NO_END`]: it never had one, nor waited for one.
+    /// The least capacity of all streams of which the task has had an end; [`NO_END`]: it never had one, nor
+    /// waited for one.
     pub(crate) narrowest: Cell<u32>,
     pub(crate) counts: Counts,
     /// What the task waits for while it is idle.
@@ -496,7 +497,7 @@ impl TaskCell {
         }
     }
 
-    /// Whether a port of some group is queued. Ports whose reading end is gone are dropped meanwhile.
+    /// Whether a port of some group is queued. Ports without a reading end are dropped meanwhile.
     ///
     /// # Safety
     /// The caller is the task's own thread, and no reference to the groups lives.

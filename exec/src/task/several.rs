@@ -51,7 +51,7 @@ impl<H: Holder> Group<H> {
         release(self.members.get_mut(index).and_then(Option::take));
     }
 
-    /// Whether a port is ready; ports whose reading end is gone are dropped meanwhile.
+    /// Whether a port is ready; ports without a reading end are dropped meanwhile.
     pub(crate) fn has_ready(&mut self) -> bool {
         let gone = |ring: &Ring<H>| ring.reading.reader_gone.load(Ordering::Relaxed) != 0;
         while self.ready.iter().next().is_some_and(gone) {

@@ -25,8 +25,8 @@ pub struct TaskSpec {
     /// Where the task must run, if the user specifies it. A task for another node fails: see
     /// [`Summary::failures`](crate::Summary::failures).
     pub place: Placement,
-    /// The replica that the task belongs to, whose tasks run on one worker unless the user places them: see
-    /// [`Spread`](crate::Spread).
+    /// The replica that the task belongs to. The tasks of a replica run on one worker unless the user places
+    /// them: see [`Spread`](crate::Spread).
     pub together: Option<Replica>,
 }
 

@@ -73,8 +73,8 @@ impl MadeReady {
 /// Only the task's thread accesses it.
 #[derive(Default)]
 pub(super) struct Stated {
-    /// The number of the block that contains the base (0: none), in the element of the thread whose session
-    /// the task has.
+    /// The number of the block that contains the base (0: none), in the element of the thread in the task's
+    /// session.
     pub(super) block: Cell<u64>,
     pub(super) base: Cell<u32>,
     pub(super) input: Cell<u64>,

@@ -140,7 +140,7 @@ impl Board {
         });
     }
 
-    /// A task has ended that no thread has run, or whose thread has no recorder.
+    /// A task has ended that no thread has run, or that ran on a thread without a recorder.
     pub(crate) fn task_ended(&self, task: &impl WatchedTask, outcome: &Result<(), Fault>) {
         self.write_from_outside(|recorder, now| task.write_end(recorder, now, outcome, &[]));
     }

@@ -13,7 +13,7 @@ pub(super) struct Now {
     pub(super) is_fresh: bool,
     /// Whether the thread has done long work that belongs to no dispatch since it read the clock.
     pub(super) lags: bool,
-    /// Whether the last measured dispatch wrote a message whose size must be measured.
+    /// Whether the last measured dispatch wrote a message that is due for the measurement of its size.
     pub(super) sizes_due: bool,
     /// When measuring began, or was switched on.
     pub(super) measured_since: u64,
@@ -24,7 +24,8 @@ pub(super) struct Now {
     /// A number for this thread in its present mode, which is unique. A task with the same number was last
     /// dispatched by this thread in this mode.
     pub(super) session: u32,
-    /// The session of tasks whose dispatches may be measured the short way; [`NO_SESSION`]: no dispatch may.
+    /// The session of those tasks with dispatches that may be measured the short way; [`NO_SESSION`]: no
+    /// dispatch may.
     pub(super) short_session: u32,
 }
 

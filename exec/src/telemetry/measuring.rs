@@ -8,8 +8,8 @@ use super::thread::Telemetry;
 /// The number of messages after which the need to measure is checked again.
 const LOOK_AGAIN: u64 = 1 << 10;
 
-/// The time, in nanoseconds, that a thread may spend on measurements in advance of the work whose part they
-/// are.
+/// The time, in nanoseconds, that a thread may spend on measurements before it has done the work that
+/// justifies them.
 const AHEAD_NS: u64 = 200_000;
 
 /// The budget for measuring messages at the end of a dispatch.
@@ -26,7 +26,8 @@ impl SizeBudget {
 }
 
 impl Telemetry {
-    /// Whether the dispatch that was just measured wrote a message whose size must be measured.
+    /// Whether the dispatch that was just measured wrote a message that is due for the measurement of its
+    /// size.
     #[inline]
     pub(crate) fn sizes_are_due(&mut self) -> bool {
         self.now.sizes_due

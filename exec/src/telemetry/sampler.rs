@@ -248,7 +248,7 @@ impl Looking {
         recorder.at(self.board.clock.now().max(self.looked_at), &used);
     }
 
-    /// The task whose thread holds this lock; 0: not known.
+    /// The task of the thread that holds this lock; 0: not known.
     fn holder(&self, lock: u64) -> u64 {
         let Some(holder) = self.memory.as_ref().and_then(|memory| memory.holder(lock)) else { return 0 };
         let thread = self.threads.values().find(|thread| thread.seen.thread == holder);

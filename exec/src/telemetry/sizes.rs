@@ -1,10 +1,10 @@
 //! The sizes of a stream's messages: the writer measures some of the messages before it publishes them.
 //!
-//! Messages are chosen by their index in the stream alone, at random distances whose mean follows from the
-//! costs of a measurement and of the task's work for a message; so a large message is as likely to be chosen
-//! as a small one. A size stands for all messages since the one measured before. Measuring may use the part
-//! of a task's time that `exec.clock_budget` allows. The mean distance of each stream keeps to that budget,
-//! and so does each thread as a whole, because it may make millions of streams.
+//! Messages are chosen by their index in the stream alone, at random distances with a mean that follows from
+//! the costs of a measurement and of the task's work for a message; so a large message is as likely to be
+//! chosen as a small one. A size stands for all messages since the one measured before. Measuring may use the
+//! part of a task's time that `exec.clock_budget` allows. The mean distance of each stream keeps to that
+//! budget, and so does each thread as a whole, because it may make millions of streams.
 //!
 //! From the first size on a live row holds the results, which two events repeat at the end of the stream.
 //! Their sketch of the sizes has buckets of equal ratios, which are merged by pairs when sizes are too far
@@ -19,7 +19,7 @@ use super::kinds::{StreamSizeCounts, StreamSizes};
 use super::recorder::Recorder;
 use super::rows::{SizesRow, put};
 
-/// The `next` of a stream whose messages are not, or no longer, measured.
+/// The `next` of a stream without (further) measurements.
 const NEVER: usize = usize::MAX;
 
 /// The state for measuring a stream's messages. Only the writer accesses it, except for the row.

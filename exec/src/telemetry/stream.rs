@@ -237,14 +237,14 @@ pub(super) fn opened(stream: &impl WatchedStream, task: u64, writes: bool, peer:
     StreamOpened { stream: stream.number(), name: NameRef(name), reader, writer, capacity }
 }
 
-/// Records the measured message sizes of a stream whose ends are both gone.
+/// Records the measured message sizes of a stream after both its ends are gone.
 pub(super) fn write_sizes(stream: &impl WatchedStream, recorder: &mut Recorder, now: u64) {
     if let Some(sizes) = stream.telemetry().sizes() {
         sizes.write(recorder, now, stream.number());
     }
 }
 
-/// The event for a stream whose ends are both gone; this updates its row, too.
+/// The event for a stream after both its ends are gone; this updates its row, too.
 pub(super) fn closed(stream: &impl WatchedStream) -> StreamClosed {
     let (written, read, dropped) = stream.totals();
     if let Some(row) = stream.telemetry().row() {

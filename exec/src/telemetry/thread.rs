@@ -268,7 +268,7 @@ impl Telemetry {
         if self.measures() {
             task.observe(); // The task is observed even if the mode was set to off just now.
         }
-        // A task whose streams could not be attached has ended before it began.
+        // If its streams could not be attached, a task has ended before it began.
         let mut making = self.lives.making.take().unwrap_or_default();
         if making.is_under_way() {
             self.write(|recorder, now| making.end(now, recorder, None));
@@ -648,7 +648,7 @@ impl Telemetry {
         }
     }
 
-    /// A task whose dispatch has ended is ready again instead of asleep; not called in mode off.
+    /// A task is ready again instead of asleep after its dispatch; not called in mode off.
     #[cold]
     pub(crate) fn task_stays_ready(&mut self, task: &impl WatchedTask) {
         if let Some(observed) = task.observed() {
@@ -713,7 +713,7 @@ impl Telemetry {
         take_long
     }
 
-    /// The task begins to work on the next message, whose time is recorded.
+    /// The task begins to work on the next message, and the time of that work is recorded.
     #[cold]
     pub(crate) fn message_begins(&mut self, task: &impl WatchedTask, index: u64) {
         let now = self.clock();
@@ -752,15 +752,15 @@ impl Telemetry {
         }
     }
 
-    /// Remembers the last message that the task popped from a stream whose reading end it gives away.
+    /// Remembers the last message that the task popped from a stream before it gives the reading end away.
     pub(crate) fn read_end_leaves(&self, task: &impl WatchedTask, popped_last: (u64, u64)) {
         if self.mode == Mode::Full {
             self.keep_read(task, popped_last);
         }
     }
 
-    /// Notes the lineage of the message pushed last on `child`, whose parent was popped last from `parent`,
-    /// if that continues the lineage noted before. Returns whether it does.
+    /// Notes that the message pushed last on `child` descends from the message popped last from `parent`, if
+    /// that continues the lineage noted before. Returns whether it does.
     ///
     /// # Safety
     /// `parent` must point to a stream, unless it is null.

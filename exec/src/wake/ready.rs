@@ -2,7 +2,7 @@
 //!
 //! With `exec.order` *fifo* the next task is the first in the queue. With *demand* (LPEL-HRC, ICA3PP 2013)
 //! the next task is that one of the first few for which most messages wait, less those that it wrote and no
-//! task has read: a task whose output is full lets its reader go first.
+//! task has read: a task with a full output lets its reader go first.
 
 use std::ptr::NonNull;
 

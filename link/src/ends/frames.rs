@@ -7,7 +7,7 @@ use std::io::{self, IoSliceMut};
 
 /// The result of an attempt to read.
 pub(crate) enum Read {
-    /// A complete frame, whose payload [`Frames::payload`] returns until the next attempt.
+    /// A complete frame. [`Frames::payload`] returns its payload until the next attempt.
     Frame(Header),
     /// No complete frame yet.
     Later,

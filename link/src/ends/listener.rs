@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The most connections whose greeting is awaited.
+/// The most connections in their greeting at once.
 const GREETED_MAX: usize = 256;
 /// The number of ended links that a listener remembers.
 const ENDED_MAX: usize = 4096;
@@ -41,7 +41,7 @@ pub struct Listener {
 #[derive(Debug)]
 struct Shared {
     places: Mutex<HashMap<LinkId, Arc<Slot>>>,
-    /// Links whose receivers have consumed everything, the oldest first. A sender that lost the connection
+    /// Links that are fully consumed by their receivers, the oldest first. A sender that lost the connection
     /// before the last acknowledgement connects again, perhaps when the receiver is gone, and gets its answer
     /// from this list.
     ended: Mutex<VecDeque<Ended>>,
@@ -83,7 +83,7 @@ pub struct Place {
     shared: Arc<Shared>,
 }
 
-/// A link whose receiver has consumed everything.
+/// A link that is fully consumed by its receiver.
 #[derive(Debug)]
 struct Ended {
     link: LinkId,
@@ -96,7 +96,7 @@ enum Socket {
     Unix(UnixListener, std::path::PathBuf),
 }
 
-/// A connection whose greeting has not arrived.
+/// A connection before its greeting has arrived.
 struct Stranger {
     connection: Connection,
     frames: Frames,

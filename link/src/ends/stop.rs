@@ -6,7 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Ends the wait of a link's end, whose call then returns an error that says so. Clones share the same state.
+/// Ends the wait of a link's end; the waiting call then returns an error that says so. Clones share the same
+/// state.
 #[derive(Clone, Debug)]
 pub struct Stop {
     inner: Arc<Inner>,

@@ -64,7 +64,7 @@ impl Incoming {
         self.end_taken = true;
     }
 
-    /// Memory for the missing bytes of the payload of a plain data frame, whose first `got` bytes were filled
+    /// Memory for the missing bytes of the payload of a plain data frame; its first `got` bytes were filled
     /// in before. When it is full, the caller calls [`Incoming::arrived`].
     pub(crate) fn room(&mut self, header: &Header, got: usize) -> Result<&mut [u8], Violation> {
         self.check(header.offset, header.payload_bytes)?;

@@ -155,7 +155,7 @@ impl Ack {
     }
 }
 
-/// The 64-bit number at this index of a payload whose length was checked.
+/// The 64-bit number at this index of a payload. The caller has checked the payload's length.
 pub(crate) fn word(payload: &[u8], index: usize) -> u64 {
     u64::from_le_bytes(payload[index * 8..][..8].try_into().unwrap())
 }

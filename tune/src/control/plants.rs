@@ -9,7 +9,7 @@ use crate::action::{Action, Candidate};
 /// Seconds of a window.
 const WINDOW: f64 = 0.2;
 
-/// A run whose rate depends on one setting from 0 to 10.
+/// A run with a rate that depends on one setting from 0 to 10.
 struct Plant {
     /// The run's rate at each value of the setting.
     response: Vec<f64>,

@@ -12,7 +12,7 @@ use crate::live::Window;
 const OURS: &str = include_str!("../../packs/network.toml");
 /// The area of packs about networks.
 const AREA: &str = "network";
-/// The expected gain of a change whose rule states none.
+/// The expected gain of a change if its rule states none.
 const GAIN: f64 = 0.05;
 
 /// The measures of a run, by the names that rules use.

@@ -404,7 +404,7 @@ impl Session<'_, '_> {
         }
     }
 
-    /// The values that an action would set, for the processes in which it is due and whose value differs.
+    /// The values that an action would set, for the processes in which it is due and the value differs.
     fn due(&mut self, action: usize) -> Vec<(usize, f64)> {
         let pack = self.library.pack;
         let of = &pack.actions[action];

@@ -172,8 +172,8 @@ impl Target {
                 None => figures.calls,
                 Some(argument) => {
                     let values = figures.arguments.iter().find(|(known, _)| *known == argument);
-                    // The argument is an `int` in a register, whose upper half may contain anything: mostly
-                    // zero, and the sign in the tuner's own calls.
+                    // The argument is an `int`, so the upper half of its register may contain anything:
+                    // mostly zero, and the sign in the tuner's own calls.
                     let (number, signed) = (u64::from(number as u32), number.cast_unsigned());
                     values.map_or(0, |(_, values)| {
                         let has = |(first, last, _): &(u64, u64, u64)| {
@@ -190,8 +190,8 @@ impl Target {
         }
     }
 
-    /// Makes the expensive readings: the process's limits, the pack's readings, and points whose value is not
-    /// known yet.
+    /// Makes the expensive readings: the process's limits, the pack's readings, and points with values that
+    /// are not known yet.
     pub(super) fn look_slowly(&mut self, pack: &Pack) {
         let (pid, row) = (self.pid, &mut self.row.0);
         row[0] = std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(f64::NAN, |list| list.count() as f64);

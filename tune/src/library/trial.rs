@@ -18,7 +18,7 @@ const MUCH_HARM: f64 = 0.5;
 const PAIRS: usize = 8;
 /// The most pairs for a change that stays unless it is worse.
 const PAIRS_TRUSTED: usize = 4;
-/// The number of windows for a change whose effect lasts, so turns are useless.
+/// The number of windows for a change with a lasting effect, for which turns are useless.
 const LASTING: usize = 8;
 /// The least gain of a change, and the greatest loss of one that stays unless it is worse.
 const GAIN: f64 = 0.02;

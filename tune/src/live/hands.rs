@@ -112,7 +112,8 @@ impl<'r> Hands<'r> {
     /// at once.
     pub(super) fn move_back(&self, places: &[(u64, u64)]) {
         if !places.is_empty() && places.len() <= BACK_MAX {
-            // The run itself places a task that has ended, or whose former worker is parked.
+            // Errors are ignored: a task may have ended, or its former worker may be parked, and then the run
+            // itself has placed it.
             let _ = self.move_all(places, None);
         }
     }

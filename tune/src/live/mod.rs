@@ -116,7 +116,7 @@ pub struct Tuned {
     pub processor: f64,
 }
 
-/// Tunes the run whose space is in the directory `path`, until the run ends, `stop` returns true, or the
+/// Tunes the run with its space in the directory `path`, until the run ends, `stop` returns true, or the
 /// tuner's time is over. `tell` is called with each report.
 ///
 /// # Errors
