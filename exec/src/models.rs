@@ -5,7 +5,8 @@
 //! They run by `RUSTFLAGS="--cfg loom" cargo test --release -p thalweg-exec --lib loom_` in a target
 //! directory of its own. A lost wake-up shows as a deadlock, a slot read too early as a data race.
 //!
-//! The models were checked by leaving out one ordering at a time; the table lists the models that then fail:
+//! The models were checked by removing one ordering at a time from the code; the table lists the models that
+//! then fail:
 //!
 //! | left out | models that fail |
 //! |---|---|
@@ -241,7 +242,7 @@ fn loom_inbox_never_sleeps_over_a_task() {
         while count < 2 {
             for task in shared.home.inboxes[0].take() {
                 count += 1;
-                // SAFETY: the inbox's reference.
+                // SAFETY: this is the inbox's reference.
                 unsafe { TaskCell::release(task.as_ptr()) }
             }
             if count < 2 {
@@ -252,7 +253,7 @@ fn loom_inbox_never_sleeps_over_a_task() {
             pusher.join().unwrap();
         }
         for task in tasks {
-            // SAFETY: the reference of its making.
+            // SAFETY: this is the reference from its creation.
             unsafe { TaskCell::release(task.0.as_ptr()) }
         }
     });
@@ -277,7 +278,7 @@ fn held_source(other: impl Fn(&Shared) + Send + Sync + Copy + 'static) {
         barrier();
         shared.home.inboxes[0].wake();
         thread.join().unwrap();
-        // SAFETY: the reference of its making.
+        // SAFETY: this is the reference from its creation.
         unsafe { TaskCell::release(task.0.as_ptr()) }
     });
 }
@@ -325,7 +326,7 @@ fn wake_up(how: u8, messages: usize) {
             for task in shared.home.inboxes[0].take() {
                 t.in_inbox.swap(false, Ordering::AcqRel);
                 ready = true;
-                // SAFETY: the inbox's reference.
+                // SAFETY: this is the inbox's reference.
                 unsafe { TaskCell::release(task.as_ptr()) }
             }
             if !ready {
@@ -360,10 +361,10 @@ fn wake_up(how: u8, messages: usize) {
         assert_eq!(next, messages);
         writing.join().unwrap();
         for task in shared.home.inboxes[0].shut() {
-            // SAFETY: the inbox's reference.
+            // SAFETY: this is the inbox's reference.
             unsafe { TaskCell::release(task.as_ptr()) }
         }
-        // SAFETY: this is the task's thread; the last reference is that of its making.
+        // SAFETY: this is the task's thread; the last reference is the one from its creation.
         unsafe {
             t.forget_waits();
             TaskCell::release(task.0.as_ptr());
@@ -382,8 +383,8 @@ fn loom_wake_up_of_a_port_is_never_lost() {
     wake_up(PORT_WAITS, 1);
 }
 
-/// The reading end moves to another task while its writer publishes: the new reader gets the message, and the former
-/// task is not used after the move.
+/// The reading end moves to another task while its writer publishes: the new reader gets the message, and the
+/// former task is not used after the move.
 #[test]
 fn loom_moved_end_gets_its_message() {
     model(|| {
@@ -404,7 +405,7 @@ fn loom_moved_end_gets_its_message() {
         let r = ring.get();
         r.move_reader(Some(after.get()), FOREIGN);
         // The writer no longer uses the former task, so the reference from its creation is the only one.
-        // SAFETY: the reference of its making.
+        // SAFETY: this is the reference from its creation.
         unsafe { TaskCell::release(before.0.as_ptr()) };
         while pop(r).is_none() {
             if r.wait_for_messages(NO_TOKEN, TASK_WAITS) == Wait::Armed {
@@ -418,13 +419,13 @@ fn loom_moved_end_gets_its_message() {
         r.move_reader(None, FOREIGN);
         give_up(ring);
         drop(shared.home.inboxes[0].shut());
-        // SAFETY: the reference of its making.
+        // SAFETY: this is the reference from its creation.
         unsafe { TaskCell::release(after.0.as_ptr()) };
     });
 }
 
-/// A task moves from worker 0 to worker 1 while a third thread publishes to it: the worker that has it then sees the message,
-/// and only one worker ever has it.
+/// A task moves from worker 0 to worker 1 while a third thread publishes to it: the worker that has it then
+/// sees the message, and only one worker ever has it.
 #[test]
 fn loom_moved_task_gets_its_message() {
     model(|| {
@@ -455,7 +456,7 @@ fn loom_moved_task_gets_its_message() {
             }
             loop {
                 if let Some(woken) = shared.home.inboxes[0].take().next() {
-                    // SAFETY: the inbox's reference.
+                    // SAFETY: this is the inbox's reference.
                     unsafe { TaskCell::release(woken.as_ptr()) }
                     return give();
                 }
@@ -472,7 +473,7 @@ fn loom_moved_task_gets_its_message() {
                     here = true;
                 }
                 t.in_inbox.swap(false, Ordering::AcqRel);
-                // SAFETY: the inbox's reference.
+                // SAFETY: this is the inbox's reference.
                 unsafe { TaskCell::release(arrived.as_ptr()) }
             }
             if here {
@@ -491,11 +492,11 @@ fn loom_moved_task_gets_its_message() {
         give_up(ring);
         for inbox in &shared.home.inboxes {
             for woken in inbox.shut() {
-                // SAFETY: the inbox's reference.
+                // SAFETY: this is the inbox's reference.
                 unsafe { TaskCell::release(woken.as_ptr()) }
             }
         }
-        // SAFETY: the reference of its making.
+        // SAFETY: this is the reference from its creation.
         unsafe { TaskCell::release(task.0.as_ptr()) };
     });
 }
@@ -531,7 +532,7 @@ fn loom_given_away_reader_is_woken_elsewhere() {
                 for arrived in shared.home.inboxes[1].take() {
                     t.place(1);
                     t.in_inbox.swap(false, Ordering::AcqRel);
-                    // SAFETY: the inbox's reference.
+                    // SAFETY: this is the inbox's reference.
                     unsafe { TaskCell::release(arrived.as_ptr()) }
                 }
                 if t.worker() == 1 {
@@ -554,10 +555,10 @@ fn loom_given_away_reader_is_woken_elsewhere() {
         r.move_reader(None, FOREIGN);
         give_up(ring);
         for woken in shared.home.inboxes[1].shut() {
-            // SAFETY: the inbox's reference.
+            // SAFETY: this is the inbox's reference.
             unsafe { TaskCell::release(woken.as_ptr()) }
         }
-        // SAFETY: the reference of its making.
+        // SAFETY: this is the reference from its creation.
         unsafe { TaskCell::release(task.0.as_ptr()) };
     });
 }
@@ -618,7 +619,7 @@ fn moved_end_frees_its_former_task(former: fn(&Arc<Shared>) -> Both<TaskCell>) {
         ring.get().move_reader(None, FOREIGN);
         give_up(ring);
         for task in [before, after] {
-            // SAFETY: the reference of its making.
+            // SAFETY: this is the reference from its creation.
             unsafe { TaskCell::release(task.0.as_ptr()) };
         }
     });
@@ -671,7 +672,7 @@ fn loom_ends_that_go_at_once_free_their_tasks_after_the_last_use() {
         );
         give_up(ring);
         for task in [reader, writer] {
-            // SAFETY: the reference of its making.
+            // SAFETY: this is the reference from its creation.
             unsafe { TaskCell::release(task.0.as_ptr()) };
         }
     });
@@ -708,17 +709,18 @@ fn loom_last_end_frees_the_stream_with_its_messages() {
             let ring = ring;
             written.use_it();
             push_message(ring.get(), Message(written));
-            // SAFETY: the writing end's reference.
+            // SAFETY: this is the writing end's reference.
             unsafe { Ring::release(ring.0.as_ptr()) };
         });
-        // SAFETY: the reading end's reference.
+        // SAFETY: this is the reading end's reference.
         unsafe { Ring::release(ring.0.as_ptr()) };
         writing.join().unwrap();
         assert!(message.is_freed());
     });
 }
 
-/// A writer puts a port on a task's stack while the task is given up: the thread that frees the task frees the stream with it.
+/// A writer puts a port on a task's stack while the task is given up: the thread that frees the task frees
+/// the stream with it.
 #[test]
 fn loom_last_reference_frees_a_task_with_its_ready_ports() {
     model(|| {
@@ -732,10 +734,10 @@ fn loom_last_reference_frees_a_task_with_its_ready_ports() {
         let waking = thread::spawn(move || {
             task.get().push_ready_port(ring.get());
             give_up(ring);
-            // SAFETY: the reference taken above.
+            // SAFETY: this is the reference taken above.
             unsafe { TaskCell::release(task.0.as_ptr()) };
         });
-        // SAFETY: the reference of its making.
+        // SAFETY: this is the reference from its creation.
         unsafe { TaskCell::release(task.0.as_ptr()) };
         waking.join().unwrap();
         assert!(message.is_freed());
@@ -762,7 +764,7 @@ fn loom_stack_of_ready_ports_loses_none() {
             task.get().groups()[0].ready.len()
         };
         assert_eq!(found, 2);
-        // SAFETY: as above; the last reference is that of its making.
+        // SAFETY: as above; the last reference is the one from its creation.
         unsafe {
             task.get().forget_waits();
             TaskCell::release(task.0.as_ptr());

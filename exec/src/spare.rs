@@ -36,7 +36,7 @@ impl<T: Spared> Spare<T> {
     /// # Safety
     /// The value came from [`Spare::make`], and no code uses it any more.
     pub(crate) unsafe fn free(value: *mut T) {
-        // SAFETY: as demanded of the caller; the value is dropped once, before its memory is given away.
+        // SAFETY: guaranteed by the caller; the value is dropped once, before its memory is given away.
         let memory = unsafe {
             value.drop_in_place();
             Box::from_raw(value.cast::<MaybeUninit<T>>())

@@ -90,12 +90,12 @@ impl<T> Slot<T> {
     #[inline]
     pub(crate) unsafe fn write(&self, value: T) {
         #[cfg(loom)]
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         self.0.with_mut(|slot| unsafe {
             (*slot).write(value);
         });
         #[cfg(not(loom))]
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             (*self.0.get()).write(value);
         }
@@ -108,10 +108,10 @@ impl<T> Slot<T> {
     #[inline]
     pub(crate) unsafe fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
         #[cfg(loom)]
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         return self.0.with(|slot| look(unsafe { (*slot).assume_init_ref() }));
         #[cfg(not(loom))]
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         look(unsafe { (*self.0.get()).assume_init_ref() })
     }
 
@@ -120,10 +120,10 @@ impl<T> Slot<T> {
     #[inline]
     pub(crate) unsafe fn read(&self) -> T {
         #[cfg(loom)]
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         return self.0.with(|slot| unsafe { (*slot).assume_init_read() });
         #[cfg(not(loom))]
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             (*self.0.get()).assume_init_read()
         }

@@ -155,7 +155,8 @@ impl Task for Pairs {
     }
 }
 
-/// Messages lie in a stream until many others have come: the limit is less than what has to wait.
+/// Messages wait in a stream until many others have come, and the limit is lower than the number that has to
+/// wait.
 #[test]
 fn a_held_source_goes_on_when_nothing_else_could() {
     const WAIT: u64 = 50;

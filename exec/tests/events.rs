@@ -1,4 +1,4 @@
-//! What the runtime records in the space: every event of a run agrees with every other.
+//! Checks that all events that the runtime records in a run agree with each other.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
-//! The runtime from outside: chains, fans, ends, failures, creation while running, blocking tasks, random graphs.
+//! Tests of the runtime's interface: chains, fans, ends, failures, creation while running, blocking tasks,
+//! random graphs.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};

@@ -37,13 +37,13 @@ static COUNTING: Counting = Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         HELD.fetch_add(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         HELD.fetch_sub(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -52,8 +52,8 @@ fn room(capacity: usize) -> StreamSpec {
     StreamSpec { capacity: Some(capacity), ..StreamSpec::default() }
 }
 
-/// Reads many inputs, writes many outputs, at random. A message is (source, number): along each path the numbers of
-/// a source grow.
+/// Reads many inputs, writes many outputs, at random. A message is (source, number): along each path the
+/// numbers of a source grow.
 struct Node {
     inputs: Inputs<(u32, u64)>,
     outputs: Vec<Out<(u32, u64)>>,
@@ -64,7 +64,7 @@ struct Node {
 }
 
 impl Node {
-    /// Puts a new task behind an output, at random.
+    /// Puts a new task after a random output.
     fn grow(&mut self, cx: &mut Context<'_>) {
         if self.relays == 0 || self.random.below(100) != 0 {
             return;
@@ -367,7 +367,7 @@ fn travelling_ends(workers: usize, ends: u64) {
     assert_eq!(sum.load(Ordering::Relaxed), ends * (ends + 1) / 2);
 }
 
-/// A writer that fills what its stream has, looks for more room, and ends without using it.
+/// A writer that fills its stream's block, looks for more room, and ends without using it.
 fn unused_room() {
     struct Write(Out<u64>, u64);
     impl Task for Write {
@@ -424,7 +424,7 @@ fn main() {
     if std::env::args().nth(1).as_deref() == Some("race") {
         return race_on_purpose();
     }
-    // `cargo test NAME` passes a filter, and other options of its harness: only numbers are ours.
+    // `cargo test NAME` passes a filter, and other options of its harness, so only numbers are read.
     let mut numbers = std::env::args().skip(1).filter_map(|argument| argument.parse().ok());
     let seeds = numbers.next().unwrap_or(60);
     let first = numbers.next().unwrap_or(1);

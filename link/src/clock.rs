@@ -1,7 +1,8 @@
-//! Bounds on the clock of another host, computed from exchanges of times. They are guaranteed, not estimated.
+//! Bounds on the clock of another host, computed from exchanges of times. The bounds are guaranteed, not
+//! estimated.
 //!
 //! In an exchange the client reads its clock, the server reads its own twice, and the client reads its clock
-//! again. Since nothing arrives before it was sent, the difference *client − server* lies between
+//! again. Because no message arrives before it was sent, the difference *client − server* lies between
 //! `client_sent − server_received` and `client_received − server_sent`. Clocks drift (5–30 µs a second are
 //! typical), so the difference is a line over time. All lines that respect every exchange's bounds and have
 //! no more than a stated drift are possible, and the bound at a time is the lowest and the highest of their
@@ -151,8 +152,8 @@ impl PeerClock {
         Some((low, high))
     }
 
-    /// The highest value at `at_ns` of a line that keeps within all bounds: it touches two of them, or one of them with the
-    /// steepest slope there may be.
+    /// The highest value at `at_ns` of a line that keeps within all bounds. Such a line touches two bounds,
+    /// or one bound with the greatest possible slope.
     fn highest(&self, at_ns: i64, bounds: impl Fn(&Line) -> (f64, f64)) -> Option<f64> {
         let origin = self.kept.front()?.at_ns;
         let x = |at: i64| at.wrapping_sub(origin) as f64;

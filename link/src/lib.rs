@@ -2,7 +2,7 @@
 //!
 //! A *link* carries a stream of messages (byte strings) from one process to another. Its [`Sender`] keeps
 //! what the receiver has not acknowledged; when the connection breaks, it connects again, perhaps elsewhere
-//! or over another transport, and goes on at the byte that the [`Receiver`] lacks. The receiver reports how
+//! or over another transport, and continues at the byte that the [`Receiver`] lacks. The receiver reports how
 //! much room it has (credit), so a slow user holds back only its own sender.
 //!
 //! Sending and receiving go through the [`Ports`] of a node: `k` of them, each with one k-th of the bandwidth

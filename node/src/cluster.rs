@@ -24,9 +24,9 @@ pub struct Cluster {
 /// A node's entry in the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// Its name.
+    /// The node's name.
     pub name: String,
-    /// Where it listens, `HOST:PORT`.
+    /// The address at which it listens, `HOST:PORT`.
     pub address: String,
 }
 

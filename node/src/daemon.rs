@@ -75,7 +75,8 @@ impl Node {
     /// Listens, writes its address into the cluster's folder, and joins other nodes.
     ///
     /// # Errors
-    /// The address cannot be bound, can be reached from other machines, or a node that is to be joined is not there.
+    /// The address cannot be bound or can be reached from other machines, or a node to join cannot be
+    /// reached.
     pub fn start(options: NodeOptions) -> Result<Node, Error> {
         let NodeOptions { name, listen, .. } = &options;
         if !is_name(name) {

@@ -29,7 +29,7 @@ const PIECE_BYTES: usize = 1 << 20;
 /// The name in placements of the process that began the session.
 const HERE: &str = "here";
 
-/// What becomes of a session when a node is lost.
+/// What happens to a session when a node is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnLoss {
     /// The inputs end; records that do not need the node come out, and all others fail with the node's name.
@@ -52,11 +52,11 @@ pub struct MembersPlan {
     pub libraries: Vec<PathBuf>,
     /// Whether boxes that are commands may run these.
     pub allow_exec: bool,
-    /// What becomes of the session when a node is lost.
+    /// What happens to the session when a node is lost.
     pub on_loss: OnLoss,
     /// How long a node may be silent until it counts as lost.
     pub lease: Duration,
-    /// Workers of each node; none: as many as it has processors.
+    /// The number of workers of each node; `None`: as many as the node has processors.
     pub workers: Option<usize>,
     /// The mode in which the nodes record: `off`, `metrics` or `full`.
     pub mode: &'static str,
@@ -157,7 +157,8 @@ impl std::fmt::Debug for Members {
 }
 
 impl Members {
-    /// Connects to the nodes, and sends them the libraries that they lack. `on_lost` is called once for each node that is lost later.
+    /// Connects to the nodes, and sends them missing libraries. `on_lost` is called once for each node that
+    /// is lost later.
     ///
     /// # Errors
     /// A node cannot be reached, has another version or architecture, or refuses a library, or the placement

@@ -13,9 +13,9 @@ const RECORD_EVERY: Duration = Duration::from_millis(200);
 /// The direction in which records travel over a link end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
 pub(crate) enum Direction {
-    /// From this process.
+    /// Records leave this process.
     Out = 0,
-    /// To this process.
+    /// Records enter this process.
     In = 1,
 }
 

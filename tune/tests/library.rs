@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use thalweg_tune::What;
 use thalweg_tune::library::{Library, LibraryProgress, ours, read, tune_library};
 
-/// What a tuner did: decisions with their times, and each process that it refused.
+/// The reports of a tuner: decisions with their times, and each process that it refused.
 #[derive(Default)]
 struct Seen {
     decisions: Vec<(f64, What, String, String)>,
@@ -176,7 +176,7 @@ fn the_fragment_size_follows_the_phases() {
         *what == What::Kept && change.contains("pvm.fragment")
     };
     let count = seen.decisions.iter().filter(set).count();
-    // At most once for each change of the size and each task.
+    // The value changes at most once for each change of the size and each task.
     assert!(count <= 2 * sizes.len(), "{count}: {:?}", seen.decisions);
     assert!(count >= 2 || !seen.has(What::Kept, "pvm.fragment"), "{:?}", seen.decisions);
     assert!(run.ended_well());

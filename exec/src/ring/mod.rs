@@ -14,9 +14,9 @@
 //!
 //! **The worker of the other end** is cached by each end (`reader_home`, `writer_home`), together with the
 //! *token* of its own worker. An end learns it when it publishes with a fence. A worker takes a new token
-//! whenever it gives a task away or gets one. That makes the caches of all its streams invalid at once, and
-//! the next publication of each is fenced and fills its cache again. So moving a task costs the same however
-//! many streams it has.
+//! whenever it gives a task away or gets one. The new token invalidates the caches of all its streams at
+//! once, and the next publication of each is fenced and fills its cache again. So moving a task costs the
+//! same however many streams it has.
 //!
 //! **Moving an end** to another task swaps the pointer to the task and waits until the peer is in no
 //! `section` that could still use the old one. A peer that took the local way made no fence, so if the old task
@@ -72,15 +72,15 @@ const FOLLOWS: u32 = 1 << 31;
 /// The result of an attempt to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// The other end will wake us.
+    /// The other end will wake this task.
     Armed,
-    /// There is something to do at once.
+    /// The task can go on at once.
     Ready,
     /// Nothing will ever come, and the task has seen that.
     Over,
 }
 
-/// What holds an end of a stream: a task, in references that are counted.
+/// The holder of a stream's end, which is a task with counted references.
 pub(crate) trait Holder: WatchedTask + Sized + 'static {
     /// Counts another reference and returns it.
     fn counted(&self) -> *mut Self;
@@ -152,8 +152,8 @@ pub(crate) struct Writing<H> {
     pub(crate) task: AtomicPtr<H>,
     /// The slots of the writer's block, and their mask.
     pub(crate) slots: Cell<*mut u8>,
-    /// Where the reader lives, as the writer learned it. Written (relaxed) inside the section of the thread that learned it,
-    /// and to [`UNKNOWN`] by the thread that moves the end.
+    /// The home of the reader, as the writer has learned it. Written (relaxed) inside the section of the
+    /// thread that learned it, and to [`UNKNOWN`] by the thread that moves the end.
     reader_home: AtomicU64,
     pub(crate) mask: Cell<u32>,
     /// The room beyond `limit`, in a block that is not allocated yet.
@@ -163,8 +163,9 @@ pub(crate) struct Writing<H> {
     /// 1 while the writer may use the reading task. Written by the writer (relaxed, then release), read by the thread that
     /// moves the reading end, after its fence.
     section: AtomicU8,
-    /// What the dispatch that uses the writing end knows of it: [`TOUCHED`], [`NOTED`], [`LEAVES`]. Written by that
-    /// dispatch alone, to 0 with release when it lets go of the end; read with acquire by the dispatch that takes the end over.
+    /// The marks of the dispatch that uses the writing end: [`TOUCHED`], [`NOTED`], [`LEAVES`]. Written by
+    /// that dispatch alone, to 0 with release when it lets go of the end; read with acquire by the dispatch
+    /// that takes the end over.
     pub(crate) state: AtomicU8,
     /// [`AWAKE`], [`TASK_WAITS`] or [`PORT_WAITS`]. Set by the reader, which waits, cleared by the writer,
     /// which wakes it. The flag is in this line because both ends access `tail` just before it, so one line
@@ -190,7 +191,7 @@ pub(crate) struct Reading<H> {
     /// The slots of the reader's block. The writer stores the first block's slots before the `tail` that
     /// covers them; from then on only the reader writes the field.
     pub(crate) slots: AtomicPtr<u8>,
-    /// Where the writer lives: like `reader_home`.
+    /// The home of the writer, like `reader_home`.
     writer_home: AtomicU64,
     /// The mask of the reader's block; [`NO_BLOCK`] before the first.
     pub(crate) mask: Cell<u32>,

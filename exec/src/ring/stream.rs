@@ -11,15 +11,15 @@ const SLOTS_AT_FIRST: usize = if cfg!(loom) { 1 } else { 4 };
 
 /// The header before a block's slots.
 struct Header {
-    /// The slots of the block that the writer went on in, if it did. Set once by the writer (release) after `end`, read
-    /// by the reader (acquire), which then gives this block back.
+    /// The slots of the block that the writer went on in, if it did. Set once by the writer (release) after
+    /// `end`, read by the reader (acquire), which then gives this block back.
     next: AtomicPtr<u8>,
     /// The message that the next block begins with. Written (relaxed) before `next`, read after it.
     end: AtomicUsize,
     /// The message that this block begins with. Written before any other thread sees the block.
     begin: usize,
-    /// The slots of the block that the writer left for this one; it may be gone, unless a message in it is not published yet.
-    /// Written before any other thread sees the block.
+    /// The slots of the block that the writer left for this one; it may be gone, unless a message in it is
+    /// not published yet. Written before any other thread sees the block.
     before: *mut u8,
     /// Slots less one; the slots are a power of two.
     mask: u32,
@@ -58,7 +58,7 @@ fn new_block<T>(count: usize, begin: usize, before: *mut u8) -> *mut u8 {
 /// `slots` are those of a block of a ring of `T`.
 unsafe fn header<'a, T>(slots: *mut u8) -> &'a Header {
     let (_, offset) = layout::<T>(1);
-    // SAFETY: as demanded of the caller; the offset does not depend on the count.
+    // SAFETY: guaranteed by the caller; the offset does not depend on the count.
     unsafe { &*slots.sub(offset).cast::<Header>() }
 }
 
@@ -67,7 +67,7 @@ unsafe fn header<'a, T>(slots: *mut u8) -> &'a Header {
 /// # Safety
 /// `slots` are those of a block of a ring of `T`, which no thread uses any more.
 unsafe fn free_block<T>(slots: *mut u8) {
-    // SAFETY: as demanded of the caller; slots do not drop their messages.
+    // SAFETY: guaranteed by the caller; slots do not drop their messages.
     unsafe {
         let count = header::<T>(slots).mask as usize + 1;
         let (layout, offset) = layout::<T>(count);
@@ -84,10 +84,10 @@ unsafe fn free_block<T>(slots: *mut u8) {
 /// `block` points to the slots of that block of a ring of `T`, or is null; all messages were read, and no
 /// other thread has the ring.
 pub(crate) unsafe fn free_blocks<T>(mut block: *mut u8) {
-    // The writer may have taken a further block and then written nothing into it, so blocks behind the last
+    // The writer may have taken a further block and then written nothing into it, so blocks after the last
     // one read are empty.
     while !block.is_null() {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let next = header::<T>(block).next.load(Ordering::Acquire);
             free_block::<T>(block);
@@ -221,8 +221,8 @@ pub(crate) fn take<T>(ring: &Ring<impl Holder>) -> T {
 /// Calls `look` with a message that was written and not published yet.
 ///
 /// # Safety
-/// The ring is one of `T`, and this is its writer's thread. Message `at` was written and not published, and nothing is written or
-/// published while `look` runs.
+/// The ring is one of `T`, and this is its writer's thread. Message `at` was written and not published, and
+/// nothing is written or published while `look` runs.
 pub(crate) unsafe fn unpublished<T, R>(ring: &Ring<impl Holder>, at: usize, look: impl FnOnce(&T) -> R) -> R {
     let mut slots = ring.writing.slots.get();
     // SAFETY: guaranteed by the caller. The reader frees a block only when it has read all of it, which it
@@ -239,6 +239,6 @@ pub(crate) unsafe fn unpublished<T, R>(ring: &Ring<impl Holder>, at: usize, look
 /// `slots` are those of a block of a ring of `T` with this mask.
 #[inline(always)]
 pub(crate) unsafe fn slot<'a, T>(slots: *mut u8, mask: u32, at: usize) -> &'a Slot<T> {
-    // SAFETY: as demanded of the caller; the mask keeps the index inside.
+    // SAFETY: guaranteed by the caller; the mask keeps the index inside.
     unsafe { &*slots.cast::<Slot<T>>().add(at & mask as usize) }
 }

@@ -1,4 +1,5 @@
-//! Blocking tasks: work that may sleep (files, sockets, terminals) on a thread of its own, on the same streams.
+//! Blocking tasks: work that may sleep (files, sockets, terminals) on a thread of its own, on the same
+//! streams.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -80,9 +81,9 @@ impl Blocking {
         Ok(())
     }
 
-    /// Writes a message like [`Blocking::push`], but shows it to the reader only with others: when the stream is
-    /// full, a quantum was written, the task waits or ends, or at [`Blocking::flush`]. For sources that have
-    /// the next message at once.
+    /// Writes a message like [`Blocking::push`], but shows it to the reader only with others: when the stream
+    /// is full, a quantum was written, the task waits or ends, or at [`Blocking::flush`]. Sources use it if
+    /// they already have the next message.
     pub fn feed<T: Send + 'static>(&mut self, out: &mut Out<T>, message: T) -> Result<(), T> {
         let mut message = message;
         loop {
@@ -166,7 +167,7 @@ impl Blocking {
     #[inline]
     pub fn admit(&mut self) {
         self.is_source = true;
-        // SAFETY: the thread's own core, to which no other reference is held.
+        // SAFETY: this is the thread's own core, to which no other reference is held.
         let limit = unsafe { self.core.as_ref() }.adopted.unfinished;
         if limit != 0 && self.shared.home.admission.under_way() + self.used as u64 >= limit {
             self.hold(limit);
@@ -242,7 +243,7 @@ impl Blocking {
         while !self.stopping() {
             let task = self.task.get();
             task.show_reads();
-            // SAFETY: the thread's own core, to which no other reference is held.
+            // SAFETY: this is the thread's own core, to which no other reference is held.
             let budget = unsafe { self.core.as_mut() }.begin_budget(task);
             self.cx.set_quantum(budget.messages);
             match body.run(&mut self.cx) {
@@ -269,7 +270,7 @@ impl Blocking {
             self.sleep.begin(stop);
             while !task.in_inbox.swap(false, Ordering::AcqRel) && !self.stopping() {
                 if let Some(asked) = self.sleep.take_asked() {
-                    // SAFETY: the thread's own core, to which no other reference is held.
+                    // SAFETY: this is the thread's own core, to which no other reference is held.
                     asked.answer(unsafe { self.core.as_mut() });
                 }
                 self.shared.home.admission.park(&task.parker, None);
@@ -283,7 +284,7 @@ impl Blocking {
 
     fn resume(&mut self) {
         Core::resume(self.core);
-        // SAFETY: the thread's own core, to which no other reference is held.
+        // SAFETY: this is the thread's own core, to which no other reference is held.
         self.cx.full = unsafe { self.core.as_ref() }.telemetry.is_full();
     }
 }
@@ -362,7 +363,7 @@ fn run(
         Core::close_task(core, cell, &outcome);
         outcome
     });
-    // SAFETY: leaked above, and nobody else has it.
+    // SAFETY: the core was leaked above, and no other reference to it exists.
     drop(unsafe { Box::from_raw(core.as_ptr()) });
     shared.own_threads.forget(cell.id);
     cell.takes_no_part();

@@ -98,7 +98,7 @@ unsafe fn add_waits(task: &TaskCell, waits: &mut Vec<Waits>) {
         for_room,
         peer: ring.task_at_other_end(for_room),
     };
-    // SAFETY: as demanded of the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { task.each_wait(|ring| waits.push(wait(ring))) }
 }
 
@@ -299,7 +299,7 @@ fn told(knot: &[Waits]) -> String {
     format!("deadlock: {knot}. More capacity for a full stream may help, if what it has to hold is bounded")
 }
 
-/// What one task waits for.
+/// The waits of one task.
 struct OfTask<'a>(&'a [Waits]);
 
 impl fmt::Display for OfTask<'_> {

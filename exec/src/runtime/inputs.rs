@@ -83,12 +83,14 @@ impl<T: Send + 'static> Inputs<T> {
             let ours =
                 self.ports.get(index).and_then(Option::as_ref).is_some_and(|i| i.ring_pointer() == ring);
             if ours && (r.reading.popped.get() != r.writing.tail.load(Ordering::Acquire) || r.ended()) {
-                // SAFETY: this is the task's thread (or the task does not run yet); no reference to the groups is kept.
+                // SAFETY: this is the task's thread (or the task does not run yet); no reference to the
+                // groups is kept.
                 unsafe { task.queue_ready_port(group, ring) };
                 return Some(index);
             }
             if ours && arm(cx.core(), r) {
-                // SAFETY: this is the task's thread (or the task does not run yet); no reference to the groups is kept.
+                // SAFETY: this is the task's thread (or the task does not run yet); no reference to the
+                // groups is kept.
                 unsafe { task.queue_ready_port(group, ring) };
                 continue;
             }
@@ -183,7 +185,8 @@ impl<T: Send + 'static> Inputs<T> {
         let r = input.ring();
         r.enroll(group, index as u32);
         r.refs.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: this is the task's thread (or the task does not run yet); no reference to the groups is kept.
+        // SAFETY: this is the task's thread (or the task does not run yet); no reference to the groups is
+        // kept.
         unsafe {
             task.groups()[group as usize].enroll(index, r);
             task.queue_ready_port(group, ring);
@@ -201,14 +204,14 @@ fn arm(core: NonNull<Core>, ring: &Ring) -> bool {
 /// # Safety
 /// The caller is the task's own thread, and no reference to the groups lives.
 unsafe fn pop_queued(task: &TaskCell, group: u32) -> Option<NonNull<Ring>> {
-    // SAFETY: as demanded of the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         task.sort_ready_ports();
         task.groups()[group as usize].ready.pop()
     }
 }
 
-/// Takes a port out of its task's stack or queue, wherever it is.
+/// Removes a port from its task's stack or queue.
 fn withdraw(task: &TaskCell, ring: NonNull<Ring>) {
     // SAFETY: the port's end holds a reference.
     let r = unsafe { ring.as_ref() };

@@ -356,7 +356,7 @@ impl Core {
 
     /// Sends a task in the inbox on if it is wanted elsewhere; `task` carries the inbox's reference.
     pub(crate) fn forward(&mut self, task: NonNull<TaskCell>) -> bool {
-        // SAFETY: the inbox's reference.
+        // SAFETY: this is the inbox's reference.
         let cell = unsafe { task.as_ref() };
         if cell.wanted.get() == NOBODY || !matches!(cell.state.get(), State::Idle | State::Ready) {
             return false;

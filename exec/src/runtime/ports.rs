@@ -45,8 +45,8 @@ pub struct In<T: Send + 'static> {
     _messages: PhantomData<fn() -> T>,
 }
 
-// SAFETY: the end's private positions move with it: the thread that receives the end acquires them, and waits for a
-// dispatch that still has the end on its list (`Core::own_*`). Messages are `Send`.
+// SAFETY: the end's private positions move with it: the thread that receives the end acquires them, and waits
+// for a dispatch that still has the end on its list (`Core::own_*`). Messages are `Send`.
 unsafe impl<T: Send + 'static> Send for Out<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + 'static> Send for In<T> {}
@@ -134,7 +134,7 @@ impl<T: DeepSize + Send + 'static> Measured<T> {
     /// # Safety
     /// The conditions are those of [`stream::unpublished`].
     unsafe fn size(ring: &Ring, at: usize) -> u64 {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { stream::unpublished(ring, at, T::deep_size) }
     }
 }
@@ -150,10 +150,10 @@ pub(crate) fn new_stream<T: Send + 'static>(
 }
 
 /// # Safety
-/// `ring` came from [`new_stream`] with this `T`, and nobody else has it any more.
+/// `ring` came from [`new_stream`] with this `T`, and no other reference to it exists.
 pub(crate) unsafe fn free<T>(ring: *mut Ring) {
     let pointer = ring;
-    // SAFETY: as demanded of the caller; the reference ends before the ring is freed.
+    // SAFETY: guaranteed by the caller; the reference ends before the ring is freed.
     let ring = unsafe { &*pointer };
     ring.writing.tail.store(ring.writing.pushed.get(), Ordering::Relaxed);
     let mut unread = 0;
@@ -166,13 +166,13 @@ pub(crate) unsafe fn free<T>(ring: *mut Ring) {
         unsafe { &(*core.as_ptr()).shared }.home.admission.drop_unread(unread);
     }
     let block = ring.reading.slots.load(Ordering::Acquire);
-    // SAFETY: as demanded of the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { Spare::free(pointer) };
-    // SAFETY: as demanded of the caller; all messages were read above.
+    // SAFETY: guaranteed by the caller; all messages were read above.
     unsafe { stream::free_blocks::<T>(block) }
 }
 
-/// Notes that the dispatch found the stream empty. For a group of inputs `Inputs` does that.
+/// Notes that the dispatch found the stream empty. For a group of inputs `Inputs` notes it.
 #[inline]
 fn note_empty(ring: &Ring) {
     if ring.group().is_none() {
@@ -214,7 +214,7 @@ impl<T: Send + 'static> Out<T> {
                 }
             }
         }
-        // SAFETY: we are the writer, and `limit` says that the slot is free.
+        // SAFETY: the caller is the writer, and `limit` says that the slot is free.
         unsafe { slot::<T>(ring.writing.slots.get(), ring.writing.mask.get(), at).write(message) };
         ring.writing.pushed.set(at + 1);
         Ok(())
@@ -350,13 +350,13 @@ impl<T: Send + 'static> In<T> {
             return &mut [];
         }
         let (slots, at, side_by_side) = self.readable();
-        // SAFETY: we are the reader, and `available` says that these slots hold messages, which the writer does not
-        // touch until they were popped. A slot is a message in a transparent cell.
+        // SAFETY: the caller is the reader, and `available` says that these slots hold messages, which the
+        // writer does not touch until they were popped. A slot is a message in a transparent cell.
         unsafe { std::slice::from_raw_parts_mut(slots.cast::<T>().add(at), side_by_side.min(max)) }
     }
 
-    /// Moves messages to `out`, as [`In::pop`], [`Out::push`] and [`Context::derived`] would one by one: the next `count`,
-    /// or as many of them as there are now and have room. Returns how many.
+    /// Moves messages to `out`, as [`In::pop`], [`Out::push`] and [`Context::derived`] would one by one: the
+    /// next `count`, or as many of them as there are now and have room. Returns how many.
     #[cfg(not(loom))]
     pub fn transfer(&mut self, cx: &mut Context<'_>, count: usize, out: &mut Out<T>) -> usize {
         let mut left = count;
@@ -407,8 +407,9 @@ impl<T: Send + 'static> In<T> {
         let to_at = written.writing.pushed.get() & written.writing.mask.get() as usize;
         let count = count.min(written.writing.mask.get() as usize + 1 - to_at);
         let to = written.writing.slots.get().cast::<Slot<T>>();
-        // SAFETY: both ends are ours. The messages in `from` are given away, by `popped`; the slots in `to` are free, by
-        // `limit`. Slots that hold messages and free ones do not overlap, not even in one ring.
+        // SAFETY: this thread has both ends. The messages in `from` are given away, by `popped`; the slots in
+        // `to` are free, by `limit`. Slots that hold messages and free ones do not overlap, not even in one
+        // ring.
         unsafe { std::ptr::copy_nonoverlapping(from.add(from_at), to.add(to_at), count) };
         read.reading.popped.set(read.reading.popped.get() + count);
         written.writing.pushed.set(written.writing.pushed.get() + count);

@@ -20,8 +20,8 @@ use crate::telemetry::{Cause, WatchedTask};
 use crate::wake;
 
 impl Shared {
-    /// Creates a blocking task and starts its thread, with streams that are opened before it runs. `core` is the calling
-    /// thread's. If the system refuses a thread, the task fails.
+    /// Creates a blocking task and starts its thread, with streams that are opened before it runs. `core` is
+    /// the calling thread's. If the system refuses a thread, the task fails.
     pub(crate) fn spawn_blocking<W>(
         self: &Arc<Shared>,
         core: NonNull<Core>,
@@ -90,7 +90,7 @@ impl Core {
     /// Creates a task from a running one.
     pub(crate) fn spawn(core: NonNull<Core>, spec: TaskSpec, mut body: Box<dyn Task>) -> TaskId {
         let (shared, here, creator) = {
-            // SAFETY: the thread's own core; the reference ends before a user's code runs.
+            // SAFETY: this is the thread's own core; the reference ends before a user's code runs.
             let core = unsafe { core.as_ref() };
             let here = if core.worker == FOREIGN { 0 } else { core.worker as usize };
             (core.shared.clone(), here, core.task.get())
@@ -126,12 +126,12 @@ impl Core {
         let cell = unsafe { task.as_ref() };
         let id = cell.id;
         cell.place(worker);
-        // SAFETY: the thread's own core; the reference ends before a user's code runs.
+        // SAFETY: this is the thread's own core; the reference ends before a user's code runs.
         unsafe { &mut *core.as_ptr() }.telemetry.task_is_made(cell, spec.origin(), worker);
         body.attach(&mut Ports { thread: core.cast(), task: cell });
         // SAFETY: no other thread accesses the cell's body yet.
         unsafe { *cell.body() = Some(body) };
-        // SAFETY: the thread's own core; adopting runs no user's code.
+        // SAFETY: this is the thread's own core; adopting runs no user's code.
         let core = unsafe { &mut *core.as_ptr() };
         core.telemetry.task_made(cell, worker == core.worker);
         if worker == core.worker {

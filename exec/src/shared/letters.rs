@@ -25,7 +25,7 @@ pub(crate) trait Answering {
     fn own_task(&self) -> Option<&TaskCell>;
     /// Moves a task of the worker that is ready or idle.
     fn give(&mut self, task: NonNull<TaskCell>, to: u32);
-    /// The worker takes no part from now on, or takes part again.
+    /// Parks the worker from now on, or lets it take part again.
     fn park(&mut self, parked: bool);
 }
 

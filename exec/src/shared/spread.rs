@@ -39,8 +39,8 @@ use crate::task::spec::{Replica, TaskSpec};
 use parts::{Family, Kind, Parts};
 use trial::{Rates, Trial};
 
-/// A replica is heavy if its work is worth the way to another worker: if its messages and dispatches took longer than this. It is
-/// light again below the lesser numbers.
+/// A replica is heavy if its work is worth the way to another worker: if its messages and dispatches took
+/// longer than this. A heavy replica becomes light again below the lower numbers of [`LIGHT`].
 const HEAVY: Price = Price { cold_ns: COLD_NS, message_ns: 350, dispatch_ns: 600 };
 const LIGHT: Price = Price { cold_ns: 0, message_ns: 250, dispatch_ns: 400 };
 /// The additional time that a replica's first messages may take, because their code and memory are not in the
@@ -419,7 +419,7 @@ impl Spreading {
         moves
     }
 
-    /// The mapper placed its tasks anew.
+    /// The mapper placed the replica's tasks again.
     pub(crate) fn was_placed(&self, replica: u32, worker: u32) {
         self.known(replica, |known| known.worker = worker);
     }

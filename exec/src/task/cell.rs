@@ -75,8 +75,8 @@ pub(crate) struct TaskCell {
     /// The worker to which the task's worker sends it as soon as it can; [`NOBODY`]: it stays. Only the
     /// task's worker accesses the field.
     pub(crate) wanted: Cell<u32>,
-    /// Whether the task is in an inbox (or, blocking: was woken). Set by another thread that wakes it (acquire-release swap),
-    /// cleared in the same way by its worker before it looks at the task's streams.
+    /// Whether the task is in an inbox (or, blocking: was woken). Set by another thread that wakes it
+    /// (acquire-release swap), cleared in the same way by its worker before it looks at the task's streams.
     pub(crate) in_inbox: AtomicBool,
     /// Next in the inbox. Written by the thread that pushes, read by the worker that took the inbox.
     next_in_inbox: AtomicPtr<TaskCell>,
@@ -107,8 +107,8 @@ pub(crate) struct TaskCell {
     /// null, under `Home::asking`, by a thread that takes the end of that stream away meanwhile.
     waits_on: std::sync::atomic::AtomicPtr<Ring>,
     telemetry: TaskTelemetry,
-    /// Null for most tasks. Made by the task's thread (release) before a writer may push a port there (acquire), and kept as
-    /// long as the cell.
+    /// Null for most tasks. Made by the task's thread (release) before a writer may push a port there
+    /// (acquire), and kept as long as the cell.
     rare: AtomicPtr<Rare>,
     body: UnsafeCell<Option<Box<dyn Task>>>,
 }
@@ -202,8 +202,9 @@ impl Sampling {
 
 spared!(TaskCell);
 
-// SAFETY: the atomics are made for sharing; the cells and the body are touched only by the thread that the task
-// belongs to (its worker, or its own thread), and a task changes hands only through an inbox (release, acquire).
+// SAFETY: the atomics are made for sharing; the cells and the body are touched only by the thread that the
+// task belongs to (its worker, or its own thread), and a task changes hands only through an inbox (release,
+// acquire).
 unsafe impl Send for TaskCell {}
 // SAFETY: as above.
 unsafe impl Sync for TaskCell {}
@@ -314,7 +315,7 @@ impl TaskCell {
     /// The caller is the task's own thread, and no other reference to the body lives.
     #[allow(clippy::mut_from_ref)]
     pub(crate) unsafe fn body(&self) -> &mut Option<Box<dyn Task>> {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { &mut *self.body.get() }
     }
 
@@ -325,7 +326,7 @@ impl TaskCell {
     }
 
     /// # Safety
-    /// The caller is the task's own thread, and no other reference to what it waits for lives.
+    /// The caller is the task's own thread, and no other reference to its waits lives.
     #[allow(clippy::mut_from_ref)]
     unsafe fn several(&self) -> &mut Several {
         let rare = self.rare().unwrap_or_else(|| {
@@ -334,7 +335,7 @@ impl TaskCell {
             // SAFETY: the value was just made, and is kept as long as the cell.
             unsafe { &*made }
         });
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { &mut *rare.several.get() }
     }
 
@@ -368,7 +369,7 @@ impl TaskCell {
     /// The caller is the task's own thread, and no other reference to the groups lives.
     #[allow(clippy::mut_from_ref)]
     pub(crate) unsafe fn groups(&self) -> &mut Vec<Group> {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { &mut self.several().groups }
     }
 
@@ -407,8 +408,8 @@ impl TaskCell {
     /// # Safety
     /// The caller is the task's own thread, has locked `Home::asking`, and unlocks it after the last use.
     pub(crate) unsafe fn first_wait(&self) -> Option<&Ring> {
-        // SAFETY: the task has an end of the stream, which it cannot drop while it sleeps, and a thread that takes the end away
-        // waits for the lock before it gives up the end's reference.
+        // SAFETY: the task has an end of the stream, which it cannot drop while it sleeps, and a thread that
+        // takes the end away waits for the lock before it gives up the end's reference.
         unsafe { self.waits_on.load(Ordering::Relaxed).as_ref() }
     }
 
@@ -418,7 +419,7 @@ impl TaskCell {
     /// # Safety
     /// The caller is the task's own thread, and has locked `Home::asking`.
     pub(crate) unsafe fn each_wait(&self, mut each: impl FnMut(&Ring)) {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         if let Some(ring) = unsafe { self.first_wait() } {
             each(ring);
         }
@@ -443,7 +444,7 @@ impl TaskCell {
     /// # Safety
     /// The conditions are those of [`TaskCell::groups`].
     pub(crate) unsafe fn queue_ready_port(&self, group: u32, ring: NonNull<Ring>) {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         let groups = unsafe { self.groups() };
         groups[group as usize].ready.push(ring);
     }
@@ -481,7 +482,7 @@ impl TaskCell {
             newest = unsafe { relink(ring, oldest) };
             oldest = ring.as_ptr();
         }
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         let groups = unsafe { self.groups() };
         while let Some(ring) = NonNull::new(oldest) {
             // SAFETY: as above; the group was set before the port first waited.
@@ -502,7 +503,7 @@ impl TaskCell {
     /// # Safety
     /// The caller is the task's own thread, and no reference to the groups lives.
     pub(crate) unsafe fn has_ready_port(&self) -> bool {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         let groups = unsafe {
             self.sort_ready_ports();
             self.groups()
@@ -516,7 +517,7 @@ impl TaskCell {
     /// The conditions are those of [`TaskCell::has_ready_port`].
     #[cfg(all(test, loom))]
     pub(crate) unsafe fn drop_ready_ports_of_model(&self) {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.groups() }.iter_mut().for_each(|group| group.ready = Default::default());
     }
 
@@ -526,7 +527,7 @@ impl TaskCell {
     /// The conditions are those of [`TaskCell::has_ready_port`].
     pub(crate) unsafe fn forget_waits(&self) {
         self.forget_first_wait();
-        // SAFETY: as demanded of the caller; the reference ends before anything is dropped.
+        // SAFETY: guaranteed by the caller; the reference ends before anything is dropped.
         drop(unsafe {
             self.sort_ready_ports();
             self.rare().map(|rare| std::mem::take(&mut *rare.several.get()))
@@ -582,7 +583,7 @@ impl Linked for TaskCell {
     }
 
     unsafe fn give_up(task: *mut TaskCell) {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { TaskCell::release(task) }
     }
 }

@@ -41,7 +41,8 @@ pub(crate) trait Linked: Sized {
 /// it has no work.
 #[cfg_attr(not(loom), repr(align(64)))]
 pub(crate) struct Inbox<T> {
-    /// The newest task, or a mark. Pushed by any thread (sequentially consistent), taken by the worker (acquire).
+    /// The newest task, or a mark. Pushed by any thread (sequentially consistent), taken by the worker
+    /// (acquire).
     first: AtomicPtr<T>,
     parker: Parker,
     /// Counts the threads that do not sleep.
@@ -192,7 +193,7 @@ impl<T: Linked> Iterator for Tasks<T> {
 impl<T: Linked> Drop for Tasks<T> {
     fn drop(&mut self) {
         for task in self.by_ref() {
-            // SAFETY: the inbox's reference.
+            // SAFETY: this is the inbox's reference.
             unsafe { T::give_up(task.as_ptr()) }
         }
     }

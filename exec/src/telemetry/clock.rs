@@ -65,7 +65,7 @@ impl Now {
     }
 }
 
-/// What a thread's time was spent on.
+/// The account of a thread's time.
 pub(super) struct Account {
     /// The time of the start plus all time that was not busy, so the busy time is the clock less this.
     busy_base: u64,

@@ -55,7 +55,7 @@ macro_rules! kinds {
 
 /// A kind that [`Kinds`] knows.
 pub(crate) trait Event: Kind + Sized {
-    /// Its number with this writer.
+    /// The kind's number with this writer.
     fn id(kinds: &Kinds) -> KindId<Self>;
 }
 
@@ -63,17 +63,17 @@ pub(crate) trait Event: Kind + Sized {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
 #[repr(u8)]
 pub(crate) enum Cause {
-    /// It is new.
+    /// The task is new.
     Created = 0,
-    /// Messages on a stream it reads.
+    /// Messages arrived on a stream that the task reads.
     Input = 1,
-    /// Room in a stream it writes.
+    /// A stream that the task writes has room.
     Room = 2,
-    /// Its quantum was spent, it was woken while it ran, or it moves to another worker.
+    /// The task's quantum was spent, the task was woken while it ran, or it moves to another worker.
     Yield = 3,
-    /// A stream it reads ended, or the reader of one it writes left.
+    /// A stream that the task reads ended, or the reader of one that it writes left.
     End = 4,
-    /// It is not known.
+    /// The cause is not known.
     Unrecorded = 5,
 }
 
@@ -83,11 +83,11 @@ pub(crate) enum Cause {
 pub(crate) enum Outcome {
     /// The task waits for messages.
     BlockedInput = 0,
-    /// It waits for room.
+    /// The task waits for room.
     BlockedOutput = 1,
-    /// It could go on: its quantum is spent.
+    /// The task's quantum is spent, so it could go on.
     Yielded = 2,
-    /// It is no more.
+    /// The task has ended.
     Ended = 3,
 }
 
@@ -107,7 +107,7 @@ impl Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
 #[repr(u8)]
 pub(crate) enum Which {
-    /// None, or several.
+    /// No stream, or several.
     None = 0,
     /// The base's input.
     Input = 1,
@@ -117,15 +117,16 @@ pub(crate) enum Which {
     Named = 3,
 }
 
-/// What the messages descend from that a dispatch wrote to its base's output: those that it read, or had read, from its base's input.
+/// How the messages that a dispatch wrote to its base's output descend from messages that this or a former
+/// dispatch read from its base's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
 #[repr(u8)]
 pub(crate) enum Descent {
-    /// Nothing is said of it here.
+    /// The descent is not recorded in this event.
     Unrecorded = 0,
-    /// Each from the next.
+    /// Each message descends from the next one read.
     EachFromNext = 1,
-    /// All from the same one.
+    /// All messages descend from the same one.
     AllFromOne = 2,
 }
 

@@ -50,15 +50,15 @@ pub(crate) struct TaskRow {
 pub(crate) enum TaskState {
     /// Nothing yet.
     Idle = 0,
-    /// It waits for its worker, or runs there: the worker's row says which task is on.
+    /// The task waits for its worker, or runs there: the worker's row names the task that runs.
     Ready = 1,
-    /// It runs, on a thread of its own.
+    /// The task runs on a thread of its own.
     Running = 2,
-    /// It waits for messages.
+    /// The task waits for messages.
     BlockedInput = 3,
-    /// It waits for room.
+    /// The task waits for room.
     BlockedOutput = 4,
-    /// It is no more.
+    /// The task has ended.
     Ended = 5,
 }
 
@@ -166,13 +166,13 @@ pub(crate) struct WorkerRow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
 #[repr(u8)]
 pub(crate) enum WorkerState {
-    /// It runs tasks.
+    /// The worker runs tasks.
     Running = 0,
-    /// It has no ready task.
+    /// The worker has no ready task.
     Waiting = 1,
-    /// It is no more.
+    /// The worker has ended.
     Ended = 2,
-    /// It takes no part.
+    /// The worker is parked.
     Parked = 3,
 }
 

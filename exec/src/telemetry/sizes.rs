@@ -69,7 +69,8 @@ impl Sizes {
         self.next.store(index.saturating_add(ahead as usize), Ordering::Relaxed);
     }
 
-    /// A number below `limit`, by Knuth's linear congruential generator; its lower bits are mixed, because by themselves they alternate.
+    /// A random number below `limit`, from Knuth's linear congruential generator. Its lower bits are mixed,
+    /// because by themselves they alternate.
     fn random(&self, limit: u64) -> u64 {
         let state =
             get(&self.random).wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -237,7 +238,7 @@ impl Sketch<'_> {
         std::array::from_fn(|at| self.at(at as u64))
     }
 
-    /// Writes all buckets anew. A reader that reads meanwhile, or after the process died meanwhile, sees by
+    /// Writes all buckets again. A reader that reads meanwhile, or after the process died meanwhile, sees by
     /// the scale that the buckets are changing.
     #[cold]
     fn replace(&mut self, scale: Scale, counts: [u64; BUCKETS as usize]) {

@@ -23,7 +23,7 @@ pub(crate) struct StreamTelemetry(
 /// The lowest bit, which is set in a pointer to a board and clear in a pointer to a [`ShownStream`].
 const UNSHOWN: usize = 1;
 
-/// What the space shows of a stream.
+/// The live row of a stream, with the state that belongs to it.
 pub(crate) struct ShownStream {
     row: Cells,
     sizes: Sizes,

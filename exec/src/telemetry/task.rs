@@ -22,7 +22,7 @@ pub(crate) enum Share {
     Ready = 3,
 }
 
-/// What a task did so far. Belongs to the task's thread.
+/// The counts of a task's work so far. Only the task's thread accesses them.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub(crate) dispatches: Cell<u64>,
@@ -83,8 +83,9 @@ struct Times {
     woken_by: AtomicU64,
 }
 
-/// What is kept of a task for its observers. In mode off only tasks that live long have it, because a row
-/// adds more than half to a task's memory, and a network that unfolds makes and ends tasks all the time.
+/// The state that is kept of a task for its observers. In mode off only tasks that live long have it, because
+/// a row adds more than half to a task's memory, and a network that unfolds makes and ends tasks all the
+/// time.
 pub(crate) struct ObservedTask {
     /// The task's row, in which its time is added up.
     row: Cells,

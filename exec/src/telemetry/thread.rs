@@ -860,7 +860,7 @@ fn after(stop: Stop) -> TaskState {
     }
 }
 
-/// What is kept while tasks begin and end.
+/// The state that is kept while tasks begin and end.
 #[derive(Default)]
 struct Lives {
     /// The task that the current one makes.

@@ -77,7 +77,7 @@ impl Telemetry {
         self.show_waits();
     }
 
-    /// The worker takes no part from now on, or takes part again.
+    /// The worker is parked from now on, or takes part again.
     pub(crate) fn worker_parks(&mut self, parked: bool) {
         let (now, worker) = (self.own_work(), self.worker_number());
         self.show(if parked { WorkerState::Parked } else { WorkerState::Running });

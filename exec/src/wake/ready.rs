@@ -116,7 +116,7 @@ impl ReadyQueue {
         self.first_few(count).filter(wanted).last()
     }
 
-    /// Takes a task out, wherever it is in the queue.
+    /// Removes a task from any place in the queue.
     pub(crate) fn remove(&mut self, task: &TaskCell) {
         let pointer = std::ptr::from_ref(task).cast_mut();
         let mut before: Option<&TaskCell> = None;

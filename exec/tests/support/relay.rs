@@ -1,4 +1,4 @@
-//! A task that passes on what it reads.
+//! A task that passes on the messages that it reads.
 
 use thalweg_exec::{Context, HandedOn, In, Out, PassesTo, Ports, Progress, Stop, StreamSpec, Task, TaskSpec};
 

@@ -381,7 +381,7 @@ impl Connected {
     /// sender asks for an acknowledgement.
     fn read(&mut self, flow: &mut Incoming, most: usize) -> Attempt {
         let mut wanted = false;
-        // At most a part of a header was left from the last read.
+        // The last read left at most a part of a header.
         let part = self.held.len();
         let (read, direct, offered) = match &mut self.frame {
             Frame::Piece { header, got } => {

@@ -14,8 +14,8 @@
 //! were in force; a trial begins only while that cost is below half a second and 1 % of the time so far
 //! ([`Policy`]). One trial costs at most its own time, so the flow over a whole run is at least `1 − 1 % −
 //! (0.5 s + one trial) / time` of what it would have been, where taking a value back gives back the rate (a
-//! run with hysteresis may stay slower than it was). The inverse of what is kept counts as failed, so two
-//! values never take turns.
+//! run with hysteresis may stay slower than it was). The inverse of a kept action counts as failed, so two
+//! values never alternate.
 
 mod comparison;
 mod decision;
@@ -54,9 +54,9 @@ pub struct Policy {
     pub rest: f64,
     /// The longest such time.
     pub rest_max: f64,
-    /// What trials may cost, in seconds of flow …
+    /// The greatest cost of trials, in seconds of flow.
     pub cost: f64,
-    /// … and as a part of the time so far.
+    /// The greatest cost of trials, as a fraction of the time so far.
     pub cost_share: f64,
     /// The number of consecutive windows without a measurement after which a trial ends.
     pub blind_max: usize,
@@ -79,7 +79,7 @@ impl Default for Policy {
     }
 }
 
-/// What to do with the run.
+/// An order to the tuning loop.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Order {
     /// Nothing.

@@ -1,9 +1,10 @@
 //! Detects that a run behaves differently from before, by the test of Page and Hinkley for a change of the
 //! mean (Page, Biometrika 1954).
 //!
-//! Of the logarithms `x_k` of the scores, with `m` their mean so far and `s` how they scatter from one to the next, it sums
-//! `u_k = max(0, u_{k-1} + (x_k − m) − δ)` and the same downwards; where a sum passes `λ` the regime has changed, with `δ = max(1 %, s/2)` and
-//! `λ = max(20 %, 6 s)`. So a step of 30 % is seen within two or three windows, and noise is not.
+//! The test uses the logarithms `x_k` of the scores, with their mean `m` so far and their scatter `s` from
+//! one to the next. It sums `u_k = max(0, u_{k-1} + (x_k − m) − δ)` upwards and in the same way downwards. If
+//! a sum exceeds `λ` the regime has changed, with `δ = max(1 %, s/2)` and `λ = max(20 %, 6 s)`. So a step of
+//! 30 % is seen within two or three windows, and noise is not.
 
 /// The number of windows after which a regime counts as stable.
 const STABLE: usize = 3;

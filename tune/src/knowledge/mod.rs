@@ -168,8 +168,8 @@ fn figures(window: &Window, rate: f64, goal: Goal, settings: &[SettingView], mac
     let on_workers = || window.tasks.iter().filter(|task| task.worker.is_some());
     let (reads, busy): (f64, f64) =
         on_workers().fold((0.0, 0.0), |(reads, busy), task| (reads + task.reads, busy + task.busy));
-    // In a network that unfolds, most tasks end before the window does, so the workers' figures stand for
-    // theirs.
+    // In a network that unfolds, most tasks end before the window does, so the figures of workers are used
+    // instead of those of tasks.
     let unfolding = window.made * window.lasted / (window.made * window.lasted + window.tasks.len() as f64);
     let total: f64 = loads().sum();
     let (messages, busy) = if unfolding > 0.2 { (window.dispatches, total) } else { (reads, busy) };

@@ -16,7 +16,7 @@ const BACK_WAIT: Duration = Duration::from_secs(20);
 /// The result of a list of calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Came {
-    /// What the last call returned, as an `int`.
+    /// The result of the last call, as an `int`.
     pub(super) result: i64,
     words: HashMap<String, u64>,
 }

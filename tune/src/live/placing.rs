@@ -12,8 +12,8 @@ const CROSSING_S: f64 = 100e-9;
 const MOVES_MAX: usize = 48;
 /// The gain, as a fraction, below which a move is left out.
 const WORTH: f64 = 0.002;
-/// Where sources wait for room for less than this part of the time and no worker is this busy, the network does not
-/// limit the flow.
+/// If sources wait for room for less than this fraction of the time, and no worker is busy for [`BUSY`] of
+/// it, the network does not limit the flow.
 const SOURCE_WAITS: f64 = 0.05;
 const BUSY: f64 = 0.9;
 

@@ -26,7 +26,7 @@ impl error::Error for Untuned {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
             Untuned::Refused(_) => None,
-            // Its text is the error's own.
+            // The text is already that of the inner error, so its source is returned.
             Untuned::Space(error) => error.source(),
         }
     }
