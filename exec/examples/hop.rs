@@ -1,8 +1,9 @@
 //! Measures the cost of a hop: a pointer passes through a chain of tasks, each with a dynamic call per
 //! message.
 //!
-//! `cargo run --release -p thalweg-exec --example hop -- [N] [WORKERS] [MODE] [MILLIONS] [RUNS]`: nanoseconds per hop of
-//! N tasks, median of 5 runs; with `one` as MODE's suffix (`off-one`), one message in flight, round and round.
+//! `cargo run --release -p thalweg-exec --example hop -- [N] [WORKERS] [MODE] [MILLIONS] [RUNS]`: nanoseconds
+//! per hop of N tasks, median of 5 runs; with `one` as MODE's suffix (`off-one`), one message in flight,
+//! round and round.
 #![allow(clippy::print_stdout)]
 
 use std::hint::black_box;

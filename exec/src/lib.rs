@@ -5,10 +5,10 @@
 //! - A **stream** ([`Out`], [`In`]) is a bounded ring with one writer and one reader. Messages that a task
 //!   pushed become visible at the end of its dispatch, in one batch. A stream never holds more messages than
 //!   its capacity.
-//! - A **worker** is a thread with its own queue of ready tasks. The [`Mapper`] decides which worker a task runs
-//!   on. A worker without work spins a little, then sleeps: an idle runtime uses no processor time.
-//! - A **blocking task** ([`Runtime::spawn_blocking`]) has a thread of its own, on the same streams: sources and
-//!   sinks that touch files, sockets, terminals.
+//! - A **worker** is a thread with its own queue of ready tasks. The [`Mapper`] decides which worker a task
+//!   runs on. A worker without work spins a little, then sleeps: an idle runtime uses no processor time.
+//! - A **blocking task** ([`Runtime::spawn_blocking`]) has a thread of its own, on the same streams: sources
+//!   and sinks that touch files, sockets, terminals.
 //!
 //! ```
 //! use thalweg_exec::{Context, In, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec};

@@ -334,8 +334,8 @@ fn no_size_is_taken_in_mode_off_or_if_nothing_may_be_spent_on_it() {
     }
 }
 
-/// Messages of which every tenth is large, and takes as much longer to make. A sample taken at moments of the clock would see mostly
-/// large ones; one at every tenth message only those, or none.
+/// Messages of which every tenth is large, and takes as much longer to make. A sample taken at moments of the
+/// clock would see mostly large ones; one at every tenth message only those, or none.
 #[test]
 fn a_large_message_is_as_likely_to_be_measured_as_a_small_one() {
     fn work(bytes: u64) {

@@ -99,7 +99,8 @@ impl PeerClock {
         if round_trip < 0 || at_server < 0 || low > high {
             return Learned::Impossible;
         }
-        // Both clocks drift during the exchange, so each bound holds in the middle of it with this much to spare.
+        // Both clocks drift during the exchange, so each bound holds in the middle of it with this much to
+        // spare.
         let spare = self.drift_max * round_trip as f64;
         let at_ns = client_sent_ns + round_trip / 2;
         let relative = |ns: i64, base: i64| ns.saturating_sub(base) as f64;
@@ -166,8 +167,9 @@ impl PeerClock {
             })
             .collect();
         let target = x(at_ns);
-        // Given a slope, the highest line is the one that touches the lowest of the upper bounds; it is possible if it
-        // stays above all lower ones. Both are piecewise linear in the slope, so the corners are enough.
+        // Given a slope, the highest line is the one that touches the lowest of the upper bounds; it is
+        // possible if it stays above all lower ones. Both are piecewise linear in the slope, so the corners
+        // are enough.
         let mut slopes = vec![-self.drift_max, self.drift_max];
         for (index, a) in lines.iter().enumerate() {
             for b in &lines[index + 1..] {

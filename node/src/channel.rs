@@ -217,8 +217,8 @@ impl Channel {
         self.answered()
     }
 
-    /// Sends a question that may take long to answer. While no answer comes, `goes_on` decides every second whether
-    /// to go on waiting.
+    /// Sends a question that may take long to answer. While no answer comes, `goes_on` decides every second
+    /// whether to go on waiting.
     ///
     /// # Errors
     /// The errors of [`Channel::ask`], and an error if `goes_on` ended the wait.

@@ -63,8 +63,8 @@ impl Action {
         Action { changes: vec![Change { knob: Knob::Setting(name.into()), from, to }] }
     }
 
-    /// An action that did not help is remembered under this key: a setting and the direction of its change, or a move
-    /// of tasks.
+    /// An action that did not help is remembered under this key: a setting and the direction of its change,
+    /// or a move of tasks.
     pub fn key(&self) -> String {
         let keys = self.changes.iter().map(|change| match &change.knob {
             Knob::Setting(name) if change.to > change.from => format!("{name} up"),

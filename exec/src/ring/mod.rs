@@ -19,8 +19,9 @@
 //! same however many streams it has.
 //!
 //! **Moving an end** to another task swaps the pointer to the task and waits until the peer is in no
-//! `section` that could still use the old one. A peer that took the local way made no fence, so if the old task
-//! belonged to another thread the mover lets the kernel make it (`membarrier`): an asymmetric hazard pointer.
+//! `section` that could still use the old one. A peer that took the local way made no fence, so if the old
+//! task belonged to another thread the mover lets the kernel make it (`membarrier`): an asymmetric hazard
+//! pointer.
 
 pub(crate) mod stream;
 pub(crate) mod tokens;
@@ -144,11 +145,11 @@ pub(crate) struct Writing<H> {
     pub(crate) tail: AtomicUsize,
     /// Messages written, published or not. The writer's own.
     pub(crate) pushed: Cell<usize>,
-    /// `pushed` may grow to here without another look at `head`, in a dispatch of `task`. The writer's own; equal to
-    /// `pushed` between dispatches, so that the first push of each takes the long way.
+    /// `pushed` may grow to here without another look at `head`, in a dispatch of `task`. The writer's own;
+    /// equal to `pushed` between dispatches, so that the first push of each takes the long way.
     pub(crate) limit: Cell<usize>,
-    /// The writing task: a counted reference. Written by the thread that attaches the end; the end itself reads it relaxed, to
-    /// see whether another task uses it.
+    /// The writing task: a counted reference. Written by the thread that attaches the end; the end itself
+    /// reads it relaxed, to see whether another task uses it.
     pub(crate) task: AtomicPtr<H>,
     /// The slots of the writer's block, and their mask.
     pub(crate) slots: Cell<*mut u8>,
@@ -160,8 +161,8 @@ pub(crate) struct Writing<H> {
     pub(crate) beyond: Cell<u32>,
     /// The low half of `pushed` when the writer's dispatch began. The writer's own.
     mark: Cell<u32>,
-    /// 1 while the writer may use the reading task. Written by the writer (relaxed, then release), read by the thread that
-    /// moves the reading end, after its fence.
+    /// 1 while the writer may use the reading task. Written by the writer (relaxed, then release), read by
+    /// the thread that moves the reading end, after its fence.
     section: AtomicU8,
     /// The marks of the dispatch that uses the writing end: [`TOUCHED`], [`NOTED`], [`LEAVES`]. Written by
     /// that dispatch alone, to 0 with release when it lets go of the end; read with acquire by the dispatch
@@ -185,8 +186,8 @@ pub(crate) struct Reading<H> {
     pub(crate) head: AtomicUsize,
     /// Messages read. The reader's own.
     pub(crate) popped: Cell<usize>,
-    /// `popped` may grow to here without another look at `tail`, in a dispatch of `task`. Equal to `popped` between
-    /// dispatches.
+    /// `popped` may grow to here without another look at `tail`, in a dispatch of `task`. Equal to `popped`
+    /// between dispatches.
     pub(crate) available: Cell<usize>,
     /// The slots of the reader's block. The writer stores the first block's slots before the `tail` that
     /// covers them; from then on only the reader writes the field.
@@ -216,7 +217,8 @@ pub(crate) struct Reading<H> {
 
 /// The additional state of a stream in a group of inputs: see [`Inputs`](crate::Inputs).
 pub(crate) struct Port<H: 'static> {
-    /// Next in the stack of ready ports. Written by the thread that pushes it there, read by the thread that empties the stack.
+    /// Next in the stack of ready ports. Written by the thread that pushes it there, read by the thread that
+    /// empties the stack.
     pub(crate) next: AtomicPtr<Ring<H>>,
     /// The index of the task's group of inputs that the port is in (`u32::MAX`: none); `index` is the port's
     /// place in the group. Only the reader accesses both, and writes them before the port first waits.
@@ -683,7 +685,8 @@ impl<H: Holder> Ring<H> {
         }
     }
 
-    /// The task that holds the other end of a stream that the calling thread's task writes (else reads), or 0.
+    /// The task that holds the other end of a stream that the calling thread's task writes (else reads), or
+    /// 0.
     pub(crate) fn task_at_other_end(&self, writes: bool) -> u64 {
         let (section, peer) = if writes {
             (&self.writing.section, &self.reading.task)

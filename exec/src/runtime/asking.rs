@@ -104,7 +104,8 @@ impl Context<'_> {
         Core::spawn(self.core(), spec, Box::new(task))
     }
 
-    /// Creates a task with a thread of its own, which starts at once: see [`Runtime::spawn_blocking`](crate::Runtime::spawn_blocking).
+    /// Creates a task with a thread of its own, which starts at once: see
+    /// [`Runtime::spawn_blocking`](crate::Runtime::spawn_blocking).
     pub fn spawn_blocking(
         &mut self,
         spec: TaskSpec,

@@ -82,7 +82,8 @@ impl Letters {
         self.newest.load(Ordering::Relaxed).is_null()
     }
 
-    /// Whether there are no letters, for a thread that is about to sleep: sequentially consistent with their writers.
+    /// Whether there are no letters, for a thread that is about to sleep: sequentially consistent with their
+    /// writers.
     pub(crate) fn is_empty_for_sure(&self) -> bool {
         self.newest.load(Ordering::SeqCst).is_null()
     }

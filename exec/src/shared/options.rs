@@ -41,11 +41,11 @@ pub struct Options {
     pub quantum_us: u64,
     /// How long a worker without work spins before it sleeps, in microseconds.
     pub spin_us: u64,
-    /// Whether a worker that has waited for a while gets tasks of a busy one, for good. Tasks that were placed by name
-    /// ([`TaskSpec::place`](crate::TaskSpec::place)) or by [`Mapper::User`] stay.
+    /// Whether a worker that has waited for a while gets tasks of a busy one, for good. Tasks that were
+    /// placed by name ([`TaskSpec::place`](crate::TaskSpec::place)) or by [`Mapper::User`] stay.
     pub steal: bool,
-    /// Whether the replicas of a split move to where there is time for them ([`Spread`](crate::Spread)), if the mapper is
-    /// [`Mapper::Contiguous`] and nothing is stolen.
+    /// Whether the replicas of a split move to where there is time for them ([`Spread`](crate::Spread)), if
+    /// the mapper is [`Mapper::Contiguous`] and nothing is stolen.
     pub spread: bool,
     /// Whether each task has a thread of its own, like a blocking task, for comparison with workers, which
     /// then have no work.

@@ -1,6 +1,7 @@
 //! The replicas of a split, spread over the workers by what they cost.
 //!
-//! A [`Spread`] stands for the replicas of one split; a [`Replica`] for a few tasks that are placed and moved together.
+//! A [`Spread`] stands for the replicas of one split; a [`Replica`] for a few tasks that are placed and moved
+//! together.
 //!
 //! **A new replica** goes to the worker where the replicas' outputs are joined: records that are cheap to
 //! work on cross from the dispatcher in batches, and the many short outputs stay on one worker. If messages

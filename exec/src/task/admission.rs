@@ -1,4 +1,5 @@
-//! Admission: how many messages are under way in streams, and the sources that are held until there are fewer.
+//! Admission: how many messages are under way in streams, and the sources that are held until there are
+//! fewer.
 //!
 //! A source that calls [`Blocking::admit`](crate::Blocking::admit) while `exec.unfinished` messages or more
 //! are under way sleeps until half of them are left, so it is woken seldom. This bounds memory and latency

@@ -11,7 +11,8 @@ use crate::task::spec::TaskSpec;
 
 /// The state that only few tasks have.
 pub(crate) struct Rare<H: Holder> {
-    /// The ports that became ready: pushed by their writers (release), taken as a whole by the task (acquire).
+    /// The ports that became ready: pushed by their writers (release), taken as a whole by the task
+    /// (acquire).
     pub(crate) ready_ports: AtomicPtr<Ring<H>>,
     /// Only the task's thread accesses this field.
     pub(crate) several: UnsafeCell<Several<H>>,

@@ -131,7 +131,8 @@ impl Account {
         self.busy_base += ticks;
     }
 
-    /// The time until `now` that the worker neither waited nor was parked nor did work of its own nor was kept from its processor.
+    /// The time until `now` that the worker neither waited nor was parked nor did work of its own nor was
+    /// kept from its processor.
     pub(super) fn busy_ticks(&self, now: u64) -> u64 {
         now.saturating_sub(self.busy_base)
     }

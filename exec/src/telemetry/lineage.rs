@@ -82,7 +82,8 @@ impl Lineage {
         self.begin(Derived { stream, first, parent_stream, parent_first, count: 1, step: 0 });
     }
 
-    /// Notes that the `count` messages pushed last on `child` descend from as many popped last, each from one.
+    /// Notes that the `count` messages pushed last on `child` descend from as many popped last, each from
+    /// one.
     #[cfg(not(loom))]
     pub(super) fn note_run(
         &mut self,

@@ -167,7 +167,8 @@ pub(crate) trait WatchedStream {
     /// Messages written, read and dropped. Valid when both ends are gone.
     fn totals(&self) -> (u64, u64, u64);
 
-    /// The stream's live row, made now if it has none yet, for the calling thread's `task`, which writes it (else reads).
+    /// The stream's live row, made now if it has none yet, for the calling thread's `task`, which writes it
+    /// (else reads).
     fn shown_by(&self, task: u64, writes: bool) -> Option<&Cells> {
         let row = self.telemetry().row();
         if row.is_some() { row } else { self.show_for(task, writes) }

@@ -76,8 +76,8 @@ struct Times {
     until: Cell<u64>,
     /// When the task became ready or began to run; a time before `until` means that it does neither.
     ready_since: Cell<u64>,
-    /// When another thread woke the task, in ticks; 0: not measured. Written by that thread before it puts the task
-    /// into the inbox, read by the task's worker after it took it out.
+    /// When another thread woke the task, in ticks; 0: not measured. Written by that thread before it puts
+    /// the task into the inbox, read by the task's worker after it took it out.
     woken_at: AtomicU64,
     /// The cause of the wake-up, a [`ReadyBy`] as a word. Written and read like `woken_at`.
     woken_by: AtomicU64,
@@ -150,7 +150,8 @@ impl ObservedTask {
     /// Counts the task's time until `now` as `share`, without time before `measured_since`.
     fn turn(&self, share: Share, now: u64, measured_since: u64) {
         let from = self.times.until.get().max(measured_since);
-        // Clocks of two cores may disagree by some ticks: time never runs backwards here, so the shares add up.
+        // Clocks of two cores may disagree by some ticks: time never runs backwards here, so the shares add
+        // up.
         let now = now.max(from);
         self.add(share, now - from);
         self.times.until.set(now);

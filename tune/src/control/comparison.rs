@@ -76,7 +76,8 @@ mod tests {
             comparison.add(100.0, 100.0 * ratio);
         }
         let gain = comparison.gain().unwrap();
-        // ln: 0.09531, 0.18232, 0.13976; mean 0.13913, deviation 0.04351, half-width 6.965 · 0.04351 / √3 = 0.17497.
+        // ln: 0.09531, 0.18232, 0.13976; mean 0.13913, deviation 0.04351, half-width 6.965 · 0.04351 / √3 =
+        // 0.17497.
         assert!((gain.mean - 0.13913_f64.exp_m1()).abs() < 1e-4, "{gain:?}");
         assert!((gain.least - (0.13913_f64 - 0.17497).exp_m1()).abs() < 2e-4, "{gain:?}");
         assert!((gain.most - (0.13913_f64 + 0.17497).exp_m1()).abs() < 2e-4, "{gain:?}");

@@ -219,8 +219,8 @@ impl Controller {
         self.pinned.contains(name)
     }
 
-    /// Leaves a knob alone from now on. If a trial changes it, the trial ends, and the other changes of the trial are
-    /// taken back.
+    /// Leaves a knob alone from now on. If a trial changes it, the trial ends, and the other changes of the
+    /// trial are taken back.
     pub fn pin(&mut self, name: &str, why: &str) -> Order {
         if !self.pinned.insert(name.to_owned()) {
             return Order::Wait;

@@ -214,7 +214,8 @@ mod tests {
     #[test]
     fn a_pack_with_mistakes_names_its_file_and_line() {
         let pack = "format = 1\nname = \"x\"\nabout = \"y\"\narea = \"network\"\n\n[[condition]]\nname = \"c\"\nwhen = \"run.tas > 0\"\nsays = \"z\"\n";
-        // The built-in pack names settings that do not exist here, so only the problems of the other packs are compared.
+        // The built-in pack names settings that do not exist here, so only the problems of the other packs
+        // are compared.
         let others = [("mine.toml".to_owned(), pack.to_owned())];
         let settings: Vec<SettingView> = ["quantum", "capacity", "unfinished", "workers", "steal", "spread"]
             .map(|name| SettingView::switch(&format!("exec.{name}")))

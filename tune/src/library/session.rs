@@ -57,7 +57,8 @@ pub struct Library<'l> {
     pub lasts: Option<Duration>,
     /// The points that the tuner must not change.
     pub pinned: Vec<String>,
-    /// Makes the command of a guard, which has to call [`thalweg_attach::guard`] and [`put_back`](super::put_back).
+    /// Makes the command of a guard, which has to call [`thalweg_attach::guard`] and
+    /// [`put_back`](super::put_back).
     pub guard: &'l dyn Fn() -> Option<Command>,
 }
 

@@ -192,7 +192,8 @@ mod tests {
     use super::*;
     use thalweg_chance::Chance;
 
-    /// Runs a trial of a change that multiplies the rate by `factor`: the verdict, and how many windows it took.
+    /// Runs a trial of a change that multiplies the rate by `factor`: the verdict, and how many windows it
+    /// took.
     fn run(seed: u64, factor: f64, noise: f64, is_lasting: bool, is_trusted: bool) -> (Verdict, usize) {
         let mut chance = Chance::new(seed);
         let mut noisy = |rate: f64| rate * (1.0 + noise * (chance.uniform() - 0.5));
