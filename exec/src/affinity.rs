@@ -116,7 +116,7 @@ impl Delays {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Processor {
     pub(crate) number: usize,
-    /// Its NUMA node, if the kernel reports it.
+    /// The processor's NUMA node, if the kernel reports it.
     pub(crate) node: Option<usize>,
 }
 

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// An error of the runtime itself. Its text says what went wrong, where, and what to do. The cause is its
-/// source; `{error:#}` writes both. Two errors are equal if their texts are equal.
+/// An error of the runtime itself. The error's text says what went wrong, where, and what to do. The cause is
+/// its source; `{error:#}` writes both. Two errors are equal if their texts are equal.
 #[derive(Clone, Debug)]
 pub struct Error {
     /// The error's own text; `None` if the source's text is used.

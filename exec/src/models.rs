@@ -2,7 +2,7 @@
 //! memory model allows (with a bound on preemptions). The models run the runtime's own code; only the
 //! threads' loops are written for them.
 //!
-//! They run by `RUSTFLAGS="--cfg loom" cargo test --release -p thalweg-exec --lib loom_` in a target
+//! The models run by `RUSTFLAGS="--cfg loom" cargo test --release -p thalweg-exec --lib loom_` in a target
 //! directory of its own. A lost wake-up shows as a deadlock, a slot read too early as a data race.
 //!
 //! The models were checked by removing one ordering at a time from the code; the table lists the models that

@@ -48,8 +48,8 @@ macro_rules! store_fenced {
 }
 store_fenced!(AtomicUsize = usize, AtomicU32 = u32, AtomicU64 = u64, AtomicU8 = u8, AtomicBool = bool);
 
-/// The full barrier after a sequentially consistent store or read-modify-write. It is empty on x86-64, where
-/// such an access is a full barrier already.
+/// The full barrier after a sequentially consistent store or read-modify-write. The function is empty on
+/// x86-64, where such an access is a full barrier already.
 #[inline]
 pub(crate) fn barrier() {
     if cfg!(any(loom, not(target_arch = "x86_64"))) {

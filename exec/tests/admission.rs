@@ -57,8 +57,8 @@ fn source(
     });
 }
 
-/// A sink that counts what it reads. Its stream is attached, because otherwise the sink would not count as a
-/// task to wait for before its thread runs.
+/// A sink that counts what it reads. The sink's stream is attached, because otherwise the sink would not
+/// count as a task to wait for before its thread runs.
 fn sink(runtime: &Runtime, mut input: In<u64>) -> Arc<AtomicU64> {
     let read = Arc::new(AtomicU64::new(0));
     let count = read.clone();

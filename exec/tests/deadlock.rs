@@ -58,7 +58,7 @@ enum Step {
     Write(usize),
 }
 
-/// Runs its steps a given number of times. It skips reads of streams that have ended.
+/// Runs its steps a given number of times. The task skips reads of streams that have ended.
 struct Scripted {
     reads: Reads,
     outputs: Vec<Out<u64>>,

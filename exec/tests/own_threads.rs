@@ -68,9 +68,9 @@ fn tasks_with_threads_of_their_own_fail_as_others_do() {
 
 const LIMITED: &str = "THALWEG_TEST_WITHOUT_THREADS";
 
-/// A task to which the system refuses a thread fails and closes its streams, and the others go on. It runs in
-/// a process of its own with memory limited to a little more than it has, which is too little for another
-/// thread's stack.
+/// A task to which the system refuses a thread fails and closes its streams, and the others go on. The test
+/// runs in a process of its own with memory limited to a little more than it has, which is too little for
+/// another thread's stack.
 #[test]
 fn a_refused_thread_is_a_failed_task() {
     if std::env::var_os(LIMITED).is_some() {

@@ -167,9 +167,9 @@ impl PeerClock {
             })
             .collect();
         let target = x(at_ns);
-        // Given a slope, the highest line is the one that touches the lowest of the upper bounds; it is
-        // possible if it stays above all lower ones. Both are piecewise linear in the slope, so the corners
-        // are enough.
+        // Given a slope, the highest line is the one that touches the lowest of the upper bounds; that line
+        // is possible if it stays above all lower bounds. Both conditions are piecewise linear in the slope,
+        // so the corners are enough.
         let mut slopes = vec![-self.drift_max, self.drift_max];
         for (index, a) in lines.iter().enumerate() {
             for b in &lines[index + 1..] {

@@ -10,8 +10,8 @@ pub struct Counters {
     inner: Arc<Inner>,
 }
 
-/// The counters, which only the link's end writes. They are read at any time with relaxed loads, because
-/// nothing depends on their order.
+/// The counters, which only the link's end writes. The counters are read at any time with relaxed loads,
+/// because nothing depends on their order.
 #[derive(Debug, Default)]
 struct Inner {
     messages: AtomicU64,

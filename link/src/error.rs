@@ -4,8 +4,8 @@ use crate::Violation;
 use std::fmt;
 use std::io;
 
-/// The reason why a link cannot continue. Its text says what failed and where; its source is the error of the
-/// operating system or the violation of the protocol.
+/// The reason why a link cannot continue. The error's text says what failed and where; its source is the
+/// error of the operating system or the violation of the protocol.
 #[derive(Debug)]
 pub struct Error {
     text: String,

@@ -1,9 +1,9 @@
 //! Links between nodes: messages in order, none lost or doubled, over connections that may break.
 //!
-//! A *link* carries a stream of messages (byte strings) from one process to another. Its [`Sender`] keeps
-//! what the receiver has not acknowledged; when the connection breaks, it connects again, perhaps elsewhere
-//! or over another transport, and continues at the byte that the [`Receiver`] lacks. The receiver reports how
-//! much room it has (credit), so a slow user holds back only its own sender.
+//! A *link* carries a stream of messages (byte strings) from one process to another. The link's [`Sender`]
+//! keeps the bytes that the receiver has not acknowledged; when the connection breaks, the sender connects
+//! again, perhaps elsewhere or over another transport, and continues at the byte that the [`Receiver`] lacks.
+//! The receiver reports how much room it has (credit), so a slow user holds back only its own sender.
 //!
 //! Sending and receiving go through the [`Ports`] of a node: `k` of them, each with one k-th of the bandwidth
 //! if that is limited, which no window of 100 ms exceeds. [`PeerClock`] bounds the difference of two hosts'

@@ -21,9 +21,10 @@ pub struct Ports {
 
 #[derive(Debug)]
 struct Inner {
-    /// The number of ports. Written by any thread, read when a port is taken.
+    /// The number of ports. The field is written by any thread, read when a port is taken.
     count: AtomicU32,
-    /// Bytes per second of all ports together; 0: no limit. Written by any thread, read before each frame.
+    /// Bytes per second of all ports together; 0: no limit. The field is written by any thread, read before
+    /// each frame.
     bandwidth: AtomicU64,
     /// The bytes that went through all ports.
     carried: AtomicU64,

@@ -15,7 +15,7 @@ pub struct Tuning {
     target: Arc<Target>,
 }
 
-/// The settings that several links may share. Written by any thread, read by the links' ends before each
+/// The settings that several links may share, written by any thread, read by the links' ends before each
 /// frame.
 #[derive(Debug)]
 struct Knobs {
@@ -25,7 +25,7 @@ struct Knobs {
     window_bytes: AtomicU64,
 }
 
-/// The address that a link's sender connects to. Written by any thread, read by the sender before each
+/// The address that a link's sender connects to, written by any thread, read by the sender before each
 /// connection.
 #[derive(Debug)]
 struct Target {

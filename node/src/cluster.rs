@@ -1,5 +1,5 @@
-//! The folder by which a user's nodes find each other. It contains the token that all nodes know, the address
-//! of each node of this machine, and the addresses of nodes that joined these.
+//! The folder by which a user's nodes find each other. The folder contains the token that all nodes know, the
+//! address of each node of this machine, and the addresses of nodes that joined these.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, OpenOptions};
@@ -32,8 +32,8 @@ pub struct Known {
 
 impl Cluster {
     /// Opens the cluster in this folder; by default in the one that `THALWEG_CLUSTER` names, else in
-    /// `thalweg/cluster` in the user's configuration folder. If there is no cluster, it is made with a new
-    /// token.
+    /// `thalweg/cluster` in the user's configuration folder. If there is no cluster, a new one is made, with
+    /// a new token.
     ///
     /// # Errors
     /// The folder cannot be made or read, or others than its owner may read it.

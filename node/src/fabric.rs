@@ -103,8 +103,8 @@ impl Fabric {
         Ok(())
     }
 
-    /// Applies the present settings to the links, and records their counters when that is due. Called some 40
-    /// times a second.
+    /// Applies the present settings to the links, and records their counters when that is due. The session
+    /// calls this some 40 times a second.
     pub(crate) fn look(&self) {
         let Some(settings) = self.settings.get() else { return };
         let watched = self.watched.get();

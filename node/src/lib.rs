@@ -8,7 +8,7 @@
 //!   └──────────┬────────────┘          └────────────────┘         └──────────┬───────────┘
 //!              └──────────────────────── links ──────────────────────────────┘
 //! ```
-//! A **node** ([`Node`]) is one process on each machine. It knows the other nodes, keeps box libraries by
+//! A **node** ([`Node`]) is one process on each machine. A node knows the other nodes, keeps box libraries by
 //! their hash, and starts a separate process for each session, so a box that crashes does not end the node. A
 //! **session** is one run: the process that began it has the inputs and outputs and is number 0, the nodes
 //! are 1, 2, …. All processes have the whole network; which components run where follows from the text's `@`,

@@ -274,8 +274,8 @@ impl Members {
         }))
     }
 
-    /// Sends a request that a node carries out before the run begins. It may take [`OPENING`], if the node
-    /// still greets peers that connect meanwhile.
+    /// Sends a request that a node carries out before the run begins. The request may take [`OPENING`], if
+    /// the node still greets peers that connect meanwhile.
     fn ask_opening(&self, node: &mut Reached, what: &str, with: Value) -> Result<(Value, Vec<u8>), Refused> {
         let until = Instant::now() + OPENING;
         let Reached { known, channel, .. } = node;

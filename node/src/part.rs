@@ -1,5 +1,5 @@
-//! The process that runs a session's parts on one node. Its node sends it requests over the socket that is
-//! its standard input, and ends it by closing that socket.
+//! The process that runs a session's parts on one node. The node sends requests to the process over the
+//! socket that is its standard input, and ends it by closing that socket.
 
 use std::collections::VecDeque;
 use std::io;

@@ -130,8 +130,8 @@ pub(crate) struct Ring<H: 'static> {
     pub(crate) refused: Cell<usize>,
     /// Messages that the leaving reader dropped unread. The reader's own.
     pub(crate) discarded: Cell<usize>,
-    /// Null unless the stream is in a group of inputs of the reader's task. Made by that task's thread before
-    /// the port first waits, and kept as long as the ring.
+    /// Null unless the stream is in a group of inputs of the reader's task. The port is made by that task's
+    /// thread before the port first waits, and is kept as long as the ring.
     port: AtomicPtr<Port<H>>,
     pub(crate) messages: &'static Messages<H>,
     pub(crate) reading: Reading<H>,
@@ -140,37 +140,37 @@ pub(crate) struct Ring<H: 'static> {
 /// The writer's side of a stream. No other thread writes these fields, unless a field's comment says so.
 #[repr(C)]
 pub(crate) struct Writing<H> {
-    /// Messages published. Written by the writer (release, or fenced when the reader is elsewhere), read by
-    /// the reader with acquire.
+    /// Messages published. The field is written by the writer (release, or fenced when the reader is
+    /// elsewhere), read by the reader with acquire.
     pub(crate) tail: AtomicUsize,
     /// Messages written, published or not. The writer's own.
     pub(crate) pushed: Cell<usize>,
     /// `pushed` may grow to here without another look at `head`, in a dispatch of `task`. The writer's own;
     /// equal to `pushed` between dispatches, so that the first push of each takes the long way.
     pub(crate) limit: Cell<usize>,
-    /// The writing task: a counted reference. Written by the thread that attaches the end; the end itself
-    /// reads it relaxed, to see whether another task uses it.
+    /// The writing task: a counted reference. The field is written by the thread that attaches the end; the
+    /// end itself reads it relaxed, to see whether another task uses it.
     pub(crate) task: AtomicPtr<H>,
     /// The slots of the writer's block, and their mask.
     pub(crate) slots: Cell<*mut u8>,
-    /// The home of the reader, as the writer has learned it. Written (relaxed) inside the section of the
-    /// thread that learned it, and to [`UNKNOWN`] by the thread that moves the end.
+    /// The home of the reader, as the writer has learned it. The field is written (relaxed) inside the
+    /// section of the thread that learned it, and to [`UNKNOWN`] by the thread that moves the end.
     reader_home: AtomicU64,
     pub(crate) mask: Cell<u32>,
     /// The room beyond `limit`, in a block that is not allocated yet.
     pub(crate) beyond: Cell<u32>,
     /// The low half of `pushed` when the writer's dispatch began. The writer's own.
     mark: Cell<u32>,
-    /// 1 while the writer may use the reading task. Written by the writer (relaxed, then release), read by
-    /// the thread that moves the reading end, after its fence.
+    /// 1 while the writer may use the reading task. The field is written by the writer (relaxed, then
+    /// release), read by the thread that moves the reading end, after its fence.
     section: AtomicU8,
-    /// The marks of the dispatch that uses the writing end: [`TOUCHED`], [`NOTED`], [`LEAVES`]. Written by
-    /// that dispatch alone, to 0 with release when it lets go of the end; read with acquire by the dispatch
-    /// that takes the end over.
+    /// The marks of the dispatch that uses the writing end: [`TOUCHED`], [`NOTED`], [`LEAVES`]. The field is
+    /// written by that dispatch alone, which sets it to 0 with release when it releases the end; the next
+    /// dispatch that uses the end reads it with acquire.
     pub(crate) state: AtomicU8,
-    /// [`AWAKE`], [`TASK_WAITS`] or [`PORT_WAITS`]. Set by the reader, which waits, cleared by the writer,
-    /// which wakes it. The flag is in this line because both ends access `tail` just before it, so one line
-    /// moves between them instead of two.
+    /// [`AWAKE`], [`TASK_WAITS`] or [`PORT_WAITS`]. The field is set by the reader, which waits, cleared by
+    /// the writer, which wakes it. The flag is in this line because both ends access `tail` just before it,
+    /// so one line moves between them instead of two.
     pub(crate) reader_waiting: AtomicU8,
     /// The writing end is gone: set once by the writer after its last `tail`.
     pub(crate) closed: AtomicU8,
@@ -181,8 +181,8 @@ pub(crate) struct Writing<H> {
 pub(crate) struct Reading<H> {
     /// The reading task: a counted reference like [`Writing::task`].
     pub(crate) task: AtomicPtr<H>,
-    /// The number of messages read and published, so that their slots are free again. Written by the reader,
-    /// read by the writer with acquire.
+    /// The number of messages read and published, so that their slots are free again. The field is written by
+    /// the reader, read by the writer with acquire.
     pub(crate) head: AtomicUsize,
     /// Messages read. The reader's own.
     pub(crate) popped: Cell<usize>,
@@ -208,8 +208,8 @@ pub(crate) struct Reading<H> {
     pub(crate) reader_gone: AtomicU8,
     /// Whether the reader was woken for the stream's end, or has seen it.
     pub(crate) end_told: Cell<bool>,
-    /// The last block, which is the largest, has two to the power of this many slots. Written by the writer
-    /// (relaxed) before the `tail` that covers a message in a larger one.
+    /// The last block, which is the largest, has two to the power of this many slots. The field is written by
+    /// the writer (relaxed) before the `tail` that covers a message in a larger one.
     pub(crate) last_block: AtomicU8,
     /// Ends that are gone. Counted up by each end as it goes (acquire-release).
     ends_gone: AtomicU8,
@@ -217,8 +217,8 @@ pub(crate) struct Reading<H> {
 
 /// The additional state of a stream in a group of inputs: see [`Inputs`](crate::Inputs).
 pub(crate) struct Port<H: 'static> {
-    /// Next in the stack of ready ports. Written by the thread that pushes it there, read by the thread that
-    /// empties the stack.
+    /// Next in the stack of ready ports. The field is written by the thread that pushes it there, read by the
+    /// thread that empties the stack.
     pub(crate) next: AtomicPtr<Ring<H>>,
     /// The index of the task's group of inputs that the port is in (`u32::MAX`: none); `index` is the port's
     /// place in the group. Only the reader accesses both, and writes them before the port first waits.
@@ -347,7 +347,7 @@ impl<H: Holder> Ring<H> {
         unsafe { self.port.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Makes the stream port `index` of a group. Called on the thread of the reader's task.
+    /// Makes the stream port `index` of a group. The caller runs on the thread of the reader's task.
     pub(crate) fn enroll(&self, group: u32, index: u32) {
         match self.port() {
             Some(port) => {
@@ -488,7 +488,7 @@ impl<H: Holder> Ring<H> {
             self.reading.reader_gone.store(1, Ordering::Release);
             return take_waiting_here(&self.reading.writer_waiting);
         }
-        // The order of the two calls has the reason given in `end_writing`.
+        // The order of these calls matters for the reason that `end_writing` gives.
         self.leave_reader_section();
         self.move_reader(None, worker);
         self.leave()

@@ -5,21 +5,22 @@ use std::alloc::Layout;
 use crate::ring::{Holder, NO_BLOCK, Ring};
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering, Slot};
 
-/// The number of slots that a stream begins with. Whenever they are all in use, it goes on in a block of
-/// twice as many, up to its capacity; so a stream that is seldom full stays small.
+/// The number of slots that a stream begins with. Whenever all slots are in use, the stream goes on in a
+/// block of twice as many, up to its capacity; so a stream that is seldom full stays small.
 const SLOTS_AT_FIRST: usize = if cfg!(loom) { 1 } else { 4 };
 
 /// The header before a block's slots.
 struct Header {
-    /// The slots of the block that the writer went on in, if it did. Set once by the writer (release) after
-    /// `end`, read by the reader (acquire), which then gives this block back.
+    /// The slots of the block that the writer went on in, if it did. The field is set once by the writer
+    /// (release) after `end`, read by the reader (acquire), which then gives this block back.
     next: AtomicPtr<u8>,
-    /// The message that the next block begins with. Written (relaxed) before `next`, read after it.
+    /// The message that the next block begins with. The field is written (relaxed) before `next`, read after
+    /// it.
     end: AtomicUsize,
-    /// The message that this block begins with. Written before any other thread sees the block.
+    /// The message that this block begins with. The field is written before any other thread sees the block.
     begin: usize,
     /// The slots of the block that the writer left for this one; it may be gone, unless a message in it is
-    /// not published yet. Written before any other thread sees the block.
+    /// not published yet. The field is written before any other thread sees the block.
     before: *mut u8,
     /// Slots less one; the slots are a power of two.
     mask: u32,

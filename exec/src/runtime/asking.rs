@@ -99,7 +99,8 @@ impl Context<'_> {
         unsafe { self.core().as_mut() }.telemetry.message_goes_on();
     }
 
-    /// Creates a task. It runs for the first time after this dispatch, on the worker that the mapper chooses.
+    /// Creates a task. The new task runs for the first time after this dispatch, on the worker that the
+    /// mapper chooses.
     pub fn spawn(&mut self, spec: TaskSpec, task: impl Task) -> TaskId {
         Core::spawn(self.core(), spec, Box::new(task))
     }

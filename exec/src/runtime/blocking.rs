@@ -110,8 +110,8 @@ impl Blocking {
         self.resume();
     }
 
-    /// Does work that waits for something outside of the streams, such as a file or a peer. Its time counts
-    /// as time in which the task waits for input. Messages written before are visible meanwhile.
+    /// Does work that waits for something outside of the streams, such as a file or a peer. The time of the
+    /// work counts as time in which the task waits for input. Messages written before are visible meanwhile.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -38,9 +38,9 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The time that threads have to answer and to fall asleep again, and the interval at which that is checked.
 const ANSWER_MAX: Duration = Duration::from_millis(500);
 const ANSWER_LOOK: Duration = Duration::from_millis(1);
-/// The pause after a look, for each thread that was woken and each wait that it reported. It is a hundred
-/// times as long as the look takes, so answers cost a small part of the time even of many tasks with little
-/// to do.
+/// The pause after a look, for each thread that was woken and each wait that it reported. The pause is a
+/// hundred times as long as the look takes, so answers cost a small part of the time even of many tasks with
+/// little to do.
 const REST_A_THREAD: Duration = Duration::from_millis(3);
 const REST_A_WAIT: Duration = Duration::from_micros(20);
 /// The most waits of a deadlock that are recorded as events.

@@ -14,7 +14,7 @@ use crate::task::cell::{Group, Ring, TaskCell};
 use crate::task::context::Context;
 use crate::task::spec::TaskId;
 
-/// The reading ends of many streams, as one task's input. It belongs to the first task that uses it.
+/// The reading ends of many streams, as one task's input. The group belongs to the first task that uses it.
 pub struct Inputs<T: Send + 'static> {
     ports: Vec<Option<In<T>>>,
     vacant: Vec<usize>,
@@ -35,7 +35,8 @@ impl<T: Send + 'static> Inputs<T> {
         Inputs { ports: Vec::new(), vacant: Vec::new(), open: 0, bound: None }
     }
 
-    /// Adds an input before the task runs; returns its index. While it runs, use [`Inputs::add_running`].
+    /// Adds an input before the task runs; returns its index. While the task runs, use
+    /// [`Inputs::add_running`].
     ///
     /// # Panics
     /// If the inputs already belong to a running task.
@@ -149,7 +150,7 @@ impl<T: Send + 'static> Inputs<T> {
         }
     }
 
-    /// Binds the inputs to `task` as one group. Each of them is polled once before the task waits.
+    /// Binds the inputs to `task` as one group. Each input is polled once before the task waits.
     pub(crate) fn bind(&mut self, core: NonNull<Core>, task: &TaskCell) {
         if let Some((owner, _)) = self.bound {
             assert!(owner == task.id, "inputs belong to the task that used them first");

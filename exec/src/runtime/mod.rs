@@ -112,9 +112,9 @@ impl Runtime {
         self.shared.sized_stream(spec)
     }
 
-    /// Creates a task. It is placed and runs from the next [`Runtime::start`] (or [`Runtime::join`]) on, so
-    /// that the mapper sees all tasks of a network before it cuts it. A task that is placed on another node
-    /// fails at once.
+    /// Creates a task. The task is placed and runs from the next [`Runtime::start`] (or [`Runtime::join`])
+    /// on, so the mapper sees all tasks of a network before it cuts the network. A task that is placed on
+    /// another node fails at once.
     pub fn spawn(&self, spec: TaskSpec, mut task: impl Task) -> TaskId {
         if spec.place.here().is_err() {
             // `spawn_blocking_attached` refuses the task.
@@ -132,8 +132,8 @@ impl Runtime {
         id
     }
 
-    /// Creates a task with a thread of its own, which runs at once. Its streams are recorded as opened when
-    /// it first uses them. If the system refuses a thread, the task fails: see [`Summary::failures`].
+    /// Creates a task with a thread of its own, which runs at once. The task's streams are recorded as opened
+    /// when it first uses them. If the system refuses a thread, the task fails: see [`Summary::failures`].
     pub fn spawn_blocking(
         &self,
         spec: TaskSpec,

@@ -1,11 +1,11 @@
 //! Tasks that change workers: because a user or tuner asked for it, or because a worker has nothing to do.
 //!
 //! **A move** is made by the task's own worker, between dispatches. The worker sets the task's `in_inbox`, so
-//! no waking thread can push the task into an inbox meanwhile. It clears the task's worker number, takes a
-//! new token, which makes the task's streams fence from now on (see `ring`), and pushes the task into the
-//! other worker's inbox. A thread that wakes the task during the move finds `in_inbox` set and does nothing
-//! more, because a task that arrives is ready. If the task already is in its worker's inbox, because another
-//! thread woke it, the worker sends it on from there.
+//! no waking thread can push the task into an inbox meanwhile. The worker clears the task's worker number,
+//! takes a new token, which makes the task's streams fence from now on (see `ring`), and pushes the task into
+//! the other worker's inbox. A thread that wakes the task during the move finds `in_inbox` set and does
+//! nothing more, because a task that arrives is ready. If the task already is in its worker's inbox, because
+//! another thread woke it, the worker sends it on from there.
 //!
 //! **Stealing** is done by the worker that gives. A worker that has waited for more than a quarter of its
 //! time, and longer than its patience beyond that, marks itself as hungry. A worker that has been busy for a
@@ -55,7 +55,8 @@ struct Request {
     worker: u32,
     /// The number of letters not yet read. Counted down (release) by the workers.
     unread: AtomicU32,
-    /// The worker that had the task; [`NOBODY`]: none. Set once, before that worker counts `unread` down.
+    /// The worker that had the task; [`NOBODY`]: none. The field is set once, before that worker counts
+    /// `unread` down.
     from: AtomicU32,
     /// The parker on which the thread that waits for the move sleeps.
     parker: Parker,

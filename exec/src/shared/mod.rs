@@ -46,7 +46,7 @@ pub(crate) struct Shared {
     pub(crate) home: Arc<Home>,
     pub(crate) clock: Clock,
     pub(crate) tuning: Tuning,
-    /// Set once, when the workers must end.
+    /// The field is set once, when the workers must end.
     pub(crate) stop: AtomicBool,
     pub(crate) crew: Crew,
     pub(crate) post: Post,
@@ -60,7 +60,8 @@ pub(crate) struct Shared {
 
 /// The workers' threads.
 pub(crate) struct Crew {
-    /// How many workers have a thread, and how many of those take part. Written under the lock of `threads`.
+    /// How many workers have a thread, and how many of those take part. The field is written under the lock
+    /// of `threads`.
     pub(crate) manned: AtomicUsize,
     pub(crate) taking_part: AtomicUsize,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
@@ -106,7 +107,7 @@ impl Shared {
         }))
     }
 
-    /// Resets settings after the end of their leases. Called by a thread that runs no tasks and wakes at
+    /// Resets settings after the end of their leases. The caller is a thread that runs no tasks and wakes at
     /// intervals.
     pub(crate) fn see_to_leases(&self) {
         // If that fails the space was removed, so no process can change a setting.

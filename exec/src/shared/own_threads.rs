@@ -78,7 +78,7 @@ impl OwnThreads {
 #[derive(Default)]
 pub(crate) struct Sleep {
     /// A counter that grows by two whenever a wait begins or ends, so half of it is odd during a wait; it is
-    /// one more if the wait is for room. Written by the task's thread (release).
+    /// one more if the wait is for room. The field is written by the task's thread (release).
     waits: AtomicU64,
     /// A question that the task's thread answers between two checks of whether it was woken.
     asked: Mutex<Option<Arc<dyn Asked>>>,

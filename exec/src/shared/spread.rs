@@ -53,7 +53,7 @@ const COLD_REPLICAS: u64 = 4;
 const LIGHT_FROM: u64 = 64;
 /// A worker that is busy for less than this share of the window, in percent, gives no replica away.
 const BUSY_PERCENT: u64 = 80;
-/// The time between two checks of the workers' loads: at first, when a replica is made, and at most. It
+/// The time between two checks of the workers' loads: at first, when a replica is made, and at most. The time
 /// doubles with each check.
 const LOOK_NS: (u64, u64, u64) = (200_000, 1_000_000, 50_000_000);
 /// A check takes less than the time until the next check divided by this.
@@ -111,8 +111,8 @@ impl Work {
     }
 }
 
-/// The replicas of a split, for which the runtime chooses and changes the workers. It has no effect if the
-/// user places the tasks, or if there is one worker.
+/// The replicas of a split, for which the runtime chooses and changes the workers. A spread has no effect if
+/// the user places the tasks, or if there is one worker.
 #[derive(Clone, Default)]
 pub struct Spread(pub(crate) Option<Arc<Siblings>>);
 
@@ -217,7 +217,7 @@ struct Known {
     worker: u32,
     /// The number of its tasks that have not ended, plus one while the replica is made.
     tasks: u32,
-    /// Its samples in the window. `all_messages` counts the messages sampled since it was made.
+    /// The replica's samples in the window. `all_messages` counts the messages sampled since it was made.
     work: Work,
     all_messages: u64,
     /// How long the messages that waited for it at the last sample will take.

@@ -2,8 +2,8 @@
 //! fewer.
 //!
 //! A source that calls [`Blocking::admit`](crate::Blocking::admit) while `exec.unfinished` messages or more
-//! are under way sleeps until half of them are left, so it is woken seldom. This bounds memory and latency
-//! independently of the streams' capacities (LPEL-HRC, ICA3PP 2013).
+//! are under way sleeps until half of them are left, so it is woken seldom. The limit bounds memory and
+//! latency independently of the streams' capacities (LPEL-HRC, ICA3PP 2013).
 //!
 //! **The count.** After each dispatch every thread adds what it wrote and read to a cache line that other
 //! threads seldom write; only a source that asks adds up all lines. A dispatch that read as much as it wrote,
@@ -44,10 +44,10 @@ pub(crate) struct Admission {
     /// Threads that may go on by themselves: workers and tasks with threads of their own that do not sleep,
     /// sources that do not wait for external input, and the thread that will start the runtime.
     awake: AtomicU32,
-    /// How many sources are held. Changed under the lock of `held`.
+    /// How many sources are held. The field is changed under the lock of `held`.
     holds: AtomicU32,
-    /// Held sources continue when no more messages than this are under way. Written by a source just before
-    /// it is held.
+    /// Held sources continue when no more messages than this are under way. The field is written by a source
+    /// just before it is held.
     let_in_at: AtomicU64,
     /// The held sources.
     held: Mutex<Vec<Held>>,

@@ -54,7 +54,7 @@ pub(crate) enum State {
 /// References are counted: one for being alive, one per attached end of a stream, one while in an inbox. Only
 /// the task's own worker (or thread) accesses the fields of type `Cell`.
 pub(crate) struct TaskCell {
-    /// Changed by the thread that takes or gives up a reference.
+    /// The field is changed by the thread that takes or gives up a reference.
     refs: AtomicU32,
     pub(crate) blocking: bool,
     pub(crate) id: TaskId,
@@ -68,17 +68,19 @@ pub(crate) struct TaskCell {
     wished: u32,
     /// The runtime that the task belongs to.
     pub(crate) home: Arc<Home>,
-    /// Set by the mapper before any other thread sees the cell, then only by workers: a worker gives a task
-    /// away by writing [`NOBODY`], and the worker where it arrives writes its own number. So a worker that
-    /// reads its own number here has the task.
+    /// The field is set by the mapper before any other thread sees the cell, then only by workers: a worker
+    /// gives a task away by writing [`NOBODY`], and the worker where it arrives writes its own number. So a
+    /// worker that reads its own number here has the task.
     worker: AtomicU32,
-    /// The worker to which the task's worker sends it as soon as it can; [`NOBODY`]: it stays. Only the
-    /// task's worker accesses the field.
+    /// The worker to which the task's worker sends the task as soon as possible; [`NOBODY`]: the task stays.
+    /// Only the task's worker accesses the field.
     pub(crate) wanted: Cell<u32>,
-    /// Whether the task is in an inbox (or, blocking: was woken). Set by another thread that wakes it
-    /// (acquire-release swap), cleared in the same way by its worker before it looks at the task's streams.
+    /// Whether the task is in an inbox (or, blocking: was woken). The field is set by another thread that
+    /// wakes it (acquire-release swap), cleared in the same way by its worker before it looks at the task's
+    /// streams.
     pub(crate) in_inbox: AtomicBool,
-    /// Next in the inbox. Written by the thread that pushes, read by the worker that took the inbox.
+    /// Next in the inbox. The field is written by the thread that pushes, read by the worker that took the
+    /// inbox.
     next_in_inbox: AtomicPtr<TaskCell>,
     /// The parker on which a blocking task sleeps.
     pub(crate) parker: Parker,
@@ -97,18 +99,19 @@ pub(crate) struct TaskCell {
     /// until the time is next measured.
     pub(crate) budget: Cell<u32>,
     pub(crate) sampling: Cell<Sampling>,
-    /// The least capacity of all streams of which the task has had an end; [`NO_END`]: it never had one, nor
-    /// waited for one.
+    /// The least capacity of all streams of which the task has had an end; [`NO_END`]: the task never had an
+    /// end and never waited for one.
     pub(crate) narrowest: Cell<u32>,
     pub(crate) counts: Counts,
     /// What the task waits for while it is idle.
     pub(crate) waits_for: Cell<Share>,
-    /// One of the streams that the task waits for while it is idle. Written by the task's thread, and set to
-    /// null, under `Home::asking`, by a thread that takes the end of that stream away meanwhile.
+    /// One of the streams that the task waits for while it is idle. The field is written by the task's
+    /// thread, and set to null, under `Home::asking`, by a thread that takes the end of that stream away
+    /// meanwhile.
     waits_on: std::sync::atomic::AtomicPtr<Ring>,
     telemetry: TaskTelemetry,
-    /// Null for most tasks. Made by the task's thread (release) before a writer may push a port there
-    /// (acquire), and kept as long as the cell.
+    /// Null for most tasks. The state is made by the task's thread (release) before a writer may push a port
+    /// there (acquire), and kept as long as the cell.
     rare: AtomicPtr<Rare>,
     body: UnsafeCell<Option<Box<dyn Task>>>,
 }
@@ -275,13 +278,13 @@ impl TaskCell {
         self.worker.store(NOBODY, Ordering::Release);
     }
 
-    /// The task gets an end of a stream. Called on the task's own thread, or before it runs.
+    /// The task gets an end of a stream. The call is made on the task's own thread, or before the task runs.
     pub(crate) fn gets_end(&self, ring: &Ring) {
         self.takes_part();
         self.narrowest.set(self.narrowest.get().min(ring.capacity()));
     }
 
-    /// The capacity of one of the task's streams changed. Called by its writer.
+    /// The capacity of one of the task's streams changed. The caller is its writer.
     pub(crate) fn resized(&self, before: u32, now: u32) {
         let narrowest = self.narrowest.get();
         if now < narrowest || before == narrowest {
@@ -289,7 +292,7 @@ impl TaskCell {
         }
     }
 
-    /// From now on the work of this blocking task may let other tasks go on. Called like
+    /// From now on the work of this blocking task may let other tasks go on. The callers are those of
     /// [`TaskCell::gets_end`].
     pub(crate) fn takes_part(&self) {
         if self.blocking && self.narrowest.get() == NO_END {
@@ -348,7 +351,7 @@ impl TaskCell {
         self.rare().and_then(|rare| rare.spec).unwrap_or(known)
     }
 
-    /// Sets the replica that the task belongs to. Called before any other thread sees the cell.
+    /// Sets the replica that the task belongs to. The call comes before any other thread sees the cell.
     pub(crate) fn belongs_to(&mut self, replica: u32) {
         debug_assert!(self.wished == NOBODY && replica < NOBODY - REPLICAS);
         self.wished = REPLICAS + replica;
@@ -375,8 +378,8 @@ impl TaskCell {
 
     // ---- what the task waits for
 
-    /// Clears the streams that the task waits for, and appends their references to `released`. Called on the
-    /// task's own thread.
+    /// Clears the streams that the task waits for, and appends their references to `released`. The caller is
+    /// on the task's own thread.
     #[inline]
     pub(crate) fn wait_for_none(&self, released: &mut Vec<NonNull<Ring>>) {
         self.forget_first_wait();
@@ -386,12 +389,12 @@ impl TaskCell {
         }
     }
 
-    /// Clears the stream that was named first, because the task runs. Called on the task's own thread.
+    /// Clears the stream that was named first, because the task runs. The caller runs on the task's own thread.
     pub(crate) fn forget_first_wait(&self) {
         self.waits_on.store(std::ptr::null_mut(), Ordering::Relaxed);
     }
 
-    /// Adds a stream to those that the task waits for. Called on the task's own thread.
+    /// Adds a stream to those that the task waits for. The caller runs on the task's own thread.
     #[inline]
     pub(crate) fn wait_for(&self, ring: &Ring) {
         let first = &self.waits_on;
@@ -432,7 +435,7 @@ impl TaskCell {
         }
     }
 
-    /// Whether the task has groups of inputs. Called on the task's own thread.
+    /// Whether the task has groups of inputs. The caller runs on the task's own thread.
     #[inline]
     pub(crate) fn has_groups(&self) -> bool {
         // SAFETY: this is the task's own thread; the reference ends with this function.
@@ -638,7 +641,7 @@ impl Drop for TaskCell {
         }
         // SAFETY: `Box` made it, and no other reference to the cell exists.
         let rare = unsafe { Box::from_raw(rare) };
-        // These are ports that a writer pushed after the task ended.
+        // The stack may contain ports that a writer pushed after the task ended.
         let mut port = rare.ready_ports.load(Ordering::Acquire);
         while let Some(ring) = NonNull::new(port) {
             // SAFETY: the stack holds a reference to each ring in it, and no other thread sees this stack any
@@ -660,7 +663,7 @@ mod tests {
         let home = Arc::new(Home::new(1, None).unwrap());
         let kind = Kind { blocking: false, is_shown: false, keeps_spec };
         let cell = TaskCell::new(home, TaskId(1), spec, None, kind);
-        // SAFETY: this is the only reference, and it is given up here.
+        // SAFETY: the only reference is given up here.
         unsafe {
             let kept = (cell.as_ref().spec(), cell.as_ref().is_placed());
             TaskCell::release(cell.as_ptr());

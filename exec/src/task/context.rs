@@ -1,5 +1,5 @@
 //! The trait that a user implements ([`Task`]), and the values that the runtime passes to it ([`Context`],
-//! [`Ports`]). Their methods that call the runtime are in `runtime/asking.rs`.
+//! [`Ports`]). The methods of `Context` and `Ports` that call the runtime are in `runtime/asking.rs`.
 
 use std::any::TypeId;
 use std::marker::PhantomData;
@@ -65,7 +65,8 @@ impl<'a> HandedOn<'a> {
 }
 
 /// Shows, in the live row of the calling thread's worker, which message its task works on, for reports on a
-/// run that died or hangs in a box. It costs a relaxed store for each message, and nothing without a space.
+/// run that died or hangs in a box. A report costs a relaxed store for each message, and nothing without a
+/// space.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
     pub(crate) cell: Option<&'a AtomicU64>,

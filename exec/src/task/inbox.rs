@@ -26,8 +26,8 @@ pub(crate) enum Pushed {
 
 /// An item of an inbox: reference-counted, with a link to the item after it.
 pub(crate) trait Linked: Sized {
-    /// The link to the next item in the inbox. Written by the thread that pushes, read by the thread that
-    /// took the inbox's items.
+    /// The link to the next item in the inbox. The link is written by the thread that pushes, and read by the
+    /// thread that took the inbox's items.
     fn next_in_inbox(&self) -> &AtomicPtr<Self>;
 
     /// Gives up the inbox's reference.
@@ -47,8 +47,8 @@ pub(crate) struct Inbox<T> {
     parker: Parker,
     /// Counts the threads that do not sleep.
     admission: Arc<Admission>,
-    /// When the worker began to wait for a task from another worker; 0: it does not wait. Set by the worker,
-    /// cleared by it or by the worker that will give it a task.
+    /// When the worker began to wait for a task from another worker; 0: it does not wait. The field is set by
+    /// the worker, cleared by it or by the worker that will give it a task.
     pub(crate) hungry_at: AtomicU64,
     /// The number of the worker's dispatches, and of its tasks that wait for room, when it last went to
     /// sleep.

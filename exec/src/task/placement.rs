@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use crate::error::Error;
 
-/// Where a task must run, as far as the user specifies it. It is written as `worker 1`, `node 0` or `node 0
-/// worker 1`.
+/// Where a task must run, as far as the user specifies it. A placement is written as `worker 1`, `node 0` or
+/// `node 0 worker 1`.
 ///
 /// A runtime is one node, node 0. A task for another node is refused.
 ///

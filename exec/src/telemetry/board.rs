@@ -30,8 +30,8 @@ const USAGE_NS: u64 = 20_000_000;
 /// The interval at which a busy worker's row is written, in nanoseconds; readers look at the row less often.
 const ROW_NS: u64 = 50_000;
 
-/// The state that the recorders of all threads share. It is aligned so that it lies in other cache lines than
-/// its reference count.
+/// The state that the recorders of all threads share. The board is aligned so that it lies in other cache
+/// lines than its reference count.
 #[cfg_attr(not(loom), repr(align(64)))]
 pub(crate) struct Board {
     space: Option<Space>,

@@ -159,7 +159,7 @@ impl Recorder {
         }
         let by = ended.ready_by.stream();
         let is_in_base = |stream: u64| {
-            // These are the streams that `Stated::take` leaves, whether or not the base has to be recorded
+            // The base gets the streams that `Stated::take` leaves, whether or not it has to be recorded
             // again.
             let of =
                 |part: &Part, before: u64| if part.count > 0 || before == 0 { part.stream } else { before };

@@ -21,7 +21,7 @@ impl Making {
         self.created.is_some()
     }
 
-    /// A task is made that will run on `worker`. Its streams are attached next.
+    /// A task is made that will run on `worker`. The new task's streams are attached next.
     pub(super) fn begin(&mut self, task: &impl WatchedTask, origin: Origin, worker: u32) {
         self.created = Some(origin.created(task, worker));
         self.besides.clear();

@@ -6,9 +6,9 @@
 //! part of a task's time that `exec.clock_budget` allows. The mean distance of each stream keeps to that
 //! budget, and so does each thread as a whole, because it may make millions of streams.
 //!
-//! From the first size on a live row holds the results, which two events repeat at the end of the stream.
-//! Their sketch of the sizes has buckets of equal ratios, which are merged by pairs when sizes are too far
-//! apart (Epicoco et al., *UDDSketch*, IEEE Access 2020), so a quantile's error is known.
+//! From the first size on a live row holds the results, which two events repeat at the end of the stream. The
+//! sketch of the sizes in the row and the events has buckets of equal ratios, which are merged by pairs when
+//! sizes are too far apart (Epicoco et al., *UDDSketch*, IEEE Access 2020), so a quantile's error is known.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -69,8 +69,8 @@ impl Sizes {
         self.next.store(index.saturating_add(ahead as usize), Ordering::Relaxed);
     }
 
-    /// A random number below `limit`, from Knuth's linear congruential generator. Its lower bits are mixed,
-    /// because by themselves they alternate.
+    /// A random number below `limit`, from Knuth's linear congruential generator. The generator's lower bits
+    /// are mixed, because by themselves they alternate.
     fn random(&self, limit: u64) -> u64 {
         let state =
             get(&self.random).wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

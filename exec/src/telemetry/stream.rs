@@ -164,7 +164,7 @@ pub(crate) trait WatchedStream {
     fn lost(&self, writes: bool) -> usize;
     /// The task at the other end of the stream than the writing (else reading) one, or 0.
     fn peer(&self, writes: bool) -> u64;
-    /// Messages written, read and dropped. Valid when both ends are gone.
+    /// Messages written, read and dropped. The counts are valid when both ends are gone.
     fn totals(&self) -> (u64, u64, u64);
 
     /// The stream's live row, made now if it has none yet, for the calling thread's `task`, which writes it

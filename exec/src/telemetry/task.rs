@@ -76,10 +76,11 @@ struct Times {
     until: Cell<u64>,
     /// When the task became ready or began to run; a time before `until` means that it does neither.
     ready_since: Cell<u64>,
-    /// When another thread woke the task, in ticks; 0: not measured. Written by that thread before it puts
-    /// the task into the inbox, read by the task's worker after it took it out.
+    /// When another thread woke the task, in ticks; 0: not measured. The field is written by the waking
+    /// thread before it puts the task into the inbox, and read by the task's worker after it took the task
+    /// out.
     woken_at: AtomicU64,
-    /// The cause of the wake-up, a [`ReadyBy`] as a word. Written and read like `woken_at`.
+    /// The cause of the wake-up, a [`ReadyBy`] as a word. The field is written and read like `woken_at`.
     woken_by: AtomicU64,
 }
 
@@ -94,8 +95,8 @@ pub(crate) struct ObservedTask {
     /// base is in the thread's own element.
     pub(super) session: Cell<u32>,
     times: Times,
-    /// What last made the task ready. Written and read by the task's thread, or by the thread that makes the
-    /// task.
+    /// What last made the task ready. The field is written and read by the task's thread, or by the thread
+    /// that makes the task.
     pub(super) ready_by: Cell<ReadyBy>,
     /// Whether the time of each message is recorded, because the task's messages take long.
     pub(super) times_messages: Cell<bool>,
@@ -315,8 +316,8 @@ fn add(row: &[AtomicU64; LIVE_CELLS], share: Share, ticks: u64) {
 
 /// A task's slot for the state that telemetry keeps of it.
 pub(crate) struct TaskTelemetry(
-    /// Null without a space, and in mode off until the task has lived for a while. Made by the task's thread
-    /// (release), or before any other thread sees the task.
+    /// Null without a space, and in mode off until the task has lived for a while. The state is made by the
+    /// task's thread (release), or before any other thread sees the task.
     AtomicPtr<ObservedTask>,
 );
 
@@ -365,8 +366,8 @@ pub(crate) trait WatchedTask {
         self.telemetry().get()
     }
 
-    /// The state that is kept of the task, made now if there is a space. Called on the task's own thread, or
-    /// before any other thread sees the task.
+    /// The state that is kept of the task, made now if there is a space. The call is made on the task's own
+    /// thread, or before any other thread sees the task.
     #[cold]
     fn observe(&self) -> Option<&ObservedTask> {
         if self.observed().is_none() && self.board().space().is_some() {
@@ -420,7 +421,7 @@ pub(crate) trait WatchedTask {
         self.observed().map_or(0, |observed| observed.share(share).load(Ordering::Relaxed))
     }
 
-    /// Stores how another thread wakes the task. Called before the task is put into an inbox.
+    /// Stores how another thread wakes the task. The call comes before the task is put into an inbox.
     fn set_woken(&self, ready: MadeReady) {
         if let Some(observed) = self.observed() {
             observed.times.woken_at.store(ready.at, Ordering::Relaxed);
@@ -428,8 +429,8 @@ pub(crate) trait WatchedTask {
         }
     }
 
-    /// Stores what made the task ready. Called on the task's own thread, or before any other thread sees the
-    /// task.
+    /// Stores what made the task ready. The call is made on the task's own thread, or before any other thread
+    /// sees the task.
     #[inline]
     fn set_ready(&self, by: ReadyBy) {
         if let Some(observed) = self.observed() {

@@ -259,8 +259,8 @@ impl Telemetry {
 
     // ---- the moments of a task's life
 
-    /// A running task starts to make `task`, which will run on `worker`. Its streams are attached next, then
-    /// [`Self::task_made`] is called.
+    /// A running task starts to make `task`, which will run on `worker`. The new task's streams are attached
+    /// next, then [`Self::task_made`] is called.
     pub(crate) fn task_is_made(&mut self, task: &impl WatchedTask, origin: Origin, worker: u32) {
         if self.board.space().is_none() {
             return;
@@ -346,8 +346,8 @@ impl Telemetry {
         }
     }
 
-    /// A task that waited until now, for `waited_for`, is about to be dropped. Its end is no part of its last
-    /// dispatch.
+    /// A task that waited until now, for `waited_for`, is about to be dropped. The task's end is no part of
+    /// its last dispatch.
     pub(crate) fn task_dropped(&mut self, task: &impl WatchedTask, waited_for: Option<Share>) {
         self.now.began = self.own_work();
         if self.measures() {

@@ -17,9 +17,9 @@ use crate::telemetry::{MadeReady, WatchedTask};
 pub(crate) enum Woken {
     /// Another thread woke it first, or its worker has ended.
     Already,
-    /// Its thread is awake.
+    /// The task's thread is awake.
     Noted,
-    /// Its thread slept and was woken by a system call.
+    /// The task's thread slept and was woken by a system call.
     Roused,
 }
 

@@ -55,8 +55,8 @@ struct Shared {
 #[derive(Debug)]
 struct Slot {
     arrived: Mutex<Option<Arrived>>,
-    /// Set by the listener after it stored a connection, cleared by the receiver before it takes one, so a
-    /// check costs one load if no connection has come.
+    /// The field is set by the listener after it stored a connection, cleared by the receiver before it takes
+    /// one, so a check costs one load if no connection has come.
     has_arrived: AtomicBool,
     bell: OwnedFd,
 }

@@ -42,7 +42,7 @@ impl ReceiverOptions {
     }
 }
 
-/// The receiving end of a link. It belongs to one thread.
+/// The receiving end of a link. Each receiver belongs to one thread.
 #[derive(Debug)]
 pub struct Receiver {
     options: ReceiverOptions,

@@ -53,7 +53,7 @@ impl SenderOptions {
     }
 }
 
-/// The sending end of a link. It belongs to one thread.
+/// The sending end of a link. Each sender belongs to one thread.
 #[derive(Debug)]
 pub struct Sender {
     options: SenderOptions,

@@ -15,7 +15,7 @@ pub struct Stop {
 
 #[derive(Debug)]
 struct Inner {
-    /// Set once by the thread that stops, before the bell is rung.
+    /// The field is set once by the thread that stops, before the bell is rung.
     asked: AtomicBool,
     bell: OwnedFd,
 }

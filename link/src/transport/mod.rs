@@ -1,5 +1,5 @@
-//! The transports of a connection: TCP and Unix sockets. They are used without blocking; the ends of a link
-//! wait by `poll`.
+//! The transports of a connection: TCP and Unix sockets. Both transports are used without blocking; the ends
+//! of a link wait by `poll`.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};

@@ -1,8 +1,8 @@
 //! Compares two ways by turns: by how much the second is better, and with what certainty.
 //!
 //! Each pair of windows gives one sample `d_k`, the logarithm of the ratio of scores. The gain is `exp(mean
-//! d) − 1`. Its bounds are those of Student's t on `n − 1` degrees of freedom, one-sided at 99 %, because
-//! they are checked after each pair.
+//! d) − 1`. The bounds of the gain are those of Student's t on `n − 1` degrees of freedom, one-sided at 99 %,
+//! because they are checked after each pair.
 
 /// Student's t, one-sided 99 %, for 1 to 10 degrees of freedom.
 const T99: [f64; 10] = [31.821, 6.965, 4.541, 3.747, 3.365, 3.143, 2.998, 2.896, 2.821, 2.764];

@@ -1,6 +1,6 @@
-//! The controller decides when to try which action, and whether to keep it. It is a state machine without a
-//! clock and without a run of its own: it gets the measurements window by window, and returns what to do
-//! next.
+//! The controller decides when to try which action, and whether to keep it. The controller is a state machine
+//! without a clock and without a run of its own: it gets the measurements window by window, and returns what
+//! to do next.
 //!
 //! ```text
 //!              stable, something promises a gain
@@ -162,7 +162,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Makes a controller without measurements. Its decisions are numbered from `first` on.
+    /// Makes a controller without measurements. The controller's decisions are numbered from `first` on.
     pub fn new(goal: Goal, guards: Vec<Guard>, policy: Policy, first: u64) -> Controller {
         Controller {
             goal,

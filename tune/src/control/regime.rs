@@ -2,9 +2,9 @@
 //! mean (Page, Biometrika 1954).
 //!
 //! The test uses the logarithms `x_k` of the scores, with their mean `m` so far and their scatter `s` from
-//! one to the next. It sums `u_k = max(0, u_{k-1} + (x_k − m) − δ)` upwards and in the same way downwards. If
-//! a sum exceeds `λ` the regime has changed, with `δ = max(1 %, s/2)` and `λ = max(20 %, 6 s)`. So a step of
-//! 30 % is seen within two or three windows, and noise is not.
+//! one to the next. The test sums `u_k = max(0, u_{k-1} + (x_k − m) − δ)` upwards and in the same way
+//! downwards. If a sum exceeds `λ` the regime has changed, with `δ = max(1 %, s/2)` and `λ = max(20 %, 6 s)`.
+//! So a step of 30 % is seen within two or three windows, and noise is not.
 
 /// The number of windows after which a regime counts as stable.
 const STABLE: usize = 3;

@@ -22,7 +22,7 @@ pub(super) fn using(library: &Glob) -> Vec<i32> {
     processes().into_iter().filter(uses).collect()
 }
 
-/// These processes and their descendants.
+/// The processes `of` and their descendants.
 pub(super) fn with_children(of: &[i32]) -> Vec<i32> {
     let parents: Vec<(i32, i32)> =
         processes().into_iter().filter_map(|pid| Some((pid, parent(pid)?))).collect();

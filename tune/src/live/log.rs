@@ -12,7 +12,8 @@ const KIND: &str = "tuner.decided";
 /// The number of events that are searched at a time.
 const PART: usize = 4096;
 
-/// The decisions in the events of this directory, oldest first. Their times are seconds from the run's start.
+/// The decisions in the events of this directory, oldest first. The times of decisions are seconds from the
+/// run's start.
 ///
 /// # Errors
 /// The directory is no space, or cannot be read.

@@ -57,7 +57,7 @@ pub struct TaskIn {
     pub name: String,
     /// The kind of its component, such as `box` or `source`.
     pub kind: String,
-    /// Its component.
+    /// The number of the task's component.
     pub component: u64,
     /// The task's worker; `None`: a thread of its own.
     pub worker: Option<u32>,
