@@ -1,7 +1,9 @@
-//! What a hop costs: a pointer through a chain of tasks, each with a dynamic call per message.
+//! Measures the cost of a hop: a pointer passes through a chain of tasks, each with a dynamic call per
+//! message.
 //!
-//! `cargo run --release -p thalweg-exec --example hop -- [N] [WORKERS] [MODE] [MILLIONS] [RUNS]`: nanoseconds per hop of
-//! N tasks, median of 5 runs; with `one` as MODE's suffix (`off-one`), one message in flight, round and round.
+//! `cargo run --release -p thalweg-exec --example hop -- [N] [WORKERS] [MODE] [MILLIONS] [RUNS]`: nanoseconds
+//! per hop of N tasks, median of 5 runs; with `one` as MODE's suffix (`off-one`), one message in flight,
+//! round and round.
 #![allow(clippy::print_stdout)]
 
 use std::hint::black_box;
@@ -78,7 +80,7 @@ impl Task for Sink {
     }
 }
 
-/// Sends the one message again when it has come round.
+/// Sends the only message again when it has come round.
 struct Turn(In<usize>, Option<Out<usize>>, usize, Vec<u64>, Option<Instant>);
 impl Task for Turn {
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
@@ -112,7 +114,7 @@ impl Task for Turn {
 /// Processor time that this process has used, in nanoseconds: for machines that are busy with other things.
 fn processor_ns() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the struct is ours, and the call fills it.
+    // SAFETY: the struct is a local variable, and the call fills it.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }

@@ -1,6 +1,6 @@
-//! Tasks that live briefly: a task makes others, one after the other, each with a stream that it reads and one that it writes; each passes
-//! one message on and ends. To count what such a life costs in a mode, run it on two numbers of tasks under `valgrind --tool=callgrind` and
-//! divide the difference.
+//! Makes tasks that live briefly: a task makes others, one after the other, each with a stream to read and
+//! one to write; each passes one message on and ends. To count the cost of such a task in a mode, run the
+//! example with two numbers of tasks under `valgrind --tool=callgrind` and divide the difference.
 //!
 //! usage: lives TASKS none|off|metrics|full
 
@@ -28,7 +28,7 @@ impl Task for Brief {
     }
 }
 
-/// Makes a task for each message, which comes back by way of that.
+/// Makes a task for each message; the message comes back through that task.
 struct Makes {
     left: u64,
     back: Option<In<u64>>,
@@ -52,7 +52,7 @@ impl Task for Makes {
         there.push(cx, self.left).expect("an empty stream has room");
         cx.attach_output(&mut there);
         cx.spawn(TaskSpec::default(), Brief { input, output });
-        // To wait for it.
+        // The pop of an empty stream makes the task wait for it.
         assert_eq!(back.pop(cx), None);
         self.back = Some(back);
         Stop::InputEmpty

@@ -1,5 +1,6 @@
-//! A lone message that goes round and round through a ring of tasks on one worker: each dispatch takes one message. To count what a
-//! dispatch costs in a mode, run it on two numbers of hops under `valgrind --tool=callgrind` and divide the difference.
+//! Sends one message round a ring of tasks on one worker, so each dispatch reads one message. To count the
+//! cost of a dispatch in a mode, run the example with two numbers of hops under `valgrind --tool=callgrind`
+//! and divide the difference.
 //!
 //! usage: lone HOPS off|metrics|full
 
@@ -8,7 +9,7 @@ use thalweg_space::{Space, SpaceOptions};
 
 const STAGES: usize = 16;
 
-/// Hands the message on until it has gone far enough; the first one has it to begin with.
+/// Passes the message on until it has made enough hops; the first task begins with the message.
 struct Hop {
     input: In<u64>,
     output: Out<u64>,

@@ -1,4 +1,5 @@
-//! What the runtime asks of Linux itself: pinning a thread, what a thread used, and a barrier in every thread.
+//! System calls of the runtime: pinning a thread, the processor time of a thread, and a barrier in every
+//! thread.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -9,8 +10,8 @@ const REGISTER_PRIVATE_EXPEDITED: i64 = 1 << 4;
 #[cfg_attr(loom, allow(dead_code))]
 const PRIVATE_EXPEDITED: i64 = 1 << 3;
 
-/// Announces that the process will use [`barrier_everywhere`]. False where the kernel does not offer it; then
-/// streams make their fences even between the tasks of one worker.
+/// Announces that the process will use [`barrier_everywhere`]. Returns false if the kernel does not offer the
+/// barrier; then streams use fences even between the tasks of one worker.
 pub(crate) fn register_barrier() -> bool {
     membarrier(REGISTER_PRIVATE_EXPEDITED)
 }
@@ -22,44 +23,45 @@ pub(crate) fn barrier_everywhere() {
 }
 
 fn membarrier(command: i64) -> bool {
-    // SAFETY: the call takes three integers and touches no memory of ours.
+    // SAFETY: the call has three integers as arguments and accesses no memory of this process.
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0_i64, 0_i64) == 0 }
 }
 
-/// What the calling thread used of processors so far.
+/// The processor time and other resources that the calling thread used so far.
 pub(crate) struct Used {
-    /// Time it had one.
+    /// The time for which the thread had a processor.
     pub(crate) cpu_ns: u64,
-    /// How often it was put off its processor for another thread.
+    /// How often the kernel took the processor from the thread for another thread.
     pub(crate) preempted: u64,
-    /// Time it could have run and had none; `u64::MAX` where the kernel does not report it.
+    /// The time for which the thread could have run and had no processor; `u64::MAX` if the kernel does not
+    /// report it.
     pub(crate) delayed_ns: u64,
-    /// How much of the time it had one was spent in the kernel.
+    /// How much of its processor time the thread spent in the kernel.
     pub(crate) kernel_ns: u64,
-    /// Pages of memory that it touched and that were not there yet.
+    /// Page faults: pages of memory that the thread accessed before they were mapped.
     pub(crate) faults: u64,
 }
 
-/// Time that the calling thread had a processor.
+/// The processor time of the calling thread.
 pub(crate) fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Time that all threads of this process had processors.
+/// The processor time of all threads of this process.
 pub(crate) fn process_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
 fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call fills the structure it is given.
+    // SAFETY: the call fills the given structure.
     unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 pub(crate) fn used() -> Used {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the call fills the structure it is given; all of it is integers, for which zeros are valid.
+    // SAFETY: the call fills the given structure, which consists of integers, for which zeros are valid.
     let usage = unsafe {
         libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
         usage.assume_init()
@@ -74,20 +76,21 @@ pub(crate) fn used() -> Used {
     }
 }
 
-/// Time that the calling thread stood in a processor's queue (`proc_pid_schedstat`: the second of three numbers).
+/// The time that the calling thread spent in a processor's run queue (`proc_pid_schedstat`: the second of
+/// three numbers).
 fn delayed_ns() -> Option<u64> {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     told.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// How long the calling thread stood in a processor's queue, asked for again and again.
+/// Reads repeatedly how long the calling thread spent in a processor's run queue.
 pub(crate) struct Delays {
     schedstat: std::fs::File,
     told_ns: u64,
 }
 
 impl Delays {
-    /// None where the kernel does not report it.
+    /// Opens the file of the calling thread; `None` if the kernel does not report run queue times.
     pub(crate) fn of_this_thread() -> Option<Delays> {
         let schedstat = std::fs::File::open("/proc/thread-self/schedstat").ok()?;
         let mut delays = Delays { schedstat, told_ns: 0 };
@@ -95,7 +98,7 @@ impl Delays {
         Some(delays)
     }
 
-    /// How long it did since this was asked last.
+    /// The time in the run queue since the last call.
     pub(crate) fn more_ns(&mut self) -> u64 {
         let before = self.told_ns;
         self.told_ns = self.read_ns().unwrap_or(before);
@@ -113,12 +116,12 @@ impl Delays {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Processor {
     pub(crate) number: usize,
-    /// Its NUMA node, if the kernel reports it.
+    /// The processor's NUMA node, if the kernel reports it.
     pub(crate) node: Option<usize>,
 }
 
-/// The processors that this process may run on, node by node: workers that follow one another have neighbouring pieces of a
-/// network, and share what is nearest to their node.
+/// The processors that this process may run on, node by node: workers with consecutive numbers have
+/// neighbouring pieces of a network, and so share the caches and memory of a node.
 pub(crate) fn processors() -> Vec<Processor> {
     by_node(&allowed(), &nodes(Path::new("/sys/devices/system/node")))
 }
@@ -143,7 +146,7 @@ fn nodes(directory: &Path) -> Vec<(usize, Vec<usize>)> {
     entries.filter_map(node).collect()
 }
 
-/// Processors from a list such as `0-3,8`. What is no number is left out.
+/// Parses a list of processors such as `0-3,8`. Parts that are no numbers are left out.
 fn processors_of(list: &str) -> Vec<usize> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -168,7 +171,8 @@ fn allowed() -> Vec<usize> {
 
 /// Binds the calling thread to one core.
 pub(crate) fn pin(core: usize) -> io::Result<()> {
-    // SAFETY: the set is ours, the core below CPU_SETSIZE (it came from `allowed`), the call reads the set only.
+    // SAFETY: the set is a local variable, the core is below CPU_SETSIZE because it came from `allowed`, and
+    // the call only reads the set.
     let outcome = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(core, &mut set);

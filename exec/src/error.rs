@@ -1,13 +1,13 @@
-//! What goes wrong with the runtime itself.
+//! Errors of the runtime itself.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// What went wrong with the runtime itself: what, where, and what to do. What caused it is its source; `{error:#}` writes both.
-/// Two errors are equal if they say the same.
+/// An error of the runtime itself. The error's text says what went wrong, where, and what to do. The cause is
+/// its source; `{error:#}` writes both. Two errors are equal if their texts are equal.
 #[derive(Clone, Debug)]
 pub struct Error {
-    /// None: the source speaks for it.
+    /// The error's own text; `None` if the source's text is used.
     message: Option<String>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }

@@ -1,6 +1,6 @@
-//! Why a task ended badly.
+//! The reason why a task failed.
 
-/// Why a task ended badly.
+/// The reason why a task failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) message: String,
@@ -8,7 +8,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// The runtime found that it cannot go on.
+    /// The runtime found that the task cannot go on.
     pub(crate) fn found(message: impl Into<String>) -> Fault {
         Fault { message: message.into(), panicked: false }
     }
@@ -19,7 +19,7 @@ impl Fault {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())

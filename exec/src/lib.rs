@@ -1,13 +1,14 @@
-//! Tasks, streams, workers: what carries a network's messages.
+//! Tasks, streams and workers, which carry a network's messages.
 //!
-//! - A **task** is a state machine that runs to completion ([`Task`]): no stack, no future. It takes up to a
-//!   quantum of messages and says why it stopped ([`Stop`]).
-//! - A **stream** ([`Out`], [`In`]) is a bounded ring with one writer and one reader. What a task pushed becomes
-//!   visible at the end of its dispatch, in one batch; its room is never exceeded.
-//! - A **worker** is a thread with its own queue of ready tasks. The [`Mapper`] decides which worker a task runs
-//!   on. A worker without work spins a little, then sleeps: an idle runtime uses no processor time.
-//! - A **blocking task** ([`Runtime::spawn_blocking`]) has a thread of its own, on the same streams: sources and
-//!   sinks that touch files, sockets, terminals.
+//! - A **task** is a state machine that runs to completion ([`Task`]): no stack, no future. A dispatch of a
+//!   task reads up to a quantum of messages and returns why it stopped ([`Stop`]).
+//! - A **stream** ([`Out`], [`In`]) is a bounded ring with one writer and one reader. Messages that a task
+//!   pushed become visible at the end of its dispatch, in one batch. A stream never holds more messages than
+//!   its capacity.
+//! - A **worker** is a thread with its own queue of ready tasks. The [`Mapper`] decides which worker a task
+//!   runs on. A worker without work spins a little, then sleeps: an idle runtime uses no processor time.
+//! - A **blocking task** ([`Runtime::spawn_blocking`]) has a thread of its own, on the same streams: sources
+//!   and sinks that touch files, sockets, terminals.
 //!
 //! ```
 //! use thalweg_exec::{Context, In, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec};

@@ -1,10 +1,12 @@
-//! Loom's models: the ring and the wake-up protocol under every interleaving and every ordering that the memory model
-//! allows (with a bound on preemptions). The code is that of the runtime; only the threads' loops are written anew.
+//! Loom's models: the ring and the wake-up protocol under every interleaving and every ordering that the
+//! memory model allows (with a bound on preemptions). The models run the runtime's own code; only the
+//! threads' loops are written for them.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p thalweg-exec --lib loom_` in a target directory of its own.
-//! A lost wake-up shows as a deadlock, a slot read too early as a data race.
+//! The models run by `RUSTFLAGS="--cfg loom" cargo test --release -p thalweg-exec --lib loom_` in a target
+//! directory of its own. A lost wake-up shows as a deadlock, a slot read too early as a data race.
 //!
-//! What the models can see was tried by leaving out one ordering at a time; after each, these fail:
+//! The models were checked by removing one ordering at a time from the code; the table lists the models that
+//! then fail:
 //!
 //! | left out | models that fail |
 //! |---|---|
@@ -59,12 +61,12 @@ impl<T> Clone for Both<T> {
     }
 }
 impl<T> Copy for Both<T> {}
-// SAFETY: what it points to is made for two threads, each of which keeps to its own side.
+// SAFETY: the target is made for two threads, each of which uses only its own side.
 unsafe impl<T> Send for Both<T> {}
 
 impl<T> Both<T> {
     fn get<'a>(self) -> &'a T {
-        // SAFETY: the models give it up only when both threads have ended.
+        // SAFETY: the models free the target only when both threads have ended.
         unsafe { self.0.as_ref() }
     }
 }
@@ -90,7 +92,7 @@ fn pop(ring: &Ring) -> Option<usize> {
 }
 
 fn give_up(ring: Both<Ring>) {
-    // SAFETY: the references of the two ends.
+    // SAFETY: these are the references of the two ends.
     unsafe {
         Ring::release(ring.0.as_ptr());
         Ring::release(ring.0.as_ptr());
@@ -101,7 +103,7 @@ fn shared() -> Arc<Shared> {
     Shared::new(&Options { workers: 1, ..Options::default() }).unwrap()
 }
 
-/// Lets a worker sleep, as its thread does.
+/// Puts a worker to sleep as its thread does.
 fn sleep(shared: &Shared, worker: usize) {
     let letters = &shared.post.of_worker[worker];
     shared.home.inboxes[worker].sleep(|| shared.stop.load(Ordering::SeqCst) || !letters.is_empty_for_sure());
@@ -118,8 +120,8 @@ fn task_of_no_worker(shared: &Arc<Shared>) -> Both<TaskCell> {
     Both(TaskCell::new(shared.home.clone(), TaskId(1), TaskSpec::default(), None, kind))
 }
 
-/// Two threads, a ring smaller than the messages, each sleeping when it can do nothing. When it is full the writer makes it hold
-/// `then`.
+/// Two threads pass more messages than the ring holds, and each sleeps when it can do nothing. When the ring
+/// is full, the writer changes its capacity to `then`.
 fn ring_passes(capacity: usize, messages: usize, then: Option<u64>) {
     model(move || {
         let ring = ring(capacity);
@@ -183,13 +185,14 @@ fn loom_ring_grows() {
     ring_passes(2, 3, None);
 }
 
-/// It holds one message, and when that is there two: the second one's block is larger than the last of before.
+/// The capacity grows from one to two while the ring holds one message: the second message's block is larger
+/// than any before.
 #[test]
 fn loom_ring_is_made_to_hold_more() {
     ring_passes(1, 3, Some(2));
 }
 
-/// It holds two messages, and when they are there one.
+/// The capacity shrinks from two to one while the ring holds two messages.
 #[test]
 fn loom_ring_is_made_to_hold_fewer() {
     ring_passes(2, 3, Some(1));
@@ -239,7 +242,7 @@ fn loom_inbox_never_sleeps_over_a_task() {
         while count < 2 {
             for task in shared.home.inboxes[0].take() {
                 count += 1;
-                // SAFETY: the inbox's reference.
+                // SAFETY: this is the inbox's reference.
                 unsafe { TaskCell::release(task.as_ptr()) }
             }
             if count < 2 {
@@ -250,13 +253,13 @@ fn loom_inbox_never_sleeps_over_a_task() {
             pusher.join().unwrap();
         }
         for task in tasks {
-            // SAFETY: the reference of its making.
+            // SAFETY: this is the reference from its creation.
             unsafe { TaskCell::release(task.0.as_ptr()) }
         }
     });
 }
 
-/// A source that goes to sleep because a message is under way, while `other` does what lets it in.
+/// A source goes to sleep because a message is under way, while `other` does what lets the source continue.
 fn held_source(other: impl Fn(&Shared) + Send + Sync + Copy + 'static) {
     model(move || {
         let shared = shared();
@@ -275,7 +278,7 @@ fn held_source(other: impl Fn(&Shared) + Send + Sync + Copy + 'static) {
         barrier();
         shared.home.inboxes[0].wake();
         thread.join().unwrap();
-        // SAFETY: the reference of its making.
+        // SAFETY: this is the reference from its creation.
         unsafe { TaskCell::release(task.0.as_ptr()) }
     });
 }
@@ -285,7 +288,7 @@ fn loom_held_source_is_let_in_when_the_message_is_read() {
     held_source(|shared| shared.home.admission.count(0, 1, 1, 0));
 }
 
-/// The thread that falls asleep last, the source's or a worker, lets the source in.
+/// The thread that falls asleep last, the source's or a worker's, lets the source continue.
 #[test]
 fn loom_held_source_is_let_in_when_all_sleep() {
     held_source(|shared| sleep(&shared, 0));
@@ -323,7 +326,7 @@ fn wake_up(how: u8, messages: usize) {
             for task in shared.home.inboxes[0].take() {
                 t.in_inbox.swap(false, Ordering::AcqRel);
                 ready = true;
-                // SAFETY: the inbox's reference.
+                // SAFETY: this is the inbox's reference.
                 unsafe { TaskCell::release(task.as_ptr()) }
             }
             if !ready {
@@ -334,7 +337,7 @@ fn wake_up(how: u8, messages: usize) {
             if how == PORT_WAITS {
                 // SAFETY: this is the task's thread.
                 port_ready |= unsafe { t.has_ready_port() };
-                // SAFETY: as above; the port is remembered in `port_ready`.
+                // SAFETY: as above; `port_ready` keeps whether a port was ready.
                 unsafe { t.drop_ready_ports_of_model() };
                 if !port_ready {
                     continue;
@@ -358,10 +361,10 @@ fn wake_up(how: u8, messages: usize) {
         assert_eq!(next, messages);
         writing.join().unwrap();
         for task in shared.home.inboxes[0].shut() {
-            // SAFETY: the inbox's reference.
+            // SAFETY: this is the inbox's reference.
             unsafe { TaskCell::release(task.as_ptr()) }
         }
-        // SAFETY: this is the task's thread; the last reference is that of its making.
+        // SAFETY: this is the task's thread; the last reference is the one from its creation.
         unsafe {
             t.forget_waits();
             TaskCell::release(task.0.as_ptr());
@@ -380,8 +383,8 @@ fn loom_wake_up_of_a_port_is_never_lost() {
     wake_up(PORT_WAITS, 1);
 }
 
-/// The reading end moves to another task while its writer publishes: the new reader gets the message, and the former
-/// task is not used after the move.
+/// The reading end moves to another task while its writer publishes: the new reader gets the message, and the
+/// former task is not used after the move.
 #[test]
 fn loom_moved_end_gets_its_message() {
     model(|| {
@@ -401,8 +404,8 @@ fn loom_moved_end_gets_its_message() {
         });
         let r = ring.get();
         r.move_reader(Some(after.get()), FOREIGN);
-        // The writer is past the former task: its making and nothing else refers to it.
-        // SAFETY: the reference of its making.
+        // The writer no longer uses the former task, so the reference from its creation is the only one.
+        // SAFETY: this is the reference from its creation.
         unsafe { TaskCell::release(before.0.as_ptr()) };
         while pop(r).is_none() {
             if r.wait_for_messages(NO_TOKEN, TASK_WAITS) == Wait::Armed {
@@ -416,13 +419,13 @@ fn loom_moved_end_gets_its_message() {
         r.move_reader(None, FOREIGN);
         give_up(ring);
         drop(shared.home.inboxes[0].shut());
-        // SAFETY: the reference of its making.
+        // SAFETY: this is the reference from its creation.
         unsafe { TaskCell::release(after.0.as_ptr()) };
     });
 }
 
-/// A task moves from worker 0 to worker 1 while a third thread publishes to it: the worker that has it then sees the message,
-/// and only one worker ever has it.
+/// A task moves from worker 0 to worker 1 while a third thread publishes to it: the worker that has it then
+/// sees the message, and only one worker ever has it.
 #[test]
 fn loom_moved_task_gets_its_message() {
     model(|| {
@@ -453,7 +456,7 @@ fn loom_moved_task_gets_its_message() {
             }
             loop {
                 if let Some(woken) = shared.home.inboxes[0].take().next() {
-                    // SAFETY: the inbox's reference.
+                    // SAFETY: this is the inbox's reference.
                     unsafe { TaskCell::release(woken.as_ptr()) }
                     return give();
                 }
@@ -470,7 +473,7 @@ fn loom_moved_task_gets_its_message() {
                     here = true;
                 }
                 t.in_inbox.swap(false, Ordering::AcqRel);
-                // SAFETY: the inbox's reference.
+                // SAFETY: this is the inbox's reference.
                 unsafe { TaskCell::release(arrived.as_ptr()) }
             }
             if here {
@@ -489,17 +492,17 @@ fn loom_moved_task_gets_its_message() {
         give_up(ring);
         for inbox in &shared.home.inboxes {
             for woken in inbox.shut() {
-                // SAFETY: the inbox's reference.
+                // SAFETY: this is the inbox's reference.
                 unsafe { TaskCell::release(woken.as_ptr()) }
             }
         }
-        // SAFETY: the reference of its making.
+        // SAFETY: this is the reference from its creation.
         unsafe { TaskCell::release(task.0.as_ptr()) };
     });
 }
 
-/// A writer trusts that its reader lives on its worker; the reader is given away, and the writer, with a new token, wakes
-/// it where it went.
+/// A writer has cached that its reader lives on its own worker; the reader is given away, and the writer,
+/// with a new token, wakes it on its new worker.
 #[test]
 fn loom_given_away_reader_is_woken_elsewhere() {
     model(|| {
@@ -508,7 +511,7 @@ fn loom_given_away_reader_is_woken_elsewhere() {
         let (r, t) = (ring.get(), task.get());
         r.move_reader(Some(t), 0);
         let me = shared.tokens.take_for_model();
-        // Learned with a fence, then used without one.
+        // The home is learned with a fence, then used without one.
         assert!(push(r, 0));
         r.publish_written(me, 0);
         r.leave_writer_section();
@@ -516,7 +519,7 @@ fn loom_given_away_reader_is_woken_elsewhere() {
         r.publish_read(me, 0);
         r.leave_reader_section();
         assert_eq!(r.wait_for_messages(me, TASK_WAITS), Wait::Armed);
-        // Given to worker 1, which may run it at once.
+        // The task is given to worker 1, which may run it at once.
         let me = shared.tokens.take_for_model();
         assert!(!t.in_inbox.swap(true, Ordering::AcqRel));
         t.leave_worker();
@@ -529,7 +532,7 @@ fn loom_given_away_reader_is_woken_elsewhere() {
                 for arrived in shared.home.inboxes[1].take() {
                     t.place(1);
                     t.in_inbox.swap(false, Ordering::AcqRel);
-                    // SAFETY: the inbox's reference.
+                    // SAFETY: this is the inbox's reference.
                     unsafe { TaskCell::release(arrived.as_ptr()) }
                 }
                 if t.worker() == 1 {
@@ -552,16 +555,16 @@ fn loom_given_away_reader_is_woken_elsewhere() {
         r.move_reader(None, FOREIGN);
         give_up(ring);
         for woken in shared.home.inboxes[1].shut() {
-            // SAFETY: the inbox's reference.
+            // SAFETY: this is the inbox's reference.
             unsafe { TaskCell::release(woken.as_ptr()) }
         }
-        // SAFETY: the reference of its making.
+        // SAFETY: this is the reference from its creation.
         unsafe { TaskCell::release(task.0.as_ptr()) };
     });
 }
 
-/// Stands for memory that is freed once no thread may use it any more: a use reads it, freeing it writes it, and loom
-/// reports a read and a write of which none comes after the other.
+/// Stands for memory that is freed once no thread may use it any more: a use reads it, freeing it writes it,
+/// and loom reports a read and a write that are not ordered.
 #[derive(Clone)]
 struct Freed(Arc<loom::cell::UnsafeCell<bool>>);
 
@@ -591,8 +594,8 @@ impl Freed {
     }
 }
 
-/// The reading end moves away from a task, which is freed as soon as that is done, while the writer uses the reader that it
-/// sees.
+/// The reading end moves away from a task, which is freed right after the move, while the writer uses the
+/// reader that it sees.
 fn moved_end_frees_its_former_task(former: fn(&Arc<Shared>) -> Both<TaskCell>) {
     model(move || {
         let shared = shared();
@@ -616,7 +619,7 @@ fn moved_end_frees_its_former_task(former: fn(&Arc<Shared>) -> Both<TaskCell>) {
         ring.get().move_reader(None, FOREIGN);
         give_up(ring);
         for task in [before, after] {
-            // SAFETY: the reference of its making.
+            // SAFETY: this is the reference from its creation.
             unsafe { TaskCell::release(task.0.as_ptr()) };
         }
     });
@@ -627,13 +630,15 @@ fn loom_moved_end_frees_its_former_task_after_the_last_use() {
     moved_end_frees_its_former_task(task);
 }
 
-/// The same where no barrier in every thread is needed, because the former task had a thread of its own.
+/// A moved end frees its former task also if no barrier in every thread is needed, because the task had a
+/// thread of its own.
 #[test]
 fn loom_moved_end_frees_its_former_blocking_task_after_the_last_use() {
     moved_end_frees_its_former_task(task_of_no_worker);
 }
 
-/// Both ends of a stream go at once: neither uses the other's task once its end let go of it.
+/// Both ends of a stream are dropped at once: neither uses the other's task after that task's end has
+/// released it.
 #[test]
 fn loom_ends_that_go_at_once_free_their_tasks_after_the_last_use() {
     model(|| {
@@ -667,7 +672,7 @@ fn loom_ends_that_go_at_once_free_their_tasks_after_the_last_use() {
         );
         give_up(ring);
         for task in [reader, writer] {
-            // SAFETY: the reference of its making.
+            // SAFETY: this is the reference from its creation.
             unsafe { TaskCell::release(task.0.as_ptr()) };
         }
     });
@@ -704,17 +709,18 @@ fn loom_last_end_frees_the_stream_with_its_messages() {
             let ring = ring;
             written.use_it();
             push_message(ring.get(), Message(written));
-            // SAFETY: the writing end's reference.
+            // SAFETY: this is the writing end's reference.
             unsafe { Ring::release(ring.0.as_ptr()) };
         });
-        // SAFETY: the reading end's reference.
+        // SAFETY: this is the reading end's reference.
         unsafe { Ring::release(ring.0.as_ptr()) };
         writing.join().unwrap();
         assert!(message.is_freed());
     });
 }
 
-/// A writer puts a port on a task's stack while the task is given up: the thread that frees the task frees the stream with it.
+/// A writer puts a port on a task's stack while the task is given up: the thread that frees the task frees
+/// the stream with it.
 #[test]
 fn loom_last_reference_frees_a_task_with_its_ready_ports() {
     model(|| {
@@ -728,17 +734,17 @@ fn loom_last_reference_frees_a_task_with_its_ready_ports() {
         let waking = thread::spawn(move || {
             task.get().push_ready_port(ring.get());
             give_up(ring);
-            // SAFETY: the reference taken above.
+            // SAFETY: this is the reference taken above.
             unsafe { TaskCell::release(task.0.as_ptr()) };
         });
-        // SAFETY: the reference of its making.
+        // SAFETY: this is the reference from its creation.
         unsafe { TaskCell::release(task.0.as_ptr()) };
         waking.join().unwrap();
         assert!(message.is_freed());
     });
 }
 
-/// Two writers put a port each on a task's stack while the task takes what is there: it gets both.
+/// Two writers each push a port on a task's stack while the task empties the stack: the task gets both ports.
 #[test]
 fn loom_stack_of_ready_ports_loses_none() {
     model(|| {
@@ -758,7 +764,7 @@ fn loom_stack_of_ready_ports_loses_none() {
             task.get().groups()[0].ready.len()
         };
         assert_eq!(found, 2);
-        // SAFETY: as above; the last reference is that of its making.
+        // SAFETY: as above; the last reference is the one from its creation.
         unsafe {
             task.get().forget_waits();
             TaskCell::release(task.0.as_ptr());

@@ -1,13 +1,15 @@
-//! Sleep of one thread until another wakes it, by Linux's futex (in loom's models, by its threads' own).
+//! Lets one thread sleep until another wakes it, by Linux's futex (in loom's models, by loom's `park`).
 //!
-//! One token: [`Parker::unpark`] puts it, [`Parker::sleep`] takes it, and sleeps until there is one.
+//! A parker holds at most one token: [`Parker::unpark`] stores it, and [`Parker::sleep`] sleeps until there
+//! is one and takes it.
 
 use std::time::Duration;
 
 use crate::sync::{AtomicU32, Ordering};
 
 pub(crate) struct Parker {
-    /// [`EMPTY`], [`TOKEN`] or [`ASLEEP`]. The sleeper takes with acquire what the waker put with release.
+    /// [`EMPTY`], [`TOKEN`] or [`ASLEEP`]. The sleeper takes with acquire the token that the waker stored
+    /// with release.
     state: AtomicU32,
     /// The thread that sleeps, known from its first sleep on.
     #[cfg(loom)]
@@ -33,13 +35,15 @@ impl Parker {
         self.sleep(None, || ());
     }
 
-    /// Sleeps until there is a token, but not longer than `timeout`. May return early without a token.
+    /// Sleeps until there is a token, but not longer than `timeout`. The call may return early without a
+    /// token.
     pub(crate) fn park_timeout(&self, timeout: Duration) {
         self.sleep(Some(timeout), || ());
     }
 
-    /// Sleeps until there is a token, or the `timeout` is over if there is one, and takes the token. Calls `asleep` when other
-    /// threads see that this one sleeps, just before it does. False: it slept and no thread woke it.
+    /// Sleeps until there is a token, or until the `timeout` if one is given, and takes the token. Calls
+    /// `asleep` just before it sleeps, when other threads already see it as asleep. Returns false if the
+    /// thread slept and no thread woke it.
     pub(crate) fn sleep(&self, timeout: Option<Duration>, asleep: impl FnOnce()) -> bool {
         #[cfg(loom)]
         let _ = self.sleeper.set(loom::thread::current());
@@ -58,12 +62,13 @@ impl Parker {
         self.state.swap(EMPTY, Ordering::Acquire) == TOKEN
     }
 
-    /// Whether the thread sleeps, and no other thread has woken it yet. If so, the caller sees all that the thread wrote before.
+    /// Whether the thread sleeps, and no other thread has woken it yet. If so, the caller sees all memory
+    /// that the thread wrote before.
     pub(crate) fn is_asleep(&self) -> bool {
         self.state.load(Ordering::Acquire) == ASLEEP
     }
 
-    /// Puts the token, and wakes the sleeper if there is one: true.
+    /// Stores the token, and wakes the thread if it sleeps; returns whether it slept.
     pub(crate) fn unpark(&self) -> bool {
         let slept = self.state.swap(TOKEN, Ordering::Release) == ASLEEP;
         if slept {
@@ -72,7 +77,8 @@ impl Parker {
         slept
     }
 
-    /// Waits while the thread is [`ASLEEP`]. False: interrupted, timed out, or it was not.
+    /// Waits while the thread is [`ASLEEP`]. Returns false if the wait was interrupted or timed out, or if
+    /// the thread was not asleep.
     #[cfg(not(loom))]
     fn wait(&self, timeout: Option<Duration>) -> bool {
         let timeout = timeout.map(|timeout| libc::timespec {
@@ -91,8 +97,8 @@ impl Parker {
     #[cfg(not(loom))]
     fn futex(&self, operation: libc::c_int, value: u32, timeout: *const libc::timespec) -> libc::c_long {
         let private = operation | libc::FUTEX_PRIVATE_FLAG;
-        // SAFETY: word and time-out outlive the call (our caller borrows them). Every outcome is fine: the thread that sleeps
-        // looks at the word again.
+        // SAFETY: the word and the timeout outlive the call, because the caller borrows them. Every outcome
+        // is allowed, because the sleeping thread checks the word again.
         unsafe { libc::syscall(libc::SYS_futex, self.state.as_ptr(), private, value, timeout) }
     }
 

@@ -1,5 +1,5 @@
-//! What the kernel reports of this process's threads and of the machine, in `/proc` and `/sys/fs/cgroup` (`proc_pid_schedstat`,
-//! `proc_pid_syscall`, `proc_pid_wchan`, `proc_stat`, `cgroups`).
+//! What the kernel reports about this process's threads and about the machine, in `/proc` and
+//! `/sys/fs/cgroup` (`proc_pid_schedstat`, `proc_pid_syscall`, `proc_pid_wchan`, `proc_stat`, `cgroups`).
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,41 +10,41 @@ use thalweg_space::KindEnum;
 /// Nanoseconds of a clock tick in `/proc/stat`.
 const USER_TICK_NS: u64 = 10_000_000;
 
-/// What a thread did when it was looked at.
+/// What a thread did when it was sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
 #[repr(u8)]
 pub(crate) enum Doing {
-    /// It had a processor, or waited for one.
+    /// The thread had a processor, or waited for one.
     Runs = 0,
-    /// It slept for a lock, or until another thread wakes it.
+    /// The thread slept for a lock, or until another thread wakes it.
     Lock = 1,
-    /// It waited until something can be read.
+    /// The thread waited until it can read something.
     Read = 2,
-    /// It waited until something is written.
+    /// The thread waited until something is written.
     Write = 3,
-    /// It waited for a time.
+    /// The thread waited for a time.
     Sleep = 4,
-    /// It waited for a page of memory.
+    /// The thread waited for a page of memory.
     PageFault = 5,
-    /// It slept for another reason.
+    /// The thread slept for another reason.
     Other = 6,
 }
 
-/// By what it is known what a thread did.
+/// The source of the knowledge of what a thread did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
 #[repr(u8)]
 pub(crate) enum Source {
-    /// The system call it was in.
+    /// The system call that the thread was in.
     Call = 0,
-    /// The function of the kernel it slept in.
+    /// The kernel function that the thread slept in.
     Function = 1,
-    /// Only whether it slept.
+    /// The thread's state alone, which says whether it slept.
     State = 2,
     /// The kernel reports nothing.
     Nothing = 3,
 }
 
-/// A look at a thread.
+/// A sample of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Look {
     pub(crate) doing: Doing,
@@ -53,7 +53,7 @@ pub(crate) struct Look {
     pub(crate) on: u64,
 }
 
-/// The files of a thread, open for many looks.
+/// The files of a thread, which stay open for many samples.
 pub(crate) struct ThreadFiles {
     schedstat: Option<File>,
     call: Option<File>,
@@ -62,7 +62,7 @@ pub(crate) struct ThreadFiles {
 }
 
 impl ThreadFiles {
-    /// Those of a thread of this process.
+    /// The files of a thread of this process.
     pub(crate) fn of(thread: i32) -> ThreadFiles {
         ThreadFiles::within(&PathBuf::from(format!("/proc/self/task/{thread}")))
     }
@@ -75,7 +75,7 @@ impl ThreadFiles {
         ThreadFiles { schedstat: open("schedstat"), call, function, state }
     }
 
-    /// How long it had a processor so far, and how long it could have run and had none.
+    /// How long the thread had a processor so far, and how long it could have run and had none.
     pub(crate) fn used_ns(&self) -> Option<(u64, u64)> {
         let buffer = &mut [0; 80];
         let mut words = text(self.schedstat.as_ref()?, buffer)?.split_ascii_whitespace();
@@ -107,18 +107,19 @@ impl ThreadFiles {
     }
 }
 
-/// What a small file says now.
+/// The present text of a small file.
 fn text<'b>(file: &File, buffer: &'b mut [u8]) -> Option<&'b str> {
     let length = file.read_at(buffer, 0).ok()?;
     Some(std::str::from_utf8(&buffer[..length]).ok()?.trim_end())
 }
 
-/// The state in `/proc/PID/stat`: behind the name, which may hold anything.
+/// The state in `/proc/PID/stat`, which follows the name. The name may contain any characters.
 fn state_of(stat: &str) -> Option<char> {
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
-/// By `/proc/PID/syscall`: `running`, or the number of the call and its arguments; -1: it sleeps outside of one.
+/// Parses `/proc/PID/syscall`: `running`, or the number of the call and its arguments; -1 if the thread
+/// sleeps outside of a call.
 fn in_call(told: &str) -> Option<Look> {
     let of = |doing, on| Some(Look { doing, source: Source::Call, on });
     let mut words = told.split_ascii_whitespace();
@@ -184,17 +185,18 @@ fn in_function(name: &str) -> Doing {
     }
 }
 
-/// This process's memory, to look at what may not be there.
+/// This process's memory, read through a file so that an unmapped address is an error.
 pub(crate) struct Memory(File);
 
 impl Memory {
-    /// None where the kernel refuses it.
+    /// Opens the file; `None` if the kernel refuses it.
     pub(crate) fn open() -> Option<Memory> {
         File::open("/proc/self/mem").ok().map(Memory)
     }
 
-    /// The thread that holds the lock at this address, if it is held and is a lock that says so: of type `pthread_mutex_t` in the C
-    /// libraries of Linux, whose third word is the thread. For any other kind of lock the number is meaningless.
+    /// The thread that holds the lock at this address, if the lock is held and records its holder, as a
+    /// `pthread_mutex_t` of the C libraries of Linux does in its third word. For any other kind of lock the
+    /// number is meaningless.
     pub(crate) fn holder(&self, lock: u64) -> Option<i32> {
         let mut words = [0; 12];
         self.0.read_exact_at(&mut words, lock).ok()?;
@@ -203,16 +205,16 @@ impl Memory {
     }
 }
 
-/// What the machine's processors did so far, those that this process may run on.
+/// What the processors that this process may run on did so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Processors {
-    /// Time they worked, for whomever; other guests of a virtual machine's host included.
+    /// The time they worked for any process, including other guests of a virtual machine's host.
     pub(crate) busy_ns: u64,
-    /// Time they did nothing.
+    /// The time they were idle.
     pub(crate) idle_ns: u64,
 }
 
-/// By `/proc/stat`; `allowed` are the numbers of the processors.
+/// Parses `/proc/stat`; `allowed` are the numbers of the processors.
 pub(crate) fn processors_used(stat: &str, allowed: &[usize]) -> Option<Processors> {
     let mut used = Processors::default();
     let mut found = 0;
@@ -223,7 +225,7 @@ pub(crate) fn processors_used(stat: &str, allowed: &[usize]) -> Option<Processor
         if !number.parse().is_ok_and(|number: usize| allowed.contains(&number)) {
             continue;
         }
-        // user nice system idle iowait irq softirq steal; guests' time is in user's.
+        // The columns are user nice system idle iowait irq softirq steal; the time of guests is part of user.
         let ticks: Vec<u64> =
             rest.split_ascii_whitespace().map_while(|word| word.parse().ok()).take(8).collect();
         let [user, nice, system, idle, waiting, interrupts @ ..] = &ticks[..] else { return None };
@@ -234,7 +236,8 @@ pub(crate) fn processors_used(stat: &str, allowed: &[usize]) -> Option<Processor
     (found > 0).then_some(used)
 }
 
-/// For how long this process's group had spent the processor time that it is allowed, so far; none if it has no such limit.
+/// How long this process's cgroup has been throttled so far, because it had spent its quota of processor
+/// time.
 pub(crate) struct Throttled(File);
 
 impl Throttled {
@@ -307,7 +310,7 @@ mod tests {
         let (tell, told) = std::sync::mpsc::channel();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
-            // SAFETY: the call takes nothing.
+            // SAFETY: the call has no arguments.
             tell.send(unsafe { libc::gettid() }).unwrap();
             _ = ended.recv();
         });
@@ -327,7 +330,8 @@ mod tests {
         let mutex = Box::new(std::cell::UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
         let address = mutex.get() as u64;
         assert_eq!(memory.holder(address), None);
-        // SAFETY: the mutex is initialised, stays where it is, and is unlocked by this thread; `gettid` takes nothing.
+        // SAFETY: the mutex is initialised, does not move, and is unlocked by this thread; `gettid` has no
+        // arguments.
         unsafe {
             libc::pthread_mutex_lock(mutex.get());
             assert_eq!(memory.holder(address), Some(libc::gettid()));

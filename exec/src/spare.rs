@@ -6,15 +6,16 @@ use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-/// How many values' memory a thread keeps: of a network that unfolds, the new stages take what the old ones leave.
+/// The number of freed values of which a thread keeps the memory: in a network that unfolds, new stages reuse
+/// the memory of old ones.
 const KEPT: usize = 128;
 
 /// Memory of values that this thread has freed, to be used again; `None`: the thread keeps no memory.
 pub(crate) struct Spare<T>(RefCell<Option<Vec<Box<MaybeUninit<T>>>>>);
 
-/// A type whose values live in such memory.
+/// A type with values in memory that threads keep.
 pub(crate) trait Spared: Sized + 'static {
-    /// Lets `work` use what the calling thread has; not while it ends.
+    /// Calls `work` with the calling thread's memory; returns `None` while the thread ends.
     fn with<R>(work: impl FnOnce(&Spare<Self>) -> R) -> Option<R>;
 }
 
@@ -33,9 +34,9 @@ impl<T: Spared> Spare<T> {
     /// Drops a value.
     ///
     /// # Safety
-    /// It came from [`Spare::make`], and nobody uses it any more.
+    /// The value came from [`Spare::make`], and no code uses it any more.
     pub(crate) unsafe fn free(value: *mut T) {
-        // SAFETY: as demanded of the caller; the value is dropped once, before its memory is given away.
+        // SAFETY: guaranteed by the caller; the value is dropped once, before its memory is given away.
         let memory = unsafe {
             value.drop_in_place();
             Box::from_raw(value.cast::<MaybeUninit<T>>())
@@ -48,7 +49,7 @@ impl<T: Spared> Spare<T> {
     }
 }
 
-/// A value in such memory, which is freed with this.
+/// A value in memory from [`Spare`], which is freed when this is dropped.
 pub(crate) struct SpareBox<T: Spared>(NonNull<T>);
 
 impl<T: Spared> SpareBox<T> {
@@ -62,19 +63,19 @@ impl<T: Spared> Deref for SpareBox<T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: it is this's own until this is dropped.
+        // SAFETY: `self` owns the value until it is dropped.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl<T: Spared> Drop for SpareBox<T> {
     fn drop(&mut self) {
-        // SAFETY: it came from `Spare::make`, and nobody else has it.
+        // SAFETY: the value came from `Spare::make`, and no other reference to it exists.
         unsafe { Spare::free(self.0.as_ptr()) }
     }
 }
 
-/// As long as there is this, its thread keeps memory of values of `T`.
+/// While this value lives, its thread keeps memory for values of `T`.
 pub(crate) struct Keeps<T: Spared>(PhantomData<*const T>);
 
 impl<T: Spared> Keeps<T> {
@@ -90,7 +91,7 @@ impl<T: Spared> Drop for Keeps<T> {
     }
 }
 
-/// Says where values of `$type` find their memory.
+/// Declares the thread's memory for values of `$type`.
 macro_rules! spared {
     ($type:ty) => {
         impl $crate::spare::Spared for $type {

@@ -3,14 +3,14 @@
 /// Why a task stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// An input that the task popped in this dispatch had nothing more (`pop` or `next_ready` said `None`).
-    /// It runs again when one of those that were empty has messages or ends.
+    /// An input of the task was empty in this dispatch (`pop` or `next_ready` returned `None`). The task runs
+    /// again when one of the empty inputs has messages or ends.
     InputEmpty,
-    /// An output that the task pushed to (or asked for room) in this dispatch was full. It runs again when
-    /// one of those has room.
+    /// An output that the task pushed to (or asked for room) in this dispatch was full. The task runs again
+    /// when one of the full outputs has room.
     OutputFull,
     /// The quantum is spent: the task runs again after the other ready tasks of its worker.
     QuantumSpent,
-    /// The task is done: it is dropped, and with it its ports close.
+    /// The task is done: it is dropped, and its ports close.
     Ended,
 }

@@ -1,9 +1,8 @@
-//! The atomics, fences and slots that the streams and the wake-up protocol are written with.
+//! The atomics, fences and slots that the streams and the wake-up protocol use.
 //!
-//! Under `cfg(loom)` they are loom's, so that its models run the same code (`cargo xtask test` does so);
-//! ThreadSanitizer runs the code as it is, which is why the protocol is written with sequentially
-//! consistent *accesses*: on x86-64 a sequentially consistent store is an `xchg`, a full barrier, and
-//! ThreadSanitizer does not know fences.
+//! Under `cfg(loom)` they are loom's, so its models run the same code (`cargo xtask test` runs them).
+//! ThreadSanitizer runs the code unchanged, and it does not know fences, so the protocol uses sequentially
+//! consistent *accesses*: on x86-64 a sequentially consistent store is an `xchg`, which is a full barrier.
 
 #[cfg(loom)]
 pub(crate) use loom::{
@@ -22,7 +21,7 @@ pub(crate) use std::{
 
 use std::mem::MaybeUninit;
 
-/// Locks what no panic leaves in disorder.
+/// Locks a mutex and ignores poisoning, for data that stay valid if a thread panics.
 pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
@@ -30,8 +29,8 @@ pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, 
 /// A store that no later load of the same thread can overtake.
 pub(crate) trait StoreFenced {
     type Value;
-    /// Stores with release and then acts as a full barrier. The load it must not be overtaken by is to be
-    /// `Ordering::SeqCst`.
+    /// Stores with release and then acts as a full barrier. The later load that must not overtake the store
+    /// has to be `Ordering::SeqCst`.
     fn store_fenced(&self, value: Self::Value);
 }
 
@@ -49,8 +48,8 @@ macro_rules! store_fenced {
 }
 store_fenced!(AtomicUsize = usize, AtomicU32 = u32, AtomicU64 = u64, AtomicU8 = u8, AtomicBool = bool);
 
-/// The full barrier after a sequentially consistent store or read-modify-write: nothing on x86-64, where
-/// such an access is one already.
+/// The full barrier after a sequentially consistent store or read-modify-write. The function is empty on
+/// x86-64, where such an access is a full barrier already.
 #[inline]
 pub(crate) fn barrier() {
     if cfg!(any(loom, not(target_arch = "x86_64"))) {
@@ -58,11 +57,12 @@ pub(crate) fn barrier() {
     }
 }
 
-/// Fetches a cache line that another core may have, to write to it: a thread that reads it first fetches it twice.
+/// Fetches a cache line that another core may have for writing, because a thread that reads the line first
+/// fetches it twice.
 #[inline(always)]
 pub(crate) fn fetch_to_write<T>(at: &T) {
     #[cfg(all(target_arch = "x86_64", not(loom)))]
-    // SAFETY: a hint, which changes nothing but what is in the cache, of an address that is valid anyway.
+    // SAFETY: the instruction is a hint that only changes the cache's contents, and the address is valid.
     unsafe {
         std::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags, readonly));
     }
@@ -70,7 +70,7 @@ pub(crate) fn fetch_to_write<T>(at: &T) {
     let _ = at;
 }
 
-/// Room for one message of a stream.
+/// The memory for one message of a stream.
 #[cfg_attr(not(loom), repr(transparent))]
 pub(crate) struct Slot<T>(
     #[cfg(loom)] loom::cell::UnsafeCell<MaybeUninit<T>>,
@@ -90,28 +90,28 @@ impl<T> Slot<T> {
     #[inline]
     pub(crate) unsafe fn write(&self, value: T) {
         #[cfg(loom)]
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         self.0.with_mut(|slot| unsafe {
             (*slot).write(value);
         });
         #[cfg(not(loom))]
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             (*self.0.get()).write(value);
         }
     }
 
-    /// Looks at the message.
+    /// Calls `look` with the message.
     ///
     /// # Safety
-    /// The slot holds a message, which nobody changes or takes meanwhile.
+    /// The slot holds a message, which no thread changes or takes out meanwhile.
     #[inline]
     pub(crate) unsafe fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
         #[cfg(loom)]
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         return self.0.with(|slot| look(unsafe { (*slot).assume_init_ref() }));
         #[cfg(not(loom))]
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         look(unsafe { (*self.0.get()).assume_init_ref() })
     }
 
@@ -120,10 +120,10 @@ impl<T> Slot<T> {
     #[inline]
     pub(crate) unsafe fn read(&self) -> T {
         #[cfg(loom)]
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         return self.0.with(|slot| unsafe { (*slot).assume_init_read() });
         #[cfg(not(loom))]
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             (*self.0.get()).assume_init_read()
         }

@@ -1,4 +1,4 @@
-//! Sources are held while too much is under way, and never for ever.
+//! Sources are held while too many messages are under way, but never for ever.
 
 #[path = "support/relay.rs"]
 mod relay;
@@ -16,9 +16,9 @@ use thalweg_space::{Space, SpaceOptions};
 
 use relay::Relay;
 
-/// More than any run takes here.
+/// A time longer than any run takes here.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Longer than a source needs to read on that is not held.
+/// A time longer than a source needs to continue if it is not held.
 const LONG: Duration = Duration::from_millis(200);
 
 fn limited(workers: usize, unfinished: u64) -> Options {
@@ -39,7 +39,7 @@ fn run(runtime: Runtime) {
     assert_eq!(ended(runtime).failures, []);
 }
 
-/// A source of `messages` that asks before each, then calls `before` with how many went in.
+/// A source of `messages` messages that calls `admit` before each, then `before` with the number written.
 fn source(
     runtime: &Runtime,
     mut output: Out<u64>,
@@ -57,7 +57,8 @@ fn source(
     });
 }
 
-/// A sink that counts what it reads. Its stream is attached: else it would be nobody to wait for before its thread runs.
+/// A sink that counts what it reads. The sink's stream is attached, because otherwise the sink would not
+/// count as a task to wait for before its thread runs.
 fn sink(runtime: &Runtime, mut input: In<u64>) -> Arc<AtomicU64> {
     let read = Arc::new(AtomicU64::new(0));
     let count = read.clone();
@@ -84,7 +85,7 @@ fn chain(options: Options, messages: u64) {
     let read = sink(&runtime, input);
     let out = read.clone();
     source(&runtime, first, messages, move |_, written| {
-        // The sink may hold one that it has not counted.
+        // The sink may have one message that it has not counted.
         let under_way = written - out.load(Ordering::Relaxed);
         assert!(under_way <= unfinished, "{under_way} are under way");
     });
@@ -115,7 +116,8 @@ fn a_task_that_emits_many_holds_the_source() {
         let out = read.clone();
         source(&runtime, first, 100, move |_, written| {
             let begun = out.load(Ordering::Relaxed).div_ceil(EACH);
-            // Those that wait to be begun, and one that the task may have begun without anything coming out yet.
+            // The limit allows the messages that wait, plus one that the task may have begun without a result
+            // yet.
             assert!(written <= begun + 5 + 1, "{written} went in, of which {begun} came out");
         });
         run(runtime);
@@ -123,7 +125,7 @@ fn a_task_that_emits_many_holds_the_source() {
     }
 }
 
-/// Reads one of the second input, then one of the first.
+/// Reads a message of the second input, then one of the first.
 struct Pairs {
     inputs: [In<u64>; 2],
     next: usize,
@@ -153,7 +155,8 @@ impl Task for Pairs {
     }
 }
 
-/// Messages lie in a stream until many others have come: the limit is less than what has to wait.
+/// Messages wait in a stream until many others have come, and the limit is lower than the number that has to
+/// wait.
 #[test]
 fn a_held_source_goes_on_when_nothing_else_could() {
     const WAIT: u64 = 50;
@@ -176,7 +179,7 @@ fn a_held_source_goes_on_when_nothing_else_could() {
     }
 }
 
-/// Two sources, of which one waits for the world, and the other is all that could go on.
+/// Of two sources one waits for external input, so only the other could go on.
 #[test]
 fn a_source_that_waits_for_the_world_is_not_waited_for() {
     let runtime = start(limited(1, 1));
@@ -203,7 +206,8 @@ fn a_source_that_waits_for_the_world_is_not_waited_for() {
     assert_eq!(read.load(Ordering::Relaxed), 60);
 }
 
-/// A reader that leaves its stream takes what it did not read with it, also what is written as it leaves.
+/// Messages that a leaving reader did not read are no longer under way, including those that are written as
+/// it leaves.
 #[test]
 fn messages_that_nobody_will_read_are_not_under_way() {
     struct One(In<u64>);
@@ -225,7 +229,7 @@ fn messages_that_nobody_will_read_are_not_under_way() {
         let (done, wait) = mpsc::channel::<()>();
         let (mut open, closed) = runtime.stream(StreamSpec::default());
         sink(&runtime, closed);
-        // Somebody is always awake, so nothing but the count lets the source in.
+        // Some thread is always awake, so only the count lets the source continue.
         runtime.spawn_blocking_attached(TaskSpec::default(), |ports| {
             ports.output(&mut open);
             move |_| {
@@ -249,7 +253,7 @@ fn messages_that_nobody_will_read_are_not_under_way() {
     }
 }
 
-/// A source, and a sink that reads one message when it is told to and is busy else.
+/// A source, and a sink that reads one message on request and is busy otherwise.
 fn with_busy_sink(options: Options) -> (Runtime, Arc<AtomicU64>, mpsc::Sender<()>) {
     let runtime = start(options);
     let (first, mut last) = runtime.stream(StreamSpec::default());
@@ -305,7 +309,7 @@ fn a_held_source_ends_when_the_run_is_aborted() {
     assert!(written.load(Ordering::Relaxed) <= 4);
 }
 
-/// Nobody reads before the runtime is started, which is nothing to go on for.
+/// A held source stays held before the start, although no task reads then.
 #[test]
 fn a_held_source_waits_for_the_start() {
     let runtime = start(limited(1, 3));

@@ -1,5 +1,5 @@
-//! Memory stays bounded under every overload, and a task that waits takes no processor time. A program of its own, because it counts
-//! what is allocated: no test runs beside another.
+//! Tests that memory stays bounded under every overload, and that waiting tasks use no processor time. This
+//! is a program of its own because it counts allocations, so no two tests may run at once.
 #![allow(clippy::print_stdout)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_exec::{Context, In, Inputs, Options, Out, Runtime, Stop, StreamSpec, Task, TaskSpec};
 
-/// Counts what is held, and the most that ever was.
+/// An allocator that counts the bytes held now, and the most at any time.
 struct Counting;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -23,18 +23,18 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
         MOST.fetch_max(held, Ordering::Relaxed);
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
 
-/// The most that was held during `work` beyond what was held before.
+/// The most bytes held during `work` beyond those held before.
 fn peak(work: impl FnOnce()) -> usize {
     let before = HELD.load(Ordering::Relaxed);
     MOST.store(before, Ordering::Relaxed);
@@ -63,11 +63,12 @@ fn run(runtime: Runtime) {
     assert_eq!(runtime.join().unwrap().failures, []);
 }
 
-/// What a runtime with threads, streams and tasks takes that holds no messages. Since streams hand messages on (`net.fuse`) the most in
-/// all was 53,460 bytes in 24 runs of the first check, and 53,252 in 8 runs before.
+/// The memory of a runtime with threads, streams and tasks but without messages. Since streams hand messages
+/// on (`net.fuse`) the most in all was 53,460 bytes in 24 runs of the first check, and 53,252 in 8 runs
+/// before.
 const RUNTIME: usize = (16 << 10) + 256;
 
-/// Emits so many messages for each one read, as fast as there is room for them.
+/// Emits a number of messages for each one read, as fast as there is room for them.
 struct Emit {
     input: In<Message>,
     output: Out<Message>,
@@ -95,7 +96,8 @@ impl Task for Emit {
     }
 }
 
-/// `sent` messages, each of which a task makes `for_each` of, read with a pause after every hundredth.
+/// Sends `sent` messages, for each of which a task makes `for_each`, and reads them with a pause after every
+/// hundredth.
 fn overflowing(sent: u64, for_each: u64, pause: Duration) {
     let runtime = Runtime::new(Options { workers: 2, ..Options::default() }).unwrap();
     let (mut first, input) = runtime.stream(room(CAPACITY));
@@ -117,7 +119,7 @@ fn overflowing(sent: u64, for_each: u64, pause: Duration) {
     run(runtime);
 }
 
-/// Replicas that come in bursts and go again: each takes one message and ends.
+/// Replicas that are made in bursts; each reads one message and ends.
 struct Burst {
     bursts: u64,
     at_once: usize,
@@ -169,7 +171,7 @@ fn bursts(bursts: u64) {
     run(runtime);
 }
 
-/// Waits for an input that never comes, and says when it begins to.
+/// Waits for an input that never comes, and counts when it begins to wait.
 struct Wait(In<u64>, Arc<AtomicU64>, bool);
 
 impl Task for Wait {
@@ -197,8 +199,8 @@ fn processor_time() -> Duration {
     time(usage.ru_utime) + time(usage.ru_stime)
 }
 
-/// A hundred thousand tasks wait for a second. The measured time has anything that workers do periodically,
-/// and the deadlock search of the thread that waits for the end.
+/// A hundred thousand tasks wait for a second. The measured time includes everything that workers do
+/// periodically, and the search for deadlocks by the thread that waits for the end.
 fn waiting(tasks: u64) {
     let runtime = Runtime::new(Options { workers: 2, ..Options::default() }).unwrap();
     let wait = Arc::new(AtomicU64::new(0));
@@ -212,7 +214,7 @@ fn waiting(tasks: u64) {
         while wait.load(Ordering::Relaxed) < tasks {
             std::thread::sleep(Duration::from_millis(1));
         }
-        // They sleep once they have found nothing for a while.
+        // The workers sleep once they have found no work for a while.
         std::thread::sleep(Duration::from_millis(100));
         let (begin, used) = (Instant::now(), processor_time());
         task.aside(|| std::thread::sleep(Duration::from_secs(1)));
@@ -225,13 +227,13 @@ fn waiting(tasks: u64) {
 }
 
 fn main() {
-    // Each with its slot in a stream.
+    // Each message has a slot in a stream.
     let messages = |count: usize| count * (2 * size_of::<Message>() + 256);
-    // Two streams of 64 messages, and what a source and a sink hold in their hands.
+    // The memory of two streams of 64 messages, and of the messages that a source and a sink hold.
     let two_streams = messages(2 * CAPACITY + 8) + RUNTIME;
     check("a slow reader", peak(|| overflowing(20_000, 1, Duration::from_millis(1))), two_streams);
     check("a million for one", peak(|| overflowing(2, 1_000_000, Duration::ZERO)), two_streams);
-    // Two streams and a task each, of the last burst and the one before while that is given back.
+    // Each replica has two streams and a task, and the last burst exists while the one before is freed.
     let replica = 2 * (256 + 96) + 256 + 640;
     check("bursts of replicas", peak(|| bursts(500)), 2 * 200 * replica + RUNTIME);
     waiting(100_000);

@@ -1,4 +1,5 @@
-//! Deadlocks end as an error that names who waits for whom; a task that only waits for the world outside is left alone.
+//! A deadlock ends the run with an error that names which task waits for which; tasks that only wait for
+//! external input cause no error.
 
 use std::collections::HashSet;
 use std::io::{Read, Write};
@@ -11,9 +12,9 @@ use thalweg_exec::{
     TaskSpec,
 };
 
-/// More than any run takes here.
+/// A time longer than any run takes here.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Longer than it takes to look for deadlocks, twice.
+/// A time longer than two searches for deadlocks take.
 const LONG: Duration = Duration::from_millis(250);
 
 fn runtime(workers: usize, thread_per_task: bool) -> Runtime {
@@ -45,7 +46,7 @@ fn assert_told(told: &str, parts: &[&str]) {
 enum Reads {
     /// From the stream that the step names.
     One(Vec<In<u64>>),
-    /// From any of them, looked at one by one.
+    /// From any of them, each of which the task checks.
     Any(Vec<In<u64>>),
     /// From any of them, which a wake-up names.
     Group(Inputs<u64>),
@@ -57,7 +58,7 @@ enum Step {
     Write(usize),
 }
 
-/// Goes through its steps so many times. Reads nothing where nothing will come.
+/// Runs its steps a given number of times. The task skips reads of streams that have ended.
 struct Scripted {
     reads: Reads,
     outputs: Vec<Out<u64>>,
@@ -71,7 +72,7 @@ impl Scripted {
         Scripted { reads, outputs, steps: steps.to_vec(), at: 0, end: rounds * steps.len() }
     }
 
-    /// `Err`: why it cannot be done now.
+    /// Runs a step. `Err`: why it cannot be done now.
     fn step(&mut self, cx: &mut Context<'_>, step: Step) -> Result<(), Stop> {
         let read = match (step, &mut self.reads) {
             (Step::Write(output), _) => {
@@ -161,14 +162,15 @@ fn full_streams_round_in_a_circle_are_told() {
     }
 }
 
-/// A fork fills the straight way to a join, which waits for the way round; there a collector waits for any of the fork and of an echo of
-/// its own. `blocking`: the fork has a thread of its own.
+/// A fork fills its direct stream to a join, which waits for the detour; there a collector waits for the fork
+/// or for an echo of its own. With `blocking` the fork has a thread of its own.
 fn fork_and_join(runtime: Runtime, collects: impl Fn(Vec<In<u64>>) -> Reads, blocking: bool) -> String {
     use Step::{Read, Write};
     let [straight, round, echoed, back, joined] = [(); 5].map(|()| runtime.stream(room(4)));
     let (mut straight_out, mut round_out) = (straight.0, round.0);
     let spec = TaskSpec::default();
-    // It owes the way round a message, but first sends more along the straight one than that holds.
+    // The fork still has to write a message to the detour, but first writes more to the direct stream than
+    // that holds.
     if blocking {
         runtime.spawn_blocking_attached(spec, move |ports| {
             ports.output(&mut round_out);
@@ -213,8 +215,8 @@ fn a_task_that_waits_for_any_of_several_streams_may_be_in_a_knot() {
     }
 }
 
-/// A task waits for room, its reader for any of two messages: of a task that waits for it, and of a source of which nothing
-/// is heard for long.
+/// A task waits for room, and its reader waits for a message from a task that waits for the reader, or from a
+/// source that writes nothing for a long time.
 fn slow(source: impl FnOnce(&mut Blocking, Out<u64>) + Send + 'static) {
     use Step::{Read, Write};
     let runtime = runtime(2, false);
@@ -256,7 +258,7 @@ fn a_source_that_sleeps_in_a_read_is_no_deadlock() {
     peer.join().unwrap();
 }
 
-/// A network of scripted tasks: what the model goes through and the runtime runs.
+/// A network of scripted tasks, which the model explores and the runtime runs.
 #[derive(Clone, Debug)]
 struct Plan {
     capacities: Vec<usize>,
@@ -277,7 +279,7 @@ enum How {
     One,
     Any,
     Group,
-    /// As the first, on a thread of its own.
+    /// Like the first, on a thread of its own.
     Blocking,
 }
 
@@ -285,7 +287,7 @@ enum How {
 enum Outcome {
     Finished,
     Deadlock,
-    /// All wait for messages.
+    /// All tasks wait for messages.
     Dry,
 }
 
@@ -321,7 +323,7 @@ impl Plan {
         plan
     }
 
-    /// All ways in which it may go on from one state.
+    /// All states that may follow one state.
     fn next(&self, state: &State) -> Vec<State> {
         let mut next = Vec::new();
         for (at, task) in self.tasks.iter().enumerate() {
@@ -441,15 +443,15 @@ fn spawn_blocking(runtime: &Runtime, mut inputs: Vec<In<u64>>, mut outputs: Vec<
     });
 }
 
-/// How far each task is, and what each stream holds.
+/// The number of steps of each task, and of messages in each stream.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct State {
     steps: Vec<u8>,
     filled: Vec<u8>,
 }
 
-/// Graphs of tasks that read one stream or any of several, with threads of their own or without: they end in one of the
-/// ways that the model knows.
+/// Graphs of tasks that read one stream or any of several, with threads of their own or without, end in one
+/// of the outcomes of the model.
 #[test]
 fn random_networks_end_as_the_model_does() {
     let mut random = Random(7);

@@ -1,4 +1,4 @@
-//! What the runtime records in the space: every event of a run agrees with every other.
+//! Checks that all events that the runtime records in a run agree with each other.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use thalweg_exec::{Context, In, Mode, Options, Out, Ports, Runtime, Stop, Stream
 use thalweg_space::reader::{Item, LiveView, SpaceReader};
 use thalweg_space::{Clock, ElementOptions, Policy, Space, SpaceOptions};
 
-/// A space in a directory of its own, gone with the test.
+/// A space in a directory of its own, which is removed after the test.
 struct Place {
     space: Space,
     parent: std::path::PathBuf,
@@ -41,7 +41,7 @@ impl Place {
         unpacked(self.written())
     }
 
-    /// The events as they were written.
+    /// The events in the order in which they were written.
     fn written(&self) -> Vec<Recorded> {
         let mut events = Vec::new();
         let reader = SpaceReader::open(self.space.path()).unwrap();
@@ -61,7 +61,7 @@ impl Place {
     }
 }
 
-/// What a writer has said of the dispatch that it records next.
+/// The facts that a writer has recorded about its next dispatch.
 #[derive(Default)]
 struct Saying {
     bases: Vec<HashMap<String, u64>>,
@@ -69,7 +69,8 @@ struct Saying {
     named: HashMap<String, u64>,
 }
 
-/// The events with each dispatch in parts: `exec.task_dispatched`, then what it read and wrote, and what descends from what.
+/// The events with each dispatch split into `exec.task_dispatched`, the messages read and written, and their
+/// lineage.
 fn unpacked(events: Vec<Recorded>) -> Vec<Recorded> {
     let mut writers: HashMap<u32, Saying> = HashMap::new();
     let mut unpacked = Vec::new();
@@ -108,7 +109,7 @@ fn unpacked(events: Vec<Recorded>) -> Vec<Recorded> {
     unpacked
 }
 
-/// A part of an event, as if it were an event of its own.
+/// A part of an event, in the form of a separate event.
 fn part(event: &Recorded, name: &str, fields: &[(&str, u64)]) -> Recorded {
     Recorded {
         time: event.time,
@@ -118,7 +119,7 @@ fn part(event: &Recorded, name: &str, fields: &[(&str, u64)]) -> Recorded {
     }
 }
 
-/// Where a task was placed that was created, and the streams that it was made with.
+/// The placement of a created task, and the streams that it was made with, as separate events.
 fn created_with(event: &Recorded) -> Vec<Recorded> {
     let (task, worker, before) = (event.get("task"), event.get("worker"), event.get("writer_before"));
     let mut parts = Vec::new();
@@ -142,7 +143,7 @@ fn created_with(event: &Recorded) -> Vec<Recorded> {
     parts
 }
 
-/// The end of a task, and before it those of the streams that closed with it.
+/// The end of a task, preceded by the ends of the streams that closed with it.
 fn ended_with(event: &Recorded) -> Vec<Recorded> {
     let closed = |stream: u64, count: u64| {
         part(
@@ -273,12 +274,12 @@ fn named<'a>(events: &'a [Recorded], name: &str) -> Vec<&'a Recorded> {
     events.iter().filter(|event| event.name == name).collect()
 }
 
-/// Adds one; takes its time.
+/// Adds one to each message, and takes some time for it.
 struct Step {
     input: In<u64>,
     output: Out<u64>,
     turns: u64,
-    /// Whether it works on messages where they stand, and moves them together.
+    /// Whether it works on messages in place, and moves them together.
     in_runs: bool,
 }
 
@@ -376,7 +377,7 @@ fn check_shares(events: &[Recorded]) {
     check_counts(events);
 }
 
-/// What the ended tasks of a chain say they read and wrote is what its streams say.
+/// The messages that the ended tasks of a chain read and wrote are those that its streams record.
 fn check_counts(events: &[Recorded]) {
     let sum = |kind, field: &str| named(events, kind).iter().map(|event| event.get(field)).sum::<u64>();
     assert_eq!(sum("task_ended", "reads"), sum("stream_closed", "read"));
@@ -433,14 +434,15 @@ struct WorkerTime {
     waiting: u64,
     own: u64,
     kept: u64,
-    /// Of the own work, that before a dispatch.
+    /// The part of the own work that came before a dispatch.
     before_dispatches: u64,
 }
 
 impl WorkerTime {
     fn of(events: &[&Recorded]) -> WorkerTime {
         let mut all = WorkerTime::default();
-        // Until when the worker's time is recorded, and for how long of the time after that it was kept from its processor.
+        // The time until which the worker's time is recorded, and for how long after it the worker was kept
+        // from its processor.
         let (mut until, mut kept, mut kept_in_dispatches) = (0, 0, 0);
         for event in events {
             let mut since = |until: &mut u64, time: u64| {
@@ -473,7 +475,7 @@ impl WorkerTime {
     }
 }
 
-/// Each tick of a worker is recorded once; and to wake a thread that sleeps is no part of the dispatch that comes next.
+/// Each tick of a worker is recorded once, and waking a sleeping thread is no part of the next dispatch.
 #[test]
 fn a_workers_time_is_told_to_the_tick() {
     for workers in [1, 2] {
@@ -496,7 +498,7 @@ fn a_workers_time_is_told_to_the_tick() {
     }
 }
 
-/// A dispatch's events follow it at once, at its time, and its counts are theirs.
+/// A dispatch's events follow it immediately, with its time, and their counts add up to its counts.
 fn check_dispatches(events: &[Recorded]) {
     let mut by_writer: HashMap<u32, Vec<&Recorded>> = HashMap::new();
     for event in events {
@@ -595,14 +597,15 @@ fn lineage_reaches_back_over_dispatches() {
     }
 }
 
-/// Reads from two streams and writes to two, as `random` likes; keeps what was noted, by stream and index there: the parent's stream and index.
+/// Reads from two streams and writes to two at random, and sends the lineage that it noted: the stream and
+/// index of each message and of its parent.
 struct Irregular {
     inputs: [In<u64>; 2],
     outputs: [Out<u64>; 2],
     read: [u64; 2],
     written: [u64; 2],
     last: Option<(usize, u64)>,
-    /// Passes that go as the one before, so that runs form.
+    /// The number of passes like the one before, which form runs.
     alike: u64,
     way: u64,
     random: u64,
@@ -726,7 +729,8 @@ fn metrics_keeps_times_and_rows_without_events() {
         assert!(named(&events, absent).is_empty(), "{absent}");
     }
     let rows = rows.recv().unwrap();
-    // The streams of a chain: what was written is what was read or is held, and held is at most the capacity.
+    // On every stream of a chain the messages written are those read plus those held, which are at most the
+    // capacity.
     let streams: Vec<_> = rows.iter().filter(|row| row.kind_name() == "exec.stream").collect();
     assert_eq!(streams.len(), 5);
     for row in streams {
@@ -772,14 +776,14 @@ fn rows_are_made_for_tasks_that_live_long_and_streams_that_are_measured() {
     assert_eq!(of(&young, "exec.task").len(), 2, "source and sink alone: {young:?}");
     let tasks = of(&old, "exec.task");
     assert_eq!(tasks.len(), 6, "{tasks:?}");
-    // As `exec.task` describes it: source and sink have threads of their own, the others are on one of two workers.
+    // Source and sink have threads of their own, and the other tasks are on one of two workers.
     let ends: Vec<u64> = of(&young, "exec.task").iter().map(|row| row.id).collect();
     let (own, on_workers): (Vec<_>, Vec<_>) = tasks.iter().partition(|row| ends.contains(&row.id));
     assert!(own.iter().all(|row| row.cell("worker") == Some(u64::from(u32::MAX))), "{tasks:?}");
     assert_eq!((own.len(), on_workers.len()), (2, 4), "{tasks:?}");
     assert!(on_workers.iter().all(|row| row.cell("worker") < Some(2)), "{tasks:?}");
     assert!(of(&old, "exec.stream").is_empty(), "{old:?}");
-    // A chain: each reader is the next stream's writer.
+    // In a chain each stream's reader is the next stream's writer.
     let mut streams = of(&measured, "exec.stream");
     streams.sort_by_key(|row| row.id);
     assert_eq!(streams.len(), 5, "{streams:?}");
@@ -793,7 +797,7 @@ fn rows_are_made_for_tasks_that_live_long_and_streams_that_are_measured() {
     }
 }
 
-/// Makes stages, one after the other, none of which ends before the last is there.
+/// Makes stages one after the other, none of which ends before the last one exists.
 struct Unfold {
     _first: Out<u64>,
     last: Option<In<u64>>,
@@ -821,14 +825,15 @@ fn a_stream_is_told_as_opened_once_its_ends_are_known() {
         let events = place.events();
         let opened = named(&events, "stream_opened");
         let with_both = |event: &&&Recorded| event.get("reader") != 0 && event.get("writer") != 0;
-        // One end of the first and one of the last stream is nobody's.
+        // One end of the first stream and one of the last belong to no task.
         assert_eq!(opened.iter().filter(with_both).count(), 4, "{opened:?}");
         let inner: Vec<u64> = (2..6).collect();
         for stream in inner {
             let told = opened.iter().filter(|event| event.get("stream") == stream).count();
             assert_eq!(told, 2, "stream {stream} in mode {mode:?}: {opened:?}");
         }
-        // Each task that was unfolded says all that as it is created, and brief lives end as one event with a stream's.
+        // The event of each unfolded task's creation contains these facts, and a brief task ends with one
+        // event that includes a stream's end.
         let written = place.written();
         assert_eq!(named(&written, "stream_opened").len(), 0);
         assert_eq!(named(&written, "task_mapped").len(), 1, "of the task that was there before the start");
@@ -863,7 +868,7 @@ fn the_mode_and_the_quantum_change_while_running() {
     }
 }
 
-/// Takes its time for each message, and says which it is on.
+/// Takes some time for each message, and reports which message it works on.
 struct Slow(In<u64>, Duration);
 
 impl Task for Slow {
@@ -881,7 +886,8 @@ impl Task for Slow {
     }
 }
 
-/// The messages whose times were recorded when each took 20 us, with a budget for it in percent, and their times.
+/// The messages with recorded times, and these times, when each message took 20 µs and recording had this
+/// budget in percent.
 fn timed(budget: u64) -> Vec<(u64, u64)> {
     const MESSAGES: u64 = 200;
     let place = Place::new();
@@ -906,7 +912,7 @@ fn timed(budget: u64) -> Vec<(u64, u64)> {
 #[test]
 fn messages_that_take_long_are_timed_one_by_one() {
     let told = timed(1);
-    // Its first dispatch shows how long they take.
+    // The task's first dispatch shows how long its messages take.
     assert!(told.len() >= 100, "{told:?}");
     assert!(told.windows(2).all(|two| two[0].0 < two[1].0), "each once, in order: {told:?}");
     let least = Clock::new().ns_to_ticks(20_000);

@@ -1,5 +1,5 @@
-//! Messages that tasks hand on to those that wait for them on the same worker: what comes out is what comes out of tasks one after the
-//! other, whatever a task passes on.
+//! Tests of messages that tasks hand on to waiting tasks on the same worker: the output is that of the same
+//! tasks without handing on, whatever each task passes on.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -12,21 +12,21 @@ use thalweg_exec::{
 };
 use thalweg_space::{Space, SpaceOptions};
 
-/// More than any move takes.
+/// A time longer than any move takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Adds one to each message, but for those that it drops.
+/// Adds one to each message, except for those that it drops.
 struct Stage {
     input: In<u64>,
     output: Out<u64>,
     drops: u64,
-    /// It panics at this one.
+    /// The message at which it panics.
     bad: u64,
     /// How many messages were handed on to such tasks.
     handed: Arc<AtomicU64>,
 }
 
-/// Works on messages where they stand, up to the first that is dropped.
+/// Works on messages in place, up to the first that is dropped.
 fn pass((drops, bad): (u64, u64), messages: &mut [u64]) -> usize {
     let kept = messages.iter_mut().take_while(|message| !message.is_multiple_of(drops));
     kept.map(|message| {
@@ -146,7 +146,7 @@ fn row(runtime: &Runtime, capacity: usize, (count, at_once): (u64, u64), drops: 
     Row { handed, out, tasks }
 }
 
-/// What comes out of such a row.
+/// The expected output of such a row.
 fn expected(count: u64, drops: &[u64]) -> Vec<u64> {
     let through = |message: u64| {
         drops
@@ -183,7 +183,7 @@ fn what_is_handed_on_comes_out_as_if_it_had_been_written() {
         let mover = runtime.mover();
         let done = std::thread::spawn(move || runtime.join().unwrap());
         for at in 0..stages.min(4) {
-            // The run may be over by then.
+            // An error is ignored: the run may have ended.
             let moved =
                 mover.move_task(row.tasks[at], Placement::on_worker(chance.below(workers as u64) as usize));
             _ = moved.map(|moved| moved.wait(PATIENCE));
@@ -210,7 +210,7 @@ fn a_panic_at_what_was_handed_on_ends_that_task_alone() {
     assert_eq!((summary.failures[0].task, summary.failures[0].panicked), (row.tasks[2], true));
     assert_eq!(summary.failures[0].message, "message 502 is bad");
     assert!(row.handed.load(Ordering::Relaxed) > 500);
-    // What came with it may be lost.
+    // Messages that were handed on together with the bad one may be lost.
     let out: Vec<u64> = row.out.iter().collect();
     assert!(out.len() > 400 && out.iter().copied().eq((5..).take(out.len().min(499))), "{out:?}");
     std::fs::remove_dir_all(space.path()).ok();

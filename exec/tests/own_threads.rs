@@ -1,4 +1,4 @@
-//! Tasks with threads of their own: when the system refuses one, and when every task gets one.
+//! Tests of tasks with threads of their own: when the system refuses a thread, and when every task gets one.
 
 #[path = "support/relay.rs"]
 mod relay;
@@ -14,7 +14,8 @@ use thalweg_space::{Space, SpaceOptions};
 
 use relay::Relay;
 
-/// A source of `messages` numbers, a relay that unfolds into nine, and a sink that adds up; and what else `more` creates.
+/// Runs a source of `messages` numbers, a relay that unfolds into nine, a sink that adds the numbers up, and
+/// the tasks that `more` creates.
 fn run(options: Options, messages: u64, more: impl FnOnce(&Runtime)) -> (Summary, u64) {
     let runtime = Runtime::new(options).unwrap();
     let (mut numbers, input) = runtime.stream(StreamSpec { capacity: Some(3), ..StreamSpec::default() });
@@ -67,8 +68,9 @@ fn tasks_with_threads_of_their_own_fail_as_others_do() {
 
 const LIMITED: &str = "THALWEG_TEST_WITHOUT_THREADS";
 
-/// A task whose thread the system refuses fails and closes its streams, and the others go on. In a process of its own,
-/// whose memory is limited to a little more than it has: too little for another thread's stack.
+/// A task to which the system refuses a thread fails and closes its streams, and the others go on. The test
+/// runs in a process of its own with memory limited to a little more than it has, which is too little for
+/// another thread's stack.
 #[test]
 fn a_refused_thread_is_a_failed_task() {
     if std::env::var_os(LIMITED).is_some() {
@@ -104,7 +106,7 @@ fn without_more_threads() {
     assert!(!summary.failures[0].panicked);
 }
 
-/// What looks at a run must not take such a task for one of the first worker, and try to move it.
+/// Readers of a run must not regard such a task as one of the first worker, and try to move it.
 #[test]
 fn the_row_of_a_task_says_that_it_has_its_own_thread() {
     let folder = std::env::temp_dir().join(format!("thalweg-exec-own-row-{}", std::process::id()));
@@ -142,12 +144,12 @@ fn wait_until_others_sleep() {
     }
 }
 
-/// From now on the process gets no more than half a megabyte of address space.
+/// Limits the process to half a megabyte more of address space.
 fn limit_memory() {
     let pages: u64 =
         std::fs::read_to_string("/proc/self/statm").unwrap().split(' ').next().unwrap().parse().unwrap();
     let bytes = pages * 4096 + (512 << 10);
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
-    // SAFETY: the call reads the structure only.
+    // SAFETY: the call only reads the structure.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
 }

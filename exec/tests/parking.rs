@@ -1,4 +1,4 @@
-//! Workers that are added and parked while a runtime runs.
+//! Tests of workers that are added and parked while a runtime runs.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -12,7 +12,7 @@ mod map;
 
 use map::Map;
 
-/// More than it takes until tasks have moved.
+/// A time longer than tasks need to move.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// More workers than a machine for tests may have processors.
@@ -36,7 +36,7 @@ fn this_worker() -> usize {
     name.strip_prefix("thalweg-").and_then(|number| number.parse().ok()).expect("a worker's thread")
 }
 
-/// A chain of tasks with these places, of which one knows on which worker each ran last.
+/// A chain of tasks with these places, which records the worker on which each task last ran.
 struct Chain {
     ran_on: Vec<Arc<AtomicUsize>>,
     to: mpsc::Sender<u64>,
@@ -75,7 +75,7 @@ impl Chain {
         Chain { ran_on, to, from, sent: 0 }
     }
 
-    /// Sends a message through and says where its tasks ran.
+    /// Sends a message through the chain and returns where its tasks ran.
     fn ran_on(&mut self) -> Vec<usize> {
         self.to.send(self.sent).unwrap();
         assert_eq!(self.from.recv_timeout(PATIENCE), Ok(self.sent));
@@ -162,7 +162,7 @@ fn no_task_stays_on_a_parked_worker() {
     assert_eq!(runtime.join().unwrap().failures, []);
 }
 
-/// Lets 1, 4, 2, 1, … workers take part until it is done.
+/// Lets 1, 4, 2, 1, … workers take part until `done` is set.
 fn come_and_go(workers: &Workers, done: &AtomicBool) {
     for count in [1, 4, 2].into_iter().cycle().take_while(|_| !done.load(Ordering::Relaxed)) {
         // The run may have ended.
@@ -226,7 +226,8 @@ fn the_setting_does_it_too_and_events_tell() {
             let row = rows.iter().find(|row| row.kind_name() == "exec.worker" && row.id == 1).unwrap();
             (row.cell("state"), row.cell("task"))
         };
-        // Parked, and in no task: else it would seem to hang in one.
+        // The row must show the worker as parked and in no task, because otherwise it would seem to hang in
+        // one.
         let deadline = Instant::now() + PATIENCE;
         while row_of_second() != (Some(3), Some(0)) {
             assert!(Instant::now() < deadline, "{:?}", row_of_second());

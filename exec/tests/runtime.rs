@@ -1,4 +1,5 @@
-//! The runtime from outside: chains, fans, ends, failures, creation while running, blocking tasks, random graphs.
+//! Tests of the runtime's interface: chains, fans, ends, failures, creation while running, blocking tasks,
+//! random graphs.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -13,7 +14,7 @@ mod map;
 
 use map::Map;
 
-/// More than any move takes.
+/// A time longer than any move takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn runtime(workers: usize) -> Runtime {
@@ -68,7 +69,7 @@ impl<F: FnMut(u64) + Send + 'static> Task for Sink<F> {
     }
 }
 
-/// Moves messages on, up to so many at once.
+/// Moves messages on, up to a given number at once.
 struct Mover {
     input: In<u64>,
     output: Out<u64>,
@@ -144,7 +145,7 @@ impl<F: FnMut(u64) + Send + 'static> Task for Collect<F> {
     }
 }
 
-/// Deals messages out to many outputs.
+/// Distributes messages to many outputs.
 struct Deal {
     input: In<u64>,
     outputs: Vec<Out<u64>>,
@@ -197,7 +198,8 @@ fn chains_keep_order_and_lose_nothing() {
     }
 }
 
-/// A task of long messages that took all of a full stream at once would let its writer wait meanwhile.
+/// A task with messages that take long leaves half of a full stream, because its writer would wait if it read
+/// all of them at once.
 #[test]
 fn a_long_dispatch_leaves_half_of_its_stream() {
     let runtime = runtime(1);
@@ -343,7 +345,7 @@ fn a_task_that_waits_for_nothing_fails_with_a_reason() {
 
 #[test]
 fn a_task_that_fails_so_closes_its_streams() {
-    /// Says that its output is full, which it is not; or waits for an input that has ended.
+    /// Returns that its output is full although it is not, or waits for an input that has ended.
     struct Wrong(In<u64>, Out<u64>, Stop);
     impl Task for Wrong {
         fn run(&mut self, cx: &mut Context<'_>) -> Stop {
@@ -420,7 +422,7 @@ fn pushes_without_reader_succeed() {
     assert_eq!(runtime.join().unwrap().failures, []);
 }
 
-/// Says when it is dropped.
+/// Counts when it is dropped.
 struct Token(Arc<AtomicU64>);
 
 impl Token {
@@ -588,7 +590,7 @@ fn blocking_tasks_feed_and_drain() {
 
 #[test]
 fn two_tasks_in_a_loop_leave_the_others_their_turn() {
-    /// Hands on what comes until told to stop.
+    /// Passes messages on until it is asked to stop.
     struct Round {
         input: In<u64>,
         output: Out<u64>,
@@ -684,7 +686,7 @@ fn a_blocking_task_merges_inputs_and_does_other_work_meanwhile() {
     assert_eq!(next, [count; 3]);
 }
 
-/// Gives each message to a blocking task of its own.
+/// Gives each message to a new blocking task.
 struct Hands {
     input: In<u64>,
     sender: mpsc::Sender<u64>,
@@ -809,7 +811,7 @@ fn an_abort_drops_everything() {
 #[test]
 fn an_idle_runtime_uses_no_processor_time() {
     fn used() -> Duration {
-        // SAFETY: the struct is plain data that the call fills.
+        // SAFETY: the struct is plain data, and the call fills it.
         let usage = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
             assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &mut usage), 0);
@@ -818,7 +820,8 @@ fn an_idle_runtime_uses_no_processor_time() {
         Duration::from_secs(usage.ru_utime.tv_sec as u64)
             + Duration::from_micros(usage.ru_utime.tv_usec as u64)
     }
-    // A task on the only worker that tells how much time its thread has used, asked twice with a pause between.
+    // A task on the only worker that reports how much processor time its thread has used, and is asked twice
+    // with a pause in between.
     struct Meter(In<u64>, mpsc::Sender<Duration>);
     impl Task for Meter {
         fn run(&mut self, cx: &mut Context<'_>) -> Stop {
@@ -876,7 +879,7 @@ fn a_task_that_is_moved_goes_on_elsewhere_in_order() {
         while !moved.load(Ordering::Relaxed) || number < 1000 {
             if number == 500 {
                 assert_eq!(mover.move_task(task, Placement::on_worker(1)).unwrap().wait(PATIENCE), Ok(0));
-                // It may have been woken meanwhile: then it goes when its worker looks into its inbox.
+                // The task may have been woken meanwhile; then it moves when its worker empties the inbox.
                 while mover.move_task(task, Placement::on_worker(1)).unwrap().wait(PATIENCE) == Ok(0) {}
             }
             blocking.push(&mut numbers, number).unwrap();
@@ -887,7 +890,7 @@ fn a_task_that_is_moved_goes_on_elsewhere_in_order() {
     assert!(next.load(Ordering::Relaxed) >= 1000);
 }
 
-/// Spins until one of its kind ran on worker 1.
+/// Spins until a task of this kind has run on worker 1.
 struct UntilOnSecond(Arc<AtomicBool>, usize);
 
 impl Task for UntilOnSecond {

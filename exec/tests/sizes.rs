@@ -1,4 +1,4 @@
-//! The sizes of messages, as the space has them, against what the messages were made of.
+//! Compares the sizes of messages in the space with the sizes that the messages were made with.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use thalweg_exec::{
 use thalweg_space::reader::{Item, SpaceReader};
 use thalweg_space::{ElementOptions, Policy, Space, SpaceOptions};
 
-/// A message that says it is of this size, and is asked for it alone.
+/// A message that reports this size, which is all that the test asks it.
 struct Blob(u64, #[expect(dead_code, reason = "so that it is no plain data")] Box<u8>);
 
 fn blob(bytes: u64) -> Blob {
@@ -48,14 +48,14 @@ impl Place {
         runtime
     }
 
-    /// What the live table says of the sizes of each stream's messages.
+    /// The sizes of each stream's messages in the live table.
     fn rows(&self) -> HashMap<u64, Sizes> {
         let rows = SpaceReader::open(self.space.path()).unwrap().live_rows().unwrap();
         let sizes = rows.iter().filter(|row| row.kind_name() == "exec.message_sizes");
         sizes.map(|row| (row.id, Sizes::from(|name: &str| row.cell(name).unwrap()))).collect()
     }
 
-    /// The sizes that were recorded of closed streams.
+    /// The recorded sizes of closed streams' messages.
     fn told(&self) -> HashMap<u64, Sizes> {
         let mut fields: HashMap<u64, HashMap<String, u64>> = HashMap::new();
         let reader = SpaceReader::open(self.space.path()).unwrap();
@@ -79,7 +79,7 @@ impl Drop for Place {
     }
 }
 
-/// What is recorded of the sizes of a stream's messages, read as `kinds/exec.kinds` says.
+/// The recorded sizes of a stream's messages, decoded as `kinds/exec.kinds` describes.
 #[derive(Debug)]
 struct Sizes {
     messages: u64,
@@ -87,7 +87,7 @@ struct Sizes {
     least: u64,
     most: u64,
     taken: u64,
-    /// From which size on up to which, and for how many messages.
+    /// The least size of each bucket, the end of its range, and the number of messages.
     buckets: Vec<(f64, f64, f64)>,
 }
 
@@ -108,7 +108,7 @@ impl Sizes {
         Sizes { messages, bytes, least, most, taken: scale >> 24, buckets }
     }
 
-    /// Every size was taken, and the buckets hold them: each has as many as it should have, but for what rounding takes.
+    /// Checks that every message was measured, and that each bucket has the right count, apart from rounding.
     fn check_all(&self, sizes: &[u64]) {
         let count = sizes.len() as u64;
         assert_eq!((self.taken, self.messages), (count, count));
@@ -116,7 +116,7 @@ impl Sizes {
         assert_eq!((self.least, self.most), (*sizes.iter().min().unwrap(), *sizes.iter().max().unwrap()));
         let mut held = 0;
         for &(from, to, messages) in &self.buckets {
-            // Bounds are numbers that no whole number is but powers of two.
+            // Bounds of buckets are no whole numbers, except for powers of two.
             let inside = |&&size: &&u64| (size.max(1) as f64) >= from && (size.max(1) as f64) < to;
             let expected = sizes.iter().filter(inside).count();
             held += expected;
@@ -129,7 +129,7 @@ impl Sizes {
         assert!(held as f64 >= 0.998 * count as f64, "{held} of {count} are in a bucket: {self:?}");
     }
 
-    /// The least and the largest that the size can be which a share of the messages does not exceed.
+    /// The least and the largest possible value of the `q`-quantile.
     fn quantile(&self, q: f64) -> (f64, f64) {
         let all: f64 = self.buckets.iter().map(|bucket| bucket.2).sum();
         let mut counted = 0.0;
@@ -148,13 +148,13 @@ fn quantile(sizes: &[u64], q: f64) -> u64 {
     sorted[((q * sizes.len() as f64).ceil() as usize).clamp(1, sizes.len()) - 1]
 }
 
-/// Writes messages of these sizes, each after so much work.
+/// Writes messages of these sizes, each after some work.
 struct Writes<T: Send + 'static> {
     sizes: std::vec::IntoIter<u64>,
     make: fn(u64) -> T,
     work: fn(u64),
     out: Out<T>,
-    /// It ends only then.
+    /// Whether the task may end.
     may_end: Arc<AtomicBool>,
 }
 
@@ -198,7 +198,7 @@ impl<T: Send + 'static> Task for Reads<T> {
     }
 }
 
-/// How a message of a size is made, and the work before it.
+/// The functions that make a message of a size, and do the work before it.
 type Making<T> = (fn(u64) -> T, fn(u64));
 
 /// Two tasks with a stream between them.
@@ -219,7 +219,7 @@ fn wide(capacity: usize) -> StreamSpec {
     StreamSpec { capacity: Some(capacity), ..StreamSpec::default() }
 }
 
-/// The k-th of some numbers that look random.
+/// The k-th number of a pseudorandom sequence.
 fn scrambled(k: u64) -> u64 {
     (k + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 11
 }
@@ -232,9 +232,9 @@ fn distributions() -> Vec<Vec<u64>> {
         of(20_000, |k| 1 + scrambled(k) % 100_000),
         of(20_000, |k| if k % 50 == 7 { 1_000_000 } else { 100 }),
         of(9_999, |k| 1 << (scrambled(k) % 41)),
-        // The sizes grow all the while, and so do the buckets.
+        // The sizes grow all the time, and so do the buckets.
         of(3_000, |k| k * k),
-        // One bucket takes more than it can count.
+        // One bucket gets more messages than it can count singly.
         of(200_000, |k| if scrambled(k) % 100 < 3 { 4096 } else { 64 }),
         of(100, |_| 0),
     ]
@@ -268,7 +268,7 @@ fn every_size_is_told_live_and_at_the_end_if_there_is_time_for_it() {
             for ((id, _), sizes) in &passed {
                 told[id].check_all(sizes);
                 for q in [0.01, 0.5, 0.9, 0.99, 1.0] {
-                    // The rank may be off by what rounding counts to 16 bits does.
+                    // The rank may be wrong by the rounding of counts to 16 bits.
                     let (from, to) =
                         (told[id].quantile(q - 0.001).0, told[id].quantile((q + 0.001).min(1.0)).1);
                     let (low, high) = (quantile(sizes, q - 0.002), quantile(sizes, (q + 0.002).min(1.0)));
@@ -288,7 +288,7 @@ fn every_size_is_told_live_and_at_the_end_if_there_is_time_for_it() {
 }
 
 impl Place {
-    /// As [`Place::rows`], without the streams whose buckets are just being moved.
+    /// The rows of [`Place::rows`], without streams with buckets that are being moved.
     fn rows_settled(&self) -> HashMap<u64, Sizes> {
         let rows = SpaceReader::open(self.space.path()).unwrap().live_rows().unwrap();
         let sizes = rows.iter().filter(|row| row.kind_name() == "exec.message_sizes");
@@ -297,7 +297,7 @@ impl Place {
     }
 }
 
-/// The sizes that were recorded of one stream, whose messages were made so.
+/// The recorded sizes of one stream of messages that `making` makes.
 fn told_of<T: Send + 'static>(
     mode: Mode,
     budget: u64,
@@ -334,8 +334,8 @@ fn no_size_is_taken_in_mode_off_or_if_nothing_may_be_spent_on_it() {
     }
 }
 
-/// Messages of which every tenth is large, and takes as much longer to make. A sample taken at moments of the clock would see mostly
-/// large ones; one at every tenth message only those, or none.
+/// Messages of which every tenth is large, and takes as much longer to make. A sample taken at moments of the
+/// clock would see mostly large ones; one at every tenth message only those, or none.
 #[test]
 fn a_large_message_is_as_likely_to_be_measured_as_a_small_one() {
     fn work(bytes: u64) {
@@ -346,7 +346,7 @@ fn a_large_message_is_as_likely_to_be_measured_as_a_small_one() {
     }
     let sizes: Vec<u64> = (0..40_000).map(|k| if k % 10 == 3 { 10_000 } else { 100 }).collect();
     let mean = sizes.iter().sum::<u64>() as f64 / sizes.len() as f64;
-    // A machine that others use leaves less time for sizes.
+    // On a machine with other load less time is left for measurements.
     let told = |_| {
         told_of(Mode::Metrics, 1, |runtime| runtime.sized_stream(wide(64)), &sizes, (blob, work)).unwrap()
     };
@@ -377,7 +377,7 @@ thread_local! {
     static ENDS: RefCell<Vec<(Out<u64>, In<u64>)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The code that a size runs is a user's, and may do what a task's may.
+/// The code that computes a size belongs to the user, and may do whatever a task may.
 #[test]
 fn a_size_may_drop_ends_of_streams() {
     struct Dropping(#[expect(dead_code, reason = "so that it is no plain data")] Box<u64>);

@@ -1,9 +1,10 @@
-//! Random graphs with random capacities, quanta and workers, which grow while they run, whose tasks are moved between
-//! workers and whose settings are changed at random: every message arrives once and in order, and all memory is given
-//! back at the end.
+//! Random graphs with random capacities, quanta and workers, which grow while they run, while tasks are moved
+//! between workers and settings are changed at random: every message arrives once and in order, and all
+//! memory is given back at the end.
 //!
-//! Without the test harness, whose channels ThreadSanitizer misunderstands (they use fences): this test is the one that
-//! runs under it. `cargo test -p thalweg-exec --test stress -- [SEEDS] [FIRST_SEED]`; `-- race` is a race on purpose.
+//! The test does without the test harness, because it runs under ThreadSanitizer, which does not understand
+//! the fences in the harness's channels. `cargo test -p thalweg-exec --test stress -- [SEEDS] [FIRST_SEED]`;
+//! `-- race` is a race on purpose.
 #![allow(clippy::print_stdout)]
 
 #[path = "support/relay.rs"]
@@ -24,7 +25,7 @@ use thalweg_space::{Space, SpaceOptions};
 
 use relay::Relay;
 
-/// Counts what is allocated and not given back.
+/// An allocator that counts the bytes which are allocated and not freed.
 struct Counting;
 
 static HELD: AtomicI64 = AtomicI64::new(0);
@@ -36,13 +37,13 @@ static COUNTING: Counting = Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         HELD.fetch_add(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         HELD.fetch_sub(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -51,19 +52,19 @@ fn room(capacity: usize) -> StreamSpec {
     StreamSpec { capacity: Some(capacity), ..StreamSpec::default() }
 }
 
-/// Reads many inputs, writes many outputs, at random. A message is (source, number): along each path the numbers of
-/// a source grow.
+/// Reads many inputs, writes many outputs, at random. A message is (source, number): along each path the
+/// numbers of a source grow.
 struct Node {
     inputs: Inputs<(u32, u64)>,
     outputs: Vec<Out<(u32, u64)>>,
     held: Option<((u32, u64), usize)>,
     random: Chance,
-    /// Relays that may still be put behind the outputs.
+    /// The number of relays that may still be put behind the outputs.
     relays: u32,
 }
 
 impl Node {
-    /// Puts a new task behind an output, at random.
+    /// Puts a new task after a random output.
     fn grow(&mut self, cx: &mut Context<'_>) {
         if self.relays == 0 || self.random.below(100) != 0 {
             return;
@@ -91,7 +92,7 @@ impl Task for Node {
                         self.inputs.remove(cx, index);
                         continue;
                     };
-                    // A source keeps to one way through each node, so that order can be checked.
+                    // The messages of a source take one way through each node, so their order can be checked.
                     (message, message.0 as usize % self.outputs.len())
                 }
             };
@@ -114,7 +115,7 @@ fn space(seed: u64) -> Space {
     Space::create(SpaceOptions { name, parent: Some(parent), ..SpaceOptions::default() }).unwrap()
 }
 
-/// How many workers a graph has at most: more than the machine may have processors.
+/// The most workers of a graph, which are more than the machine may have processors.
 const WORKERS_MAX: usize = 5;
 
 /// Moves tasks, changes settings, adds and parks workers while a graph runs.
@@ -130,7 +131,7 @@ impl Disturber {
         let reader = self.space.as_ref().map(|space| SpaceReader::open(space.path()).unwrap());
         while !done.load(Ordering::Relaxed) {
             let task = TaskId(1 + self.random.below(60));
-            // That worker may be parked now, or the run have ended before the next line.
+            // An error is ignored: the worker may be parked now, or the run may have ended.
             let _ = self.mover.move_task(
                 task,
                 Placement::on_worker(self.random.below(self.workers.count() as u64) as usize),
@@ -173,7 +174,7 @@ fn random_graph(seed: u64, messages: u64) {
         steal: random.below(2) == 0,
         unfinished: [0, 0, 1, 7, 100][random.below(5) as usize],
         order: [Order::Fifo, Order::Demand][random.below(2) as usize],
-        // With a space each would have an element of a megabyte.
+        // With a space each thread would have an element of a megabyte.
         thread_per_task: space.is_none() && random.below(4) == 0,
         ..Options::default()
     })
@@ -250,7 +251,7 @@ fn random_graph(seed: u64, messages: u64) {
         });
         let summary = runtime.join();
         done.store(true, Ordering::Relaxed);
-        // The scope would wait for its work only, not for its memory.
+        // The thread is joined, because the scope would wait only for its work and not for its memory.
         if let Some(thread) = disturbing {
             thread.join().unwrap();
         }
@@ -263,7 +264,7 @@ fn random_graph(seed: u64, messages: u64) {
     assert_eq!(total.load(Ordering::Relaxed), u64::from(sources) * messages, "seed {seed}");
 }
 
-/// Tasks that create tasks: each message is passed on by one of its own, which hands the end of a stream on.
+/// Tasks that create tasks: each message is passed on by a new task, which hands the end of a stream on.
 fn unfolding(workers: usize, messages: u64) {
     struct Unfold {
         left: u64,
@@ -320,7 +321,7 @@ fn unfolding(workers: usize, messages: u64) {
     assert_eq!(sum.load(Ordering::Relaxed), messages * (messages + 1) / 2);
 }
 
-/// Streams whose ends travel through another stream to a task of another worker.
+/// Streams with ends that travel through another stream to a task of another worker.
 fn travelling_ends(workers: usize, ends: u64) {
     struct Post(Out<(Out<u64>, In<u64>)>, u64);
     impl Task for Post {
@@ -366,7 +367,7 @@ fn travelling_ends(workers: usize, ends: u64) {
     assert_eq!(sum.load(Ordering::Relaxed), ends * (ends + 1) / 2);
 }
 
-/// A writer that fills what its stream has, looks for more room, and ends without using it.
+/// A writer that fills its stream's block, looks for more room, and ends without using it.
 fn unused_room() {
     struct Write(Out<u64>, u64);
     impl Task for Write {
@@ -387,8 +388,9 @@ fn unused_room() {
     }
 }
 
-/// Opens more maps at once than any run here does: `space` keeps an entry for each, to be used again, for as long as the
-/// process lives. So how many maps were open at once, which depends on the threads' timing, shows in no run's memory.
+/// Opens more maps at once than any run here does. `space` keeps an entry for each map as long as the process
+/// lives, and reuses it. So the number of maps that were open at once, which depends on the threads' timing,
+/// does not show in the memory of a run.
 fn open_many_maps() {
     let space = space(0);
     let writers: Vec<_> = (0..24).map(|number| space.writer(&format!("writer {number}")).unwrap()).collect();
@@ -404,14 +406,14 @@ fn gives_all_back(what: &str, work: impl FnOnce()) {
     assert_eq!(left, 0, "bytes that were not given back: {what}");
 }
 
-/// What ThreadSanitizer has to find, to show that it would find what nobody planted.
+/// A race that ThreadSanitizer has to find, to show that it would find real ones.
 fn race_on_purpose() {
     struct Shared(std::cell::UnsafeCell<u64>);
-    // SAFETY: it is not: two threads write to it. Nothing depends on what they leave.
+    // SAFETY: this is unsound on purpose: two threads write to it, and nothing depends on the result.
     unsafe impl Sync for Shared {}
     let shared = Arc::new(Shared(std::cell::UnsafeCell::new(0)));
     let write = |shared: Arc<Shared>| {
-        // SAFETY: as above; nobody else has a reference meanwhile.
+        // SAFETY: as above; no other thread has a reference meanwhile.
         std::thread::spawn(move || (0..1000).for_each(|_| unsafe { *shared.0.get() += 1 }))
     };
     let threads = [write(shared.clone()), write(shared)];
@@ -422,11 +424,11 @@ fn main() {
     if std::env::args().nth(1).as_deref() == Some("race") {
         return race_on_purpose();
     }
-    // `cargo test NAME` passes a filter, and other options of its harness: only numbers are ours.
+    // `cargo test NAME` passes a filter, and other options of its harness, so only numbers are read.
     let mut numbers = std::env::args().skip(1).filter_map(|argument| argument.parse().ok());
     let seeds = numbers.next().unwrap_or(60);
     let first = numbers.next().unwrap_or(1);
-    // What is made once in a process is made here.
+    // State that is made once in a process is made here.
     open_many_maps();
     (1..=20).for_each(|seed| random_graph(seed, 200));
     for seed in first..first + seeds {

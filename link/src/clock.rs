@@ -1,14 +1,17 @@
-//! The clock of another host, from exchanges: bounds that hold, not an estimate.
+//! Bounds on the clock of another host, computed from exchanges of times. The bounds are guaranteed, not
+//! estimated.
 //!
-//! In an exchange the client reads its clock, the server its own twice, the client again. Since nothing arrives before it
-//! was sent, the difference *client − server* lies between `client_sent − server_received` and `client_received −
-//! server_sent`. Clocks drift (5–30 µs a second are typical), so the difference is a line over time: all lines that
-//! respect every exchange's bounds, and no more than a stated drift, are possible, and the bound at a time is the lowest and
-//! highest of them there. See SKaMPI (Hoefler, Schneider, Lumsdaine 2008) and Huygens (Geng et al. 2018) for the method.
+//! In an exchange the client reads its clock, the server reads its own twice, and the client reads its clock
+//! again. Because no message arrives before it was sent, the difference *client − server* lies between
+//! `client_sent − server_received` and `client_received − server_sent`. Clocks drift (5–30 µs a second are
+//! typical), so the difference is a line over time. All lines that respect every exchange's bounds and have
+//! no more than a stated drift are possible, and the bound at a time is the lowest and the highest of their
+//! values there. See SKaMPI (Hoefler, Schneider, Lumsdaine 2008) and Huygens (Geng et al. 2018) for the
+//! method.
 
 use std::collections::VecDeque;
 
-/// The exchanges that are kept: the last ones.
+/// The number of exchanges that are kept.
 const KEPT_MAX: usize = 24;
 
 /// Four readings: two of the client's clock around two of the server's, in nanoseconds.
@@ -16,7 +19,7 @@ const KEPT_MAX: usize = 24;
 pub struct Exchange {
     /// The client's clock before it sent the question.
     pub client_sent_ns: i64,
-    /// The server's clock when that had arrived.
+    /// The server's clock when the question had arrived.
     pub server_received_ns: i64,
     /// The server's clock before it answered.
     pub server_sent_ns: i64,
@@ -24,7 +27,7 @@ pub struct Exchange {
     pub client_received_ns: i64,
 }
 
-/// Between which two values the difference *client − server* lies at some time, in nanoseconds.
+/// The two values between which the difference *client − server* lies at some time, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
     /// The lowest possible difference.
@@ -39,38 +42,39 @@ impl Bound {
         self.low_ns + (self.high_ns - self.low_ns) / 2
     }
 
-    /// Half of its width: the largest error of the middle.
+    /// Half of the bound's width, which is the largest error of the middle.
     pub fn error_ns(&self) -> i64 {
         self.high_ns.saturating_sub(self.low_ns).saturating_add(1) / 2
     }
 }
 
-/// What an exchange showed about the clocks.
+/// The result of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learned {
     /// The exchange agrees with those before.
     Agrees,
-    /// It contradicts them: one of the clocks was set, or drifts more than was stated. The former exchanges are forgotten.
+    /// The exchange contradicts those before, because one of the clocks was set or drifts more than was
+    /// stated. The former exchanges are forgotten.
     Stepped,
-    /// It contradicts itself (an answer before its question) and is ignored.
+    /// The exchange contradicts itself (an answer before its question) and is ignored.
     Impossible,
 }
 
-/// What is known of another host's clock.
+/// The bounds on another host's clock.
 #[derive(Clone, Debug)]
 pub struct PeerClock {
     /// The most that the clocks drift apart, in nanoseconds per nanosecond.
     drift_max: f64,
-    /// The lower bound of the first exchange. Others are kept relative to it, since differences of two hosts' clocks may
-    /// be too large for a `f64` to hold to the nanosecond.
+    /// The lower bound of the first exchange. Other bounds are stored relative to it, because the difference
+    /// of two hosts' clocks may be too large for an `f64` to hold to the nanosecond.
     base_ns: i64,
     kept: VecDeque<Line>,
 }
 
-/// What an exchange says: at this time of the client's the difference was within these bounds.
+/// The bounds from one exchange: at `at_ns` of the client's clock the difference was within them.
 #[derive(Clone, Copy, Debug)]
 struct Line {
-    /// The client's clock before it sent: in order, where exchanges may overlap.
+    /// The client's clock before it sent, which orders exchanges that overlap.
     sent_ns: i64,
     at_ns: i64,
     low: f64,
@@ -78,12 +82,12 @@ struct Line {
 }
 
 impl PeerClock {
-    /// Nothing is known yet, but that the clocks drift apart by at most this many nanoseconds per second.
+    /// A clock without exchanges, which drifts from the client's by at most this many nanoseconds per second.
     pub fn new(drift_ns_per_s: f64) -> PeerClock {
         PeerClock { drift_max: drift_ns_per_s / 1e9, base_ns: 0, kept: VecDeque::new() }
     }
 
-    /// Learns from an exchange.
+    /// Adds an exchange.
     pub fn learn(&mut self, exchange: Exchange) -> Learned {
         let Exchange { client_sent_ns, server_received_ns, server_sent_ns, client_received_ns } = exchange;
         let round_trip = client_received_ns.checked_sub(client_sent_ns);
@@ -95,7 +99,8 @@ impl PeerClock {
         if round_trip < 0 || at_server < 0 || low > high {
             return Learned::Impossible;
         }
-        // Both clocks drift during the exchange, so each bound holds in the middle of it with this much to spare.
+        // Both clocks drift during the exchange, so each bound holds in the middle of it with this much to
+        // spare.
         let spare = self.drift_max * round_trip as f64;
         let at_ns = client_sent_ns + round_trip / 2;
         let relative = |ns: i64, base: i64| ns.saturating_sub(base) as f64;
@@ -122,7 +127,7 @@ impl PeerClock {
         if stepped { Learned::Stepped } else { Learned::Agrees }
     }
 
-    /// Forgets one that helps little: the widest, but neither the first nor the last.
+    /// Forgets the exchange with the widest bounds, but neither the first nor the last.
     fn forget_one(&mut self) {
         let inner = 1..self.kept.len() - 1;
         let width = |index: &usize| self.kept[*index].high - self.kept[*index].low;
@@ -130,7 +135,8 @@ impl PeerClock {
         self.kept.remove(widest.unwrap_or(0));
     }
 
-    /// Between which values the difference *client − server* lies at this time of the client's; none before an exchange.
+    /// The bound of the difference *client − server* at this time of the client's clock; `None` before the
+    /// first exchange.
     pub fn bound(&self, at_ns: i64) -> Option<Bound> {
         let (low, high) = self.line(at_ns)?;
         Some(Bound {
@@ -139,16 +145,16 @@ impl PeerClock {
         })
     }
 
-    /// The same, relative to the base.
+    /// The bound at this time, relative to the base.
     fn line(&self, at_ns: i64) -> Option<(f64, f64)> {
         let high = self.highest(at_ns, |line| (line.low, line.high))?;
-        // The lowest is the highest of the picture turned upside down.
+        // The lowest value is the highest one with all signs reversed.
         let low = -self.highest(at_ns, |line| (-line.high, -line.low))?;
         Some((low, high))
     }
 
-    /// The highest value at `at_ns` of a line that keeps within all bounds: it touches two of them, or one of them with the
-    /// steepest slope there may be.
+    /// The highest value at `at_ns` of a line that keeps within all bounds. Such a line touches two bounds,
+    /// or one bound with the greatest possible slope.
     fn highest(&self, at_ns: i64, bounds: impl Fn(&Line) -> (f64, f64)) -> Option<f64> {
         let origin = self.kept.front()?.at_ns;
         let x = |at: i64| at.wrapping_sub(origin) as f64;
@@ -161,8 +167,9 @@ impl PeerClock {
             })
             .collect();
         let target = x(at_ns);
-        // Given a slope, the highest line is the one that touches the lowest of the upper bounds; it is possible if it
-        // stays above all lower ones. Both are piecewise linear in the slope, so the corners are enough.
+        // Given a slope, the highest line is the one that touches the lowest of the upper bounds; that line
+        // is possible if it stays above all lower bounds. Both conditions are piecewise linear in the slope,
+        // so the corners are enough.
         let mut slopes = vec![-self.drift_max, self.drift_max];
         for (index, a) in lines.iter().enumerate() {
             for b in &lines[index + 1..] {
@@ -176,12 +183,12 @@ impl PeerClock {
         let value = |slope: f64| {
             let upper = lines.iter().map(|(x, _, high)| high - slope * x).fold(f64::INFINITY, f64::min);
             let lower = lines.iter().map(|(x, low, _)| low - slope * x).fold(f64::NEG_INFINITY, f64::max);
-            // Rounding of nanoseconds since an epoch, not of the clocks.
+            // The tolerance covers the rounding of nanoseconds since an epoch, not errors of the clocks.
             (upper - lower >= -1e-3).then_some(upper + slope * target)
         };
         let within = slopes.into_iter().filter(|slope| slope.abs() <= self.drift_max);
         let possible = within.filter_map(value).max_by(f64::total_cmp);
-        // Bounds that no line respects: the widest that each alone allows.
+        // If no line respects all bounds, the widest bound that each exchange alone allows is used.
         possible.or_else(|| {
             let spread = |(x, _, high): &(f64, f64, f64)| high + self.drift_max * (target - x).abs();
             lines.iter().map(spread).min_by(f64::total_cmp)

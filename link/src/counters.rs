@@ -1,16 +1,17 @@
-//! What a link counts about itself. Its end writes, anybody reads.
+//! The counters of a link. Each end writes its own, and any thread reads them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The counters of one end of a link. Clones are the same counters.
+/// The counters of one end of a link. Clones share the same counters.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
     inner: Arc<Inner>,
 }
 
-/// Each is written by the link's end alone, and read at any time: they are figures, nothing depends on their order.
+/// The counters, which only the link's end writes. The counters are read at any time with relaxed loads,
+/// because nothing depends on their order.
 #[derive(Debug, Default)]
 struct Inner {
     messages: AtomicU64,
@@ -26,12 +27,12 @@ struct Inner {
     connection_wait_ns: AtomicU64,
 }
 
-/// What an end of a link has counted.
+/// The values of an end's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Messages taken from the user (sender) or given to the user (receiver).
+    /// Messages accepted from the user (sender) or returned to the user (receiver).
     pub messages: u64,
-    /// Their bytes, without the lengths between them.
+    /// The bytes of these messages, without the lengths between them.
     pub bytes: u64,
     /// Bytes written or read, headers included, after compression.
     pub wire_bytes: u64,
@@ -41,7 +42,7 @@ pub struct Counts {
     pub connections: u64,
     /// Bytes of the stream that were sent again after a connection broke.
     pub resent_bytes: u64,
-    /// Bytes that wait at this end just now: not acknowledged (sender), not taken (receiver).
+    /// Bytes that wait at this end now: not acknowledged (sender), not consumed (receiver).
     pub queued_bytes: u64,
     /// Time for which the receiver had no room.
     pub credit_wait_ns: u64,
@@ -49,7 +50,8 @@ pub struct Counts {
     pub port_wait_ns: u64,
     /// Time for which the port's share of the bandwidth was used up.
     pub pace_wait_ns: u64,
-    /// Time for which there was no connection, or the connection took nothing (sender) or held nothing (receiver).
+    /// Time for which there was no connection, or the connection accepted nothing (sender) or held nothing
+    /// (receiver).
     pub connection_wait_ns: u64,
 }
 
@@ -63,7 +65,7 @@ pub(crate) enum Wait {
 }
 
 impl Counters {
-    /// What was counted until now.
+    /// The present values.
     pub fn read(&self) -> Counts {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let inner = &self.inner;
@@ -115,7 +117,7 @@ impl Counters {
     }
 }
 
-/// Adds without a locked instruction: there is one writer.
+/// Adds without a locked instruction, because there is only one writer.
 fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
 }

@@ -1,10 +1,11 @@
-//! The library's one error.
+//! The library's error type.
 
 use crate::Violation;
 use std::fmt;
 use std::io;
 
-/// Why a link cannot go on. Its text says what and where; its source is what the operating system or the protocol said.
+/// The reason why a link cannot continue. The error's text says what failed and where; its source is the
+/// error of the operating system or the violation of the protocol.
 #[derive(Debug)]
 pub struct Error {
     text: String,

@@ -1,12 +1,13 @@
 //! Links between nodes: messages in order, none lost or doubled, over connections that may break.
 //!
-//! A *link* carries a stream of messages (byte strings) from one process to another. Its [`Sender`] keeps what the receiver
-//! has not acknowledged; when the connection breaks, it connects again, perhaps elsewhere or over another transport, and
-//! goes on at the byte that the [`Receiver`] lacks. The receiver says how much it has room for (credit), so a slow user holds back
-//! its own sender and nobody else.
+//! A *link* carries a stream of messages (byte strings) from one process to another. The link's [`Sender`]
+//! keeps the bytes that the receiver has not acknowledged; when the connection breaks, the sender connects
+//! again, perhaps elsewhere or over another transport, and continues at the byte that the [`Receiver`] lacks.
+//! The receiver reports how much room it has (credit), so a slow user holds back only its own sender.
 //!
-//! Sending and receiving go through the [`Ports`] of a node: `k` of them, each with one k-th of the bandwidth where that is
-//! limited, in no window of 100 ms more. [`PeerClock`] bounds the difference of two hosts' clocks.
+//! Sending and receiving go through the [`Ports`] of a node: `k` of them, each with one k-th of the bandwidth
+//! if that is limited, which no window of 100 ms exceeds. [`PeerClock`] bounds the difference of two hosts'
+//! clocks.
 //!
 //! ```
 //! use thalweg_link::{Address, LinkId, Listener, Receiver, ReceiverOptions, Sender, SenderOptions, Tuning};
@@ -51,11 +52,11 @@ pub use transport::Address;
 pub use tuning::{BUFFER_BYTES, FRAME_BYTES, FRAME_BYTES_MIN, Tuning, WINDOW_BYTES};
 pub use wire::{Encoding, PAYLOAD_BYTES_MAX, Violation};
 
-/// Which link it is, among all of all sessions.
+/// Identifies a link among those of all sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkId {
-    /// The session whose network it is part of.
+    /// The session that the link belongs to.
     pub session: [u8; 16],
-    /// Its number there.
+    /// The link's number in the session.
     pub number: u64,
 }

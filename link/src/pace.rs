@@ -1,26 +1,28 @@
 //! The pace of one port: a rate that holds in every window of 100 ms, not only in the long run.
 //!
-//! Two limits apply together. A token bucket spreads the bytes evenly; its burst of 10 ms makes good what a thread that woke
-//! late has missed. The bytes of the last 100 ms are counted, too, so that a burst after a rest does not exceed what the
-//! window allows. With enough to send, 99 % of the rate are used by a thread that wakes at most 0.2 ms late; one that wakes
-//! 1 ms late uses 98 %, since no window may hold two of its bursts too many.
+//! Two limits apply together. A token bucket spreads the bytes evenly; its burst of 10 ms compensates for a
+//! thread that woke late. The bytes of the last 100 ms are counted, too, so that a burst after a rest does
+//! not exceed what the window allows. With enough to send, 99 % of the rate are used by a thread that wakes
+//! at most 0.2 ms late; one that wakes 1 ms late uses 98 %, because each window must have room for its
+//! bursts.
 
 /// The window in which the rate is never exceeded, in nanoseconds.
 pub const WINDOW_NS: u64 = 100_000_000;
-/// The window is counted in slots of this length. The oldest one counts whole, which costs 1/400 of the rate.
+/// The length of the slots in which the window is counted. The oldest slot counts completely, which costs
+/// 1/400 of the rate.
 const SLOT_NS: u64 = 250_000;
 const SLOTS: usize = (WINDOW_NS / SLOT_NS) as usize + 1;
-/// What a bucket holds at most, as time at its rate.
+/// The capacity of a bucket, as time at its rate.
 const BURST_NS: u64 = 10_000_000;
 /// The bucket fills at the rate less this part of it.
 const STEADY: u64 = 200;
-/// If the rate allows more in a window, a frame carries at least this many bytes.
+/// The least bytes of a frame, if the rate allows more in a window.
 const BYTES_MIN: u64 = 512;
 
 /// The pace of one port.
 #[derive(Debug)]
 pub struct Pace {
-    /// Bytes by slot of time; the place of a slot is its number modulo their count.
+    /// The bytes of each slot of time; the index of a slot is its number modulo the number of slots.
     slots: Box<[u64; SLOTS]>,
     /// The number of the newest slot.
     newest: u64,
@@ -38,14 +40,15 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// How many bytes may be sent now at this rate in bytes per second, or when it is worth while to ask again.
+    /// How many bytes may be sent now at this rate in bytes per second.
     ///
     /// # Errors
     /// The time in nanoseconds at which something may be sent again.
     pub fn allowance(&mut self, now_ns: u64, rate: u64) -> Result<u64, u64> {
         let rate = rate.max(1);
         self.advance(now_ns);
-        // A little below the rate, so that the window has room for what a thread that woke late makes good.
+        // The bucket fills a little below the rate, so the window has room for the bursts of a thread that
+        // woke late.
         let steady = u128::from(rate - rate / STEADY);
         let full = steady * u128::from(BURST_NS);
         let since = now_ns.saturating_sub(self.filled_ns);
@@ -54,14 +57,14 @@ impl Pace {
         let in_bucket = (self.tokens / 1_000_000_000) as u64;
         let of_window = window_bytes(rate).saturating_sub(self.in_window);
         let allowed = in_bucket.min(of_window);
-        // A slow rate's window and bucket may hold fewer bytes than are worth while.
+        // At a slow rate the window and the bucket may hold fewer bytes than [`BYTES_MIN`].
         let least = BYTES_MIN.min(window_bytes(rate)).min((full / 1_000_000_000) as u64).max(1);
         if allowed >= least {
             return Ok(allowed);
         }
         if of_window < least {
-            // Returns when the port may send again, because it is ahead of its rate. An even pace from here on keeps it
-            // from running into the window's limit again, where a thread that wakes late would make nothing good.
+            // The port is ahead of its rate, so the bucket is emptied. An even pace from here on keeps the
+            // port below the window's limit, at which it could not compensate for a thread that wakes late.
             self.tokens = 0;
         }
         let lacking = (u128::from(least) * 1_000_000_000).saturating_sub(self.tokens);

@@ -1,7 +1,8 @@
-//! The ports of a node: at most `k` links send at once, and `k` receive, each at one k-th of the bandwidth where it is limited.
+//! The ports of a node: at most `k` links send at once, and `k` receive, each at one k-th of the bandwidth if
+//! that is limited.
 //!
-//! A link takes a port for one frame and gives it back, so links take turns; one whose receiver is slow has no frame to
-//! send and holds no port. This is the k-port model of P-land, with a queue per destination.
+//! A link takes a port for one frame and gives it back, so links take turns; a link with a slow receiver has
+//! no frame to send and holds no port. This is the k-port model of P-land, with a queue per destination.
 
 use crate::pace::Pace;
 use std::collections::VecDeque;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 /// The most ports of a node in one direction.
 pub const PORTS_MAX: u32 = 256;
 
-/// The ports of a node in one direction. Clones are the same ports.
+/// The ports of a node in one direction. Clones share the same ports.
 #[derive(Clone, Debug)]
 pub struct Ports {
     inner: Arc<Inner>,
@@ -20,11 +21,12 @@ pub struct Ports {
 
 #[derive(Debug)]
 struct Inner {
-    /// How many ports there are. Written by anybody, read when a port is taken.
+    /// The number of ports. The field is written by any thread, read when a port is taken.
     count: AtomicU32,
-    /// Bytes per second of all ports together; 0 where nothing limits them. Written by anybody, read before each frame.
+    /// Bytes per second of all ports together; 0: no limit. The field is written by any thread, read before
+    /// each frame.
     bandwidth: AtomicU64,
-    /// Bytes that went through, by any port.
+    /// The bytes that went through all ports.
     carried: AtomicU64,
     begun: Instant,
     turns: Mutex<Turns>,
@@ -33,11 +35,11 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct Turns {
-    /// The ports that are not in use, as a stack: the one used last is on top.
+    /// The ports that are not in use, as a stack with the last used one on top.
     free: Vec<Port>,
-    /// How many there are, free or in use.
+    /// The number of ports, free or in use.
     made: u32,
-    /// The turns of those that wait, in order.
+    /// The turns of the links that wait, in order.
     waiting: VecDeque<u64>,
     next_turn: u64,
 }
@@ -47,7 +49,7 @@ struct Port {
     pace: Pace,
 }
 
-/// A port in use. It is given back when this is dropped.
+/// A port in use, which is given back when this is dropped.
 #[derive(Debug)]
 pub struct Turn {
     inner: Arc<Inner>,
@@ -55,7 +57,7 @@ pub struct Turn {
 }
 
 impl Ports {
-    /// Makes this many ports, with this bandwidth in bytes per second for all of them; 0 is no limit.
+    /// Makes `count` ports, which share `bandwidth` bytes per second; 0: no limit.
     pub fn new(count: u32, bandwidth: u64) -> Ports {
         Ports {
             inner: Arc::new(Inner {
@@ -69,12 +71,12 @@ impl Ports {
         }
     }
 
-    /// How many there are.
+    /// The number of ports.
     pub fn count(&self) -> u32 {
         self.inner.count.load(Ordering::Relaxed)
     }
 
-    /// Changes how many there are, at once for frames that have not begun: 1 to [`PORTS_MAX`].
+    /// Changes the number of ports to 1 to [`PORTS_MAX`], with effect for all frames that have not begun.
     pub fn set_count(&self, count: u32) {
         self.inner.count.store(count.clamp(1, PORTS_MAX), Ordering::Relaxed);
         self.inner.freed.notify_all();
@@ -96,12 +98,12 @@ impl Ports {
         self.inner.carried.load(Ordering::Relaxed)
     }
 
-    /// Counts bytes that went through without a port, since nothing limits them.
+    /// Counts bytes that went through without a port, because there is no limit.
     pub(crate) fn carry(&self, bytes: u64) {
         self.inner.carried.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// How many links wait for a port just now.
+    /// The number of links that wait for a port now.
     pub fn waiting(&self) -> usize {
         self.inner.turns().waiting.len()
     }
@@ -121,7 +123,7 @@ impl Ports {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 turns.waiting.retain(|turn| *turn != mine);
-                // The notification may have been meant for the next in the queue, so it is passed on.
+                // The notification may have been meant for the next link in the queue, so it is passed on.
                 self.inner.freed.notify_all();
                 return None;
             }
@@ -172,7 +174,7 @@ impl Turn {
     /// How many bytes may go through now, headers included.
     ///
     /// # Errors
-    /// How long it takes until something may.
+    /// The time after which bytes may go through again.
     pub fn allowance(&mut self) -> Result<u64, Duration> {
         let bandwidth = self.inner.bandwidth.load(Ordering::Relaxed);
         if bandwidth == 0 {

@@ -1,4 +1,4 @@
-//! What may be changed about a link while it runs.
+//! The settings of a link, which may be changed while it runs.
 
 use crate::transport::Address;
 use crate::wire::{Encoding, PAYLOAD_BYTES_MAX};
@@ -8,14 +8,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The least payload of a frame.
 pub const FRAME_BYTES_MIN: usize = 64;
 
-/// The settings of one link. Clones are the same settings; a change holds from the next frame on.
+/// The settings of one link. Clones share the same settings; a change takes effect with the next frame.
 #[derive(Clone, Debug)]
 pub struct Tuning {
     knobs: Arc<Knobs>,
     target: Arc<Target>,
 }
 
-/// What several links may share. Written by anybody, read by the links' ends before each frame.
+/// The settings that several links may share, written by any thread, read by the links' ends before each
+/// frame.
 #[derive(Debug)]
 struct Knobs {
     frame_bytes: AtomicUsize,
@@ -24,23 +25,25 @@ struct Knobs {
     window_bytes: AtomicU64,
 }
 
-/// Where a link's sender connects to. Written by anybody, read by the sender before each connection.
+/// The address that a link's sender connects to, written by any thread, read by the sender before each
+/// connection.
 #[derive(Debug)]
 struct Target {
     address: Mutex<Address>,
-    /// Counts changes of the address: a sender whose number is another connects again.
+    /// The number of changes of the address: a sender that connected at another number connects again.
     changes: AtomicU64,
 }
 
-/// Until it is set otherwise: the most payload bytes of a frame, the most bytes that are unacknowledged, the receiver's room in bytes.
+/// The default of the most payload bytes of a frame.
 pub const FRAME_BYTES: usize = 256 << 10;
-/// As [`FRAME_BYTES`] says.
+/// The default of the most unacknowledged bytes.
 pub const BUFFER_BYTES: usize = 1 << 20;
-/// As [`FRAME_BYTES`] says.
+/// The default of the receiver's room in bytes.
 pub const WINDOW_BYTES: u64 = 512 << 10;
 
 impl Tuning {
-    /// [`FRAME_BYTES`] a frame, without compression, [`BUFFER_BYTES`] unacknowledged, [`WINDOW_BYTES`] of room at the receiver.
+    /// The default settings: [`FRAME_BYTES`] a frame, no compression, [`BUFFER_BYTES`] unacknowledged, and
+    /// [`WINDOW_BYTES`] of room at the receiver.
     pub fn new(address: Address) -> Tuning {
         Tuning {
             knobs: Arc::new(Knobs {
@@ -53,7 +56,7 @@ impl Tuning {
         }
     }
 
-    /// The settings of another link, to this address: what is set of one of the two is set of both, except for the address.
+    /// The settings of another link, to `address`. A change of either changes both, except for the address.
     #[must_use]
     pub fn shared_to(&self, address: Address) -> Tuning {
         let target = Target { address: Mutex::new(address), changes: AtomicU64::new(0) };
@@ -65,7 +68,7 @@ impl Tuning {
         self.knobs.frame_bytes.load(Ordering::Relaxed)
     }
 
-    /// Sets them: [`FRAME_BYTES_MIN`] to [`PAYLOAD_BYTES_MAX`].
+    /// Sets the most payload bytes of a frame, [`FRAME_BYTES_MIN`] to [`PAYLOAD_BYTES_MAX`].
     pub fn set_frame_bytes(&self, bytes: usize) {
         let bytes = bytes.clamp(FRAME_BYTES_MIN, PAYLOAD_BYTES_MAX);
         self.knobs.frame_bytes.store(bytes, Ordering::Relaxed);
@@ -76,27 +79,28 @@ impl Tuning {
         Encoding::of(self.knobs.encoding.load(Ordering::Relaxed)).unwrap_or_default()
     }
 
-    /// Sets it.
+    /// Sets the encoding.
     pub fn set_encoding(&self, encoding: Encoding) {
         self.knobs.encoding.store(encoding.code(), Ordering::Relaxed);
     }
 
-    /// The most bytes that the sender keeps until they are acknowledged; the message that exceeds it is the last it takes.
+    /// The most bytes that the sender keeps until they are acknowledged; the message that exceeds this is the
+    /// last that it accepts.
     pub fn buffer_bytes(&self) -> usize {
         self.knobs.buffer_bytes.load(Ordering::Relaxed)
     }
 
-    /// Sets them, at least 1.
+    /// Sets the most bytes that the sender keeps, at least 1.
     pub fn set_buffer_bytes(&self, bytes: usize) {
         self.knobs.buffer_bytes.store(bytes.max(1), Ordering::Relaxed);
     }
 
-    /// How many bytes the receiver holds for its user; a message that is longer than this has room all the same.
+    /// How many bytes the receiver holds for its user; a longer message has room nevertheless.
     pub fn window_bytes(&self) -> u64 {
         self.knobs.window_bytes.load(Ordering::Relaxed)
     }
 
-    /// Sets them, at least 1.
+    /// Sets the bytes that the receiver holds, at least 1.
     pub fn set_window_bytes(&self, bytes: u64) {
         self.knobs.window_bytes.store(bytes.max(1), Ordering::Relaxed);
     }
@@ -106,7 +110,7 @@ impl Tuning {
         self.target.address.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Sets it; a sender that is connected elsewhere connects again, and goes on where it was.
+    /// Sets the address; a sender that is connected elsewhere connects again, and continues where it was.
     pub fn set_address(&self, address: Address) {
         *self.target.address.lock().unwrap_or_else(PoisonError::into_inner) = address;
         self.target.changes.fetch_add(1, Ordering::Release);

@@ -1,4 +1,5 @@
-//! Links over real sockets, whose connections are cut at arbitrary bytes, moved, throttled, lied to.
+//! Tests of links over real sockets, with connections that are cut at arbitrary bytes, moved, throttled, and
+//! given false data.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -22,7 +23,7 @@ fn anywhere() -> Address {
     Address::Tcp("127.0.0.1:0".into())
 }
 
-/// Both ends of a link whose sender connects to `through`.
+/// Both ends of a link, of which the sender connects to `through`.
 fn ends(listener: &Listener, through: Address, number: u64) -> (Sender, Receiver, Tuning) {
     let tuning = Tuning::new(through);
     let receiver =
@@ -31,7 +32,7 @@ fn ends(listener: &Listener, through: Address, number: u64) -> (Sender, Receiver
     (Sender::new(options).unwrap(), receiver, tuning)
 }
 
-/// A message that says which one it is; its bytes are different ones each time.
+/// A message that contains its number and random bytes.
 fn message(number: u64, chance: &mut Chance, bytes_max: usize) -> Vec<u8> {
     let bytes = 8 + chance.below(bytes_max as u64 + 1) as usize;
     let mut message = number.to_le_bytes().to_vec();
@@ -40,7 +41,7 @@ fn message(number: u64, chance: &mut Chance, bytes_max: usize) -> Vec<u8> {
     message
 }
 
-/// Takes all messages, and compares each with the one that was to come.
+/// Receives all messages, and compares each with the expected one.
 fn take_all(receiver: &mut Receiver, seed: u64, bytes_max: usize) -> u64 {
     let mut chance = Chance::new(seed);
     let mut taken = 0;
@@ -61,7 +62,7 @@ fn push_all(sender: &mut Sender, seed: u64, count: u64, bytes_max: usize) {
     }
 }
 
-/// Carries bytes to and fro, and cuts each connection after some of them.
+/// Carries bytes in both directions, and cuts each connection after some of them.
 struct Relay {
     address: Address,
     over: Arc<AtomicBool>,
@@ -98,8 +99,8 @@ impl Relay {
     }
 }
 
-/// Carries bytes until the input ends, or until the allowed number was carried; then shuts both directions. Says
-/// whether they were cut.
+/// Carries bytes until the input ends, or until the allowed number was carried; then shuts both directions
+/// down. Returns whether the connection was cut.
 fn carry(mut from: TcpStream, mut to: TcpStream, left: &AtomicU64) -> bool {
     let mut bytes = [0; 1500];
     let mut was_cut = false;
@@ -134,7 +135,7 @@ fn connections_that_break_anywhere_lose_nothing() {
         let count = between.min(20_000) / 4 + 200;
         let sending = std::thread::spawn(move || {
             let mut chance = Chance::new(seed);
-            // Sizes of frames and encodings change on the way.
+            // The sizes and encodings of frames change during the transfer.
             for part in 0..10 {
                 tuning.set_frame_bytes(64 + chance.below(4000) as usize);
                 tuning.set_encoding([Encoding::Plain, Encoding::Lz4, Encoding::Zstd][part % 3]);
@@ -212,7 +213,7 @@ fn a_unix_socket_carries_a_link() {
     assert!(!path.exists(), "the socket goes with its listener");
 }
 
-/// An empty stream has an end, too, and the receiver's user may be slow to ask for it.
+/// An empty stream has an end, too, and the receiver's user may ask for it late.
 #[test]
 fn an_empty_stream_ends() {
     let listener = Listener::new(&anywhere(), TOKEN).unwrap();
@@ -223,7 +224,7 @@ fn an_empty_stream_ends() {
     sending.join().unwrap();
 }
 
-/// A message that is larger than buffer, window and frame goes through them in pieces.
+/// A message that is larger than buffer, window and frame is sent in pieces.
 #[test]
 fn a_message_may_be_larger_than_everything() {
     let listener = Listener::new(&anywhere(), TOKEN).unwrap();
@@ -246,7 +247,7 @@ fn a_message_may_be_larger_than_everything() {
     sending.join().unwrap();
 }
 
-/// A receiver that takes nothing stops its own sender, at a bounded number of bytes, and no other one.
+/// A receiver that consumes nothing stops only its own sender, after a bounded number of bytes.
 #[test]
 fn a_receiver_that_takes_nothing_holds_back_its_own_sender_only() {
     let listener = Listener::new(&anywhere(), TOKEN).unwrap();
@@ -273,7 +274,7 @@ fn a_receiver_that_takes_nothing_holds_back_its_own_sender_only() {
         };
         (pushed, ended)
     });
-    // One message is taken, so that there is a connection; then nothing.
+    // One message is received, which makes the connection; then none.
     assert!(slow.recv().unwrap().is_some());
     let sending = std::thread::spawn(move || {
         push_all(&mut free, 8, 3000, 1000);
@@ -281,7 +282,7 @@ fn a_receiver_that_takes_nothing_holds_back_its_own_sender_only() {
     });
     assert_eq!(take_all(&mut quick, 8, 1000), 3000);
     sending.join().unwrap();
-    // The sender waits only for credit, and has taken as much as fits into buffer and window.
+    // The sender waits only for credit, and has accepted as many bytes as fit into buffer and window.
     let deadline = Instant::now() + Duration::from_secs(20);
     while counters.read().credit_wait_ns == 0 {
         assert!(Instant::now() < deadline, "{:?}", counters.read());
@@ -315,7 +316,8 @@ fn strangers_get_nowhere_and_are_told_why() {
     let mut answer = Vec::new();
     other.read_to_end(&mut answer).unwrap();
     assert!(String::from_utf8_lossy(&answer).contains("version 1 of the protocol, not 9"), "{answer:?}");
-    // Garbage, silence and half a greeting, many at once; a sender that knows the token is served all the while.
+    // Garbage, silence and half a greeting, many at once; a sender that knows the token is served all the
+    // time.
     let (mut sender, mut receiver, _) = ends(&listener, listener.address().clone(), 1);
     let mut strangers: Vec<TcpStream> = Vec::new();
     let mut chance = Chance::new(6);
@@ -338,7 +340,8 @@ fn strangers_get_nowhere_and_are_told_why() {
     assert!(listener.refused() > 0);
 }
 
-/// A peer that knows the token and then sends what is no protocol is cut off with an error that names it.
+/// A peer that knows the token and then violates the protocol is disconnected with an error that names the
+/// violation.
 #[test]
 fn a_sender_that_lies_is_told_of() {
     let listener = Listener::new(&anywhere(), TOKEN).unwrap();
@@ -388,7 +391,8 @@ fn frame(kind: u8, offset: u64, payload_bytes: u32, encoding: u8) -> Vec<u8> {
     .concat()
 }
 
-/// A receiver that acknowledges what was never sent ends the link, with an error that names it.
+/// A receiver that acknowledges bytes which were never sent ends the link with an error that names the
+/// violation.
 #[test]
 fn a_receiver_that_lies_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -414,7 +418,8 @@ fn a_receiver_that_lies_is_named() {
     lying.join().unwrap();
 }
 
-/// A second sender of a link whose first one is gone has another stream, which would not continue the first.
+/// A second sender of a link is refused after the first is gone, because its stream would not continue the
+/// first one's.
 #[test]
 fn another_sender_does_not_continue_the_stream() {
     let listener = Listener::new(&anywhere(), TOKEN).unwrap();
@@ -470,7 +475,7 @@ fn the_clocks_of_both_ends_are_compared() {
     assert!(bound.low_ns <= 0 && bound.high_ns >= 0, "{bound:?}");
 }
 
-/// Links that share two ports send no more than the ports' bandwidth together, and none of them starves.
+/// Links that share two ports together send no more than the ports' bandwidth, and none of them starves.
 #[test]
 fn ports_bound_what_goes_through_them() {
     let listener = Listener::new(&anywhere(), TOKEN).unwrap();
@@ -508,7 +513,8 @@ fn ports_bound_what_goes_through_them() {
         sending.join().unwrap();
         assert_eq!(receiving.join().unwrap(), 250);
     }
-    // A million bytes at 4 MB/s, but for the burst at the beginning. A loaded machine is slower, never faster.
+    // A million bytes at 4 MB/s take 250 ms, less for the burst at the beginning. A loaded machine is slower,
+    // never faster.
     assert!(ports.carried() >= 1_000_000);
     assert!(begun.elapsed() >= Duration::from_millis(200), "{:?}", begun.elapsed());
 }

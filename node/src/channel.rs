@@ -1,10 +1,11 @@
-//! Control connections: one question, one answer, each a JSON object and bytes.
+//! Control connections: one question and one answer at a time, each a JSON object and bytes.
 //!
 //! ```text
 //!   bytes of the object, u32 · bytes behind it, u32 · the object · the bytes          (little endian)
 //! ```
-//! Before that, over TCP, both ends prove that they know the cluster's token without sending it: each sends a number that it never
-//! sent before, and the HMAC-SHA-256 of both under the token. So a recording of a greeting is worth nothing.
+//! Before that, over TCP, both ends prove that they know the cluster's token without sending it: each sends a
+//! number that it never sent before, and the HMAC-SHA-256 of both under the token. So a recording of a
+//! greeting is useless to an attacker.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -18,18 +19,18 @@ use rustix::io::Errno;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-/// What a greeting begins with: the protocol and its version.
+/// The bytes with which a greeting begins: the protocol and its version.
 const MAGIC: &[u8; 8] = b"thalwgn1";
-/// The longest object.
+/// The longest object, in bytes.
 const HEAD_MAX: usize = 16 << 20;
-/// The most bytes behind the object of a message.
+/// The most bytes after the object of a message.
 pub(crate) const BLOB_MAX: usize = 4 << 20;
 /// How long a greeting may take.
 const GREETING: Duration = Duration::from_secs(2);
-/// How long a connection to a node may take to be made.
+/// How long connecting to a node may take.
 const CONNECTING: Duration = Duration::from_secs(5);
 
-/// How often an answer that takes long is looked for.
+/// The interval at which a late answer is checked for.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A secret that all nodes of a cluster know.
@@ -71,7 +72,7 @@ impl Channel {
     /// Connects to a node of the cluster with this token.
     ///
     /// # Errors
-    /// Nothing listens there, or what listens does not know the token.
+    /// No process listens there, or the process does not know the token.
     pub fn connect(address: &str, token: &Token) -> io::Result<Channel> {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         for resolved in address.to_socket_addrs()? {
@@ -91,7 +92,7 @@ impl Channel {
         Channel::greet(stream, token, Side::Answers)
     }
 
-    /// Over a socket that only one other process has.
+    /// A channel over a socket that connects to only one process.
     pub fn private(stream: UnixStream) -> Channel {
         Channel(Stream::Unix(stream))
     }
@@ -108,7 +109,7 @@ impl Channel {
         if magic != MAGIC {
             return Err(refused("it is no node of this version of thalweg"));
         }
-        // The client proves first that it knows the token: a node says nothing to strangers.
+        // The client proves first that it knows the token, because a node reveals nothing to unknown peers.
         if side == Side::Asks {
             stream.write_all(&proof(token, Side::Asks, &own, nonce))?;
         }
@@ -131,10 +132,10 @@ impl Channel {
         Ok(Channel(Stream::Tcp(stream)))
     }
 
-    /// The longest wait for the other end; none: for ever.
+    /// Sets the longest wait for the other end; `None`: for ever.
     ///
     /// # Errors
-    /// The system refuses it.
+    /// The system refuses the option.
     pub fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
         match &self.0 {
             Stream::Tcp(stream) => {
@@ -172,7 +173,7 @@ impl Channel {
         self.0.write_all(&all)
     }
 
-    /// Receives an object and bytes; none when the other end has closed.
+    /// Receives an object and bytes; `None` when the other end has closed the connection.
     ///
     /// # Errors
     /// The connection is broken, or its data are no message.
@@ -180,7 +181,7 @@ impl Channel {
         let mut lengths = [0; 8];
         let first = loop {
             match self.0.read(&mut lengths[..1]) {
-                // A system call is interrupted when the process was stopped and goes on.
+                // A system call is interrupted when the process is stopped and continued.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 read => break read?,
             }
@@ -209,18 +210,18 @@ impl Channel {
     /// Sends a question, and waits for the answer.
     ///
     /// # Errors
-    /// The connection broke, or the answer is that it cannot be done.
+    /// The connection broke, or the other end refused the request.
     pub fn ask(&mut self, what: &str, mut with: Value, blob: &[u8]) -> Result<(Value, Vec<u8>), Refused> {
         with["do"] = json!(what);
         self.send(&with, blob).map_err(Refused::of)?;
         self.answered()
     }
 
-    /// Sends a question that may take long to answer. While no answer comes, `goes_on` decides every second whether
-    /// to go on waiting.
+    /// Sends a question that may take long to answer. While no answer comes, `goes_on` decides every second
+    /// whether to go on waiting.
     ///
     /// # Errors
-    /// As [`Channel::ask`], and when `goes_on` ended the wait.
+    /// The errors of [`Channel::ask`], and an error if `goes_on` ended the wait.
     pub fn ask_while(
         &mut self,
         what: &str,
@@ -237,7 +238,7 @@ impl Channel {
         self.answered()
     }
 
-    /// Whether there is something to read within this time.
+    /// Whether data arrive within this time.
     fn is_readable(&self, wait: Duration) -> io::Result<bool> {
         let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
         let socket = match &self.0 {
@@ -274,17 +275,17 @@ impl Channel {
     }
 }
 
-/// Why a question was not answered.
+/// The reason why a question was not answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// In words.
+    /// The reason as text.
     pub why: String,
     /// Whether the peer is gone.
     pub is_broken: bool,
 }
 
 impl Refused {
-    /// It cannot be done.
+    /// A request that was refused.
     pub fn new(why: impl Into<String>) -> Refused {
         Refused { why: why.into(), is_broken: false }
     }

@@ -1,5 +1,5 @@
-//! The folder in which a user's nodes find each other: the token that all know, and the address of each node of this machine and of those
-//! that joined them.
+//! The folder by which a user's nodes find each other. The folder contains the token that all nodes know, the
+//! address of each node of this machine, and the addresses of nodes that joined these.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, OpenOptions};
@@ -11,7 +11,7 @@ use thalweg_host::Error;
 
 use crate::channel::{Channel, Token, hex, random, unhex};
 
-/// The variable that names another folder than the usual one.
+/// The environment variable that names another folder than the default.
 const VARIABLE: &str = "THALWEG_CLUSTER";
 
 /// The folder of a cluster.
@@ -21,18 +21,19 @@ pub struct Cluster {
     token: Token,
 }
 
-/// A node as the folder knows it.
+/// A node's entry in the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// Its name.
+    /// The node's name.
     pub name: String,
-    /// Where it listens, `HOST:PORT`.
+    /// The address at which it listens, `HOST:PORT`.
     pub address: String,
 }
 
 impl Cluster {
-    /// The cluster in this folder; by default the one that `THALWEG_CLUSTER` names, else `thalweg/cluster` where the user's
-    /// configuration is. It is made, with a token of its own, if there is none.
+    /// Opens the cluster in this folder; by default in the one that `THALWEG_CLUSTER` names, else in
+    /// `thalweg/cluster` in the user's configuration folder. If there is no cluster, a new one is made, with
+    /// a new token.
     ///
     /// # Errors
     /// The folder cannot be made or read, or others than its owner may read it.
@@ -63,17 +64,17 @@ impl Cluster {
         Ok(Cluster { folder, token })
     }
 
-    /// What all nodes of it know.
+    /// The token that all nodes of the cluster know.
     pub fn token(&self) -> &Token {
         &self.token
     }
 
-    /// Where it is.
+    /// The cluster's folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The known nodes, by name. Some may be gone.
+    /// The known nodes, by name; some may have ended.
     pub fn known(&self) -> Vec<Known> {
         let entries = std::fs::read_dir(self.folder.join("nodes")).into_iter().flatten().flatten();
         let read = |entry: std::fs::DirEntry| {
@@ -86,10 +87,10 @@ impl Cluster {
         known
     }
 
-    /// The node of this name, or at this address.
+    /// The node with this name, or at this address.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such node.
     pub fn find(&self, named: &str) -> Result<Known, Error> {
         let known = self.known();
         if let Some(found) = known.iter().find(|node| node.name == named) {
@@ -118,7 +119,7 @@ impl Cluster {
         })
     }
 
-    /// Notes where a node is.
+    /// Writes a node's address into the folder.
     pub(crate) fn note(&self, node: &Known) -> std::io::Result<()> {
         let path = self.folder.join("nodes").join(&node.name);
         let new = self.folder.join(format!(".{}-{}", node.name, std::process::id()));
@@ -126,11 +127,11 @@ impl Cluster {
         std::fs::rename(new, path)
     }
 
-    /// Forgets a node, if it is still the one at this address.
+    /// Removes a node from the folder, if its address is still this one.
     pub fn forget(&self, node: &Known) {
         let path = self.folder.join("nodes").join(&node.name);
         if std::fs::read_to_string(&path).is_ok_and(|address| address.trim() == node.address) {
-            // Best effort: another process may have removed it already.
+            // An error is ignored: another process may have removed the file already.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -161,11 +162,11 @@ fn token(path: &Path) -> std::io::Result<Token> {
         && let Ok(mut file) = made
     {
         file.write_all(format!("{}\n", hex(&random::<32>()?)).as_bytes())?;
-        // The first process makes the token; no token is replaced.
+        // The first process makes the token; a link never replaces an existing one.
         let _ = std::fs::hard_link(path.with_extension("new"), path);
     }
     let _ = std::fs::remove_file(path.with_extension("new"));
-    // Another process may be just about to make it.
+    // Another process may be about to make the file.
     for _ in 0..100 {
         if path.exists() {
             break;

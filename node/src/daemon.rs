@@ -1,4 +1,5 @@
-//! A node: one process a machine, which is asked what it is, keeps box libraries, and starts a process for each session.
+//! A node: one process on each machine, which describes itself to peers, keeps box libraries, and starts a
+//! process for each session.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{Read, Write};
@@ -20,31 +21,32 @@ use crate::channel::{Channel, Refused, hex, random};
 use crate::cluster::{Cluster, Known, is_name};
 use crate::store::{Receiving, Store};
 
-/// Connections that have not proved that they know the token, at most: the one that has waited longest makes room for a new one.
+/// The most connections that have not proved that they know the token; a new one replaces the one that has
+/// waited longest.
 const STRANGERS_MAX: usize = 64;
-/// Connections of the cluster at a time.
+/// The most connections of the cluster at a time.
 const GUESTS_MAX: usize = 1024;
-/// How often it looks whether it is to end.
+/// The interval at which the node checks whether it must end.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long a peer without a session may be silent.
 const SILENCE: Duration = Duration::from_secs(60);
 /// How long the process of a session may take to answer; loading a network may take long.
 const PART_PATIENCE: Duration = Duration::from_secs(60);
-/// How many bytes are kept of the standard error of a session's process.
+/// The bytes that are kept of the standard error of a session's process.
 const SAID_BYTES: usize = 4096;
 
 /// The options of a node.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
-    /// Its name: letters, digits, `-`, `_` and `.`.
+    /// The node's name: letters, digits, `-`, `_` and `.`.
     pub name: String,
-    /// Where it listens, `HOST:PORT`; port 0 is any.
+    /// The address at which it listens, `HOST:PORT`; port 0 is any.
     pub listen: String,
     /// Addresses of nodes that it joins.
     pub join: Vec<String>,
-    /// Whether networks may start the commands that their boxes are.
+    /// Whether boxes may be commands, which networks start.
     pub allow_exec: bool,
-    /// The cluster that it is part of.
+    /// The cluster that the node belongs to.
     pub cluster: Cluster,
     /// The program, with its arguments, that serves the parts of a session ([`crate::serve_part`]).
     pub part: Vec<PathBuf>,
@@ -73,7 +75,8 @@ impl Node {
     /// Listens, writes its address into the cluster's folder, and joins other nodes.
     ///
     /// # Errors
-    /// The address cannot be bound, can be reached from other machines, or a node that is to be joined is not there.
+    /// The address cannot be bound or can be reached from other machines, or a node to join cannot be
+    /// reached.
     pub fn start(options: NodeOptions) -> Result<Node, Error> {
         let NodeOptions { name, listen, .. } = &options;
         if !is_name(name) {
@@ -117,7 +120,7 @@ impl Node {
         Ok(Node { listener, shared })
     }
 
-    /// Its name and where it listens.
+    /// The node's name and the address at which it listens.
     pub fn known(&self) -> &Known {
         &self.shared.known
     }
@@ -127,7 +130,7 @@ impl Node {
         let mut number = 0;
         while !stop.load(Ordering::Relaxed) {
             let wait = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
-            // A wait that is interrupted by a signal ends early.
+            // An error is ignored: a wait that a signal interrupts ends early.
             let _ = poll(&mut [PollFd::new(&self.listener, PollFlags::IN)], Some(&wait));
             for _ in 0..STRANGERS_MAX {
                 let Ok((stream, _)) = self.listener.accept() else { break };
@@ -150,7 +153,7 @@ impl Shared {
         if strangers.len() >= STRANGERS_MAX
             && let Some((_, oldest)) = strangers.pop_front()
         {
-            // The peer's thread ends by that.
+            // Closing the connection ends the peer's thread.
             let _ = oldest.shutdown(std::net::Shutdown::Both);
         }
         strangers.push_back((number, kept));
@@ -170,7 +173,7 @@ impl Shared {
         }
     }
 
-    /// A panic under this lock leaves a connection too many or too few, no more.
+    /// A panic under this lock leaves at most one connection too many or too few in the list.
     fn strangers(&self) -> MutexGuard<'_, VecDeque<(u64, TcpStream)>> {
         self.strangers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -196,7 +199,7 @@ impl Shared {
     fn note(&self, name: String, address: String) {
         if is_name(&name) && name != self.known.name {
             let known = Known { name: name.clone(), address: address.clone() };
-            // A folder that cannot be written is reported where it is needed.
+            // An error is ignored here: a folder that cannot be written is reported when it is needed.
             let _ = self.options.cluster.note(&known);
             self.others().insert(name, address);
         }
@@ -212,7 +215,7 @@ impl Shared {
     }
 }
 
-/// A peer of the cluster that asks.
+/// A peer of the cluster that sends requests.
 struct Guest {
     shared: Arc<Shared>,
     channel: Channel,
@@ -227,7 +230,7 @@ impl Guest {
             if self.channel.set_patience(Some(patience)).is_err() {
                 return;
             }
-            // A peer that is silent for longer than it promised is lost: its session ends with this.
+            // A peer that is silent for longer than it promised is lost, and its session ends.
             let Ok(Some((head, blob))) = self.channel.receive() else { return };
             let answer = self.answer(&head, &blob);
             if let Some(lease) = head["lease_ms"].as_u64() {
@@ -267,7 +270,8 @@ impl Guest {
                 Some(session) => {
                     let answer = session.ask(other, head.clone(), blob);
                     if other == "close" {
-                        // When the answer arrives, nothing is left of the session.
+                        // The session is removed before the answer is sent, so nothing of it is left when the
+                        // answer arrives.
                         self.session = None;
                     }
                     answer
@@ -291,7 +295,8 @@ impl Guest {
         })
     }
 
-    /// Takes a piece of a library: the first has its name, the last says so.
+    /// Receives a piece of a library: the first piece has the library's name, and the last one is marked as
+    /// such.
     fn put(&mut self, head: &Value, blob: &[u8]) -> Result<(), String> {
         if let (Some(hash), Some(name)) = (head["hash"].as_str(), head["name"].as_str()) {
             self.receiving = Some(self.shared.store.receive(hash, name)?);
@@ -313,9 +318,9 @@ struct SessionHere {
     child: Child,
     channel: Channel,
     folder: PathBuf,
-    /// The process's space, which is removed at the end unless it is kept.
+    /// The process's space, which is removed at the end unless the session keeps it.
     space: Option<PathBuf>,
-    /// The last part of its standard error.
+    /// The last bytes of the process's standard error.
     said: Arc<Mutex<String>>,
 }
 
@@ -392,7 +397,7 @@ impl SessionHere {
         })
     }
 
-    /// Why the process does not answer.
+    /// The reason why the process does not answer.
     fn ended(&mut self, why: &str) -> String {
         let until = Instant::now() + Duration::from_secs(1);
         let status = loop {
@@ -402,7 +407,8 @@ impl SessionHere {
                 _ => break None,
             }
         };
-        // The last lines of its standard error may still be in the pipe.
+        // The pause is needed because the last lines of the process's standard error may still be in the
+        // pipe.
         std::thread::sleep(Duration::from_millis(20));
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).trim().to_owned();
         let said = if said.is_empty() { said } else { format!(": {said}") };
@@ -415,10 +421,10 @@ impl SessionHere {
 
 impl Drop for SessionHere {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // An error is ignored: the process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // Errors are ignored: nothing in the folder is needed any more.
+        // Errors are ignored, because nothing in the folder is needed any more.
         let _ = std::fs::remove_dir_all(&self.folder);
         self.space.iter().for_each(|space| _ = std::fs::remove_dir_all(space));
         self.shared.sessions.fetch_sub(1, Ordering::Relaxed);

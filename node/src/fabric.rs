@@ -1,8 +1,8 @@
-//! The links between the processes of a session: parts are opened over them, and records go both ways.
+//! The links between the processes of a session, over which parts are opened and records travel both ways.
 //!
-//! The process that opens a part chooses the numbers of two links. The first message of the link to the part names that process, the number of the
-//! way back, and which part; records follow. Control connections know which nodes live, so links themselves wait long: a node that is
-//! lost stops all links that lead to it.
+//! The process that opens a part chooses the numbers of two links. The first message of the link to the part
+//! names that process, the number of the link back, and the part; records follow. Control connections detect
+//! lost nodes, so links themselves wait long: the loss of a node stops all links to it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver as Places;
@@ -21,9 +21,9 @@ use crate::watched::{Direction, WatchedEnds};
 
 /// How long one end of a link waits for the other one, while the other node is known to live.
 const PATIENCE: Duration = Duration::from_secs(3600);
-/// How long a node that opens a part here may take to its first message, which it sends with the connection.
+/// How long a node that opens a part here may take to send its first message after it connected.
 const FIRST_MESSAGE: Duration = Duration::from_secs(10);
-/// The head of the first message: number of the node, number of the way back.
+/// The bytes of the first message's head: the number of the node, the number of the link back.
 const HEAD_BYTES: usize = 16;
 
 /// A process's side of a session's links.
@@ -34,27 +34,27 @@ pub(crate) struct Fabric {
     session: [u8; 16],
     token: [u8; 32],
     listener: Listener,
-    /// Where the processes of the session listen, by number; set when all are known.
+    /// The addresses of the session's processes, by number; set when all are known.
     addresses: OnceLock<Vec<Option<Address>>>,
-    /// The links that others open here.
+    /// The links that other processes open here.
     places: Mutex<Places<Place>>,
     next: AtomicU64,
     sending: Ports,
     receiving: Ports,
-    /// What all links here share but the address.
+    /// The settings that all links here share, except for the address.
     tuning: Tuning,
-    /// What may be changed of these, once there is a space.
+    /// The settings in the space through which users change these, once there is a space.
     settings: OnceLock<Settings>,
-    /// What ends of links count, once there is a space.
+    /// The recorder of the links' counters, once there is a space.
     watched: OnceLock<WatchedEnds>,
-    /// What ends the waits of links, each with the node at the other end.
+    /// The handles that end the waits of links, each with the node at the other end.
     stops: Mutex<Vec<(usize, Stop)>>,
-    /// Why nodes are lost, by number.
+    /// The reason why each node is lost, by number.
     lost: Mutex<Vec<Option<String>>>,
 }
 
 impl Fabric {
-    /// Listens at this host (of this machine), on any port.
+    /// Listens at this host name of this machine, on any port.
     pub(crate) fn new(
         here: usize,
         names: Vec<String>,
@@ -87,12 +87,12 @@ impl Fabric {
         }))
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub(crate) fn address(&self) -> String {
         self.listener.address().to_string()
     }
 
-    /// The links' settings become settings of this space, and what they count its events.
+    /// Declares the links' settings in this space, and records the links' counters as events of it.
     pub(crate) fn declare(&self, space: Option<&Space>) -> Result<(), String> {
         let settings = Settings::DECLARED.make(space).map_err(|error| format!("{error:#}"))?;
         self.settings.get_or_init(|| settings);
@@ -103,7 +103,8 @@ impl Fabric {
         Ok(())
     }
 
-    /// Gives the links the settings of now, and records what they have counted if it is time to: called some 40 times a second.
+    /// Applies the present settings to the links, and records their counters when that is due. The session
+    /// calls this some 40 times a second.
     pub(crate) fn look(&self) {
         let Some(settings) = self.settings.get() else { return };
         let watched = self.watched.get();
@@ -113,7 +114,7 @@ impl Fabric {
         watched.into_iter().for_each(WatchedEnds::look);
     }
 
-    /// Bytes that went out and came in by links, headers included.
+    /// The bytes that links sent and received, including headers.
     pub(crate) fn carried(&self) -> (u64, u64) {
         (self.sending.carried(), self.receiving.carried())
     }
@@ -126,9 +127,9 @@ impl Fabric {
         &self.names
     }
 
-    /// Where the others are.
+    /// Sets the addresses of the other processes.
     pub(crate) fn meet(&self, addresses: Vec<Option<Address>>) {
-        // They are set once.
+        // An error means that they were set before, which does not happen.
         let _ = self.addresses.set(addresses);
     }
 
@@ -140,7 +141,8 @@ impl Fabric {
         self.stops().iter().filter(|(at, _)| *at == node).for_each(|(_, stop)| stop.stop());
     }
 
-    /// Ends all links: the session is over, and a link that still waits for its other end waits for a process that may have ended.
+    /// Ends all links, because the session is over and a link that still waits for its other end may wait for
+    /// a process that has ended.
     pub(crate) fn give_up(&self) {
         for lost in self.lost().iter_mut() {
             lost.get_or_insert_with(|| "the session has ended".to_owned());
@@ -148,7 +150,7 @@ impl Fabric {
         self.stops().iter().for_each(|(_, stop)| stop.stop());
     }
 
-    /// No more parts are opened here.
+    /// Accepts no more parts.
     pub(crate) fn close(&self) {
         self.listener.close(self.session);
     }
@@ -160,7 +162,8 @@ impl Fabric {
                 let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
                 places.recv().ok()?
             };
-            // A peer that opens nothing in order has broken off, or is no node of ours.
+            // A peer that sends no valid opening has disconnected, or is no node of the session; it is
+            // ignored.
             if let Ok(opened) = self.take(place) {
                 return Some(opened);
             }
@@ -170,7 +173,8 @@ impl Fabric {
     fn take(self: &Arc<Self>, place: Place) -> Result<Opened, String> {
         let number = place.link().number;
         let mut receiver = self.receiver(place, None)?;
-        // Which node it is follows from the first message: a node that is lost before it sent one is not known to be the sender.
+        // The first message names the node, so if a node is lost before it sends one, this link cannot be
+        // stopped for it. The deadline bounds that wait.
         if !receiver.advance(Some(Instant::now() + FIRST_MESSAGE)).map_err(|error| format!("{error:#}"))? {
             return Err("it opens nothing".into());
         }
@@ -243,7 +247,7 @@ impl Fabric {
         self.stops().push((node, sender.stop()));
         self.watch(number, node, Direction::Out, sender.counters());
         let mut out = LinkOut { fabric: self.clone(), node, number, sender: Some(sender), is_open: false };
-        // The node may have been lost meanwhile.
+        // The node may have been lost while the links were made.
         match self.why_lost(node) {
             Some(why) => {
                 out.sender = None;
@@ -257,12 +261,13 @@ impl Fabric {
         self.lost().get(node).cloned().flatten()
     }
 
-    /// Why a link to a node does not go on.
+    /// The reason why a link to a node has failed.
     fn why(&self, node: usize, error: &thalweg_link::Error) -> String {
         self.why_lost(node).unwrap_or_else(|| format!("{error:#}"))
     }
 
-    /// Removes the stop of a link that has ended, which would accumulate otherwise, and records what the end has counted.
+    /// Removes the stop handle of a link that has ended, because handles would accumulate otherwise, and
+    /// records the end's counters.
     fn forget(&self, number: u64, direction: Direction, own: &Stop) {
         self.stops().retain(|(_, stop)| !stop.is_of(own));
         self.watched.get().into_iter().for_each(|watched| watched.end(number, direction));
@@ -283,7 +288,7 @@ struct LinkOut {
     fabric: Arc<Fabric>,
     node: usize,
     number: u64,
-    /// None once it has ended.
+    /// `None` after the link has ended.
     sender: Option<Sender>,
     is_open: bool,
 }
@@ -304,7 +309,7 @@ impl ToNode for LinkOut {
     }
 
     fn flush(&mut self) -> Result<(), String> {
-        // The receiver waits for its sender, also if that has nothing to say yet.
+        // The receiver waits for its sender's connection even if there is nothing to send yet.
         let is_open = std::mem::replace(&mut self.is_open, true);
         self.with(|sender| if is_open { sender.flush() } else { sender.open().and_then(|()| sender.flush()) })
     }

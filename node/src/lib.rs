@@ -8,14 +8,16 @@
 //!   └──────────┬────────────┘          └────────────────┘         └──────────┬───────────┘
 //!              └──────────────────────── links ──────────────────────────────┘
 //! ```
-//! A **node** ([`Node`]) is one process a machine. It knows the others, keeps box libraries by their hash, and starts a process of its own
-//! for each session, which a box can bring down without the node. A **session** is one run: the process that began it has the
-//! inputs and outputs and is its number 0, the nodes are 1, 2, …. All have the whole network; which components run
-//! where follows from the text's `@`, a placement, or a mapper ([`Placement`]), and is worked out alike everywhere. Records
-//! go over links of `thalweg-link`, straight from process to process.
+//! A **node** ([`Node`]) is one process on each machine. A node knows the other nodes, keeps box libraries by
+//! their hash, and starts a separate process for each session, so a box that crashes does not end the node. A
+//! **session** is one run: the process that began it has the inputs and outputs and is number 0, the nodes
+//! are 1, 2, …. All processes have the whole network; which components run where follows from the text's `@`,
+//! a placement, or a mapper ([`Placement`]), and each process computes the same result. Records travel over
+//! links of `thalweg-link`, directly from process to process.
 //!
-//! Control goes over connections of its own, each a question and an answer at a time ([`channel`]): the run asks its nodes twenty times
-//! a second how they are, so a node that was killed is known within 100 ms and one that is stopped or cut off within the lease.
+//! Control uses separate connections, each with one question and one answer at a time ([`channel`]). The run
+//! polls its nodes' state up to 40 times a second, so the loss of a killed node is noticed within 100 ms, and
+//! that of a stopped or disconnected node within the lease.
 #![forbid(unsafe_code)]
 
 pub mod channel;

@@ -1,5 +1,5 @@
-//! The nodes of a session, as the process that began it has them: it sends them what they need, asks how they are, and says what is
-//! lost with one of them.
+//! The nodes of a session, as the process that began it sees them. That process sends them the network and
+//! libraries, polls their state, and reports what is lost with a node.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,49 +20,49 @@ use crate::part::Map;
 use crate::placement::Placement;
 use crate::store::hash_of;
 
-/// How often each node is asked how it is.
+/// The interval at which each node's state is polled.
 const ASK_EVERY: Duration = Duration::from_millis(25);
 /// How long a node may take to load a network.
 const OPENING: Duration = Duration::from_secs(60);
-/// Bytes of a library that are sent at once.
+/// The bytes of a library that one message carries.
 const PIECE_BYTES: usize = 1 << 20;
-/// What the process that began the session is called in placements.
+/// The name in placements of the process that began the session.
 const HERE: &str = "here";
 
-/// What becomes of a session when a node is lost.
+/// What happens to a session when a node is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnLoss {
-    /// The inputs end; records that do not need the node come out, all others fail by name.
+    /// The inputs end; records that do not need the node come out, and all others fail with the node's name.
     #[default]
     Stop,
-    /// The inputs go on; records that need the node fail by name, also those that were on it.
+    /// The inputs go on; records that need the node or were on it fail with the node's name.
     GoOn,
 }
 
 /// The options of a session on several nodes.
 #[derive(Clone, Debug)]
 pub struct MembersPlan {
-    /// The nodes, by name or address, in the order of their numbers; those that stand twice count once.
+    /// The nodes, by name or address, in the order of their numbers; duplicates count once.
     pub nodes: Vec<String>,
-    /// The cluster that they are of.
+    /// The cluster of the nodes.
     pub cluster: Cluster,
-    /// Which components run where; if it is empty, components are shared out over the nodes.
+    /// Which components run where; if it is empty, components are distributed over the nodes.
     pub placement: Placement,
-    /// Libraries of boxes, as the user names them.
+    /// Box libraries, as the user names them.
     pub libraries: Vec<PathBuf>,
-    /// Whether boxes whose code is a command may run it.
+    /// Whether boxes that are commands may run these.
     pub allow_exec: bool,
-    /// What becomes of the session when a node is lost.
+    /// What happens to the session when a node is lost.
     pub on_loss: OnLoss,
     /// How long a node may be silent until it counts as lost.
     pub lease: Duration,
-    /// Workers of each node; none: as many as it has processors.
+    /// The number of workers of each node; `None`: as many as the node has processors.
     pub workers: Option<usize>,
-    /// What the nodes record: `off`, `metrics` or `full`.
+    /// The mode in which the nodes record: `off`, `metrics` or `full`.
     pub mode: &'static str,
     /// Whether every event is kept.
     pub keep: bool,
-    /// The directory of the session that the nodes' spaces join where they are on this machine.
+    /// The directory of the session, to which nodes on this machine add their spaces.
     pub gather: Option<PathBuf>,
     /// Settings of the nodes' runs, by name.
     pub settings: Vec<(String, String)>,
@@ -73,11 +73,11 @@ pub struct MembersPlan {
 /// A node that was lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// Its name.
+    /// The node's name.
     pub node: String,
-    /// Why it counts as lost.
+    /// Why the node counts as lost.
     pub why: String,
-    /// Parts that were there: path, records sent to it, records that had come back.
+    /// The parts on the node: path, records sent to it, records that had come back.
     pub under_way: Vec<(String, u64, u64)>,
 }
 
@@ -93,12 +93,12 @@ impl std::fmt::Display for Loss {
     }
 }
 
-/// What a node did in a session.
+/// The account of a node in a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Did {
-    /// Its name.
+    /// The node's name.
     pub node: String,
-    /// Tasks that it ran.
+    /// The number of tasks that it ran.
     pub tasks: u64,
     /// Processor time of the session's process, in seconds.
     pub processor_s: f64,
@@ -108,7 +108,7 @@ pub struct Did {
     pub received: u64,
 }
 
-/// What is reported when a node is lost.
+/// The callback that is called when a node is lost.
 pub type OnLost = Arc<dyn Fn(&Loss) + Send + Sync>;
 
 /// The nodes of a session.
@@ -120,25 +120,25 @@ pub struct Members {
     session: [u8; 16],
     token: [u8; 32],
     on_lost: OnLost,
-    /// Taken when the session begins.
+    /// The nodes that are connected, until the session begins and takes them.
     reached: Mutex<Vec<Reached>>,
     watching: Mutex<Vec<JoinHandle<()>>>,
     shared: Arc<Watched>,
 }
 
-/// A node that is connected, and has the libraries.
+/// A connected node that has all libraries.
 struct Reached {
     known: Known,
     channel: Channel,
     libraries: Vec<String>,
 }
 
-/// What the threads that watch nodes share.
+/// The state that the threads which watch nodes share.
 #[derive(Default)]
 struct Watched {
     session: Mutex<Option<Session>>,
     losses: Mutex<Vec<(usize, Loss)>>,
-    /// The accounts of nodes that ended well.
+    /// The accounts of nodes that ended without an error.
     did: Mutex<Vec<Did>>,
     /// Other things that went wrong on nodes.
     faults: Mutex<Vec<String>>,
@@ -157,11 +157,12 @@ impl std::fmt::Debug for Members {
 }
 
 impl Members {
-    /// Connects to the nodes, and sends them the libraries that they lack. `on_lost` is called once for each node that is lost later.
+    /// Connects to the nodes, and sends them missing libraries. `on_lost` is called once for each node that
+    /// is lost later.
     ///
     /// # Errors
-    /// A node is not there, is of another version or architecture, does not take a library, or the placement names one that
-    /// is not among them.
+    /// A node cannot be reached, has another version or architecture, or refuses a library, or the placement
+    /// names a node that is not among them.
     pub fn connect(plan: MembersPlan, on_lost: OnLost) -> Result<Arc<Members>, Error> {
         let mut known: Vec<Known> = Vec::new();
         for named in &plan.nodes {
@@ -223,24 +224,24 @@ impl Members {
         }))
     }
 
-    /// The nodes that were lost by now.
+    /// The nodes that were lost so far.
     pub fn losses(&self) -> Vec<Loss> {
         locked(&self.shared.losses).iter().map(|(_, loss)| loss.clone()).collect()
     }
 
-    /// What the nodes did, by name, when the session has ended.
+    /// The accounts of the nodes, by name, when the session has ended.
     pub fn did(&self) -> Vec<Did> {
         let mut did = locked(&self.shared.did).clone();
         did.sort_by(|a, b| a.node.cmp(&b.node));
         did
     }
 
-    /// What else went wrong on nodes: tasks that ended badly, lines of box programs that answer no record.
+    /// Other faults on nodes: tasks that failed, and lines of box programs that answer no record.
     pub fn faults(&self) -> Vec<String> {
         locked(&self.shared.faults).clone()
     }
 
-    /// What a node is asked to open.
+    /// The request by which a node opens its parts of the network.
     fn opening(&self, here: usize, session: &Session, reached: &Reached) -> Result<Value, String> {
         let sources = session.sources();
         let main = sources.first().ok_or("the network has no text")?.path();
@@ -273,7 +274,8 @@ impl Members {
         }))
     }
 
-    /// Asks what a node does before the run begins: it may take [`OPENING`], as long as it greets peers that connect meanwhile.
+    /// Sends a request that a node carries out before the run begins. The request may take [`OPENING`], if
+    /// the node still greets peers that connect meanwhile.
     fn ask_opening(&self, node: &mut Reached, what: &str, with: Value) -> Result<(Value, Vec<u8>), Refused> {
         let until = Instant::now() + OPENING;
         let Reached { known, channel, .. } = node;
@@ -373,15 +375,15 @@ impl Elsewhere for Members {
         self.shared.is_ending.store(true, Ordering::Release);
         for thread in locked(&self.watching).drain(..) {
             thread.thread().unpark();
-            // A panic in it was reported by its thread.
+            // A panic of the thread was reported by the thread itself.
             let _ = thread.join();
         }
-        // Dropping this ends the stream of failed records.
+        // Dropping the session ends the stream of failed records.
         *locked(&self.shared.session) = None;
     }
 }
 
-/// The thread that asks one node how it is.
+/// The thread that polls the state of one node.
 struct Watch {
     node: usize,
     name: String,
@@ -390,7 +392,7 @@ struct Watch {
     fabric: Arc<Fabric>,
     shared: Arc<Watched>,
     on_lost: OnLost,
-    /// How many of the losses were sent to this node.
+    /// The number of losses that were sent to this node.
     told: usize,
 }
 
@@ -428,7 +430,7 @@ impl Watch {
         }
     }
 
-    /// Failed records, and lines that answer none.
+    /// Handles failed records, and lines of box programs that answer none.
     fn take(&self, answer: &Value, mut failures: &[u8]) {
         while let Some((length, rest)) = failures.split_first_chunk::<4>() {
             let Some((one, rest)) = rest.split_at_checked(u32::from_le_bytes(*length) as usize) else {

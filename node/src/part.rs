@@ -1,5 +1,5 @@
-//! The process that runs a session's parts on one node. Its node speaks to it over the socket that is its standard input, and ends it by
-//! closing that.
+//! The process that runs a session's parts on one node. The node sends requests to the process over the
+//! socket that is its standard input, and ends it by closing that socket.
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,14 +25,14 @@ use crate::channel::{BLOB_MAX, Channel, Refused, unhex};
 use crate::fabric::Fabric;
 use crate::placement::Placement;
 
-/// Failed records that one answer brings at most.
+/// The most failed records in one answer.
 const FAILURES_MAX: usize = 1000;
 
-/// How long parts may take to end when the process that began the session has ended its own. A task that waits longer
-/// waits for another process that has ended.
+/// How long parts may take to end when the process that began the session has ended its own. A task that
+/// waits longer waits for a process that has ended.
 const ENDING_MAX: Duration = Duration::from_secs(5);
 
-/// Which components are where, as all processes of a session work it out.
+/// Which components are on which node, as every process of a session computes it.
 #[derive(Clone, Debug)]
 pub(crate) struct Map {
     pub(crate) placement: Placement,
@@ -42,7 +42,7 @@ pub(crate) struct Map {
 
 impl Map {
     /// The node for a number in the network's text. Numbers beyond the last node begin again with the first.
-    /// The process that began the session does not count.
+    /// The process that began the session is not counted.
     pub(crate) fn of_place(names: &[String], number: u64) -> usize {
         match names.len() as u64 {
             0 | 1 => 0,
@@ -56,7 +56,7 @@ impl Map {
     }
 }
 
-/// Serves the parts of one session until the node says that it is over, or is gone.
+/// Serves the parts of one session until the node ends the session, or is gone.
 ///
 /// # Errors
 /// Standard input is no socket of a node.
@@ -67,7 +67,7 @@ pub fn serve_part() -> Result<(), Error> {
     loop {
         let (head, _) = match channel.receive() {
             Ok(Some(question)) => question,
-            // The node is gone, and with it every user of what runs here.
+            // The node is gone, and with it every user of this process.
             Ok(None) if part.is_some() => std::process::exit(1),
             Ok(None) => return Ok(()),
             Err(error) => {
@@ -102,9 +102,9 @@ struct Part {
     keep: bool,
     errors: Receiver<RecordError>,
     strays: Receiver<StrayLine>,
-    /// Failures that had no room in the last answer.
+    /// Failures that did not fit into the last answer.
     waiting: VecDeque<Vec<u8>>,
-    /// Waits for the end of all tasks.
+    /// The thread that waits for the end of all tasks.
     joining: Option<JoinHandle<Value>>,
     /// When the end of the session was first asked for.
     ending_since: Option<Instant>,
@@ -249,7 +249,7 @@ impl Part {
         (answer, blob)
     }
 
-    /// No more parts will be opened: waits, on a thread of its own, until all that are open have ended.
+    /// Opens no more parts, and starts a thread that waits until all open parts have ended.
     fn end(&mut self) {
         self.fabric.close();
         let is_stuck = self.joining.as_ref().is_some_and(|joining| !joining.is_finished());
@@ -264,7 +264,7 @@ impl Part {
             let did = json!({"processor_s": processor_s(), "sent": sent, "received": received});
             space.finish();
             if !keep {
-                // Best effort: `thalweg clean` removes what stays.
+                // An error is ignored: `thalweg clean` removes the remaining files.
                 let _ = std::fs::remove_dir_all(space.path());
             }
             match ended {
@@ -279,7 +279,7 @@ impl Part {
     }
 }
 
-/// A node as the network on it sees the session.
+/// The session as the network on a node sees it.
 #[derive(Debug)]
 struct There {
     fabric: Arc<Fabric>,
@@ -329,13 +329,14 @@ impl Elsewhere for There {
         self.fabric.opened()
     }
 
-    // Control says when.
+    // The control connection closes parts, so nothing happens here.
     fn close(&self) {}
 
     fn end(&self) {}
 }
 
-/// Writes the texts of the network: names relative to the folder, none that leads out of it.
+/// Writes the texts of the network into the folder. Names are relative to the folder and must not lead out of
+/// it.
 fn write_files(folder: &Path, files: &Value) -> Result<(), Error> {
     for (name, text) in pairs(files) {
         let path = Path::new(&name);
@@ -375,13 +376,14 @@ fn runtime(asked: &Value, space: &Space) -> Result<Runtime, Error> {
 
 /// The processor time of this process, in seconds.
 fn processor_s() -> f64 {
-    // In hundredths of a second, as Linux shows them on all its machines; behind the name, which may have any characters.
+    // Linux shows the times in hundredths of a second on all machines. The fields follow the name, which may
+    // contain any characters.
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
     fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>() as f64 / 100.0
 }
 
-/// Gives settings their values.
+/// Sets settings.
 fn set(changes: &[(String, String)], space: &Space) -> Result<(), Error> {
     if changes.is_empty() {
         return Ok(());

@@ -1,11 +1,11 @@
-//! Which components run on which nodes, as a user writes it.
+//! The user's placement of components on nodes.
 
 use std::path::Path;
 
 use thalweg_glob::Glob;
 use thalweg_host::Error;
 
-/// Patterns of components' paths, each with a node. The first that fits decides.
+/// Patterns of components' paths, each with a node. The first pattern that matches decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     lines: Vec<(String, String)>,
@@ -24,10 +24,10 @@ impl Placement {
         Placement::parse(&text).map_err(|(line, what)| Error::usage(format!("{shown}, line {line}: {what}")))
     }
 
-    /// Reads the same from a text. `Err`: the line, from 1, and what is wrong with it.
+    /// Reads a placement from a text. `Err`: the line, from 1, and what is wrong with it.
     ///
     /// # Errors
-    /// As it says.
+    /// A line has another form.
     pub fn parse(text: &str) -> Result<Placement, (usize, String)> {
         let mut lines = Vec::new();
         for (at, line) in text.lines().enumerate() {
@@ -51,12 +51,12 @@ impl Placement {
         Ok(Placement { lines })
     }
 
-    /// Whether it says nothing.
+    /// Whether the placement has no lines.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// The lines: pattern, node.
+    /// The lines, as pattern and node.
     pub(crate) fn lines(&self) -> &[(String, String)] {
         &self.lines
     }

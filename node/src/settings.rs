@@ -1,4 +1,4 @@
-//! The settings of a process's links, which may be changed while records go over them.
+//! The settings of a process's links, which may be changed while records travel over them.
 
 use thalweg_link::{
     BUFFER_BYTES, Encoding, FRAME_BYTES, FRAME_BYTES_MIN, PAYLOAD_BYTES_MAX, PORTS_MAX, Ports, Tuning,
@@ -6,11 +6,11 @@ use thalweg_link::{
 };
 use thalweg_space::{Affects, NameRef};
 
-/// How many links of a process send at once, and how many receive, until it is set otherwise.
+/// The default number of links of a process that send at once, and of those that receive at once.
 const PORTS: u64 = 8;
 
 thalweg_space::settings! {
-    /// What can be set of the links of one process of a session. `Settings::DECLARED` says of each what it is.
+    /// The settings of the links of one process of a session. `Settings::DECLARED` describes each.
     pub struct Settings {
         /// Links of this process that send at once, each at an equal share of the bandwidth
         send_ports: {
@@ -82,7 +82,8 @@ thalweg_space::settings! {
 }
 
 impl Settings {
-    /// Gives the links the values of now; `adopted` gets the name of each that changed since the last call, its old value and the new one.
+    /// Applies the present values to the links; `adopted` gets the name, the old value and the new value of
+    /// each setting that changed since the last call.
     pub(crate) fn apply(
         &self,
         tuning: &Tuning,
@@ -94,7 +95,7 @@ impl Settings {
             (receiving, &self.receive_ports, &self.receive_bandwidth),
         ];
         for (ports, count, bandwidth) in directions {
-            // Only a change wakes the links that wait for a port.
+            // The number is set only if it changed, because setting it wakes the links that wait for a port.
             let (count, bandwidth) = (count.load() as u32, bandwidth.load());
             if ports.count() != count {
                 ports.set_count(count);

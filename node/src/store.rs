@@ -1,5 +1,5 @@
-//! Box libraries by their hash: each is sent to a node once, and the node believes a file only when it has the hash that it was announced
-//! with.
+//! Box libraries by their hash: each is sent to a node once, and the node accepts a file only if the file has
+//! the announced hash.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::channel::{hex, random, unhex};
 
-/// The largest library that is taken.
+/// The largest library that is accepted, in bytes.
 const BYTES_MAX: u64 = 1 << 30;
 
 /// The folder of a node's libraries: `HASH/NAME`.
@@ -36,7 +36,7 @@ impl Store {
         Ok(Store { folder })
     }
 
-    /// Where a library lies, if it is here.
+    /// The path of a library, if the store has it.
     pub(crate) fn find(&self, hash: &str) -> Option<PathBuf> {
         unhex::<32>(hash)?;
         let files = std::fs::read_dir(self.folder.join(hash)).ok()?;
@@ -57,7 +57,7 @@ impl Store {
         Ok(Receiving { hash, name, path, file, summed: Sha256::new(), bytes: 0 })
     }
 
-    /// The library is whole: it is kept if it has its hash.
+    /// Finishes a library, which is kept if it has the announced hash.
     pub(crate) fn keep(&self, receiving: &mut Receiving) -> Result<(), String> {
         let got = hex(&receiving.summed.clone().finalize());
         let Receiving { hash, name, .. } = receiving;
@@ -87,7 +87,7 @@ impl Receiving {
 
 impl Drop for Receiving {
     fn drop(&mut self) {
-        // Gone already if it was kept.
+        // An error is ignored: a kept library was moved away.
         let _ = std::fs::remove_file(&self.path);
     }
 }

@@ -1,4 +1,5 @@
-//! What a process's ends of links count, as events: five times a second, so that views and archives have them, and once at the end.
+//! Records the counters of a process's link ends as events: five times a second, so views and archives have
+//! them, and once at the end.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,12 +10,12 @@ use thalweg_space::{Collector, CollectorOptions, Kind, KindEnum, NameRef, Space}
 /// How often the counters of all ends are recorded.
 const RECORD_EVERY: Duration = Duration::from_millis(200);
 
-/// Which way records go over an end of a link.
+/// The direction in which records travel over a link end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
 pub(crate) enum Direction {
-    /// From this process.
+    /// Records leave this process.
     Out = 0,
-    /// To this process.
+    /// Records enter this process.
     In = 1,
 }
 
@@ -93,11 +94,11 @@ impl Counted {
     }
 }
 
-/// The ends of links of a process that records.
+/// The link ends of a process that records their counters.
 #[derive(Debug)]
 pub(crate) struct WatchedEnds {
     space: Space,
-    /// Made when the first setting is changed.
+    /// The collector of changes, made when the first setting is changed.
     adopted: Mutex<Option<Collector<SettingAdopted>>>,
     ends: Mutex<Ends>,
 }
@@ -129,7 +130,7 @@ impl WatchedEnds {
         WatchedEnds { space, adopted: Mutex::new(None), ends }
     }
 
-    /// Records that the links have this value of a setting from now on.
+    /// Records that the links have adopted this value of a setting.
     pub(crate) fn adopted(&self, name: NameRef, old: u64, new: u64) {
         let mut adopted = self.adopted.lock().unwrap_or_else(PoisonError::into_inner);
         if adopted.is_none() {
@@ -138,7 +139,7 @@ impl WatchedEnds {
         adopted.iter_mut().for_each(|collector| collector.record(&SettingAdopted { name, old, new }));
     }
 
-    /// An end was made. Where the space has no room for its events they are not recorded.
+    /// Adds a new end. If the space has no room for its events, they are not recorded.
     pub(crate) fn add(&self, link: u64, node: &str, direction: Direction, counters: Counters) {
         let element = match direction {
             Direction::Out => format!("link to {node}"),
@@ -153,7 +154,7 @@ impl WatchedEnds {
         self.ends().all.extend(made);
     }
 
-    /// An end is over: what it counted is recorded for the last time.
+    /// Records the counters of an ended link end for the last time, and removes the end.
     pub(crate) fn end(&self, link: u64, direction: Direction) {
         let mut ends = self.ends();
         let Some(at) = ends.all.iter().position(|end| end.link == link && end.direction == direction) else {
@@ -162,7 +163,7 @@ impl WatchedEnds {
         ends.all.swap_remove(at).record();
     }
 
-    /// Records all, if it is time to.
+    /// Records the counters of all ends, if that is due.
     pub(crate) fn look(&self) {
         let mut ends = self.ends();
         if ends.recorded.elapsed() >= RECORD_EVERY {

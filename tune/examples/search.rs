@@ -1,4 +1,4 @@
-//! How long the search for a mapping takes: `cargo run --release -p thalweg-tune --example search`.
+//! Measures how long the search for a mapping takes: `cargo run --release -p thalweg-tune --example search`.
 #![allow(clippy::print_stdout, reason = "a command")]
 
 use std::time::Instant;
@@ -16,7 +16,8 @@ fn main() {
         let found = search(&problem, Some(&start)).expect("it makes sense");
         let took = begun.elapsed().as_secs_f64() * 1e3;
         let even = problem.work.iter().sum::<f64>() / f64::from(workers);
-        // As multiples of each worker's share of the work if no message crossed between workers.
+        // The periods are printed as multiples of each worker's share of the work if no message crossed
+        // between workers.
         let (before, after) = (problem.period(&start) / even, found.period / even);
         println!("{tasks:>9} {workers:>7} {took:>7.1} ms {before:>12.3} {after:>12.3}");
     }

@@ -1,54 +1,54 @@
-//! What a tuner does: settings that get other values, tasks that go to other workers.
+//! The actions of a tuner: settings that get other values, tasks that move to other workers.
 
 use std::fmt;
 
-/// Something that has a value and can be changed.
+/// A value that can be changed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Knob {
-    /// A setting of this name.
+    /// The setting of this name.
     Setting(String),
     /// The worker of a task.
     Worker {
         /// The task's number.
         task: u64,
-        /// What it is called.
+        /// The task's name.
         name: String,
     },
 }
 
-/// A knob from a value to another.
+/// A change of a knob from one value to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The knob.
     pub knob: Knob,
-    /// Its value before.
+    /// The value before.
     pub from: u64,
-    /// Its value after.
+    /// The value after.
     pub to: u64,
 }
 
 /// Changes that are tried together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Action {
-    /// Each at most once.
+    /// The changes, with each knob at most once.
     pub changes: Vec<Change>,
 }
 
 /// An action that a model proposes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
-    /// What to do.
+    /// The action.
     pub action: Action,
-    /// Which model or rule says so.
+    /// The model or rule that proposes the action.
     pub model: String,
-    /// By which part the goal is expected to become better.
+    /// The expected improvement of the goal, as a fraction.
     pub gain: f64,
     /// The observation that speaks for the action.
     pub why: String,
 }
 
 impl Knob {
-    /// The name under which it is pinned and by which a person sets it: `exec.quantum`, `task/17.worker`.
+    /// The name by which users pin and set the knob: `exec.quantum`, `task/17.worker`.
     pub fn name(&self) -> String {
         match self {
             Knob::Setting(name) => name.clone(),
@@ -58,13 +58,13 @@ impl Knob {
 }
 
 impl Action {
-    /// One setting.
+    /// An action that sets one setting.
     pub fn set(name: impl Into<String>, from: u64, to: u64) -> Action {
         Action { changes: vec![Change { knob: Knob::Setting(name.into()), from, to }] }
     }
 
-    /// An action that did not help is remembered under this key: a setting and the direction of its change, or a move
-    /// of tasks.
+    /// An action that did not help is remembered under this key: a setting and the direction of its change,
+    /// or a move of tasks.
     pub fn key(&self) -> String {
         let keys = self.changes.iter().map(|change| match &change.knob {
             Knob::Setting(name) if change.to > change.from => format!("{name} up"),
@@ -77,20 +77,20 @@ impl Action {
         keys.join(", ")
     }
 
-    /// What undoes it.
+    /// The action that undoes this one.
     pub fn inverse(&self) -> Action {
         let back = |change: &Change| Change { from: change.to, to: change.from, ..change.clone() };
         Action { changes: self.changes.iter().rev().map(back).collect() }
     }
 
-    /// The values that it sets, one `NAME=VALUE` after the other, as [`Action::read`] reads them.
+    /// The values that the action sets, as a list of `NAME=VALUE` that [`Action::read`] reads.
     pub fn values(&self) -> String {
         let value = |change: &Change| format!("{}={}", change.knob.name(), change.to);
         self.changes.iter().map(value).collect::<Vec<_>>().join(" ")
     }
 
-    /// Reads the values that an action sets and those that undo it. None: the two texts do not fit together, or are
-    /// malformed.
+    /// Reads the values that an action sets and those that undo it. `None` if the two texts do not fit
+    /// together, or are malformed.
     pub fn read(values: &str, back: &str) -> Option<Action> {
         let pair = |text: &str| {
             let (name, value) = text.split_once('=')?;
@@ -111,7 +111,7 @@ impl Action {
     }
 }
 
-/// How many moves are listed in a text.
+/// The most moves that a text lists.
 const SPELT: usize = 3;
 
 impl fmt::Display for Action {

@@ -1,7 +1,9 @@
-//! Settings tuned while a network runs: models say what would help, trials by turns verify it, and a log says why.
+//! Tunes settings while a network runs: models propose changes, trials by turns verify them, and a log
+//! records the reasons.
 //!
-//! The crate sees measurements and settings only, of a run in another process or in this one. [`mapping`] finds which task belongs on which
-//! worker, [`Rules`] are knowledge as data, [`Controller`] decides what to try and whether it stays, and [`tune`] is the loop over a run that lives.
+//! The crate uses only measurements and settings, of a run in another process or in this one. [`mapping`]
+//! finds a worker for each task, [`Rules`] are proposals as data, [`Controller`] decides which actions to try
+//! and to keep, and [`tune`] is the loop over a live run.
 #![forbid(unsafe_code)]
 
 mod action;

@@ -1,4 +1,4 @@
-//! Libraries of programs that run are tuned by packs, and are afterwards as they were.
+//! Packs tune libraries in running programs, which are unchanged afterwards.
 
 mod machine;
 
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use thalweg_tune::What;
 use thalweg_tune::library::{Library, LibraryProgress, ours, read, tune_library};
 
-/// What a tuner did: decisions with their times, and each process that it refused.
+/// The reports of a tuner: decisions with their times, and each process that it refused.
 #[derive(Default)]
 struct Seen {
     decisions: Vec<(f64, What, String, String)>,
@@ -62,7 +62,8 @@ fn a_ping_pong_of_pvm_is_tuned_and_put_back() {
     let Some(machine) = Machine::start() else { return skipped("no PVM, or no C compiler") };
     let mut run = machine.run(&["40", "0", "0", "0", "0", "100000"]);
     let begin = Instant::now();
-    // On a busy machine a trial may be unclear; what was taken back is tried again after ten seconds.
+    // On a busy machine a trial may be unclear; an action that was taken back is tried again after ten
+    // seconds.
     let kept = |seen: &Seen| {
         let ended = |point: &&str| seen.has(What::Kept, point) || seen.has(What::TakenBack, point);
         seen.has(What::Kept, "pvm.fragment") && ["pvm.encoding", "pvm.route"].iter().all(ended)
@@ -121,7 +122,7 @@ fn what_makes_it_slower_is_taken_back() {
     let (seen, result) = tune(&pack, run.processes(), |seen| seen.has(What::TakenBack, "pvm.fragment"));
     assert!(result.is_ok(), "{result:?}");
     assert!(!seen.has(What::Kept, "pvm.fragment"), "{:?}", seen.decisions);
-    // Each message has thousands of fragments then, so few windows are enough to see it.
+    // Each message then has thousands of fragments, so few windows are enough to see the loss.
     let tried = seen.decisions.iter().position(|(_, what, ..)| *what == What::Tried).expect("it was tried");
     let first = run.processes()[0];
     let windows = seen.windows.iter().filter(|(pid, after)| *pid == first && *after == tried + 1).count();
@@ -142,11 +143,13 @@ fn a_task_that_is_killed_stops_neither_the_tuner_nor_the_others() {
             let status = std::process::Command::new("kill").args(["-9", &killed.to_string()]).status();
             is_killed.set(status.is_ok_and(|status| status.success()));
         }
-        // It goes on with those that are left: windows of theirs come after the last one of what was killed.
+        // The tuner goes on with the remaining processes, as their windows after the last one of the killed
+        // process show.
         let last = seen.windows.iter().rposition(|(pid, _)| *pid == killed).unwrap_or(0);
         is_killed.get() && seen.windows.len() > last + 30
     });
-    // The partner of the killed task waits for ever, so that nothing can be called there; that is said, of it alone.
+    // The partner of the killed task waits for ever, so no call can be made there. The error names this
+    // process and no other.
     let waits = format!("process {}:", other.processes()[1]);
     let is_right = result.as_ref().map_or_else(|why| why.contains(&waits) && !why.contains(';'), |_| true);
     assert!(is_right && is_killed.get(), "{result:?}");
@@ -174,13 +177,14 @@ fn the_fragment_size_follows_the_phases() {
         *what == What::Kept && change.contains("pvm.fragment")
     };
     let count = seen.decisions.iter().filter(set).count();
-    // At most once for each change of the size and each task.
+    // The value changes at most once for each change of the size and each task.
     assert!(count <= 2 * sizes.len(), "{count}: {:?}", seen.decisions);
     assert!(count >= 2 || !seen.has(What::Kept, "pvm.fragment"), "{:?}", seen.decisions);
     assert!(run.ended_well());
 }
 
-/// A C program of this folder's, compiled; none: there is no compiler, or not what it needs.
+/// Compiles a C program of this folder; `None` if there is no compiler, or a library that it needs is
+/// missing.
 fn compiled(compiler: &str, name: &str, folder: &std::path::Path) -> Option<std::path::PathBuf> {
     let source = std::path::Path::new(machine::PROGRAMS).join(name);
     let program = folder.join("program");
@@ -209,7 +213,8 @@ fn integer_sort_is_right_while_it_is_tuned() {
     let (seen, result) =
         tune(ours("pvm").expect("ours"), run.processes(), |seen| seen.has(What::Tried, "pvm."));
     assert!(result.is_ok() && seen.has(What::Tried, "pvm."), "{result:?}: {:?}", seen.decisions);
-    // It says so itself: five ranks in each iteration are those of the specification, and the keys are in order.
+    // The program itself checks that five ranks in each iteration are those of the specification, and that
+    // the keys are in order.
     assert!(!run.is_attached() && run.ended_well());
 }
 

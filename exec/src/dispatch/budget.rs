@@ -1,14 +1,15 @@
-//! How many messages a dispatch may take.
+//! Computes how many messages a dispatch may read.
 
 use super::core::Core;
 use crate::shared::spread::Sample;
 use crate::sync::Ordering;
 use crate::task::cell::{Sampling, TaskCell};
 
-/// How many messages a dispatch may take, so that it lasts about `exec.quantum_us`.
+/// The number of messages that a dispatch may read, so that it lasts about `exec.quantum_us`.
 pub(crate) struct Budget {
     pub(crate) messages: usize,
-    /// The clock, and the work done so far, when the dispatch began; none if it is not looked at this time.
+    /// The clock, and the task's work so far, when the dispatch began; `None` if this dispatch is not
+    /// sampled.
     started: Option<(u64, u64)>,
 }
 
@@ -16,11 +17,12 @@ pub(crate) struct Budget {
 /// could work only while this task does not.
 const PARTS: u64 = 2;
 
-/// But it lasts this long, against which its beginning and its end cost little.
+/// The least duration of a dispatch, in nanoseconds, compared with which its beginning and its end cost
+/// little.
 const WORTH_IT_NS: u64 = 10_000;
 
-/// But of replicas no more of this time passes between two looks at the clock, against which they cost little: where those run is a
-/// matter of what they cost.
+/// The longest time between two samples of a replica's dispatches, in nanoseconds, compared with which a
+/// sample costs little. The samples decide where replicas run.
 const UNSEEN_NS: u64 = 20_000;
 
 impl Core {
@@ -35,13 +37,13 @@ impl Core {
         Budget { messages: quantum.min(budget.max(1)), started: Some((now, done_by(task))) }
     }
 
-    /// Messages that wait in the stream which the dispatch read last, if this dispatch is looked at.
+    /// The messages that wait in the stream which the dispatch read last, if this dispatch is sampled.
     #[inline]
     pub(super) fn unread(&self, budget: &Budget) -> u64 {
         if budget.started.is_none() {
             return 0;
         }
-        // SAFETY: what the dispatch read from is kept until it was published.
+        // SAFETY: the stream that the dispatch read from is kept until the dispatch is published.
         let Some(ring) = (unsafe { self.used.popped_last.get().as_ref() }) else { return 0 };
         ring.writing.tail.load(Ordering::Relaxed).wrapping_sub(ring.reading.popped.get()) as u64
     }
@@ -67,7 +69,8 @@ impl Core {
         let part = u64::from(task.narrowest.get()) / PARTS;
         let fits = (target / each).min(worth_it.max(part)).clamp(1, u64::from(u32::MAX)) as u32;
         let before = task.budget.get();
-        // Shorten at once, lengthen by at most a factor of eight: one quick message says little.
+        // The budget shrinks at once and grows by at most a factor of eight, because one quick message proves
+        // little.
         let next = if before == 0 || fits < before { fits } else { fits.min(before.saturating_mul(8)) };
         task.budget.set(next);
         let sampling = task.sampling.replace(Sampling::every(Sampling::EVERY_MAX));

@@ -20,10 +20,10 @@ use crate::wake::ready::ReadyQueue;
 /// What a thread needs to run tasks.
 pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
-    /// The worker this thread is, or [`FOREIGN`].
+    /// The number of the worker that runs on this thread, or [`FOREIGN`].
     pub(crate) worker: u32,
-    /// What it calls itself towards streams (see `ring`): `NO_TOKEN` unless it is a worker and the kernel has
-    /// `membarrier`.
+    /// The token by which streams identify this thread (see `ring`): `NO_TOKEN` unless it is a worker's and
+    /// the kernel has `membarrier`.
     pub(crate) me: u64,
     /// The task being dispatched.
     pub(crate) task: Current,
@@ -32,7 +32,7 @@ pub(crate) struct Core {
     pub(crate) handed: Option<Handed>,
     pub(crate) tasks: Tasks,
     pub(crate) moving: Moving,
-    /// What was sampled of replicas.
+    /// The samples of replicas.
     pub(crate) loads: Loads,
     pub(crate) telemetry: Telemetry,
     pub(crate) adopted: Adopted,
@@ -45,20 +45,21 @@ pub(crate) struct Tasks {
     pub(crate) live: Vec<NonNull<TaskCell>>,
     /// How many idle tasks wait for room.
     pub(crate) wait_for_room: u64,
-    /// The worker takes no part.
+    /// Whether the worker is parked.
     pub(crate) parked: bool,
 }
 
 /// The values of those settings that a dispatch needs.
 pub(crate) struct Adopted {
-    /// How many changes of settings were adopted ([`LOOK_UP`]: there is more to see to before the next dispatch).
+    /// How many changes of settings were adopted; [`LOOK_UP`] if there is other work before the next
+    /// dispatch.
     changes: u64,
     pub(super) quantum: usize,
     pub(crate) unfinished: u64,
     pub(super) by_demand: bool,
 }
 
-/// Never the number of changes of settings.
+/// A value that is never the number of changes of settings.
 const LOOK_UP: u64 = u64::MAX;
 
 thread_local! {
@@ -90,7 +91,7 @@ impl Core {
         }
     }
 
-    /// The core that a context or ports know.
+    /// The core to which a context's or ports' pointer refers.
     pub(crate) fn of(thread: Thread) -> NonNull<Core> {
         thread.cast()
     }
@@ -107,15 +108,17 @@ impl Core {
         work()
     }
 
-    /// The thread did what belongs to no dispatch and may take long, such as to wake another thread: the clock is read again before
-    /// the next one begins, which looks up for that as for a setting, at no cost where nothing was.
+    /// Notes that the thread did work that belongs to no dispatch and may take long, such as waking another
+    /// thread. The clock is then read again before the next dispatch, in the check for changed settings, so
+    /// dispatches without such work pay nothing.
     pub(crate) fn did_aside(&mut self) {
         if self.telemetry.did_aside() {
             self.adopted.changes = LOOK_UP;
         }
     }
 
-    /// The clock is read again before the next dispatch, if the thread did something that may take long while it recorded this one.
+    /// Makes the thread read the clock again before the next dispatch, if it did long work while it recorded
+    /// this one.
     #[inline]
     pub(super) fn look_up_if_it_lags(&mut self) {
         if self.telemetry.lags() {
@@ -143,7 +146,7 @@ impl Core {
         self.adopted.unfinished = self.shared.tuning.unfinished(&mut self.telemetry);
         self.adopted.by_demand = self.shared.tuning.by_demand(&mut self.telemetry);
         self.shared.adopt_workers();
-        // A task with a thread of its own sees to its clock when it resumes.
+        // A task with a thread of its own reads the clock when it resumes.
         if self.telemetry.lags() && self.worker != FOREIGN {
             self.telemetry.own_work();
         }

@@ -1,4 +1,4 @@
-//! Ends of streams: which task has them, and how they go.
+//! Ends of streams: which task has them, and how they are dropped.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -35,7 +35,7 @@ impl Core {
         self.telemetry.end_attached(ring, task, true);
     }
 
-    /// As [`Core::own_writer`], for the reading end.
+    /// Does what [`Core::own_writer`] does for the reading end.
     #[inline]
     pub(crate) fn own_reader(&mut self, ring: NonNull<Ring>) {
         // SAFETY: the end that called holds a reference.
@@ -71,7 +71,7 @@ impl Core {
         }
     }
 
-    /// As [`Core::attach_writer`], for the reading end.
+    /// Does what [`Core::attach_writer`] does for the reading end.
     pub(crate) fn attach_reader(&mut self, ring: NonNull<Ring>, task: &TaskCell) {
         self.finish_with(ring, false);
         // SAFETY: the end that is attached holds a reference.
@@ -84,7 +84,8 @@ impl Core {
         }
     }
 
-    /// Takes an end that moves away off the current dispatch's list, and publishes what was done with it.
+    /// Removes an end that moves away from the current dispatch's list, and publishes what the dispatch did
+    /// with it.
     pub(super) fn finish_with(&mut self, ring: NonNull<Ring>, writes: bool) {
         self.take_back_handed();
         let Some(at) =
@@ -107,7 +108,7 @@ impl Core {
         state.store(0, Ordering::Release);
     }
 
-    /// A writing end is dropped: true if the current dispatch sees to it at its end.
+    /// A writing end is dropped. Returns true if the current dispatch will close it when the dispatch ends.
     pub(crate) fn writer_leaves_at_end(core: NonNull<Core>, ring: NonNull<Ring>) -> bool {
         // SAFETY: the thread's own core, to which no other reference is held now; the end's reference.
         let (core, r) = unsafe { (&mut *core.as_ptr(), ring.as_ref()) };
@@ -120,7 +121,7 @@ impl Core {
         true
     }
 
-    /// As [`Core::writer_leaves_at_end`], for a reading end that is dropped.
+    /// Does what [`Core::writer_leaves_at_end`] does for a reading end that is dropped.
     pub(crate) fn reader_leaves_at_end(core: NonNull<Core>, ring: NonNull<Ring>) -> bool {
         // SAFETY: as above.
         let (core, r) = unsafe { (&mut *core.as_ptr(), ring.as_ref()) };
@@ -172,7 +173,8 @@ impl Core {
         }
     }
 
-    /// Frees what the last references went to. Messages are dropped here: a user's code runs.
+    /// Gives up references to streams, the last of which frees a stream. This drops messages, so a user's
+    /// code may run.
     pub(super) fn free_released(core: NonNull<Core>) {
         loop {
             // SAFETY: the thread's own core; the reference ends before a user's code runs.

@@ -1,16 +1,17 @@
 //! Messages that are handed on.
 //!
-//! A task has worked on messages where they stand, and its reader waits for the next one on the same thread.
-//! The task need not write the messages to the stream between the two: it *hands them on*, and the reader works
-//! on them where they stand, and hands them on in turn. The streams between them are not used: their positions
-//! are counted up, and nothing is copied, queued or woken. The last one writes them to its output.
+//! If a task has worked on messages in place, and its reader waits for the next one on the same thread, the
+//! task need not write the messages to the stream between the two: it *hands them on*, and the reader works
+//! on them in place, and hands them on in turn. In the streams between them only the positions are counted
+//! up, and nothing is copied, queued or woken. The last task writes the messages to its output.
 //!
-//! Each of these tasks has a dispatch of its own, which begins where that before it ended, with its own counts, times, events and
-//! lineage; so an observer sees what there would be without this. In other cases (a task passes on fewer messages than it was
-//! given, or there is room for fewer) the messages are written to the stream before that task, which then is dispatched as usual.
+//! Each of these tasks has a dispatch of its own, which begins when the one before it ended, with its own
+//! counts, times, events and lineage; so an observer sees the same as without handing on. In other cases (a
+//! task passes on fewer messages than it was given, or there is room for fewer) the messages are written to
+//! the stream before that task, which then is dispatched as usual.
 //!
-//! What this needs holds as long as no other thread has an end of these streams, which the writer knows of the reader by its token, and of
-//! the reader's output because that task sleeps.
+//! Handing on requires that no other thread has an end of these streams. The writer knows this for the reader
+//! by the token in the stream, and for the reader's output because the reading task sleeps.
 
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,7 +33,8 @@ use crate::telemetry::{Cause, Share};
 const TASKS_MAX: usize = 64;
 
 impl Core {
-    /// The task that reads a stream of the current task's, if it waits there on this thread and can work on messages where they stand.
+    /// The reader of one of the current task's streams, if it waits there on this thread and can work on
+    /// messages in place.
     #[inline]
     pub(crate) fn passer(core: NonNull<Core>, ring: &Ring) -> Option<Passer> {
         let (task, replica) = {
@@ -49,7 +51,8 @@ impl Core {
             };
             (ring.look_at_reader_here(core.me, waiting)?, core.task.get().member_of())
         };
-        // SAFETY: it sleeps on this thread, so it lives on, and keeps the end of the stream that it waits for.
+        // SAFETY: the task sleeps on this thread, so it stays alive and keeps the end of the stream that it
+        // waits for.
         let cell = unsafe { task.as_ref() };
         if !ring.waits_empty_here() || cell.member_of() != replica {
             return None;
@@ -90,7 +93,7 @@ impl Core {
         }
     }
 
-    /// Lets tasks work on messages one after the other, as far as each passes some on to one that waits for them.
+    /// Lets tasks work on messages one after the other, as long as each hands some on to a waiting task.
     fn pass_on(core: NonNull<Core>, handed: Handed) {
         let mut handed = handed;
         for left in (0..TASKS_MAX).rev() {
@@ -101,10 +104,11 @@ impl Core {
         }
     }
 
-    /// Dispatches the task that messages were handed on to; what it hands on in turn, if it `may`.
+    /// Dispatches the task that messages were handed on to; returns the messages that it hands on in turn, if
+    /// it `may`.
     fn let_pass(core: NonNull<Core>, handed: &Handed, may: bool) -> Option<Handed> {
         let Passer { task, out } = handed.to;
-        // SAFETY: it sleeps on this thread, with both streams.
+        // SAFETY: the task sleeps on this thread and has an end of both streams.
         let (cell, from, to) = unsafe { (task.as_ref(), handed.stream.as_ref(), out.as_ref()) };
         let budget = {
             // SAFETY: the thread's own core; the reference ends before a user's code runs.
@@ -132,7 +136,8 @@ impl Core {
             let end = to.writing.pushed.get() + passed;
             passed > 0 && !(measures && to.telemetry.sizes_are_due(end))
         });
-        // SAFETY: the messages stand there, each is written once, and there is room: the task before found it for those that are left.
+        // SAFETY: the messages are still in place, each is written once, and there is room, which the task
+        // before found for the remaining ones.
         unsafe {
             match next {
                 Some(_) => to.write_in_name(passed),
@@ -159,7 +164,7 @@ impl Core {
         next.map(|next| Handed { first, count: passed, stream: out, to: next })
     }
 
-    /// Calls a task for the next messages; how many it passes on.
+    /// Calls a task for the next messages; returns how many it passes on.
     #[inline]
     fn work_on(core: NonNull<Core>, task: &TaskCell, handed: &Handed, most: usize) -> thread::Result<usize> {
         // SAFETY: the stream between is kept by the two tasks.
@@ -179,7 +184,8 @@ impl Core {
         }))
     }
 
-    /// Counts and records what the current task passed on, and publishes it, unless it passed its output in name.
+    /// Counts and records the messages that the current task passed on, and publishes them unless they are
+    /// only counted in its output.
     #[inline]
     fn passed_on(
         core: NonNull<Core>,
@@ -205,8 +211,8 @@ impl Core {
         unsafe { &mut *core.as_ptr() }.publish_end(to, true);
     }
 
-    /// Records the current task's dispatch, which read so many messages of a stream and wrote as many to another one. Whether sizes of
-    /// those are to be taken.
+    /// Records the current task's dispatch, which read messages from one stream and wrote as many to another.
+    /// Returns whether sizes of these must be measured.
     fn measure_passing(
         &mut self,
         task: &TaskCell,
@@ -240,7 +246,7 @@ impl Core {
         sizes_are_due
     }
 
-    /// The current task sleeps on, or is ready because messages are left.
+    /// The current task goes back to sleep, or is ready because messages are left.
     #[inline]
     fn rests(&mut self, task: &TaskCell, from: &Ring, (passed, left): (usize, usize)) {
         if left == 0 && !task.notified.get() {
@@ -255,25 +261,26 @@ impl Core {
             from.writing.reader_waiting.store(AWAKE, Ordering::Relaxed);
         }
         task.state.set(State::Ready);
-        // What it did without passing anything on belongs to the dispatch that comes next, which is its own.
+        // Work without a message passed on belongs to the task's next dispatch.
         self.tasks.ready.push_front(task);
     }
 
-    /// Writes what the current task has handed on to its stream after all: it goes on, or ends.
+    /// Writes messages that the current task has handed on to its stream, because the task goes on or ends.
     #[cold]
     #[inline(never)]
     pub(crate) fn take_back_handed(&mut self) {
         if let Some(handed) = self.handed.take() {
-            // SAFETY: the messages stand there until the dispatch ends, and the stream was found empty.
+            // SAFETY: the messages stay in place until the dispatch ends, and the stream was found empty.
             unsafe { write_after_all(handed.stream.as_ref(), &handed, 0) }
         }
     }
 }
 
-/// Writes those of the messages that passed a stream in name into its slots that are behind the first `passed`, which were read.
+/// Writes messages that were only counted in a stream into its slots, except for the first `passed`, which
+/// were read.
 ///
 /// # Safety
-/// The messages stand there, and this is the thread of the stream's ends.
+/// The messages are still in place, and this is the thread of both ends of the stream.
 unsafe fn write_after_all(stream: &Ring, handed: &Handed, passed: usize) {
     let left = handed.count - passed;
     if left > 0 {
@@ -285,11 +292,11 @@ unsafe fn write_after_all(stream: &Ring, handed: &Handed, passed: usize) {
     }
 }
 
-/// Writes messages to a stream that has room for them. They are given away.
+/// Moves messages into a stream that has room for them.
 ///
 /// # Safety
-/// `count` messages of the stream's type lie side by side from `first` on, outside the stream's free slots.
-/// The caller is the thread of the stream's writer.
+/// `count` contiguous messages of the stream's type begin at `first`, outside the stream's free slots. The
+/// caller is the thread of the stream's writer.
 unsafe fn write(stream: &Ring, first: *const u8, count: usize) {
     let (writing, bytes) = (&stream.writing, stream.messages.bytes);
     let mut written = 0;

@@ -1,22 +1,23 @@
-//! What a worker remembers of tasks that came and went, and of those at its borders.
+//! A worker's record of tasks that were moved to and from it, and of those at its borders.
 
 use std::ptr::NonNull;
 
 use crate::ring::NOBODY;
 use crate::task::cell::TaskCell;
 
-/// The part of its time that a worker may wait for ever: a half-way balanced cut with its neighbours side by side is
-/// better than a balanced one without.
+/// One in this many parts of a worker's time may be waiting without any move, because a roughly balanced cut
+/// that keeps neighbours together is better than an exactly balanced one that does not.
 const TOLERATED: u64 = 4;
 
-/// What a worker remembers of moves.
+/// A worker's record of moves.
 #[derive(Default)]
 pub(crate) struct Moving {
     /// The tasks that last exchanged messages with one of another worker: one for each of two such workers.
     borders: [Border; 2],
     /// When the worker last had nothing to do.
     pub(crate) busy_since: u64,
-    /// Time it waited since a task came, less what is tolerated; until when that is counted; how much of it it bears.
+    /// The time waited since a task came, less the tolerated part. `counted_until` is the time up to which it
+    /// is counted, and `patience` the wait after which the worker asks for a task.
     pub(crate) waited: u64,
     pub(crate) counted_until: u64,
     pub(crate) patience: u64,
@@ -38,14 +39,14 @@ impl Default for Border {
 }
 
 impl Moving {
-    /// Takes what is tolerated off the time waited. What it waited for its first task is forgiven.
+    /// Subtracts the tolerated part from the time waited. The wait for the first task does not count.
     pub(crate) fn count_until(&mut self, now: u64) {
         let tolerated = now.saturating_sub(self.counted_until) / TOLERATED;
         self.waited = self.waited.saturating_sub(tolerated);
         self.counted_until = now;
     }
 
-    /// A task exchanged messages with one of worker `peer`.
+    /// A task exchanged messages with a task of worker `peer`.
     #[inline]
     pub(crate) fn border(&mut self, task: *mut TaskCell, peer: u32) {
         let at = usize::from(self.borders[0].peer != peer);

@@ -13,8 +13,8 @@ impl Core {
         self.shared.tuning.settings.capacity.load()
     }
 
-    /// Ends a blocking task's dispatch before it waits, and arms its wake-up. `Ok(true)`: it has to wait; `Err`: nothing can
-    /// ever wake it.
+    /// Ends a blocking task's dispatch before it waits, and arms its wake-up. `Ok(true)`: the task has to
+    /// wait; `Err`: nothing can ever wake it.
     pub(crate) fn pause(
         core: NonNull<Core>,
         stop: Stop,
@@ -46,7 +46,7 @@ impl Core {
     /// Ends a blocking task's dispatch before it waits for something that no stream brings: for input, or until it may write.
     pub(crate) fn step_aside(core: NonNull<Core>, stop: Stop) {
         {
-            // SAFETY: the thread's own core; the reference ends with the line.
+            // SAFETY: the thread's own core; the reference ends with this statement.
             let current = unsafe { core.as_ref() }.task;
             let task = current.get();
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);

@@ -11,7 +11,7 @@ use crate::task::cell::{Ring, TaskCell};
 use crate::task::spec::TaskId;
 use crate::telemetry::Cause;
 
-/// A dispatch is delayed by no more, however many messages it took.
+/// The longest delay of one dispatch, in nanoseconds, however many messages it read.
 const DELAY_NS_MAX: u64 = 100_000_000;
 
 impl Core {
@@ -24,7 +24,7 @@ impl Core {
         }
     }
 
-    /// Publishes what was recorded, after the sizes that are due were taken.
+    /// Publishes the recorded dispatch, after the due sizes were measured.
     #[cold]
     #[inline(never)]
     pub(super) fn publish_with_sizes(core: NonNull<Core>) {
@@ -33,9 +33,10 @@ impl Core {
         unsafe { &mut *core.as_ptr() }.settle_used();
     }
 
-    /// Records what the current task did with its streams, publishes it, wakes the tasks that waited for it, closes the ends that
-    /// it dropped, and lets go of those that need nothing more. `false`: it is recorded only, since sizes of messages are to be
-    /// taken before they are published, which [`Core::publish_with_sizes`] does.
+    /// Records what the current task did with its streams, publishes it, wakes the tasks that waited for it,
+    /// closes the ends that it dropped, and releases the ends that need nothing more. Returns `false` if the
+    /// dispatch was only recorded, because sizes of messages must be measured before they are published,
+    /// which [`Core::publish_with_sizes`] does.
     #[inline(always)]
     pub(super) fn publish_dispatch(&mut self, stop: Stop) -> bool {
         self.telemetry.publishing_begins();
@@ -57,7 +58,7 @@ impl Core {
         true
     }
 
-    /// Records what the current task did with its streams, of which nothing is published yet and no sizes are taken.
+    /// Records what the current task did with its streams, before anything is published or measured.
     pub(super) fn record_dispatch(&mut self, stop: Stop) {
         self.telemetry.publishing_begins();
         let Some((from, to)) = self.used_two() else {
@@ -75,7 +76,7 @@ impl Core {
         }
     }
 
-    /// As [`Core::publish_dispatch`], for a dispatch that used any number of streams.
+    /// Does what [`Core::publish_dispatch`] does for a dispatch that used any number of streams.
     #[inline(never)]
     fn publish_each(&mut self, stop: Stop) -> bool {
         let (reads, writes) = self.account_all();
@@ -107,7 +108,8 @@ impl Core {
         }
     }
 
-    /// Publishes what a dispatch did that read one stream and wrote another one. The task that waits for messages is woken first.
+    /// Publishes a dispatch that read one stream and wrote another. The task that waits for messages is woken
+    /// first.
     #[inline(always)]
     fn settle_two(&mut self, from: Touch, to: Touch) {
         self.used.popped_last.set(std::ptr::null());
@@ -122,7 +124,7 @@ impl Core {
         }
     }
 
-    /// As [`Core::settle_two`], for a dispatch that used any number of streams.
+    /// Does what [`Core::settle_two`] does for a dispatch that used any number of streams.
     #[inline(never)]
     fn settle_each(&mut self) {
         self.used.popped_last.set(std::ptr::null());
@@ -137,7 +139,7 @@ impl Core {
         self.used.touched.truncate(kept);
     }
 
-    /// Publishes what the dispatch did with an end. True: the end stays on the list, to be armed.
+    /// Publishes what the dispatch did with an end. Returns true if the end stays on the list, to be armed.
     #[inline(always)]
     pub(super) fn settle(&mut self, touch: Touch) -> bool {
         // SAFETY: an end on the list is kept until the list is emptied.
@@ -149,7 +151,8 @@ impl Core {
                 state.store(0, Ordering::Release);
                 false
             }
-            // Before the task's wake-ups are armed: it may itself have the other end.
+            // The end is closed before the task's wake-ups are armed, because the task itself may have the
+            // other end.
             marks if marks & LEAVES != 0 => {
                 self.close_end(touch);
                 false
@@ -158,8 +161,8 @@ impl Core {
         }
     }
 
-    /// What was done with an end in this dispatch: messages read, messages written. Makes the next dispatch's
-    /// first use of it take the long way.
+    /// The messages read and written at an end in this dispatch. The call also makes the next dispatch's
+    /// first use of the end take the long path.
     #[inline(always)]
     pub(super) fn account(&self, touch: Touch) -> (usize, usize) {
         // SAFETY: an end on the list is kept until the list is emptied.
@@ -175,7 +178,7 @@ impl Core {
         }
     }
 
-    /// As [`Core::account`], for all ends that the dispatch used.
+    /// The sums of [`Core::account`] for all ends that the dispatch used.
     #[inline]
     pub(super) fn account_all(&self) -> (usize, usize) {
         self.used.touched.iter().fold((0, 0), |(reads, writes), &touch| {
@@ -184,7 +187,7 @@ impl Core {
         })
     }
 
-    /// Counts messages read and written, before those are published.
+    /// Counts messages read and written, before they are published.
     #[inline(always)]
     pub(super) fn count(&self, reads: usize, writes: usize) {
         let task = self.task.get();
@@ -201,7 +204,7 @@ impl Core {
         self.publish_end(unsafe { touch.ring.as_ref() }, touch.writes);
     }
 
-    /// Publishes what was done with an end that is kept meanwhile.
+    /// Publishes what the dispatch did with an end, which must stay alive meanwhile.
     #[inline(always)]
     pub(super) fn publish_end(&mut self, ring: &Ring, writes: bool) {
         if writes {
@@ -240,8 +243,8 @@ impl Core {
         }
     }
 
-    /// Arms the wake-ups of the task that stopped. `Ok(true)`: it sleeps; `Ok(false)`: it is ready again;
-    /// `Err`: nothing can ever wake it.
+    /// Arms the wake-ups of the task that stopped. `Ok(true)`: the task sleeps; `Ok(false)`: it is ready
+    /// again; `Err`: nothing can ever wake it.
     #[inline(always)]
     pub(super) fn arm(&mut self, task: &TaskCell, stop: Stop) -> Result<bool, &'static str> {
         task.wait_for_none(&mut self.used.released);
@@ -264,8 +267,8 @@ impl Core {
         if !ready && !sleeps && !task.notified.get() { Err(nothing) } else { Ok(sleeps && !ready) }
     }
 
-    /// Arms the writing (else reading) ends that the dispatch found full (else empty), unless the task is ready. Whether it is ready
-    /// then, and whether something will wake it.
+    /// Arms the writing (else reading) ends that the dispatch found full (else empty), unless the task is
+    /// ready. Returns whether the task is ready then, and whether something will wake it.
     #[inline(always)]
     fn arm_noted(
         &self,
@@ -292,18 +295,19 @@ impl Core {
         (ready, sleeps)
     }
 
-    /// Lets go of the ends that were found empty or full: they are free to be used.
+    /// Releases the ends that were found empty or full, so other dispatches may use them.
     #[inline]
     pub(super) fn let_go(&mut self) {
         self.used.ports_wait = false;
-        // Mostly one or none: by `for` the compiler makes it four at a time.
+        // The list mostly has one end or none, for which this loop is faster than a `for` loop, which the
+        // compiler unrolls by four.
         while let Some(touch) = self.used.touched.pop() {
             touch.state().store(0, Ordering::Release);
         }
     }
 
-    /// Ends the current dispatch's time and records what the dispatch did, which read so many messages of a stream and wrote so many to
-    /// another one.
+    /// Ends the current dispatch's time and records the dispatch, which read `reads` messages from one stream
+    /// and wrote `writes` to another.
     #[inline(always)]
     fn measure_two(&mut self, stop: Stop, (from, to): (Touch, Touch), (reads, writes): (usize, usize)) {
         // SAFETY: streams on the list are alive until it is emptied, and the references are not kept longer.
@@ -313,7 +317,8 @@ impl Core {
         }
     }
 
-    /// As [`Core::measure_two`], for a dispatch that used any number of streams and read, or else wrote, so many messages.
+    /// Does what [`Core::measure_two`] does for a dispatch that used any number of streams and read, or else
+    /// wrote, `messages` messages.
     #[inline(never)]
     fn measure_otherwise(&mut self, stop: Stop, messages: usize) {
         let task = self.task.get();
@@ -340,13 +345,13 @@ impl Core {
         self.telemetry.times_messages(self.task.get(), percent)
     }
 
-    /// The current task begins to work on the next message, whose time is recorded.
+    /// The current task begins to work on the next message, and the time of that work is recorded.
     #[cold]
     pub(crate) fn message_begins(&mut self, index: u64) {
         self.telemetry.message_begins(self.task.get(), index);
     }
 
-    /// Reads the clock, when a task that is to take longer has done so for so many messages.
+    /// Reads the clock, and if a setting delays this task, spins for the delay of `messages` messages.
     pub(super) fn delay(&mut self, task: TaskId, messages: u64) {
         let now = self.telemetry.clock();
         let ticks = self.shared.tuning.delay_ticks(task, now).saturating_mul(messages);
@@ -359,7 +364,7 @@ impl Core {
         }
     }
 
-    /// The message that the current task popped last, as far as it was recorded: its stream, its index.
+    /// The stream and index of the message that the current task popped last, if that was recorded.
     pub(crate) fn last_read(&self) -> Option<(u64, u64)> {
         // SAFETY: the stream last read from is on the dispatch's list, which keeps it, or `finish_with` cleared this.
         if let Some(ring) = unsafe { self.used.popped_last.get().as_ref() } {
@@ -386,15 +391,16 @@ impl Core {
         }
     }
 
-    /// Notes that the message pushed last on `child` descends from this one, if it was pushed in this dispatch; `popped` is the stream
-    /// that it was popped last from, if that is so.
+    /// Notes that the message pushed last on `child`, if that was in this dispatch, descends from the message
+    /// `read`; `popped` is that message's stream if it was popped last.
     pub(crate) fn note(&mut self, child: &Ring, read: (u64, u64), popped: Option<&Ring>) {
         if child.written_since() != 0 && child.writing.state.load(Ordering::Relaxed) != 0 {
             self.telemetry.derived(child, read, popped);
         }
     }
 
-    /// Notes that the `count` messages pushed last on `child` descend from as many popped last, each from one.
+    /// Notes that the `count` messages pushed last on `child` descend from the `count` messages popped last,
+    /// each from one.
     #[cfg(not(loom))]
     pub(crate) fn note_derived_run(&mut self, child: &Ring, count: usize) {
         if let Some(read) = self.last_read() {

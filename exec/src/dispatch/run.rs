@@ -41,7 +41,7 @@ impl Core {
         Core::end(core, task, outcome);
     }
 
-    /// Publishes, arms and requeues.
+    /// Publishes the dispatch, arms the task's wake-ups and requeues the task.
     #[inline]
     pub(super) fn after(
         core: NonNull<Core>,
@@ -93,7 +93,7 @@ impl Core {
         Ok(())
     }
 
-    /// A task has stopped for this reason and sleeps, or is ready again.
+    /// A task has stopped for the reason `stop`, and sleeps or is ready again.
     #[inline]
     pub(super) fn stops(&mut self, task: &TaskCell, stop: Stop, sleeps: bool) {
         let waits_for = match sleeps {
@@ -107,7 +107,7 @@ impl Core {
         }
     }
 
-    /// Ends a task: drops it (its ports close), publishes, forgets it.
+    /// Ends a task: drops it, which closes its ports, publishes its last dispatch, and removes it.
     #[cold]
     pub(super) fn end(core: NonNull<Core>, task: NonNull<TaskCell>, outcome: Result<(), Fault>) {
         // SAFETY: the task's own thread; its life's reference is given up at the end of this function.
@@ -127,11 +127,11 @@ impl Core {
             core.shared.clone()
         };
         shared.task_ended(cell, outcome);
-        // SAFETY: the reference the task lived by.
+        // SAFETY: this gives up the reference that kept the task alive.
         unsafe { TaskCell::release(task.as_ptr()) }
     }
 
-    /// Publishes the last of an ended task, closes its ports, records its end.
+    /// Publishes the last dispatch of an ended task, closes its ports, and records its end.
     pub(crate) fn close_task(core: NonNull<Core>, task: &TaskCell, outcome: &Result<(), Fault>) {
         {
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
@@ -160,7 +160,7 @@ impl Core {
         }
     }
 
-    /// Drops every task that is left (after an abort).
+    /// Drops every remaining task, after an abort.
     pub(crate) fn drop_tasks(core: NonNull<Core>) {
         loop {
             // SAFETY: the thread's own core; the reference ends before a task is dropped.

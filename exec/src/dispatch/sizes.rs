@@ -1,4 +1,5 @@
-//! Sizes of messages, taken between the end of a dispatch and its publication: until then they are the writer's alone.
+//! Measures the sizes of messages between the end of a dispatch and its publication, because until then only
+//! the writer accesses the messages.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -9,7 +10,7 @@ use crate::task::cell::Ring;
 use crate::telemetry::SizeBudget;
 
 impl Core {
-    /// Takes the sizes that are due of messages that the current dispatch wrote.
+    /// Measures the due messages that the current dispatch wrote.
     #[cold]
     #[inline(never)]
     pub(super) fn take_sizes(core: NonNull<Core>) {
@@ -25,7 +26,7 @@ impl Core {
         }
     }
 
-    /// Takes the sizes of the messages that the current task wrote to one stream, which must stay alive meanwhile.
+    /// Measures due messages that the current task wrote to one stream, which must stay alive meanwhile.
     #[cold]
     #[inline(never)]
     pub(super) fn take_sizes_of(core: NonNull<Core>, ring: NonNull<Ring>) {

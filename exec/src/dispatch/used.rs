@@ -7,15 +7,15 @@ use crate::ring::NOTED;
 use crate::sync::{AtomicU8, Ordering};
 use crate::task::cell::{Ring, TaskCell};
 
-/// What the current dispatch did with streams.
+/// The streams that the current dispatch uses.
 pub(crate) struct Used {
-    /// The ends used; after publishing, those that were found empty or full.
+    /// The ends used; after publication only those that were found empty or full.
     pub(crate) touched: Vec<Touch>,
-    /// The stream that the last message was popped from; null: none was.
+    /// The stream that the last message was popped from; null if none was popped.
     pub(crate) popped_last: Cell<*const Ring>,
-    /// `Inputs::next_ready` said `None`.
+    /// Whether `Inputs::next_ready` returned `None`.
     pub(crate) ports_wait: bool,
-    /// References that are to be given up when no core is borrowed any more.
+    /// References that must be given up when no core is borrowed any more.
     pub(crate) released: Vec<NonNull<Ring>>,
 }
 
@@ -40,10 +40,11 @@ pub(crate) struct Passer {
 /// Messages that a task hands on to another one: see `handing`.
 #[cfg_attr(loom, allow(dead_code, reason = "models have no messages side by side"))]
 pub(crate) struct Handed {
-    /// The slot of the first, behind which the others stand. It is not free before the dispatch that handed them on first is over.
+    /// The slot of the first message, which the others follow. It is not freed before the dispatch that first
+    /// handed the messages on has ended.
     pub(crate) first: *mut u8,
     pub(crate) count: usize,
-    /// The stream through which they would go if they were written; only its positions count them.
+    /// The stream to which the messages would be written otherwise; only its positions count them.
     pub(crate) stream: NonNull<Ring>,
     /// The task that reads this stream.
     pub(crate) to: Passer,
@@ -57,7 +58,7 @@ pub(crate) struct Touch {
 }
 
 impl Touch {
-    /// What the dispatch knows of the end.
+    /// The dispatch's marks of the end.
     #[inline]
     pub(crate) fn state<'a>(self) -> &'a AtomicU8 {
         // SAFETY: an end on the list is kept until the list is emptied, and the reference is not kept longer.
@@ -65,7 +66,8 @@ impl Touch {
         if self.writes { &ring.writing.state } else { &ring.reading.state }
     }
 
-    /// Messages that wait at a reading end; less those behind a writing one.
+    /// The number of messages that wait at a reading end, or minus the number of unread ones at a writing
+    /// end.
     pub(crate) fn demand(self) -> i32 {
         // SAFETY: an end on the list is kept until the list is emptied.
         let ring = unsafe { self.ring.as_ref() };
@@ -79,8 +81,8 @@ impl Touch {
     }
 }
 
-/// The message popped last from a stream that the dispatch read: its stream, its index there. What a leaving reader dropped was not
-/// popped.
+/// The stream and index of the message popped last from a stream that the dispatch read. Messages that a
+/// leaving reader dropped do not count as popped.
 pub(crate) fn popped_last_of(ring: &Ring) -> (u64, u64) {
     (ring.id, (ring.reading.popped.get() - ring.discarded.get()) as u64 - 1)
 }

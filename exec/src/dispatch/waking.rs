@@ -1,4 +1,4 @@
-//! Waking: a task becomes ready because of what another one did, and tasks come to a worker.
+//! Makes tasks ready because of another task's dispatch, and receives tasks that come to a worker.
 
 use std::ptr::NonNull;
 
@@ -10,7 +10,7 @@ use crate::telemetry::{Cause, Share};
 use crate::wake::{Woken, wake_elsewhere};
 
 impl Core {
-    /// Makes a task ready (or notes, while it runs, that it is to run again).
+    /// Makes a task ready; if the task runs, notes that it must run again.
     #[inline(always)]
     pub(crate) fn wake(&mut self, task: &TaskCell, cause: Cause, by_stream: u64) {
         if task.worker() != self.worker {
@@ -63,8 +63,8 @@ impl Core {
 
     #[inline(never)]
     pub(super) fn wake_reader(&mut self, ring: &Ring, how: u8, cause: Cause) {
-        // SAFETY: we are in the writer's section, so a reference of the ring's that we can still see is not
-        // given up.
+        // SAFETY: this thread is in the writer's section, so a reference of the ring that is still visible is
+        // not given up.
         let Some(task) = (unsafe { ring.reading.task.load(Ordering::SeqCst).as_ref() }) else { return };
         let (border, how) = (how & BORDER != 0, how & !BORDER);
         if border {
@@ -94,9 +94,9 @@ impl Core {
         }
     }
 
-    /// A task new to this worker: `task` carries the reference it lives by.
+    /// Adds a task that is new to this worker; `task` carries the reference that keeps it alive.
     pub(crate) fn adopt(&mut self, task: NonNull<TaskCell>) {
-        // SAFETY: the reference handed over.
+        // SAFETY: this is the reference that was handed over.
         let cell = unsafe { task.as_ref() };
         debug_assert!(matches!(cell.state.get(), State::New | State::Moving));
         cell.live_index.set(self.tasks.live.len() as u32);
@@ -104,18 +104,18 @@ impl Core {
         self.make_ready(cell);
     }
 
-    /// As [`Core::adopt`], for a task that is ready at once, which is recorded.
+    /// Adds a task like [`Core::adopt`], makes it ready at once, and records that.
     pub(crate) fn adopt_new(&mut self, task: NonNull<TaskCell>) {
         self.adopt(task);
-        // SAFETY: the reference handed over.
+        // SAFETY: this is the reference that was handed over.
         self.telemetry.task_ready(unsafe { task.as_ref() }, Cause::Created, 0);
     }
 
-    /// Takes what other threads made ready.
+    /// Takes the tasks that other threads made ready.
     pub(crate) fn empty_inbox(&mut self) {
         let tasks = self.shared.home.inboxes[self.worker as usize].take();
         for task in tasks {
-            // SAFETY: the inbox's reference, now ours.
+            // SAFETY: the inbox's reference now belongs to this call.
             let cell = unsafe { task.as_ref() };
             if cell.state.get() == State::Moving {
                 self.arrive(task);
@@ -125,7 +125,8 @@ impl Core {
             if self.forward(task) {
                 continue;
             }
-            // A swap, so that we see what the waker did before it found the flag already set.
+            // The flag is cleared by a swap, so this thread sees the writes of every waker that found the
+            // flag already set.
             cell.in_inbox.swap(false, Ordering::AcqRel);
             if cell.state.get() == State::New {
                 self.adopt(task);

@@ -5,21 +5,23 @@
 //! `popped`) message by message, and publishes it (`tail`, `head`) once a dispatch. Both ends follow the same
 //! protocol against lost wake-ups:
 //!
-//! - the end that publishes stores the position, *fence*, and looks whether the other end waits;
+//! - the end that publishes stores the position, *fence*, and checks whether the other end waits;
 //! - the end that is about to wait stores that it waits, *fence*, and looks at the other's position again.
 //!
-//! One of the two sees the other. The fence is needed only between threads: where both tasks live on one
-//! worker ("local") plain accesses do, because a task is never dispatched there while the other is.
+//! So at least one of the two ends sees the other's store. The fence is needed only between threads: if both
+//! tasks live on one worker ("local"), plain accesses are enough, because a worker never dispatches both at
+//! once.
 //!
 //! **The worker of the other end** is cached by each end (`reader_home`, `writer_home`), together with the
 //! *token* of its own worker. An end learns it when it publishes with a fence. A worker takes a new token
-//! whenever it gives a task away or gets one. That makes the caches of all its streams invalid at once, and
-//! the next publication of each is fenced and fills its cache again. So moving a task costs the same however
-//! many streams it has.
+//! whenever it gives a task away or gets one. The new token invalidates the caches of all its streams at
+//! once, and the next publication of each is fenced and fills its cache again. So moving a task costs the
+//! same however many streams it has.
 //!
 //! **Moving an end** to another task swaps the pointer to the task and waits until the peer is in no
-//! `section` that could still use the old one. A peer that took the local way made no fence, so if the old task
-//! belonged to another thread the mover lets the kernel make it (`membarrier`): an asymmetric hazard pointer.
+//! `section` that could still use the old one. A peer that took the local way made no fence, so if the old
+//! task belonged to another thread the mover lets the kernel make it (`membarrier`): an asymmetric hazard
+//! pointer.
 
 pub(crate) mod stream;
 pub(crate) mod tokens;
@@ -34,24 +36,24 @@ use crate::sync::{
 
 use crate::telemetry::{StreamTelemetry, WatchedStream, WatchedTask};
 
-/// "No worker": of a task on its way to one, or of a blocking task.
+/// The worker number of a task that is moving between workers, and of a blocking task.
 pub(crate) const NOBODY: u32 = u32::MAX;
-/// The worker number of a thread that is no worker: equal to no worker's.
+/// The worker number of a thread that is no worker, which differs from that of every task.
 pub(crate) const FOREIGN: u32 = u32::MAX - 1;
 
-/// Tokens are multiples of [`TOKEN_STEP`]. The home of an end: the token of the worker that the other end shares with
-/// it; with [`ELSEWHERE`], of the worker that knows that the other end is on another one, or with [`OWN`] on a thread
-/// of its own.
+/// Tokens are multiples of [`TOKEN_STEP`]. The home of an end is the token of this end's worker, to which
+/// [`ELSEWHERE`] is added if the other end lives on another worker, and [`OWN`] if it lives on a thread of
+/// its own.
 pub(crate) const TOKEN_STEP: u64 = 4;
 pub(crate) const ELSEWHERE: u64 = 1;
 pub(crate) const OWN: u64 = 2;
-/// No worker's token.
+/// A home that is not known, which is no worker's token.
 pub(crate) const UNKNOWN: u64 = u64::MAX;
 /// The token of a thread that is no worker: all its streams are fenced.
 pub(crate) const NO_TOKEN: u64 = u64::MAX - 7;
 
-/// Whether the reader waits: it does not; its task sleeps; or its task sleeps and the wake-up must name the
-/// port.
+/// Values of `reader_waiting`: the reader does not wait; its task sleeps; or its task sleeps and the wake-up
+/// must name the port.
 pub(crate) const AWAKE: u8 = 0;
 pub(crate) const TASK_WAITS: u8 = 1;
 pub(crate) const PORT_WAITS: u8 = 2;
@@ -65,59 +67,62 @@ pub(crate) const NOTED: u8 = 2;
 /// The end was dropped in the dispatch.
 pub(crate) const LEAVES: u8 = 4;
 
-/// In a capacity: it is that of the setting.
+/// A bit of a capacity which says that the stream follows the setting.
 const FOLLOWS: u32 = 1 << 31;
 
-/// What came of an attempt to wait.
+/// The result of an attempt to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// The other end will wake us.
+    /// The other end will wake this task.
     Armed,
-    /// There is something to do at once.
+    /// The task can go on at once.
     Ready,
-    /// Nothing will ever come, and the task has learned so.
+    /// Nothing will ever come, and the task has seen that.
     Over,
 }
 
-/// What holds an end of a stream: a task, in references that are counted.
+/// The holder of a stream's end, which is a task with counted references.
 pub(crate) trait Holder: WatchedTask + Sized + 'static {
-    /// Takes another reference.
+    /// Counts another reference and returns it.
     fn counted(&self) -> *mut Self;
 
     /// Gives up a reference.
     ///
     /// # Safety
-    /// The caller owned it and does not use `holder` any more.
+    /// The caller owned the reference and does not use `holder` any more.
     unsafe fn release(holder: *mut Self);
 
     /// An end of this stream no longer belongs to the holder, which may still be marked as waiting for it.
     fn loses_end(&self, ring: &Ring<Self>);
 }
 
-/// What is known of a stream's messages by their type.
+/// The facts about a stream's messages that follow from their type.
 pub(crate) struct Messages<H: 'static> {
     /// Frees the ring with its slots and the messages in them.
     pub(crate) free: unsafe fn(*mut Ring<H>),
-    /// The size, in bytes, of a message that its writer has written and not published; none: it is not known. To be called as
-    /// [`stream::unpublished`].
+    /// Computes the size, in bytes, of a message that its writer has written and not published; `None` if the
+    /// type has no size. Callers keep to the conditions of [`stream::unpublished`].
     pub(crate) size: Option<unsafe fn(&Ring<H>, usize) -> u64>,
-    /// All messages are of one size.
+    /// Whether all messages have the same size.
     pub(crate) alike: bool,
-    /// Their type, and the bytes that a slot of it has.
+    /// The messages' type, and the bytes of a slot for that type.
     pub(crate) of: TypeId,
     pub(crate) bytes: usize,
-    /// Looks for room as [`stream::room`].
+    /// A call of [`stream::room`] for this type.
     pub(crate) room: fn(&Ring<H>) -> usize,
 }
 
-/// What each end writes stands together, a line apart from what the other writes, wherever the allocator
-/// puts a ring: lines of the cache of which only parts are ours cost less than the room that would fill them up.
+/// The fields that one end writes are a cache line apart from those that the other end writes, wherever the
+/// allocator puts a ring. The ring is not aligned to a line, because lines that are shared with other memory
+/// cost less than the padding that would fill them.
 #[repr(C)]
 pub(crate) struct Ring<H: 'static> {
     pub(crate) writing: Writing<H>,
-    /// How many messages it holds; with [`FOLLOWS`], as the setting says. Changed by the writer alone, which finds the stream full.
+    /// The number of messages that the stream may hold, with [`FOLLOWS`] if it follows the setting. Only the
+    /// writer changes it, when it finds the stream full.
     pub(crate) capacity: AtomicU32,
-    /// The two ends, plus one while the port is in its task's stack or queue of ready ports.
+    /// The number of references: one for each end, plus one while the port is in its task's stack or queue of
+    /// ready ports.
     pub(crate) refs: AtomicU32,
     pub(crate) id: u64,
     pub(crate) telemetry: StreamTelemetry,
@@ -125,66 +130,69 @@ pub(crate) struct Ring<H: 'static> {
     pub(crate) refused: Cell<usize>,
     /// Messages that the leaving reader dropped unread. The reader's own.
     pub(crate) discarded: Cell<usize>,
-    /// Null unless the reader's task has it among others. Made by that task's thread before the port first waits, and kept
-    /// as long as the ring.
+    /// Null unless the stream is in a group of inputs of the reader's task. The port is made by that task's
+    /// thread before the port first waits, and is kept as long as the ring.
     port: AtomicPtr<Port<H>>,
     pub(crate) messages: &'static Messages<H>,
     pub(crate) reading: Reading<H>,
 }
 
-/// What the writer has of a stream. No other thread writes these fields, unless a field's comment says so.
+/// The writer's side of a stream. No other thread writes these fields, unless a field's comment says so.
 #[repr(C)]
 pub(crate) struct Writing<H> {
-    /// Messages published. Written by the writer (release, or fenced when the reader is elsewhere), read by
-    /// the reader with acquire.
+    /// Messages published. The field is written by the writer (release, or fenced when the reader is
+    /// elsewhere), read by the reader with acquire.
     pub(crate) tail: AtomicUsize,
     /// Messages written, published or not. The writer's own.
     pub(crate) pushed: Cell<usize>,
-    /// `pushed` may grow to here without another look at `head`, in a dispatch of `task`. The writer's own; equal to
-    /// `pushed` between dispatches, so that the first push of each takes the long way.
+    /// `pushed` may grow to here without another look at `head`, in a dispatch of `task`. The writer's own;
+    /// equal to `pushed` between dispatches, so that the first push of each takes the long way.
     pub(crate) limit: Cell<usize>,
-    /// The writing task: a counted reference. Written by the thread that attaches the end; the end itself reads it relaxed, to
-    /// see whether another task uses it.
+    /// The writing task: a counted reference. The field is written by the thread that attaches the end; the
+    /// end itself reads it relaxed, to see whether another task uses it.
     pub(crate) task: AtomicPtr<H>,
     /// The slots of the writer's block, and their mask.
     pub(crate) slots: Cell<*mut u8>,
-    /// Where the reader lives, as the writer learned it. Written (relaxed) inside the section of the thread that learned it,
-    /// and to [`UNKNOWN`] by the thread that moves the end.
+    /// The home of the reader, as the writer has learned it. The field is written (relaxed) inside the
+    /// section of the thread that learned it, and to [`UNKNOWN`] by the thread that moves the end.
     reader_home: AtomicU64,
     pub(crate) mask: Cell<u32>,
-    /// Room there is besides that up to `limit`, in a block that is not made yet.
+    /// The room beyond `limit`, in a block that is not allocated yet.
     pub(crate) beyond: Cell<u32>,
     /// The low half of `pushed` when the writer's dispatch began. The writer's own.
     mark: Cell<u32>,
-    /// 1 while the writer may use the reading task. Written by the writer (relaxed, then release), read by the thread that
-    /// moves the reading end, after its fence.
+    /// 1 while the writer may use the reading task. The field is written by the writer (relaxed, then
+    /// release), read by the thread that moves the reading end, after its fence.
     section: AtomicU8,
-    /// What the dispatch that uses the writing end knows of it: [`TOUCHED`], [`NOTED`], [`LEAVES`]. Written by that
-    /// dispatch alone, to 0 with release when it lets go of the end; read with acquire by the dispatch that takes the end over.
+    /// The marks of the dispatch that uses the writing end: [`TOUCHED`], [`NOTED`], [`LEAVES`]. The field is
+    /// written by that dispatch alone, which sets it to 0 with release when it releases the end; the next
+    /// dispatch that uses the end reads it with acquire.
     pub(crate) state: AtomicU8,
-    /// [`AWAKE`], [`TASK_WAITS`] or [`PORT_WAITS`]. Set by the reader, which waits, cleared by the writer, which wakes it. Here,
-    /// because each looks at `tail` just before: so one line goes to and fro between them instead of two.
+    /// [`AWAKE`], [`TASK_WAITS`] or [`PORT_WAITS`]. The field is set by the reader, which waits, cleared by
+    /// the writer, which wakes it. The flag is in this line because both ends access `tail` just before it,
+    /// so one line moves between them instead of two.
     pub(crate) reader_waiting: AtomicU8,
     /// The writing end is gone: set once by the writer after its last `tail`.
     pub(crate) closed: AtomicU8,
 }
 
-/// What the reader has of a stream; the writer has [`Writing`].
+/// The reader's side of a stream; the writer's side is [`Writing`].
 #[repr(C)]
 pub(crate) struct Reading<H> {
-    /// The reading task: a counted reference, as the writing task is.
+    /// The reading task: a counted reference like [`Writing::task`].
     pub(crate) task: AtomicPtr<H>,
-    /// Messages whose slots are free again. Written by the reader, read by the writer with acquire.
+    /// The number of messages read and published, so that their slots are free again. The field is written by
+    /// the reader, read by the writer with acquire.
     pub(crate) head: AtomicUsize,
     /// Messages read. The reader's own.
     pub(crate) popped: Cell<usize>,
-    /// `popped` may grow to here without another look at `tail`, in a dispatch of `task`. Equal to `popped` between
-    /// dispatches.
+    /// `popped` may grow to here without another look at `tail`, in a dispatch of `task`. Equal to `popped`
+    /// between dispatches.
     pub(crate) available: Cell<usize>,
-    /// The slots of the reader's block: of the first one written by the writer, before the `tail` that covers them, and from
-    /// then on by the reader.
+    /// The slots of the reader's block. The writer stores the first block's slots before the `tail` that
+    /// covers them; from then on only the reader writes the field.
     pub(crate) slots: AtomicPtr<u8>,
-    /// Where the writer lives: like `reader_home`.
+    /// The home of the writer, like `reader_home`.
     writer_home: AtomicU64,
     /// The mask of the reader's block; [`NO_BLOCK`] before the first.
     pub(crate) mask: Cell<u32>,
@@ -192,37 +200,38 @@ pub(crate) struct Reading<H> {
     mark: Cell<u32>,
     /// 1 while the reader may use the writing task.
     section: AtomicU8,
-    /// What the dispatch that uses the reading end knows of it, as [`Writing::state`].
+    /// Marks like those of [`Writing::state`], for the dispatch that uses the reading end.
     pub(crate) state: AtomicU8,
-    /// [`AWAKE`] or [`TASK_WAITS`], of the writer, which waits for room.
+    /// [`TASK_WAITS`] while the writer waits for room, else [`AWAKE`].
     pub(crate) writer_waiting: AtomicU8,
     /// The reading end is gone: set once by the reader after its last `head`.
     pub(crate) reader_gone: AtomicU8,
-    /// The reader was woken for the stream's end, or has seen it.
+    /// Whether the reader was woken for the stream's end, or has seen it.
     pub(crate) end_told: Cell<bool>,
-    /// The last block, which is the largest, has two to the power of this many slots. Written by the writer
-    /// (relaxed) before the `tail` that covers a message in a larger one.
+    /// The last block, which is the largest, has two to the power of this many slots. The field is written by
+    /// the writer (relaxed) before the `tail` that covers a message in a larger one.
     pub(crate) last_block: AtomicU8,
     /// Ends that are gone. Counted up by each end as it goes (acquire-release).
     ends_gone: AtomicU8,
 }
 
-/// What a stream has whose reader's task takes from many: see [`Inputs`](crate::Inputs).
+/// The additional state of a stream in a group of inputs: see [`Inputs`](crate::Inputs).
 pub(crate) struct Port<H: 'static> {
-    /// Next in the stack of ready ports. Written by the thread that pushes it there, read by the thread that empties the stack.
+    /// Next in the stack of ready ports. The field is written by the thread that pushes it there, read by the
+    /// thread that empties the stack.
     pub(crate) next: AtomicPtr<Ring<H>>,
-    /// Which of its task's groups of inputs the port is in (`u32::MAX`: none), and where in it. The reader's
-    /// own, written before the port first waits.
+    /// The index of the task's group of inputs that the port is in (`u32::MAX`: none); `index` is the port's
+    /// place in the group. Only the reader accesses both, and writes them before the port first waits.
     pub(crate) group: Cell<u32>,
     pub(crate) index: Cell<u32>,
 }
 
-/// The largest block of a stream that holds so many messages has two to the power of this many slots.
+/// The binary logarithm of the number of slots in the largest block of a stream with this capacity.
 fn last_block(capacity: usize) -> u8 {
     capacity.next_power_of_two().trailing_zeros() as u8
 }
 
-/// No block was read from yet.
+/// The mask of a reader that has read from no block yet.
 pub(crate) const NO_BLOCK: u32 = u32::MAX;
 
 impl<H: Holder> Ring<H> {
@@ -279,26 +288,28 @@ impl<H: Holder> Ring<H> {
         }
     }
 
-    /// How many messages it holds.
+    /// The number of messages that the stream may hold.
     #[inline]
     pub(crate) fn capacity(&self) -> u32 {
         self.capacity.load(Ordering::Relaxed) & !FOLLOWS
     }
 
-    /// From now on it holds as many messages as the setting says, which it did when it was made.
+    /// Makes the capacity follow the setting from now on; the stream was made with the setting's value.
     pub(crate) fn follow_setting(&self) {
         self.capacity.fetch_or(FOLLOWS, Ordering::Relaxed);
     }
 
-    /// Adopts the setting `wanted`, if it follows that and holds another number; that number. To be called by the writer. Where it
-    /// holds fewer now, those that are there stay; the writer goes on when enough of them were read.
+    /// Adopts the setting's value `wanted`, and returns the new capacity if the stream follows the setting
+    /// and its capacity changed. Only the writer calls it. After a reduction the messages in the stream stay,
+    /// and the writer goes on when enough of them were read.
     pub(crate) fn adopt(&self, wanted: u64) -> Option<u32> {
         let now = self.capacity.load(Ordering::Relaxed);
         let wanted = wanted.clamp(1, 1 << 30) as u32;
         if now & FOLLOWS == 0 || now & !FOLLOWS == wanted {
             return None;
         }
-        // The largest that it ever had: blocks that were made stay. The reader sees this with the first message in a larger one.
+        // Blocks are kept, so this is the largest block that the stream ever had. The reader sees the change
+        // with the first message in a larger block.
         let last = last_block(wanted as usize).max(self.reading.last_block.load(Ordering::Relaxed));
         self.reading.last_block.store(last, Ordering::Relaxed);
         self.capacity.store(wanted | FOLLOWS, Ordering::Relaxed);
@@ -317,26 +328,26 @@ impl<H: Holder> Ring<H> {
         self.reading.mark.set(self.reading.popped.get() as u32);
     }
 
-    /// Messages written since the writer's dispatch began. None writes 2^32.
+    /// Messages written since the writer's dispatch began; no dispatch writes 2^32.
     #[inline]
     pub(crate) fn written_since(&self) -> usize {
         (self.writing.pushed.get() as u32).wrapping_sub(self.writing.mark.get()) as usize
     }
 
-    /// Messages taken out since the reader's dispatch began, those that it dropped unread as it left included.
+    /// Messages read since the reader's dispatch began, including those that a leaving reader dropped unread.
     #[inline]
     pub(crate) fn taken_since(&self) -> usize {
         (self.reading.popped.get() as u32).wrapping_sub(self.reading.mark.get()) as usize
     }
 
-    /// What it has as one of many that its reader's task takes from.
+    /// The port of a stream that is in a group of inputs.
     #[inline]
     pub(crate) fn port(&self) -> Option<&Port<H>> {
-        // SAFETY: it is kept as long as the ring.
+        // SAFETY: the port is kept as long as the ring.
         unsafe { self.port.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Makes it port `index` of a group. Called on its reader's task's thread.
+    /// Makes the stream port `index` of a group. The caller runs on the thread of the reader's task.
     pub(crate) fn enroll(&self, group: u32, index: u32) {
         match self.port() {
             Some(port) => {
@@ -351,7 +362,7 @@ impl<H: Holder> Ring<H> {
         }
     }
 
-    /// Which of its task's groups of inputs it is in, if it is in one.
+    /// The index of the reader task's group of inputs that the stream is in, if any.
     #[inline]
     pub(crate) fn group(&self) -> Option<usize> {
         self.port().map(|port| port.group.get() as usize).filter(|&group| group != u32::MAX as usize)
@@ -359,8 +370,8 @@ impl<H: Holder> Ring<H> {
 
     // ---- the writer
 
-    /// Publishes what was written and says whether the reader has to be woken, and how. The caller wakes it,
-    /// then calls [`Ring::leave_writer_section`].
+    /// Publishes the messages written and returns whether and how the reader has to be woken. The caller
+    /// wakes it, then calls [`Ring::leave_writer_section`].
     #[inline]
     pub(crate) fn publish_written(&self, me: u64, worker: u32) -> u8 {
         let tail = self.writing.pushed.get();
@@ -375,8 +386,8 @@ impl<H: Holder> Ring<H> {
         }
     }
 
-    /// Says that nothing more will be written (after the last [`Ring::publish_written`]) and lets go of the writing task; else
-    /// like that. `me` and `worker` are the calling thread's.
+    /// Closes the stream after the last [`Ring::publish_written`] and releases the writing task; the result
+    /// is like that of `publish_written`. `me` and `worker` are the calling thread's token and worker number.
     pub(crate) fn end_writing(&self, me: u64, worker: u32) -> u8 {
         if is_gone(&self.reading.reader_gone, &self.reading.section) {
             self.let_go_of(&self.writing.task);
@@ -390,14 +401,16 @@ impl<H: Holder> Ring<H> {
             self.writing.closed.store(1, Ordering::Release);
             return take_waiting_here(&self.writing.reader_waiting);
         }
-        // A thread that moves the reading end meanwhile waits for us, and we may wait for it.
+        // A thread that moves the reading end meanwhile waits for this section, and this thread may wait for
+        // that one, so the section ends first.
         self.leave_writer_section();
-        // First of all, because the end may be a task's that the reader takes for its neighbour, and this not its thread.
+        // The end is moved first, because it may belong to a task that the reader regards as local, although
+        // this thread is not that task's.
         self.move_writer(None, worker);
         self.close()
     }
 
-    /// Says that nothing more will be written; else like [`Ring::publish_written`].
+    /// Marks the stream as closed; the result is like that of [`Ring::publish_written`].
     pub(crate) fn close(&self) -> u8 {
         self.writing.section.store(1, Ordering::Relaxed);
         self.writing.closed.store_fenced(1);
@@ -409,7 +422,7 @@ impl<H: Holder> Ring<H> {
         self.writing.section.store(0, Ordering::Release);
     }
 
-    /// Looks for room: how many of the messages written were not read yet.
+    /// Reads `head`, and returns how many of the messages written were not read yet.
     #[inline]
     pub(crate) fn look_for_room(&self) -> usize {
         self.writing.pushed.get() - self.reading.head.load(Ordering::Acquire)
@@ -421,13 +434,14 @@ impl<H: Holder> Ring<H> {
         self.writing.tail.load(Ordering::Acquire) - self.reading.popped.get()
     }
 
-    /// Arms the wake-up for room, unless there is some (or the reader is gone).
+    /// Arms the wake-up for room, unless there is room or the reader is gone.
     pub(crate) fn wait_for_room(&self, me: u64) -> Wait {
         self.writing.section.store(1, Ordering::Relaxed);
         if self.writing.reader_home.load(Ordering::Relaxed) == me {
             self.reading.writer_waiting.store(TASK_WAITS, Ordering::Relaxed);
         } else {
-            // A swap is the same `xchg`, and reads the waker's change before it (as in `Inbox::sleep`).
+            // A swap compiles to the same `xchg` as a store, and also reads the waker's change before it (as
+            // in `Inbox::sleep`).
             self.reading.writer_waiting.swap(TASK_WAITS, Ordering::SeqCst);
             barrier();
         }
@@ -443,8 +457,8 @@ impl<H: Holder> Ring<H> {
 
     // ---- the reader
 
-    /// Gives the slots of what was read back and says whether the writer has to be woken; the caller does,
-    /// then calls [`Ring::leave_reader_section`].
+    /// Frees the slots of the messages read and returns whether the writer has to be woken. The caller wakes
+    /// it, then calls [`Ring::leave_reader_section`].
     #[inline]
     pub(crate) fn publish_read(&self, me: u64, worker: u32) -> u8 {
         let head = self.reading.popped.get();
@@ -459,8 +473,8 @@ impl<H: Holder> Ring<H> {
         }
     }
 
-    /// Marks that no task reads the stream any more, and lets go of the reading task; else like [`Ring::publish_read`]. `me` and `worker`
-    /// are the calling thread's.
+    /// Marks that no task reads the stream any more, and releases the reading task; the result is like that
+    /// of [`Ring::publish_read`]. `me` and `worker` are the calling thread's token and worker number.
     pub(crate) fn end_reading(&self, me: u64, worker: u32) -> u8 {
         if is_gone(&self.writing.closed, &self.writing.section) {
             self.let_go_of(&self.reading.task);
@@ -474,13 +488,13 @@ impl<H: Holder> Ring<H> {
             self.reading.reader_gone.store(1, Ordering::Release);
             return take_waiting_here(&self.reading.writer_waiting);
         }
-        // As in `end_writing`.
+        // The order of these calls matters for the reason that `end_writing` gives.
         self.leave_reader_section();
         self.move_reader(None, worker);
         self.leave()
     }
 
-    /// Marks that no task reads the stream any more; else like [`Ring::publish_read`].
+    /// Marks that no task reads the stream any more; the result is like that of [`Ring::publish_read`].
     pub(crate) fn leave(&self) -> u8 {
         self.reading.section.store(1, Ordering::Relaxed);
         self.reading.reader_gone.store_fenced(1);
@@ -495,7 +509,7 @@ impl<H: Holder> Ring<H> {
     /// Whether the writer is gone and everything was read.
     #[inline]
     pub(crate) fn ended(&self) -> bool {
-        // `closed` first: with it seen, `tail` is the last one.
+        // `closed` is read first: if it is set, the `tail` read after it is final.
         self.writing.closed.load(Ordering::Acquire) != 0
             && self.writing.tail.load(Ordering::Acquire) == self.reading.popped.get()
     }
@@ -533,7 +547,8 @@ impl<H: Holder> Ring<H> {
 
     // ---- both
 
-    /// Lets the writer's thread, which calls itself `me`, look at the reading task, if that is known to be on the same thread.
+    /// Calls `look` with the reading task if that task is known to be on the writer's thread, which has the
+    /// token `me`.
     #[inline]
     pub(crate) fn look_at_reader_here<R>(&self, me: u64, look: impl FnOnce(&H) -> Option<R>) -> Option<R> {
         if self.writing.reader_home.load(Ordering::Relaxed) != me {
@@ -541,22 +556,22 @@ impl<H: Holder> Ring<H> {
         }
         self.writing.section.store(1, Ordering::Relaxed);
         let is_here = self.writing.reader_home.load(Ordering::Relaxed) == me;
-        // SAFETY: in the section, and the reader was on this thread when that was looked at, so a reference that we can still see is not
-        // given up.
+        // SAFETY: this thread is in its section, and the cached home says that the reader is on this thread,
+        // so a reference that is still visible is not given up.
         let reader = unsafe { self.reading.task.load(Ordering::Relaxed).as_ref() };
         let found = reader.filter(|_| is_here).and_then(look);
         self.leave_writer_section();
         found
     }
 
-    /// Whether the writer is known to be on the reader's thread, which calls itself `me`.
+    /// Whether the writer is known to be on the reader's thread, which has the token `me`.
     #[inline]
     pub(crate) fn is_written_here(&self, me: u64) -> bool {
         self.reading.writer_home.load(Ordering::Relaxed) == me
     }
 
-    /// Whether the reader has read all that was written, is in the writer's block, and waits for the next message. To be asked by a
-    /// thread that has both ends.
+    /// Whether the reader has read all that was written, is in the writer's block, and waits for the next
+    /// message. Only a thread that has both ends may call it.
     #[inline]
     pub(crate) fn waits_empty_here(&self) -> bool {
         let Ring { writing, reading, .. } = self;
@@ -566,7 +581,8 @@ impl<H: Holder> Ring<H> {
             && reading.state.load(Ordering::Relaxed) == 0
     }
 
-    /// Counts messages as written and published that stand elsewhere. The thread has both ends, and the stream is empty.
+    /// Counts `count` messages as written and published although they are in no slot of this stream. The
+    /// calling thread has both ends, and the stream is empty.
     #[inline]
     pub(crate) fn write_in_name(&self, count: usize) {
         let end = self.writing.pushed.get() + count;
@@ -575,7 +591,8 @@ impl<H: Holder> Ring<H> {
         self.writing.tail.store(end, Ordering::Release);
     }
 
-    /// Counts messages as read, and their slots as free, that were only [written in name](Ring::write_in_name).
+    /// Counts messages as read, and their slots as free, after [`Ring::write_in_name`] counted them as
+    /// written.
     #[inline]
     pub(crate) fn read_in_name(&self, count: usize) {
         let end = self.reading.popped.get() + count;
@@ -596,7 +613,7 @@ impl<H: Holder> Ring<H> {
         }
     }
 
-    /// Makes `task` (or none) the reader and lets go of the reference to the former one. `worker` is the
+    /// Makes `task` (or none) the reader and releases the reference to the former one. `worker` is the
     /// calling thread's.
     pub(crate) fn move_reader(&self, task: Option<&H>, worker: u32) {
         if let Some(task) = task {
@@ -605,7 +622,7 @@ impl<H: Holder> Ring<H> {
         self.move_end(&self.reading.task, &self.writing.reader_home, &self.writing.section, task, worker);
     }
 
-    /// As [`Ring::move_reader`], for the writer.
+    /// Does what [`Ring::move_reader`] does for the writer.
     pub(crate) fn move_writer(&self, task: Option<&H>, worker: u32) {
         if let Some(task) = task {
             self.telemetry.attached_to(task.number(), true);
@@ -613,7 +630,8 @@ impl<H: Holder> Ring<H> {
         self.move_end(&self.writing.task, &self.reading.writer_home, &self.reading.section, task, worker);
     }
 
-    /// Makes `task` (or none) the one at `end`. The peer keeps the home of that task in `home`, and uses the task in its section.
+    /// Stores `task` (or none) at `end`. The peer caches the home of that task in `home`, and uses the task
+    /// only inside its section.
     fn move_end(
         &self,
         end: &AtomicPtr<H>,
@@ -623,13 +641,14 @@ impl<H: Holder> Ring<H> {
         worker: u32,
     ) {
         let new = task.map_or(std::ptr::null_mut(), H::counted);
-        // Only the thread that moves the end changes it. While no task has the end, the peer has learned no home for it.
+        // Only the thread that moves the end changes the pointer. While no task has the end, the peer has
+        // cached no home for it.
         if end.load(Ordering::Relaxed).is_null() {
             return end.store(new, Ordering::Release);
         }
         let before = end.swap(new, Ordering::SeqCst);
         home.store_fenced(UNKNOWN);
-        // SAFETY: the stream's reference, taken out above.
+        // SAFETY: the pointer is the stream's reference, which was taken out above.
         let theirs = unsafe { (*before).on_worker() };
         let barrier = || {
             if theirs != NOBODY && theirs != worker {
@@ -639,24 +658,26 @@ impl<H: Holder> Ring<H> {
         barrier();
         wait_until_zero(peer_section);
         if home.load(Ordering::SeqCst) != UNKNOWN {
-            // The peer learned the former task's home meanwhile, and may trust it until it has seen this.
+            // The peer has cached the former task's home meanwhile, and may trust it until it sees this
+            // store.
             home.store_fenced(UNKNOWN);
             barrier();
             wait_until_zero(peer_section);
         }
-        // SAFETY: the stream's reference, taken out above; the peer is in no section that began before.
+        // SAFETY: the pointer is the stream's reference, which was taken out above; the peer is in no section
+        // that began before.
         unsafe {
             (*before).loses_end(self);
             H::release(before)
         }
     }
 
-    /// Gives up the reference to the task at an end that the other end does not look at now.
+    /// Gives up the reference to the task at an end that the peer does not use now.
     fn let_go_of(&self, end: &AtomicPtr<H>) {
         let task = end.load(Ordering::Relaxed);
         end.store(std::ptr::null_mut(), Ordering::Relaxed);
         if !task.is_null() {
-            // SAFETY: the stream's reference, taken out above.
+            // SAFETY: the pointer is the stream's reference, which was taken out above.
             unsafe {
                 (*task).loses_end(self);
                 H::release(task)
@@ -664,7 +685,8 @@ impl<H: Holder> Ring<H> {
         }
     }
 
-    /// The task that holds the other end of a stream that the calling thread's task writes (else reads), or 0.
+    /// The task that holds the other end of a stream that the calling thread's task writes (else reads), or
+    /// 0.
     pub(crate) fn task_at_other_end(&self, writes: bool) -> u64 {
         let (section, peer) = if writes {
             (&self.writing.section, &self.reading.task)
@@ -675,13 +697,14 @@ impl<H: Holder> Ring<H> {
             return 0;
         }
         section.store_fenced(1);
-        // SAFETY: in the section, so a reference of the ring's that we can still see is not given up.
+        // SAFETY: this thread is in its section, so a reference of the ring that is still visible is not
+        // given up.
         let id = unsafe { peer.load(Ordering::SeqCst).as_ref() }.map_or(0, WatchedTask::number);
         section.store(0, Ordering::Release);
         id
     }
 
-    /// Counts an end that is gone; true for the second.
+    /// Counts an end that is gone; returns true for the second.
     pub(crate) fn count_end(&self) -> bool {
         self.reading.ends_gone.fetch_add(1, Ordering::AcqRel) == 1
     }
@@ -689,12 +712,12 @@ impl<H: Holder> Ring<H> {
     /// Gives up one of the references; the last frees the stream.
     ///
     /// # Safety
-    /// The caller owned a reference and does not use `ring` any more.
+    /// The caller owned the reference and does not use `ring` any more.
     pub(crate) unsafe fn release(ring: *mut Ring<H>) {
         // SAFETY: the reference given up here kept it alive until now.
         let (refs, free) = unsafe { (&(*ring).refs, (*ring).messages.free) };
         if refs.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // SAFETY: it was the last one.
+            // SAFETY: the reference was the last one.
             unsafe { free(ring) }
         }
     }
@@ -752,13 +775,13 @@ impl<H> Drop for Ring<H> {
     fn drop(&mut self) {
         let port = self.port.load(Ordering::Relaxed);
         if !port.is_null() {
-            // SAFETY: made by `Box` in `enroll`, and nobody else has the ring any more.
+            // SAFETY: `enroll` made the port with `Box`, and no other reference to the ring exists.
             drop(unsafe { Box::from_raw(port) });
         }
     }
 }
 
-/// Takes the mark that says what waits at the other end (nothing, its task, or its port), where that task lives on this thread.
+/// Clears and returns the wait flag of the other end. The task at that end lives on this thread.
 #[inline]
 fn take_waiting_here(waiting: &AtomicU8) -> u8 {
     let waits = waiting.load(Ordering::Relaxed);
@@ -777,8 +800,8 @@ fn is_gone(end: &AtomicU8, section: &AtomicU8) -> bool {
     gone
 }
 
-/// Learns, in one's section and after its fence, where the other end lives; [`BORDER`]: on another worker. `me` and
-/// `worker` are the calling thread's.
+/// Caches where the other end lives, and returns [`BORDER`] if that is another worker. The caller is in its
+/// section and past the fence; `me` and `worker` are the calling thread's token and worker number.
 #[inline]
 fn learn_home<H: Holder>(home: &AtomicU64, end: &AtomicPtr<H>, me: u64, worker: u32) -> u8 {
     match home.load(Ordering::Relaxed).wrapping_sub(me) {
@@ -791,10 +814,11 @@ fn learn_home<H: Holder>(home: &AtomicU64, end: &AtomicPtr<H>, me: u64, worker: 
 
 #[cold]
 fn look_for_home<H: Holder>(home: &AtomicU64, end: &AtomicPtr<H>, me: u64, worker: u32) -> u8 {
-    // SAFETY: we are in our section and past its fence, so a reference that we can still see is not given up.
+    // SAFETY: this thread is in its section and past its fence, so a reference that is still visible is not
+    // given up.
     let Some(task) = (unsafe { end.load(Ordering::SeqCst).as_ref() }) else { return 0 };
     let learned = match task.on_worker() {
-        // Its worker's next token will make us look again, if that is ours.
+        // If the task is moving to this worker, the worker's next token makes this cache invalid.
         NOBODY if !task.has_own_thread() => return 0,
         NOBODY => me + OWN,
         theirs if theirs == worker => me,

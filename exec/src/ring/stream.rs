@@ -1,37 +1,38 @@
-//! The messages of a stream: blocks of slots, which its [`Ring`] says how far they are used.
+//! The messages of a stream: blocks of slots. The stream's [`Ring`] holds the positions in them.
 
 use std::alloc::Layout;
 
 use crate::ring::{Holder, NO_BLOCK, Ring};
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering, Slot};
 
-/// Slots that a stream begins with. Whenever they are all in use, it goes on in a block of twice as many, up to its
-/// capacity; so a stream that is seldom full stays small.
+/// The number of slots that a stream begins with. Whenever all slots are in use, the stream goes on in a
+/// block of twice as many, up to its capacity; so a stream that is seldom full stays small.
 const SLOTS_AT_FIRST: usize = if cfg!(loom) { 1 } else { 4 };
 
-/// What stands before a block's slots.
+/// The header before a block's slots.
 struct Header {
-    /// The slots of the block that the writer went on in, if it did. Set once by the writer (release) after `end`, read
-    /// by the reader (acquire), which then gives this block back.
+    /// The slots of the block that the writer went on in, if it did. The field is set once by the writer
+    /// (release) after `end`, read by the reader (acquire), which then gives this block back.
     next: AtomicPtr<u8>,
-    /// The message that the next block begins with. Written (relaxed) before `next`, read after it.
+    /// The message that the next block begins with. The field is written (relaxed) before `next`, read after
+    /// it.
     end: AtomicUsize,
-    /// The message that this block begins with. Written before anybody else sees the block.
+    /// The message that this block begins with. The field is written before any other thread sees the block.
     begin: usize,
-    /// The slots of the block that the writer left for this one; it may be gone, unless a message in it is not published yet.
-    /// Written before any other thread sees the block.
+    /// The slots of the block that the writer left for this one; it may be gone, unless a message in it is
+    /// not published yet. The field is written before any other thread sees the block.
     before: *mut u8,
     /// Slots less one; the slots are a power of two.
     mask: u32,
 }
 
-/// How a block of `count` slots lies in memory, and where in it the slots begin.
+/// The layout of a block of `count` slots, and the offset of the slots in it.
 fn layout<T>(count: usize) -> (Layout, usize) {
     let slots = Layout::array::<Slot<T>>(count).expect("2^30 messages fit into an address space");
     Layout::new::<Header>().extend(slots).expect("a header fits, too")
 }
 
-/// A new block that begins with message `begin` and follows on another one: its slots.
+/// Allocates a block that begins with message `begin` and follows the block `before`; returns its slots.
 fn new_block<T>(count: usize, begin: usize, before: *mut u8) -> *mut u8 {
     let (layout, offset) = layout::<T>(count);
     let header = Header {
@@ -41,7 +42,7 @@ fn new_block<T>(count: usize, begin: usize, before: *mut u8) -> *mut u8 {
         before,
         mask: count as u32 - 1,
     };
-    // SAFETY: a header has a size; header and slots lie inside what was allocated for them.
+    // SAFETY: a header has a size; header and slots lie inside their allocation.
     unsafe {
         let block = std::alloc::alloc(layout);
         if block.is_null() {
@@ -58,16 +59,16 @@ fn new_block<T>(count: usize, begin: usize, before: *mut u8) -> *mut u8 {
 /// `slots` are those of a block of a ring of `T`.
 unsafe fn header<'a, T>(slots: *mut u8) -> &'a Header {
     let (_, offset) = layout::<T>(1);
-    // SAFETY: as demanded of the caller; the offset does not depend on the count.
+    // SAFETY: guaranteed by the caller; the offset does not depend on the count.
     unsafe { &*slots.sub(offset).cast::<Header>() }
 }
 
-/// Gives a block back. The messages in it are not dropped.
+/// Frees a block. The messages in it are not dropped.
 ///
 /// # Safety
-/// `slots` are those of a block of a ring of `T`, which nobody uses any more.
+/// `slots` are those of a block of a ring of `T`, which no thread uses any more.
 unsafe fn free_block<T>(slots: *mut u8) {
-    // SAFETY: as demanded of the caller; slots do not drop their messages.
+    // SAFETY: guaranteed by the caller; slots do not drop their messages.
     unsafe {
         let count = header::<T>(slots).mask as usize + 1;
         let (layout, offset) = layout::<T>(count);
@@ -78,15 +79,16 @@ unsafe fn free_block<T>(slots: *mut u8) {
     }
 }
 
-/// Gives back all blocks, from the one that was read last.
+/// Frees all blocks, from the one that was read last.
 ///
 /// # Safety
-/// `block` is the slots of that of a ring of `T`, or null; all messages were read, and nobody else has the ring.
+/// `block` points to the slots of that block of a ring of `T`, or is null; all messages were read, and no
+/// other thread has the ring.
 pub(crate) unsafe fn free_blocks<T>(mut block: *mut u8) {
-    // The writer may have taken a further block and then written nothing into it, so blocks behind the last
+    // The writer may have taken a further block and then written nothing into it, so blocks after the last
     // one read are empty.
     while !block.is_null() {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let next = header::<T>(block).next.load(Ordering::Acquire);
             free_block::<T>(block);
@@ -95,7 +97,7 @@ pub(crate) unsafe fn free_blocks<T>(mut block: *mut u8) {
     }
 }
 
-/// Looks for room: how many messages may be written, now (up to `limit`) and in a block to come.
+/// Looks for room, and returns how many messages may be written, now (up to `limit`) and in the next block.
 #[inline]
 pub(crate) fn room<T>(ring: &Ring<impl Holder>) -> usize {
     let used = ring.look_for_room();
@@ -106,8 +108,8 @@ pub(crate) fn room<T>(ring: &Ring<impl Holder>) -> usize {
     room
 }
 
-/// How many slots of the writer's block are free; makes it a new one if none is. `used` messages are not read yet, and
-/// the stream is not full.
+/// How many slots of the writer's block are free; allocates a new block if none is. `used` messages are not
+/// read yet, and the stream is not full.
 #[inline]
 fn room_in_block<T>(ring: &Ring<impl Holder>, used: usize) -> usize {
     let count = ring.writing.mask.get() as usize + 1;
@@ -115,7 +117,7 @@ fn room_in_block<T>(ring: &Ring<impl Holder>, used: usize) -> usize {
         if used == 0 || count >= ring.capacity() as usize {
             return count;
         }
-        // SAFETY: the writer's own block.
+        // SAFETY: the block belongs to the writer.
         let begin = unsafe { header::<T>(ring.writing.slots.get()) }.begin;
         let in_use = used.min(ring.writing.pushed.get() - begin);
         if in_use < count {
@@ -136,7 +138,7 @@ fn grow<T>(ring: &Ring<impl Holder>) -> usize {
     if before.is_null() {
         ring.reading.slots.store(slots, Ordering::Release);
     } else {
-        // SAFETY: the writer's own block until `next` is set.
+        // SAFETY: the block belongs to the writer until `next` is set.
         let header = unsafe { header::<T>(before) };
         header.end.store(begin, Ordering::Relaxed);
         header.next.store(slots, Ordering::Release);
@@ -146,7 +148,8 @@ fn grow<T>(ring: &Ring<impl Holder>) -> usize {
     count
 }
 
-/// Looks for messages: how many may be read from the reader's block, which is the next one if this was read to its end.
+/// Looks for messages, and returns how many may be read from the reader's block. If that block was read to
+/// its end, the reader first goes on to the next one.
 #[inline]
 pub(crate) fn messages<T>(ring: &Ring<impl Holder>) -> usize {
     let (tail, popped) = (ring.writing.tail.load(Ordering::Acquire), ring.reading.popped.get());
@@ -155,7 +158,7 @@ pub(crate) fn messages<T>(ring: &Ring<impl Holder>) -> usize {
         return 0;
     }
     if ring.reading.mask.get() == NO_BLOCK {
-        // The `tail` just seen covers it.
+        // The `tail` just read covers a message in this block.
         enter_block::<T>(ring, ring.reading.slots.load(Ordering::Relaxed));
     }
     let mut end = end_of_block::<T>(ring, tail);
@@ -167,15 +170,16 @@ pub(crate) fn messages<T>(ring: &Ring<impl Holder>) -> usize {
     end - popped
 }
 
-/// Up to where the messages before `tail` stand in the reader's block.
+/// The index of the end of those messages before `tail` that are in the reader's block.
 #[inline]
 fn end_of_block<T>(ring: &Ring<impl Holder>, tail: usize) -> usize {
     if ring.reading.mask.get() as usize + 1 >= 1 << ring.reading.last_block.load(Ordering::Relaxed) {
         return tail;
     }
-    // SAFETY: the reader's own block.
+    // SAFETY: the block belongs to the reader.
     let header = unsafe { header::<T>(ring.reading.slots.load(Ordering::Relaxed)) };
-    // A message behind the block's end was published after `next`, so a `tail` that covers one shows it.
+    // A message after the block's end was published after `next`, so a reader that sees a `tail` that covers
+    // it sees `next`, too.
     if header.next.load(Ordering::Acquire).is_null() {
         tail
     } else {
@@ -183,12 +187,14 @@ fn end_of_block<T>(ring: &Ring<impl Holder>, tail: usize) -> usize {
     }
 }
 
-/// Goes on in the next block and gives back this, which is the reader's own, read to its end, and left by the writer.
+/// Goes on to the next block and frees this one, which belongs to the reader, was read to its end, and was
+/// left by the writer.
 #[cold]
 #[inline(never)]
 fn enter_next_block<T>(ring: &Ring<impl Holder>) {
     let block = ring.reading.slots.load(Ordering::Relaxed);
-    // SAFETY: as said, so nobody uses it after this.
+    // SAFETY: the writer has left the block, and the reader has read all of it, so no thread uses it after
+    // this.
     unsafe {
         enter_block::<T>(ring, header::<T>(block).next.load(Ordering::Acquire));
         free_block::<T>(block);
@@ -213,15 +219,15 @@ pub(crate) fn take<T>(ring: &Ring<impl Holder>) -> T {
     unsafe { slot::<T>(ring.reading.slots.load(Ordering::Relaxed), ring.reading.mask.get(), at).read() }
 }
 
-/// Looks at a message that was written and not published yet.
+/// Calls `look` with a message that was written and not published yet.
 ///
 /// # Safety
-/// The ring is one of `T`, and this is its writer's thread. Message `at` was written and not published, and nothing is written or
-/// published while `look` runs.
+/// The ring is one of `T`, and this is its writer's thread. Message `at` was written and not published, and
+/// nothing is written or published while `look` runs.
 pub(crate) unsafe fn unpublished<T, R>(ring: &Ring<impl Holder>, at: usize, look: impl FnOnce(&T) -> R) -> R {
     let mut slots = ring.writing.slots.get();
-    // SAFETY: as demanded of the caller. The reader gives a block back when it has read that to its end, which it has not of the one
-    // that holds the message, nor of those that came after it.
+    // SAFETY: guaranteed by the caller. The reader frees a block only when it has read all of it, which it
+    // has not for the block that holds the message, nor for later ones.
     unsafe {
         while at < header::<T>(slots).begin {
             slots = header::<T>(slots).before;
@@ -234,6 +240,6 @@ pub(crate) unsafe fn unpublished<T, R>(ring: &Ring<impl Holder>, at: usize, look
 /// `slots` are those of a block of a ring of `T` with this mask.
 #[inline(always)]
 pub(crate) unsafe fn slot<'a, T>(slots: *mut u8, mask: u32, at: usize) -> &'a Slot<T> {
-    // SAFETY: as demanded of the caller; the mask keeps the index inside.
+    // SAFETY: guaranteed by the caller; the mask keeps the index inside.
     unsafe { &*slots.cast::<Slot<T>>().add(at & mask as usize) }
 }

@@ -1,4 +1,4 @@
-//! The tokens that workers take.
+//! The tokens of workers.
 
 use crate::affinity;
 use crate::ring::{FOREIGN, NO_TOKEN, TOKEN_STEP};
@@ -6,7 +6,7 @@ use crate::sync::{AtomicU64, Ordering};
 
 /// The tokens of a runtime (see `ring`).
 pub(crate) struct Tokens {
-    /// Whether the kernel makes barriers for us.
+    /// Whether the kernel offers barriers in all threads (`membarrier`).
     barrier: bool,
     next: AtomicU64,
 }
@@ -16,7 +16,7 @@ impl Tokens {
         Tokens { barrier: affinity::register_barrier(), next: AtomicU64::new(0) }
     }
 
-    /// A new token for a worker; no token for other threads, and without the kernel's barrier.
+    /// A new token for a worker; [`NO_TOKEN`] for other threads, and without the kernel's barrier.
     pub(crate) fn take(&self, worker: u32) -> u64 {
         if !self.barrier || worker == FOREIGN {
             return NO_TOKEN;

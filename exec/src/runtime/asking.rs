@@ -1,4 +1,4 @@
-//! What a running task may ask of the runtime.
+//! The calls that a running task may make to the runtime.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -23,25 +23,27 @@ impl<'a> Progress<'a> {
             cell.store(self.first + nth as u64, Ordering::Relaxed);
         }
         if let Some(thread) = self.times {
-            // SAFETY: the core outlives the dispatch, which this borrows, and no other reference to it is held.
+            // SAFETY: the core outlives the dispatch, which `self` borrows, and no other reference to it is
+            // held.
             unsafe { Core::of(thread).as_mut() }.message_begins(self.first + nth as u64);
         }
     }
 
-    /// Whether it is recorded how long each message takes (mode `full`, and the messages take long enough for that): then
-    /// [`Progress::on`] is to be called for each.
+    /// Whether the time of each message is recorded (in mode `full`, if messages take long enough); the task
+    /// must then call [`Progress::on`] for each message.
     #[inline]
     pub fn times_each(&self) -> bool {
         self.times.is_some()
     }
 
-    /// After [`Progress::on`]: `write` records what the message is that the task is on, if the times of messages are recorded and they
-    /// take so long that this costs little as well (`exec.clock_budget`). It is given the way to write events, the time at which the
-    /// work on the message began, the running task, and the message's number.
+    /// Lets `write` describe the present message after [`Progress::on`], if the times of messages are
+    /// recorded and messages take so long that the description costs little (`exec.clock_budget`). `write`
+    /// gets the writer of events, the time at which the work on the message began, the running task, and the
+    /// message's number.
     #[inline]
     pub fn describe(&self, write: impl FnOnce(&mut Writer, u64, TaskId, u64)) {
         if let Some(thread) = self.times {
-            // SAFETY: as above; `write` gets nothing by which it could come to the core.
+            // SAFETY: as above; `write` gets nothing that gives access to the core.
             let core = unsafe { Core::of(thread).as_mut() };
             let task = core.task.get();
             let number = task.id;
@@ -51,22 +53,22 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// The cell that shows the message's number, if there is a reader for it, and the number of the message that this counts
-    /// from: for a task that writes the cell itself.
+    /// The cell that shows the message's number, if readers can see it, and the number of the first message,
+    /// for a task that writes the cell itself.
     #[inline]
     pub fn cell(self) -> (Option<&'a AtomicU64>, u64) {
         (self.cell, self.first)
     }
 
-    /// The same, counting from `nth` messages later.
+    /// The same progress, which counts from `nth` messages later.
     pub fn after(self, nth: usize) -> Progress<'a> {
         Progress { first: self.first + nth as u64, ..self }
     }
 }
 
 impl Context<'_> {
-    /// A way to say which message the task is on, counted from its `first`. Between dispatches the runtime says it; a task
-    /// that runs users' code says it before each message.
+    /// A handle by which the task reports the message that it works on, counted from its `first`. The runtime
+    /// reports it between dispatches; a task that runs users' code reports it before each message.
     #[inline]
     pub fn progress(&self, first: u64) -> Progress<'_> {
         // SAFETY: the context's core outlives it, and its row stays as it is during a dispatch.
@@ -74,8 +76,9 @@ impl Context<'_> {
         Progress { cell, first, times: self.times_each.then_some(self.thread) }
     }
 
-    /// How many messages of `input` can be [handed on](crate::In::hand_on) to the task that waits for the next one of `out` on this
-    /// thread; 0: they are to be written, as messages from another thread are, so that it has room for others meanwhile.
+    /// How many messages of `input` can be [handed on](crate::In::hand_on) to the task that waits for the
+    /// next message of `out` on this thread. 0: the messages must be written, as messages from another thread
+    /// must, so that that thread has room for others meanwhile.
     #[inline]
     pub fn hands_on<T: Send + 'static>(&mut self, input: &In<T>, out: &Out<T>) -> usize {
         // SAFETY: the context's core outlives it, and no other reference to it is held.
@@ -89,18 +92,21 @@ impl Context<'_> {
         }
     }
 
-    /// The time of the message on which the task works is not recorded, since the work goes on in other dispatches.
+    /// Makes the runtime record no time for the present message, because the work on it goes on in other
+    /// dispatches.
     pub fn forget_time(&mut self) {
         // SAFETY: the context's core outlives it, and no other reference to it is held.
         unsafe { self.core().as_mut() }.telemetry.message_goes_on();
     }
 
-    /// Creates a task. It runs for the first time after this dispatch, on the worker that the mapper chooses.
+    /// Creates a task. The new task runs for the first time after this dispatch, on the worker that the
+    /// mapper chooses.
     pub fn spawn(&mut self, spec: TaskSpec, task: impl Task) -> TaskId {
         Core::spawn(self.core(), spec, Box::new(task))
     }
 
-    /// Creates a task with a thread of its own, which starts at once: see [`Runtime::spawn_blocking`](crate::Runtime::spawn_blocking).
+    /// Creates a task with a thread of its own, which starts at once: see
+    /// [`Runtime::spawn_blocking`](crate::Runtime::spawn_blocking).
     pub fn spawn_blocking(
         &mut self,
         spec: TaskSpec,
@@ -111,7 +117,7 @@ impl Context<'_> {
         shared.spawn_blocking(self.core(), spec, |_| always_well(work))
     }
 
-    /// The replicas of a split that are made later.
+    /// A handle for the replicas of a split, none of which exists yet.
     pub fn spread(&mut self) -> Spread {
         self.shared().spreading.new_spread()
     }
@@ -121,13 +127,13 @@ impl Context<'_> {
         let shared = self.shared();
         let siblings = spread.0.as_ref().filter(|_| shared.tuning.spreads());
         let Some(siblings) = siblings else { return make(self, None) };
-        // SAFETY: the context's core outlives it; the reference ends with the line.
+        // SAFETY: the context's core outlives it; the reference ends with this statement.
         let (now, worker) = unsafe { (self.core().as_mut().telemetry.clock(), self.core().as_ref().worker) };
         let here = (worker, shared.taking_part());
         siblings.is_dealt_by(self.task.get());
         let replica = shared.spreading.new_replica(siblings, here, &shared.clock, now);
         let made = make(self, Some(replica));
-        // From now on it lives as long as its tasks.
+        // From now on the replica lives as long as its tasks.
         shared.spreading.task_ended(replica.number);
         made
     }
@@ -137,7 +143,7 @@ impl Context<'_> {
         unsafe { self.core().as_ref() }.shared.clone()
     }
 
-    /// The core that the context is of.
+    /// The core of the context's thread.
     #[inline(always)]
     pub(crate) fn core(&self) -> NonNull<Core> {
         Core::of(self.thread)
@@ -149,21 +155,21 @@ impl Context<'_> {
         unsafe { self.core().as_ref() }.shared.stream(spec)
     }
 
-    /// Creates a stream of messages that say how large they are.
+    /// Creates a stream of messages that compute their size.
     pub fn sized_stream<T: DeepSize + Send + 'static>(&mut self, spec: StreamSpec) -> (Out<T>, In<T>) {
         // SAFETY: the context's core outlives it, and no other reference to it is held.
         unsafe { self.core().as_ref() }.shared.sized_stream(spec)
     }
 
-    /// Says that a stream created while running is written by this task (its first push would do).
+    /// Registers this task as the writer of a stream created while running (its first push does that, too).
     pub fn attach_output<T: Send + 'static>(&mut self, out: &mut Out<T>) {
         // SAFETY: the context's core outlives it, and no other reference to it is held.
         unsafe { self.core().as_mut() }.attach_writer(out.ring_pointer(), self.task.get())
     }
 
-    /// Says that what was just pushed on `out` descends from the message popped last, in this dispatch or in one
-    /// before. Only needed in mode
-    /// `full`, and only of tasks that are not [`one_to_one`](TaskSpec::one_to_one).
+    /// Records that the message just pushed on `out` descends from the message popped last, in this or a
+    /// former dispatch. Only mode `full` needs it, and only for tasks that are not
+    /// [`one_to_one`](TaskSpec::one_to_one).
     #[inline]
     pub fn derived<T: Send + 'static>(&mut self, out: &Out<T>) {
         if self.full {
@@ -172,16 +178,16 @@ impl Context<'_> {
         }
     }
 
-    /// The message popped last, in this dispatch or in one before: its stream and its index there. None but in mode `full`.
-    /// For tasks that write later what came of it: see [`Context::derived_from`].
+    /// The stream and index of the message popped last, in this or a former dispatch; `None` in every mode
+    /// but `full`. For tasks that write the results later: see [`Context::derived_from`].
     #[inline]
     pub fn last_read(&self) -> Option<(u64, u64)> {
         // SAFETY: the context's core outlives it, and no other reference to it is held.
         if self.full { unsafe { self.core().as_ref() }.last_read() } else { None }
     }
 
-    /// As [`Context::derived`], of a message popped earlier, or of one that the task takes in this dispatch. Records nothing if `read` is
-    /// None: the message is not known.
+    /// Does what [`Context::derived`] does for a message popped earlier, or for one that the task will pop in
+    /// this dispatch. Records nothing if `read` is `None`, because the message is not known.
     #[inline]
     pub fn derived_from<T: Send + 'static>(&mut self, out: &Out<T>, read: Option<(u64, u64)>) {
         if let (true, Some(parent)) = (self.full, read) {
@@ -190,7 +196,7 @@ impl Context<'_> {
         }
     }
 
-    /// The writer for events of the program's own, into this thread's element. None without a space.
+    /// The writer for the program's own events, into this thread's element; `None` without a space.
     pub fn writer(&mut self) -> Option<&mut Writer> {
         // SAFETY: the context's core outlives it, and the context stays borrowed as long as the writer does.
         unsafe { self.core().as_mut() }.telemetry.writer()

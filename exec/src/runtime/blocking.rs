@@ -1,4 +1,5 @@
-//! Blocking tasks: work that may sleep (files, sockets, terminals) on a thread of its own, on the same streams.
+//! Blocking tasks: work that may sleep (files, sockets, terminals) on a thread of its own, on the same
+//! streams.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,15 +29,15 @@ pub struct Blocking {
     shared: Arc<Shared>,
     cx: Context<'static>,
     quantum: usize,
-    /// Messages since the last look at what the others should see.
+    /// The number of messages since the task last published its positions.
     used: usize,
     sleep: Arc<Sleep>,
-    /// It brings messages from the world outside, as it has said.
+    /// Whether the task has said, by [`Blocking::admit`], that it brings messages from outside the network.
     is_source: bool,
 }
 
 impl Blocking {
-    /// Reads the next message; waits for it. `None`: the stream has ended, or the runtime stops.
+    /// Waits for the next message and reads it. `None`: the stream has ended, or the runtime stops.
     pub fn pop<T: Send + 'static>(&mut self, input: &mut In<T>) -> Option<T> {
         loop {
             if let Some(message) = input.pop(&mut self.cx) {
@@ -62,13 +63,13 @@ impl Blocking {
         message
     }
 
-    /// Shows in the task's live row that it read one more message, which it is on from now.
+    /// Shows in the task's live row that the task has read one more message and works on it from now on.
     fn show_read(&self) {
         self.task.get().show_one_more_read();
     }
 
-    /// Writes a message, at once visible to the reader; waits while the stream is full. `Err`: the reader is gone
-    /// or the runtime stops.
+    /// Writes a message that the reader sees at once; waits while the stream is full. `Err`: the reader is
+    /// gone or the runtime stops.
     pub fn push<T: Send + 'static>(&mut self, out: &mut Out<T>, message: T) -> Result<(), T> {
         self.feed(out, message)?;
         if self.cx.full {
@@ -80,9 +81,9 @@ impl Blocking {
         Ok(())
     }
 
-    /// Writes a message like [`Blocking::push`], but shows it to the reader only with others: when the stream is
-    /// full, a quantum was written, the task waits or ends, or at [`Blocking::flush`]. For sources that have
-    /// the next message at once.
+    /// Writes a message like [`Blocking::push`], but shows it to the reader only with others: when the stream
+    /// is full, a quantum was written, the task waits or ends, or at [`Blocking::flush`]. Sources use it if
+    /// they already have the next message.
     pub fn feed<T: Send + 'static>(&mut self, out: &mut Out<T>, message: T) -> Result<(), T> {
         let mut message = message;
         loop {
@@ -100,16 +101,17 @@ impl Blocking {
         }
     }
 
-    /// Shows the readers everything written, and gives the room of what was read back to the writers.
+    /// Publishes everything written to the readers, and everything read to the writers, which get its room
+    /// back.
     pub fn flush(&mut self) {
         self.used = 0;
-        // What only lets others in is not armed.
+        // A dispatch that ends only to publish arms no wake-up.
         let _ = Core::pause(self.core, Stop::QuantumSpent, None);
         self.resume();
     }
 
-    /// Does work that waits for something outside of the streams, such as a file or a peer: the time it takes is time
-    /// that the task waits for input. What was written before is visible meanwhile.
+    /// Does work that waits for something outside of the streams, such as a file or a peer. The time of the
+    /// work counts as time in which the task waits for input. Messages written before are visible meanwhile.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -135,12 +137,14 @@ impl Blocking {
         done
     }
 
-    /// Waits before a source reads a further input, as long as [`Options::unfinished`](crate::Options::unfinished) messages (the
-    /// setting `exec.unfinished`) or more are under way in streams; what was written before is visible meanwhile. A task that
-    /// brings inputs from the world outside calls this before each. It returns when half as many are left, or when
-    /// nothing else could go on (of tasks with threads of their own, those that have used a stream or were attached to one):
-    /// messages may lie in streams until another input comes. Several sources look each by itself,
-    /// so as many more may come in as there are sources. What a task keeps is not under way.
+    /// Waits, before a source reads a further input, while
+    /// [`Options::unfinished`](crate::Options::unfinished) messages (the setting `exec.unfinished`) or more
+    /// are under way in streams; messages written before are visible meanwhile. A task that brings inputs
+    /// from outside the network calls this before each input. The call returns when half as many messages are
+    /// left, or when no other task could go on, because messages may stay in streams until another input
+    /// comes. Of the other tasks with threads of their own, only those count that have used a stream or were
+    /// attached to one. Several sources check independently, so the limit may be exceeded by as many messages
+    /// as there are sources. Messages that a task keeps are not under way.
     ///
     /// ```
     /// # use thalweg_exec::{Options, Runtime, StreamSpec, TaskSpec};
@@ -163,7 +167,7 @@ impl Blocking {
     #[inline]
     pub fn admit(&mut self) {
         self.is_source = true;
-        // SAFETY: the thread's own core, to which no other reference is held.
+        // SAFETY: this is the thread's own core, to which no other reference is held.
         let limit = unsafe { self.core.as_ref() }.adopted.unfinished;
         if limit != 0 && self.shared.home.admission.under_way() + self.used as u64 >= limit {
             self.hold(limit);
@@ -193,8 +197,8 @@ impl Blocking {
         self.resume();
     }
 
-    /// Waits until a stream that had nothing when it was read last (one of [`Inputs`](crate::Inputs), too) has a
-    /// message or has ended, but not longer than `patience`. May return early.
+    /// Waits until a stream that was empty when it was last read (also one of [`Inputs`](crate::Inputs)) has
+    /// a message or has ended, but not longer than `patience`. The call may return early.
     pub fn wait_for_input(&mut self, patience: Duration) {
         self.used = 0;
         let task = self.task.get();
@@ -221,7 +225,7 @@ impl Blocking {
         self.cx.task_id()
     }
 
-    /// The rest of what a task may ask: creating streams and tasks.
+    /// The task's context, which creates streams and tasks.
     pub fn context(&mut self) -> &mut Context<'static> {
         &mut self.cx
     }
@@ -234,12 +238,12 @@ impl Blocking {
         }
     }
 
-    /// Runs a task that is made for workers on this thread of its own, to its end.
+    /// Runs a task that was written for workers on this thread, until the task ends.
     pub(crate) fn drive(&mut self, mut body: Box<dyn Task>) -> Result<(), String> {
         while !self.stopping() {
             let task = self.task.get();
             task.show_reads();
-            // SAFETY: the thread's own core, to which no other reference is held.
+            // SAFETY: this is the thread's own core, to which no other reference is held.
             let budget = unsafe { self.core.as_mut() }.begin_budget(task);
             self.cx.set_quantum(budget.messages);
             match body.run(&mut self.cx) {
@@ -250,13 +254,15 @@ impl Blocking {
         Ok(())
     }
 
-    /// Ends the dispatch and waits, if there is something to wait for. `Err`: nothing can ever wake the task.
+    /// Ends the dispatch, and waits if the task has something to wait for. `Err`: nothing can ever wake the
+    /// task.
     fn wait(&mut self, stop: Stop, budget: Option<&Budget>) -> Result<(), &'static str> {
         self.used = 0;
         let task = self.task.get();
         let waits = Core::pause(self.core, stop, budget);
         if waits == Ok(true) {
-            // In every mode, here and below: if the process dies, this task may have been the one.
+            // The state is shown in every mode, here and below, because this task may be the one in which the
+            // process dies.
             task.show_state(match stop {
                 Stop::OutputFull => TaskState::BlockedOutput,
                 _ => TaskState::BlockedInput,
@@ -264,7 +270,7 @@ impl Blocking {
             self.sleep.begin(stop);
             while !task.in_inbox.swap(false, Ordering::AcqRel) && !self.stopping() {
                 if let Some(asked) = self.sleep.take_asked() {
-                    // SAFETY: the thread's own core, to which no other reference is held.
+                    // SAFETY: this is the thread's own core, to which no other reference is held.
                     asked.answer(unsafe { self.core.as_mut() });
                 }
                 self.shared.home.admission.park(&task.parker, None);
@@ -278,12 +284,12 @@ impl Blocking {
 
     fn resume(&mut self) {
         Core::resume(self.core);
-        // SAFETY: the thread's own core, to which no other reference is held.
+        // SAFETY: this is the thread's own core, to which no other reference is held.
         self.cx.full = unsafe { self.core.as_ref() }.telemetry.is_full();
     }
 }
 
-/// A user's work, which has nothing to say of its end but by a panic.
+/// Wraps a user's work that can fail only by a panic.
 pub(crate) fn always_well(
     work: impl FnOnce(&mut Blocking) + Send + 'static,
 ) -> impl FnOnce(&mut Blocking) -> Result<(), String> + Send + 'static {
@@ -293,8 +299,8 @@ pub(crate) fn always_well(
     }
 }
 
-/// Starts a blocking task's thread, with the caller's reference to the task; if the system refuses one, that stays the
-/// caller's.
+/// Starts a blocking task's thread and hands it the caller's reference to the task. If the system refuses a
+/// thread, the caller keeps the reference.
 pub(crate) fn start(
     shared: &Arc<Shared>,
     task: NonNull<TaskCell>,
@@ -302,15 +308,15 @@ pub(crate) fn start(
     work: impl FnOnce(&mut Blocking) -> Result<(), String> + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
     struct Handed(NonNull<TaskCell>);
-    // SAFETY: the cell is made for sharing; this hands one reference over.
+    // SAFETY: the cell may be shared between threads; this hands one reference over.
     unsafe impl Send for Handed {}
-    // SAFETY: the caller's reference.
+    // SAFETY: the caller has a reference.
     let id = unsafe { task.as_ref() }.id.0;
     let handed = Handed(task);
     let for_thread = shared.clone();
     thread::Builder::new().name("thalweg-blocking".into()).spawn(move || {
         let handed = handed;
-        // Here and not above: while its memory is made, others run.
+        // The recorder is made on the new thread, so other threads run while its memory is allocated.
         let recorder = for_thread.home.board.recorder(&format!("blocking task {id}"));
         run(for_thread, handed.0, sleep, recorder, work);
     })
@@ -327,13 +333,13 @@ fn run(
         Ok(recorder) => (recorder, None),
         Err(error) => (None, Some(format!("it has nowhere to record its events: {error:#}"))),
     };
-    // SAFETY: the reference handed to this thread.
+    // SAFETY: this thread has the reference that was handed to it.
     let cell = unsafe { task.as_ref() };
     cell.state.set(State::Running);
     cell.show_state(TaskState::Running);
     let mut core = Core::new(shared.clone(), FOREIGN, recorder);
     core.telemetry.own_thread_begins(cell);
-    // SAFETY: the reference handed to this thread, which keeps it until the core is gone.
+    // SAFETY: this thread keeps the reference that was handed to it until the core is dropped.
     core.task = unsafe { Current::of(task) };
     let core = NonNull::from(Box::leak(Box::new(core)));
     let outcome = Core::with(core, || {
@@ -357,11 +363,11 @@ fn run(
         Core::close_task(core, cell, &outcome);
         outcome
     });
-    // SAFETY: leaked above, and nobody else has it.
+    // SAFETY: the core was leaked above, and no other reference to it exists.
     drop(unsafe { Box::from_raw(core.as_ptr()) });
     shared.own_threads.forget(cell.id);
     cell.takes_no_part();
     shared.task_ended(cell, outcome);
-    // SAFETY: the reference handed to this thread.
+    // SAFETY: this thread has the reference that was handed to it.
     unsafe { TaskCell::release(task.as_ptr()) }
 }

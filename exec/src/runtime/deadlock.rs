@@ -1,21 +1,23 @@
-//! Deadlocks: tasks of which none can go on without another of them, at least one of which waits for room.
+//! Deadlocks: sets of tasks in which every task waits for another of the set, and at least one waits for
+//! room.
 //!
 //! A task that sleeps has named the streams that it waits for ([`Stop`](crate::Stop)); the task at the other
 //! end of any of them can wake it. A task that is not among the sleepers is *live*: it runs, has a thread
 //! that is in code of its own, moves between workers, or is unknown. A sleeper is live, too, if one of its
-//! streams has a live task at the other end. The others are
-//! *stuck*. Among those that wait for messages only, nothing is under way: a circle that has run dry is idle, as a program may
-//! want it. One that waits for room of a stuck task has a message that will never go on, which is an error.
+//! streams has a live task at the other end. All other tasks are *stuck*. Stuck tasks that only wait for
+//! messages are idle, which a program may intend, because no message is under way among them. A task that
+//! waits for room from a stuck task has a message that will never go on, which is an error.
 //!
-//! **Why it is true.** The thread that waits for the end ([`Runtime::join`](crate::Runtime::join)) looks twice, and between the
-//! two each thread answers by itself what its tasks wait for. Both times all workers sleep, without a dispatch meanwhile; a
-//! task with a thread of its own counts as a sleeper if both times it sleeps in one and the same wait. No wake-up stays
-//! unseen: a task that was woken before the answer either is no sleeper in it or has gone on before the second look, by which
-//! the thread sleeps anew. So all answers hold at the moment of the first look. From there on, the first of the stuck tasks to
-//! go on would need another of them to have gone on before.
+//! **Why the answers are consistent.** The thread that waits for the end of the run
+//! ([`Runtime::join`](crate::Runtime::join)) looks twice, and between the two looks each thread answers what
+//! its tasks wait for. At both looks all workers sleep, without a dispatch in between; a task with a thread
+//! of its own counts as a sleeper if it sleeps in the same wait at both looks. Every wake-up is noticed: a
+//! task that was woken before the answer either is no sleeper in the answer, or goes on before the second
+//! look, so its thread then sleeps in another wait. So all answers hold at the moment of the first look. From
+//! then on, the first stuck task to go on would need another stuck task to have gone on before it.
 //!
-//! Which task has an end: the one that used it last. So a task that gives an end away which it has never used, inside a message,
-//! still counts as the one that has it, until that task ends.
+//! The task that last used a stream end counts as its owner. So a task that gives an end away inside a
+//! message still counts as its owner until the receiver uses the end or the task ends.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -31,13 +33,14 @@ use crate::task::cell::{Ring, State, TaskCell};
 use crate::task::spec::TaskId;
 use crate::telemetry::{Deadlocked, Share};
 
-/// How often it is looked whether all workers sleep.
+/// The time between two checks of whether all workers sleep.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How long the threads have to answer and to fall asleep again, and how often that is looked at.
+/// The time that threads have to answer and to fall asleep again, and the interval at which that is checked.
 const ANSWER_MAX: Duration = Duration::from_millis(500);
 const ANSWER_LOOK: Duration = Duration::from_millis(1);
-/// Rest after a look, for each thread that was woken and each wait that it reported: a hundred times what the look takes, so
-/// that answering stays a small part of the time of many tasks with little to do.
+/// The pause after a look, for each thread that was woken and each wait that it reported. The pause is a
+/// hundred times as long as the look takes, so answers cost a small part of the time even of many tasks with
+/// little to do.
 const REST_A_THREAD: Duration = Duration::from_millis(3);
 const REST_A_WAIT: Duration = Duration::from_micros(20);
 /// The most waits of a deadlock that are recorded as events.
@@ -48,13 +51,13 @@ const EVENTS_MAX: usize = 1000;
 struct Waits {
     task: u64,
     stream: u64,
-    /// For room; else for a message.
+    /// Whether the task waits for room; otherwise it waits for a message.
     for_room: bool,
-    /// The task at the stream's other end; 0: none that is known.
+    /// The task at the stream's other end; 0: not known.
     peer: u64,
 }
 
-/// The question what tasks wait for, and the answers: those of one task side by side.
+/// The question what tasks wait for, and the answers, in which the waits of one task are adjacent.
 struct Question {
     unanswered: AtomicU32,
     waits: Mutex<Vec<Waits>>,
@@ -66,11 +69,11 @@ impl Asked for Question {
         let shared = thread.shared();
         let asking = lock(&shared.home.asking);
         if let Some(task) = thread.own_task() {
-            // SAFETY: the task of this thread, which waits; the lock is held.
+            // SAFETY: the task belongs to this thread and waits; the lock is held.
             unsafe { add_waits(task, &mut waits) };
         }
         for task in thread.tasks() {
-            // SAFETY: tasks in the list are alive and this thread's; the lock is held.
+            // SAFETY: tasks in the list are alive and belong to this thread; the lock is held.
             unsafe {
                 let task = task.as_ref();
                 if task.state.get() == State::Idle {
@@ -83,10 +86,10 @@ impl Asked for Question {
     }
 }
 
-/// Adds what a sleeping task waits for.
+/// Adds the waits of a sleeping task.
 ///
 /// # Safety
-/// As for [`TaskCell::each_wait`].
+/// The conditions are those of [`TaskCell::each_wait`].
 unsafe fn add_waits(task: &TaskCell, waits: &mut Vec<Waits>) {
     let for_room = task.waits_for.get() == Share::OutputWait;
     let wait = |ring: &Ring| Waits {
@@ -95,23 +98,23 @@ unsafe fn add_waits(task: &TaskCell, waits: &mut Vec<Waits>) {
         for_room,
         peer: ring.task_at_other_end(for_room),
     };
-    // SAFETY: as demanded of the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { task.each_wait(|ring| waits.push(wait(ring))) }
 }
 
-/// What stands still as long as no task goes on.
+/// The observations that stay equal as long as no task goes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Still {
-    /// The workers' dispatches; they all sleep.
+    /// The number of dispatches of each worker, all of which sleep.
     dispatches: Vec<u64>,
-    /// The tasks with threads of their own that wait for streams, and which of their waits it is.
+    /// The tasks with threads of their own that wait for streams, each with the number of its wait.
     own_threads: BTreeMap<TaskId, u64>,
     /// Whether some task waits for room.
     for_room: bool,
 }
 
 impl Still {
-    /// None: a worker is awake.
+    /// The present observations; `None` if a worker is awake.
     fn seen(shared: &Shared) -> Option<Still> {
         let dispatches = shared.manned().iter().map(|inbox| inbox.asleep_after()).collect::<Option<_>>()?;
         let mut for_room =
@@ -126,7 +129,8 @@ impl Still {
         Some(Still { dispatches, own_threads, for_room })
     }
 
-    /// Whether all threads that slept still sleep, in the same wait, when all have answered; others may have fallen asleep since.
+    /// Whether all threads that slept are in the same wait when all have answered. Further threads may have
+    /// fallen asleep since.
     fn lasts_until(&self, shared: &Shared, question: &Question, deadline: Instant) -> bool {
         while Instant::now() < deadline {
             let mut same = 0;
@@ -152,7 +156,7 @@ impl Still {
         false
     }
 
-    /// Asks every thread that sleeps.
+    /// Sends the question to every sleeping thread.
     fn ask(&self, shared: &Shared) -> Arc<Question> {
         let asked = self.dispatches.len() + self.own_threads.len();
         let question =
@@ -167,17 +171,17 @@ impl Still {
     }
 }
 
-/// What was seen of the workers.
+/// The state of the search for deadlocks.
 #[derive(Default)]
 pub(crate) struct Watch {
-    /// What stood still when all threads were asked last.
+    /// The observations when all threads were last asked.
     asked_after: Option<Still>,
-    /// Not to be asked again before.
+    /// The time before which the threads are not asked again.
     rest_until: Option<Instant>,
 }
 
 impl Watch {
-    /// Looks for a deadlock; returns which tasks and streams are in it.
+    /// Looks for a deadlock; returns a description of its tasks and streams.
     pub(crate) fn look(&mut self, shared: &Shared) -> Option<String> {
         let begun = Instant::now();
         if self.rest_until.is_some_and(|until| begun < until) {
@@ -190,7 +194,7 @@ impl Watch {
         let question = before.ask(shared);
         let asked = before.dispatches.len() + before.own_threads.len();
         let lasted = before.lasts_until(shared, &question, begun + ANSWER_MAX);
-        // If a task went on, that is a reason to look again.
+        // If a task went on, the same observations must be checked again.
         self.asked_after = lasted.then_some(before);
         let waits = std::mem::take(&mut *lock(&question.waits));
         self.rest_until = Some(Instant::now() + rest(asked, waits.len()));
@@ -200,8 +204,8 @@ impl Watch {
     }
 }
 
-/// For how long no thread is asked after so many threads reported so many waits. The time that the answers took says little:
-/// on a busy machine the threads wait for processors.
+/// How long no thread is asked after `threads` threads reported `waits` waits. The pause does not follow the
+/// time of the answers, because on a busy machine the threads wait for processors.
 fn rest(threads: usize, waits: usize) -> Duration {
     REST_A_THREAD * threads as u32 + REST_A_WAIT * waits as u32
 }
@@ -219,7 +223,7 @@ struct Graph<'a> {
 }
 
 impl<'a> Graph<'a> {
-    /// The waits of one task stand side by side.
+    /// A graph of `waits`, in which the waits of one task are adjacent.
     fn of(waits: &'a [Waits]) -> Graph<'a> {
         let mut at = 0;
         let of_task = waits.chunk_by(|one, next| one.task == next.task).map(|of_task| {
@@ -249,12 +253,13 @@ impl<'a> Graph<'a> {
         stuck
     }
 
-    /// Tasks that are stuck, few if possible, and all that they wait for. None: no stuck task waits for room.
+    /// Some stuck tasks, as few as were found, with all their waits; `None` if no stuck task waits for room.
     fn knot(&self) -> Option<Vec<Waits>> {
         let stuck = self.stuck();
         let waits_for_room = |waits: &&Waits| waits.for_room && stuck.contains(&waits.task);
         let mut knot = self.behind(self.waits.iter().find(waits_for_room)?.task);
-        // On to the last wait for room in the knot: its task is the farthest, and may depend on fewer tasks.
+        // The search continues at the last wait for room in the knot, because its task is the farthest and
+        // may depend on fewer tasks.
         while let Some(last) = knot.iter().rfind(|waits| waits.for_room) {
             let smaller = self.behind(last.task);
             if smaller.len() >= knot.len() {
@@ -280,7 +285,7 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// A knot as an error: at most so many of its waits.
+/// A knot as the text of an error, with at most `TOLD_MAX` tasks.
 fn told(knot: &[Waits]) -> String {
     const TOLD_MAX: usize = 8;
     let shown = &knot[..knot.len().min(TOLD_MAX)];
@@ -294,7 +299,7 @@ fn told(knot: &[Waits]) -> String {
     format!("deadlock: {knot}. More capacity for a full stream may help, if what it has to hold is bounded")
 }
 
-/// What one task waits for.
+/// The waits of one task.
 struct OfTask<'a>(&'a [Waits]);
 
 impl fmt::Display for OfTask<'_> {
@@ -316,7 +321,7 @@ impl fmt::Display for OfTask<'_> {
 mod tests {
     use super::*;
 
-    /// Each task, whether it waits for room, and for whom.
+    /// Waits from tuples of a task, whether it waits for room, and the tasks that it waits for.
     fn waits(all: &[(u64, bool, &[u64])]) -> Vec<Waits> {
         let of_task = |&(task, for_room, peers): &(u64, bool, &[u64])| {
             let wait = |&peer: &u64| Waits { task, stream: 100 * task + peer, for_room, peer };
@@ -344,7 +349,7 @@ mod tests {
         assert_eq!(stuck(&[(1, true, &[2]), (2, true, &[3]), (3, false, &[2])]), [1, 2, 3]);
         assert_eq!(stuck(&[(1, true, &[2]), (2, true, &[3]), (3, true, &[4])]), [], "4 does not sleep");
         assert_eq!(stuck(&[(1, false, &[0])]), [], "somebody unknown");
-        // Any of several: one that is live is enough, two that are stuck are not.
+        // A task that waits for any of several tasks is live if one of these is live.
         assert_eq!(stuck(&[(1, true, &[2]), (2, false, &[1, 7])]), []);
         assert_eq!(stuck(&[(1, true, &[2]), (2, false, &[1, 3]), (3, false, &[2])]), [1, 2, 3]);
         assert_eq!(stuck(&[(1, true, &[1])]), [1]);
@@ -378,7 +383,7 @@ mod tests {
         assert!(told.contains("20 tasks in all"), "{told}");
     }
 
-    /// Random waits, beside a model that goes through all tasks until nothing changes.
+    /// Compares random waits with a model that goes through all tasks until nothing changes.
     #[test]
     fn random_graphs_are_judged_as_the_plain_rule_does() {
         let mut random = 1_u64;

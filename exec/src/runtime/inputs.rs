@@ -1,4 +1,4 @@
-//! A collector's inputs: many streams, of which a wake-up names the one that has something.
+//! A collector's inputs: many streams, of which a wake-up names the ready one.
 //!
 //! Each port is either in its task's queue of ready ports, or *armed*: then the writer that publishes next
 //! puts it on the task's stack of ready ports (lock-free) and wakes the task. So a wake-up costs the
@@ -14,12 +14,12 @@ use crate::task::cell::{Group, Ring, TaskCell};
 use crate::task::context::Context;
 use crate::task::spec::TaskId;
 
-/// The reading ends of many streams, as one task's input. Belongs to the first task that uses it.
+/// The reading ends of many streams, as one task's input. The group belongs to the first task that uses it.
 pub struct Inputs<T: Send + 'static> {
     ports: Vec<Option<In<T>>>,
     vacant: Vec<usize>,
     open: usize,
-    /// The task and which of its groups this is, once known.
+    /// The task, and the index of this group among the task's groups, once they are known.
     bound: Option<(TaskId, u32)>,
 }
 
@@ -30,15 +30,16 @@ impl<T: Send + 'static> Default for Inputs<T> {
 }
 
 impl<T: Send + 'static> Inputs<T> {
-    /// No inputs yet.
+    /// A group without inputs.
     pub fn new() -> Inputs<T> {
         Inputs { ports: Vec::new(), vacant: Vec::new(), open: 0, bound: None }
     }
 
-    /// Adds an input before the task runs; returns its index. While it runs, use [`Inputs::add_running`].
+    /// Adds an input before the task runs; returns its index. While the task runs, use
+    /// [`Inputs::add_running`].
     ///
     /// # Panics
-    /// When the inputs already belong to a running task.
+    /// If the inputs already belong to a running task.
     pub fn add(&mut self, input: In<T>) -> usize {
         assert!(self.bound.is_none(), "inputs of a running task: use `add_running`");
         self.insert(input)
@@ -52,7 +53,7 @@ impl<T: Send + 'static> Inputs<T> {
         index
     }
 
-    /// Takes an input out, with what is unread in it.
+    /// Removes an input and returns it with its unread messages.
     pub fn remove(&mut self, cx: &mut Context<'_>, index: usize) -> Option<In<T>> {
         self.bind_running(cx);
         let input = self.ports.get_mut(index)?.take()?;
@@ -62,10 +63,10 @@ impl<T: Send + 'static> Inputs<T> {
         Some(input)
     }
 
-    /// The next input, in turn, of those that have messages or have ended and not been removed yet.
-    /// `None`: the task may stop with [`Stop::InputEmpty`](crate::Stop::InputEmpty).
+    /// The next input, in turn, of those that have messages, or that have ended and have not been removed
+    /// yet. `None`: the task may stop with [`Stop::InputEmpty`](crate::Stop::InputEmpty).
     ///
-    /// An input that [`In::ended`] is to be [removed](Inputs::remove_ended); it is offered again until it is.
+    /// An input that [ended](In::ended) is offered again until it is [removed](Inputs::remove_ended).
     pub fn next_ready(&mut self, cx: &mut Context<'_>) -> Option<&mut In<T>> {
         let index = self.next_index(cx)?;
         self.ports[index].as_mut()
@@ -77,22 +78,24 @@ impl<T: Send + 'static> Inputs<T> {
         let task = cx.task.get();
         // SAFETY: as above; no reference to the groups is kept across this loop's turns.
         while let Some(ring) = unsafe { pop_queued(task, group) } {
-            // SAFETY: the queue's reference, now ours.
+            // SAFETY: the queue's reference now belongs to this call.
             let r = unsafe { ring.as_ref() };
             let index = r.port().map_or(usize::MAX, |port| port.index.get() as usize);
             let ours =
                 self.ports.get(index).and_then(Option::as_ref).is_some_and(|i| i.ring_pointer() == ring);
             if ours && (r.reading.popped.get() != r.writing.tail.load(Ordering::Acquire) || r.ended()) {
-                // SAFETY: this is the task's thread (or the task does not run yet); no reference to the groups is kept.
+                // SAFETY: this is the task's thread (or the task does not run yet); no reference to the
+                // groups is kept.
                 unsafe { task.queue_ready_port(group, ring) };
                 return Some(index);
             }
             if ours && arm(cx.core(), r) {
-                // SAFETY: this is the task's thread (or the task does not run yet); no reference to the groups is kept.
+                // SAFETY: this is the task's thread (or the task does not run yet); no reference to the
+                // groups is kept.
                 unsafe { task.queue_ready_port(group, ring) };
                 continue;
             }
-            // SAFETY: the queue's reference; an armed port is in no queue.
+            // SAFETY: this gives up the queue's reference; an armed port is in no queue.
             unsafe { Ring::release(ring.as_ptr()) }
         }
         // SAFETY: the context's core outlives it.
@@ -147,13 +150,13 @@ impl<T: Send + 'static> Inputs<T> {
         }
     }
 
-    /// Binds the inputs to `task` as one group. Each of them is polled once before the task waits.
+    /// Binds the inputs to `task` as one group. Each input is polled once before the task waits.
     pub(crate) fn bind(&mut self, core: NonNull<Core>, task: &TaskCell) {
         if let Some((owner, _)) = self.bound {
             assert!(owner == task.id, "inputs belong to the task that used them first");
             return;
         }
-        // SAFETY: the task's thread, or the task does not run yet.
+        // SAFETY: this is the task's thread, or the task does not run yet.
         let groups = unsafe { task.groups() };
         self.bound = Some((task.id, groups.len() as u32));
         groups.push(Group::default());
@@ -183,7 +186,8 @@ impl<T: Send + 'static> Inputs<T> {
         let r = input.ring();
         r.enroll(group, index as u32);
         r.refs.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: this is the task's thread (or the task does not run yet); no reference to the groups is kept.
+        // SAFETY: this is the task's thread (or the task does not run yet); no reference to the groups is
+        // kept.
         unsafe {
             task.groups()[group as usize].enroll(index, r);
             task.queue_ready_port(group, ring);
@@ -191,7 +195,7 @@ impl<T: Send + 'static> Inputs<T> {
     }
 }
 
-/// Arms a port; true: it has something after all.
+/// Arms a port; returns true if it has a message or has ended meanwhile.
 fn arm(core: NonNull<Core>, ring: &Ring) -> bool {
     // SAFETY: the context's core outlives it.
     let me = unsafe { core.as_ref() }.me;
@@ -201,24 +205,24 @@ fn arm(core: NonNull<Core>, ring: &Ring) -> bool {
 /// # Safety
 /// The caller is the task's own thread, and no reference to the groups lives.
 unsafe fn pop_queued(task: &TaskCell, group: u32) -> Option<NonNull<Ring>> {
-    // SAFETY: as demanded of the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         task.sort_ready_ports();
         task.groups()[group as usize].ready.pop()
     }
 }
 
-/// Takes a port out of its task's stack or queue, wherever it is.
+/// Removes a port from its task's stack or queue.
 fn withdraw(task: &TaskCell, ring: NonNull<Ring>) {
     // SAFETY: the port's end holds a reference.
     let r = unsafe { ring.as_ref() };
     let queued = r.writing.reader_waiting.swap(AWAKE, Ordering::AcqRel) == AWAKE;
     if queued {
-        // Or its writer is pushing it at this moment.
+        // If it is in neither, its writer may be pushing it at this moment.
         wait_until_zero(r.writer_section());
     }
     let (Some(port), Some(group)) = (r.port(), r.group()) else { return };
-    // SAFETY: the task's own thread; no reference to the groups is kept.
+    // SAFETY: this is the task's own thread; no reference to the groups is kept.
     let group = unsafe {
         task.sort_ready_ports();
         &mut task.groups()[group]

@@ -1,4 +1,4 @@
-//! The runtime: its workers, what they share, its beginning and its end.
+//! The runtime: its workers, their shared state, its start and its end.
 
 pub(crate) mod asking;
 pub(crate) mod blocking;
@@ -38,16 +38,16 @@ use crate::task::context::{Ports, Task};
 use crate::task::spec::{TaskId, TaskSpec};
 use crate::telemetry::{Mode, OWN_THREAD, Sampler};
 
-/// What a run was.
+/// The summary of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// From the runtime's beginning to its last task's end.
+    /// The time from the runtime's start to its last task's end.
     pub wall: Duration,
-    /// Tasks that ended.
+    /// The number of tasks that ended.
     pub tasks: u64,
-    /// Tasks that ended badly.
+    /// The number of tasks that failed.
     pub failed: u64,
-    /// The first of them (at most [`FAILURES_KEPT`](crate::FAILURES_KEPT)).
+    /// The first failures (at most [`FAILURES_KEPT`](crate::FAILURES_KEPT)).
     pub failures: Vec<Failure>,
     /// Whether the run was aborted.
     pub aborted: bool,
@@ -58,10 +58,11 @@ pub struct Runtime {
     shared: Arc<Shared>,
     /// Tasks that wait for [`Runtime::start`], in the order they were created.
     waiting: Mutex<VecDeque<Handed>>,
-    /// Whether it was started: until then held sources wait for that.
+    /// Whether [`Runtime::start`] was called; held sources wait until then.
     started: AtomicBool,
     began: Instant,
-    /// Looks at the threads while times are measured; none without a space, or if the system refuses it a thread.
+    /// Samples the threads while times are measured; `None` without a space, or if the system refuses it a
+    /// thread.
     sampler: Option<Sampler>,
 }
 
@@ -91,12 +92,12 @@ impl Runtime {
         Ok(runtime)
     }
 
-    /// The replicas of a split that are made later.
+    /// A handle for the replicas of a split, none of which exists yet.
     pub fn spread(&self) -> Spread {
         self.shared.spreading.new_spread()
     }
 
-    /// The space into which it records what it does, if there is one.
+    /// The space into which the runtime records its events, if there is one.
     pub fn space(&self) -> Option<&Space> {
         self.shared.home.board.space()
     }
@@ -106,23 +107,24 @@ impl Runtime {
         self.shared.stream(spec)
     }
 
-    /// Creates a stream of messages that say how large they are.
+    /// Creates a stream of messages that compute their size.
     pub fn sized_stream<T: DeepSize + Send + 'static>(&self, spec: StreamSpec) -> (Out<T>, In<T>) {
         self.shared.sized_stream(spec)
     }
 
-    /// Creates a task. It is placed and runs from the next [`Runtime::start`] (or [`Runtime::join`]) on, so that the
-    /// mapper sees all tasks of a network before it cuts it. One that is placed on another node fails at once.
+    /// Creates a task. The task is placed and runs from the next [`Runtime::start`] (or [`Runtime::join`])
+    /// on, so the mapper sees all tasks of a network before it cuts the network. A task that is placed on
+    /// another node fails at once.
     pub fn spawn(&self, spec: TaskSpec, mut task: impl Task) -> TaskId {
         if spec.place.here().is_err() {
-            // It is refused there.
+            // `spawn_blocking_attached` refuses the task.
             return self.spawn_blocking_attached(spec, |ports| {
                 task.attach(ports);
                 move |_| drop(task)
             });
         }
         let cell = self.shared.new_task(spec, Some(Box::new(task)), self.shared.mapping.thread_per_task);
-        // SAFETY: the reference just made.
+        // SAFETY: the reference was just made.
         let task = unsafe { cell.as_ref() };
         let id = task.id;
         self.shared.home.board.task_made(task, spec.origin());
@@ -130,8 +132,8 @@ impl Runtime {
         id
     }
 
-    /// Creates a task with a thread of its own, which runs at once. Its streams are recorded as opened when it first uses
-    /// them. If the system refuses it a thread, the task fails: see [`Summary::failures`].
+    /// Creates a task with a thread of its own, which runs at once. The task's streams are recorded as opened
+    /// when it first uses them. If the system refuses a thread, the task fails: see [`Summary::failures`].
     pub fn spawn_blocking(
         &self,
         spec: TaskSpec,
@@ -140,8 +142,9 @@ impl Runtime {
         self.spawn_blocking_attached(spec, |_| work)
     }
 
-    /// Creates a task with a thread of its own and streams that are opened before anything runs: `attach` names them and
-    /// gives the work. So a reader of the events knows which task reads a stream before the first message is in it.
+    /// Creates a task with a thread of its own and streams that are opened before anything runs: `attach`
+    /// names the streams and returns the work. So a reader of the events knows which task reads a stream
+    /// before the first message is in it.
     ///
     /// ```
     /// # use thalweg_exec::{Options, Runtime, StreamSpec, TaskSpec};
@@ -167,7 +170,7 @@ impl Runtime {
         self.shared.spawn_blocking(NonNull::from(&mut core), spec, |ports| always_well(attach(ports)))
     }
 
-    /// Places the tasks created so far and lets them run. [`Runtime::join`] does it too.
+    /// Places the tasks created so far and lets them run. [`Runtime::join`] calls this, too.
     pub fn start(&self) {
         let tasks: Vec<Handed> = lock(&self.waiting).drain(..).collect();
         if !tasks.is_empty() {
@@ -183,7 +186,7 @@ impl Runtime {
         let mut core = Core::new(self.shared.clone(), FOREIGN, None);
         let core = NonNull::from(&mut core);
         for (task, &place) in tasks.iter().zip(&places) {
-            // SAFETY: the reference handed over; nobody else knows the cell's body yet.
+            // SAFETY: the reference was handed over, and no other thread accesses the cell's body yet.
             let cell = unsafe { task.0.as_ref() };
             if !cell.blocking {
                 cell.place(place);
@@ -210,18 +213,18 @@ impl Runtime {
         if self.shared.mapping.thread_per_task {
             return vec![OWN_THREAD; tasks.len()];
         }
-        // SAFETY: the references handed over.
+        // SAFETY: these are the references that were handed over.
         let specs: Vec<TaskSpec> = tasks.iter().map(|task| unsafe { task.0.as_ref() }.spec()).collect();
         let places = lock(&self.shared.mapping.placing).cut(&specs);
         places.into_iter().map(|place| place as u32).collect()
     }
 
-    /// A way to move tasks while the runtime runs, for other threads.
+    /// A handle with which any thread moves tasks while the runtime runs.
     pub fn mover(&self) -> TaskMover {
         TaskMover(self.shared.clone())
     }
 
-    /// How many workers take part, to be changed while the runtime runs, also by other threads.
+    /// A handle with which any thread changes how many workers take part while the runtime runs.
     ///
     /// ```
     /// # use thalweg_exec::{Options, Runtime};
@@ -239,14 +242,14 @@ impl Runtime {
     /// Waits until every task has ended, then ends the workers.
     ///
     /// # Errors
-    /// A deadlock: tasks of which none can go on without another of them. Which they are, and for which streams they wait.
+    /// The run ended in a deadlock; the error names tasks in it and the streams that they wait for.
     pub fn join(mut self) -> Result<Summary, Error> {
         self.start();
         let shared = &self.shared;
         let mut watch = Watch::default();
         let is_over = || shared.stop.load(Ordering::Relaxed);
         let deadlock = shared.ends.wait(is_over, deadlock::LOOK_EVERY, || {
-            // Also if all workers sleep.
+            // This thread does it, so it happens also while all workers sleep.
             shared.see_to_leases();
             shared.adopt_workers();
             shared.look_at_limit();
@@ -264,8 +267,8 @@ impl Runtime {
         Ok(Summary { wall, tasks, failed: bad.failed, failures: bad.failures, aborted })
     }
 
-    /// Ends at once: running tasks finish their dispatch, all others are dropped with their messages; blocking tasks
-    /// see that in [`Blocking::stopping`].
+    /// Ends the run at once: running tasks finish their dispatch, and all others are dropped with their
+    /// messages; blocking tasks see the abort in [`Blocking::stopping`].
     pub fn abort(&self) {
         self.shared.stop();
         self.shared.ends.wake();
@@ -292,7 +295,7 @@ impl Drop for Runtime {
         let _ = self.end_workers();
         self.shared.own_threads.end(true);
         for task in lock(&self.waiting).drain(..) {
-            // SAFETY: the reference kept for the start that never came.
+            // SAFETY: this is the reference that was kept for a start that never happened.
             unsafe {
                 let cell = task.0.as_ref();
                 drop(cell.body().take());

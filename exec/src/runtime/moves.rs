@@ -1,16 +1,17 @@
 //! Tasks that change workers: because a user or tuner asked for it, or because a worker has nothing to do.
 //!
-//! **A move** is made by the task's own worker, between dispatches. It takes the task's place in inboxes
-//! (`in_inbox`), so that no waker can send it anywhere meanwhile; gives up its worker number, and takes a new token,
-//! so that its streams are fenced from now on (see `ring`); and pushes it into the other's inbox. A thread that wakes it on
-//! the way finds `in_inbox` set and need do no more: a task that arrives is ready. If the task already is in its worker's
-//! inbox, because another thread woke it, the worker sends it on from there.
+//! **A move** is made by the task's own worker, between dispatches. The worker sets the task's `in_inbox`, so
+//! no waking thread can push the task into an inbox meanwhile. The worker clears the task's worker number,
+//! takes a new token, which makes the task's streams fence from now on (see `ring`), and pushes the task into
+//! the other worker's inbox. A thread that wakes the task during the move finds `in_inbox` set and does
+//! nothing more, because a task that arrives is ready. If the task already is in its worker's inbox, because
+//! another thread woke it, the worker sends it on from there.
 //!
-//! **Stealing** is giving: a worker that has waited for more than a quarter of its time, and longer than its patience
-//! beyond that, says that it is hungry; one that has been
-//! busy for a while and has more than one ready task gives it a task for good: the one at their border if there
-//! is one, so that the cut between the two moves and neighbours stay together. A task that comes straight back
-//! makes the worker that gave it more patient, so that balanced workers leave each other alone.
+//! **Stealing** is done by the worker that gives. A worker that has waited for more than a quarter of its
+//! time, and longer than its patience beyond that, marks itself as hungry. A worker that has been busy for a
+//! while and has more than one ready task gives the hungry one a task for good: the task at their border if
+//! there is one, so the cut between the two moves and neighbours stay together. A task that comes straight
+//! back makes the worker that gave it more patient, so balanced workers do not disturb each other.
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -31,30 +32,33 @@ use crate::task::placement::Placement;
 use crate::task::spec::TaskId;
 use crate::telemetry::{Cause, Share};
 
-/// How long a worker waits, in sum and beyond what is tolerated, before it gets a task of another's: at least, at most.
+/// The least and the greatest patience: how long a worker waits in total, beyond the tolerated share, before
+/// it gets a task from another worker.
 const PATIENCE_NS: (u64, u64) = (500_000, 100_000_000);
-/// How long a worker waits at a stretch before it says that it is hungry.
+/// The length of one wait after which a worker marks itself as hungry.
 pub(crate) const ASK_AFTER_NS: u64 = 5_000;
-/// How long a worker has been busy before it gives a task away.
+/// The time for which a worker has been busy before it gives a task away.
 const BUSY_NS: u64 = 20_000;
 /// How many dispatches a worker makes between two checks for a task that it should give away.
 const LOOK_EVERY: u32 = 4;
-/// How many ready tasks are looked through for one that may go.
+/// The number of ready tasks that are searched for one that may be moved.
 const LOOKED_THROUGH: usize = 64;
-/// How often all workers are asked for a task before it is nowhere: it may be on its way from one to another.
+/// How often all workers are asked for a task before it counts as not found, because it may be moving between
+/// two workers.
 const SEARCHES: usize = 4;
-/// How long a thread that waits for a move sleeps before it looks whether the workers have ended.
+/// How long a thread that waits for a move sleeps before it checks whether the workers have ended.
 const LOOK_FOR_END: Duration = Duration::from_millis(10);
 
-/// A request to move a task to a worker, of which every worker has a letter.
+/// A request to move a task to a worker, which every worker receives as a letter.
 struct Request {
     task: TaskId,
     worker: u32,
-    /// Letters that were not read yet. Counted down (release) by the workers.
+    /// The number of letters not yet read. Counted down (release) by the workers.
     unread: AtomicU32,
-    /// The worker that had the task; [`NOBODY`]: none. Set once, before that worker counts `unread` down.
+    /// The worker that had the task; [`NOBODY`]: none. The field is set once, before that worker counts
+    /// `unread` down.
     from: AtomicU32,
-    /// The sleep of the thread that waits for the move.
+    /// The parker on which the thread that waits for the move sleeps.
     parker: Parker,
 }
 
@@ -62,7 +66,8 @@ impl Asked for Request {
     fn answer(&self, thread: &mut dyn Answering) {
         // SAFETY: tasks in the list are alive.
         let here = thread.tasks().iter().copied().find(|task| unsafe { task.as_ref() }.id == self.task);
-        // It may have been given to us before we came to this letter.
+        // The task may have been moved here after another worker answered and before this worker read the
+        // letter.
         let first = || {
             self.from.compare_exchange(NOBODY, thread.number(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
         };
@@ -93,11 +98,11 @@ pub struct Move {
 }
 
 impl TaskMover {
-    /// Asks for a task to be moved: between two of its dispatches, with nothing lost or reordered. What is placed by
-    /// name or by the user's mapper is moved, too.
+    /// Requests that a task is moved between two of its dispatches; no message is lost or reordered. Tasks
+    /// that were placed by name or by the user's mapper are moved, too.
     ///
     /// # Errors
-    /// There is no such node or worker, or the worker takes no part now; or no worker is said.
+    /// There is no such node or worker, the worker takes no part now, or `to` names no worker.
     pub fn move_task(&self, task: TaskId, to: Placement) -> Result<Move, Error> {
         let worker = to.here()?.ok_or_else(|| {
             Error::new("a move goes to a worker of this node: say which, as in `worker 1`".to_owned())
@@ -123,11 +128,11 @@ impl std::fmt::Debug for Move {
 }
 
 impl Move {
-    /// Waits until the task's worker has taken note, and says which it was. Must not be called by a task that runs on
-    /// a worker: it would wait for itself.
+    /// Waits until the task's worker has read the request, and returns that worker's number. A task that runs
+    /// on a worker must not call this, because it would wait for itself.
     ///
     /// # Errors
-    /// No worker has the task, the runtime has ended, or a worker did not look for so long.
+    /// No worker has the task, the runtime has ended, or a worker did not read the request within `patience`.
     pub fn wait(mut self, patience: Duration) -> Result<usize, Error> {
         let deadline = Instant::now() + patience;
         let Request { task, worker, .. } = *self.request;
@@ -180,13 +185,13 @@ impl Shared {
         request
     }
 
-    /// Says that the worker waits for a task from `at` on.
+    /// Marks the worker as waiting for a task from `at` on.
     fn hungry(&self, inbox: &Inbox<TaskCell>, at: u64) {
         inbox.hungry_at.store(at.max(1), Ordering::Release);
         self.post.attention.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Ends a worker's waiting for a task; false if it did not.
+    /// Ends a worker's wait for a task; returns false if it did not wait.
     fn no_longer_hungry(&self, inbox: &Inbox<TaskCell>) -> bool {
         let hungry = inbox.hungry_at.swap(0, Ordering::AcqRel) != 0;
         if hungry {
@@ -226,7 +231,7 @@ impl Answering for Core {
 }
 
 impl Core {
-    /// Says that this worker is hungry if it has waited long enough since `before`; true if it said so.
+    /// Marks this worker as hungry if it has waited long enough since `before`; returns whether it did.
     pub(crate) fn ask(&mut self, before: u64) -> bool {
         if self.tasks.parked || self.shared.taking_part() == 1 || !self.may_steal() {
             return false;
@@ -244,7 +249,7 @@ impl Core {
         !self.shared.mapping.places && self.shared.tuning.steals(&mut self.telemetry)
     }
 
-    /// A replica was sampled, on a worker.
+    /// Adds a sample of a replica that was taken on this worker.
     pub(crate) fn sampled(&mut self, replica: u32, sample: Sample) {
         let now = self.telemetry.now();
         if self.loads.add(replica, sample, now) {
@@ -274,7 +279,7 @@ impl Core {
         self.moving.busy_since = now;
     }
 
-    /// A worker waits for a task of another's, or there are letters.
+    /// Attends to a hungry worker or to letters.
     #[cold]
     #[inline(never)]
     pub(crate) fn attend(&mut self) {
@@ -289,7 +294,7 @@ impl Core {
         self.feed();
     }
 
-    /// Gives a hungry worker a task, if there are enough.
+    /// Gives a hungry worker a task if this worker has enough of them.
     fn feed(&mut self) {
         if !self.tasks.ready.has_two() {
             return;
@@ -329,17 +334,17 @@ impl Core {
         border.or_else(|| self.tasks.ready.last_of(LOOKED_THROUGH, free))
     }
 
-    /// Sends a task on that came to this worker, which is parked.
+    /// Sends a task on that arrived at this worker although it is parked.
     pub(crate) fn send_on(&mut self, task: NonNull<TaskCell>) {
-        // SAFETY: it is one of the worker's live tasks.
+        // SAFETY: the task is one of the worker's live tasks.
         let spec = unsafe { task.as_ref() }.spec();
         let place = lock(&self.shared.mapping.placing).instead_of(self.worker as usize, &spec);
         self.give(task, place as u32);
     }
 
-    /// Moves a task of this worker that is ready or idle, now or as soon as its inbox was emptied.
+    /// Moves a ready or idle task of this worker, now or as soon as the inbox is emptied.
     pub(crate) fn give(&mut self, task: NonNull<TaskCell>, to: u32) {
-        // SAFETY: it is one of the worker's live tasks.
+        // SAFETY: the task is one of the worker's live tasks.
         let cell = unsafe { task.as_ref() };
         if to == self.worker {
             return;
@@ -350,22 +355,22 @@ impl Core {
         }
     }
 
-    /// Sends a task on that came into the inbox and is wanted elsewhere; `task` carries the inbox's reference.
+    /// Sends a task in the inbox on if it is wanted elsewhere; `task` carries the inbox's reference.
     pub(crate) fn forward(&mut self, task: NonNull<TaskCell>) -> bool {
-        // SAFETY: the inbox's reference.
+        // SAFETY: this is the inbox's reference.
         let cell = unsafe { task.as_ref() };
         if cell.wanted.get() == NOBODY || !matches!(cell.state.get(), State::Idle | State::Ready) {
             return false;
         }
-        // SAFETY: the inbox's reference; the task lives on by its own.
+        // SAFETY: this gives up the inbox's reference; the task's own reference keeps it alive.
         unsafe { TaskCell::release(task.as_ptr()) }
         self.send_away(task);
         true
     }
 
-    /// Moves a task whose place in inboxes is ours.
+    /// Moves a task after this worker has set its `in_inbox`.
     fn send_away(&mut self, task: NonNull<TaskCell>) {
-        // SAFETY: it is one of the worker's live tasks; its reference goes with it.
+        // SAFETY: the task is one of the worker's live tasks, and its reference moves with it.
         let cell = unsafe { task.as_ref() };
         let to = cell.wanted.replace(self.worker);
         if cell.state.get() == State::Ready {
@@ -382,17 +387,17 @@ impl Core {
         cell.state.set(State::Moving);
         cell.leave_worker();
         let shared = self.shared.clone();
-        // What a move takes is no part of the next dispatch.
+        // The time of a move is no part of the next dispatch.
         self.did_aside();
         if shared.home.inboxes[to as usize].push(task) == Pushed::Refused {
-            // The other has ended (the run is aborted): it stays.
+            // The other worker has ended because the run is aborted, so the task stays here.
             self.arrive(task);
         }
     }
 
-    /// Takes a task that was moved here; `task` carries the reference it lives by.
+    /// Receives a task that was moved here; `task` carries the reference that keeps it alive.
     pub(crate) fn arrive(&mut self, task: NonNull<TaskCell>) {
-        // SAFETY: the reference handed over.
+        // SAFETY: this is the reference that was handed over.
         let cell = unsafe { task.as_ref() };
         cell.place(self.worker);
         let from = cell.wanted.replace(NOBODY);
@@ -412,7 +417,7 @@ impl Core {
     }
 }
 
-/// Where replicas are to go, for every worker.
+/// The workers to which replicas move, as a letter to every worker.
 struct Moves {
     of_replica: HashMap<u32, u32>,
 }

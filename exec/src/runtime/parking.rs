@@ -1,9 +1,10 @@
 //! How many workers take part: threads are added and parked while the runtime runs.
 //!
-//! Workers `0..taking_part` have the tasks; each of the others that have a thread is *parked*: it sleeps, and sends on what still comes to
-//! it. A change starts the threads that are missing, then asks every worker for its tasks; the worker that answers last lets the mapper
-//! place all of them anew, and sends every worker a letter that says where its tasks go. They move as in `moving`, so nothing is lost or
-//! reordered. A task that is on its way between two workers meanwhile stays where it arrives, unless that worker is parked.
+//! Workers `0..taking_part` have the tasks; every other worker that has a thread is *parked*: it sleeps, and
+//! sends on tasks that still arrive. A change starts missing threads, then asks every worker for its tasks.
+//! The worker that answers last lets the mapper place all tasks again, and sends every worker a letter that
+//! says where its tasks go. The tasks move as in `moves`, so no message is lost or reordered. A task that
+//! moves between two workers meanwhile stays where it arrives, unless that worker is parked.
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -18,28 +19,30 @@ use crate::sync::{AtomicU32, Ordering, lock};
 use crate::task::cell::TaskCell;
 use crate::task::spec::{TaskId, TaskSpec};
 
-/// How many workers of a runtime take part, to be changed from any thread while it runs: see [`Runtime::workers`](crate::Runtime::workers).
+/// A handle with which any thread reads and changes how many workers take part: see
+/// [`Runtime::workers`](crate::Runtime::workers).
 #[derive(Clone)]
 pub struct Workers(pub(crate) Arc<Shared>);
 
 impl Workers {
-    /// Lets so many workers take part: threads that are missing are started, the tasks of those that are too many go to the others, and
-    /// the mapper places all tasks anew. Returns before they have moved, which each worker does between two
-    /// dispatches. With a space, the setting `exec.workers` does the same.
+    /// Lets `count` workers take part: missing threads are started, surplus workers give their tasks away,
+    /// and the mapper places all tasks again. The call returns before the tasks have moved, because each
+    /// worker moves its tasks between two dispatches. With a space, the setting `exec.workers` does the same.
     ///
     /// # Errors
-    /// Not 1 to [`Workers::max`]; the runtime has ended; or the system refuses a thread or a file, in which case those
-    /// that it allowed take part.
+    /// `count` is not between 1 and [`Workers::max`]; the runtime has ended; or the system refuses a thread
+    /// or a file, in which case the workers that could be started take part.
     pub fn set(&self, count: usize) -> Result<(), Error> {
         self.0.set_workers(count)
     }
 
-    /// How many take part.
+    /// How many workers take part.
     pub fn count(&self) -> usize {
         self.0.taking_part()
     }
 
-    /// How many may take part at most ([`Options::workers_max`](crate::Options::workers_max)).
+    /// The greatest number of workers that may take part
+    /// ([`Options::workers_max`](crate::Options::workers_max)).
     pub fn max(&self) -> usize {
         self.0.home.inboxes.len()
     }
@@ -51,7 +54,7 @@ impl std::fmt::Debug for Workers {
     }
 }
 
-/// The question which tasks a worker has, when another number of workers takes part.
+/// The question which tasks each worker has, asked when the number of workers changes.
 struct Census {
     workers: usize,
     unanswered: AtomicU32,
@@ -89,7 +92,7 @@ impl Census {
     }
 }
 
-/// Where every task is to be.
+/// The worker to which each task moves.
 struct Places {
     workers: usize,
     of_task: HashMap<TaskId, u32>,
@@ -98,7 +101,7 @@ struct Places {
 impl Asked for Places {
     fn answer(&self, thread: &mut dyn Answering) {
         if thread.shared().taking_part() != self.workers {
-            return; // A later census asks anew.
+            return; // A later census is under way.
         }
         let elsewhere = |task: &NonNull<TaskCell>| {
             // SAFETY: tasks in the list are alive.
@@ -113,14 +116,14 @@ impl Asked for Places {
 }
 
 impl Shared {
-    /// Adopts `exec.workers`, if it was set.
+    /// Adopts the setting `exec.workers` if it was set.
     pub(crate) fn adopt_workers(self: &Arc<Shared>) {
         let Some(count) = self.tuning.settings.workers.set_value() else { return };
         if count as usize == self.taking_part() {
             return;
         }
         if self.set_workers(count as usize).is_err() {
-            // If the space was removed, no observer looks.
+            // An error means that the space was removed, so no observer reads the value.
             let _ = self.tuning.settings.workers.show(self.taking_part() as u64);
         }
     }
@@ -139,7 +142,7 @@ impl Shared {
         if old != new {
             lock(&self.mapping.placing).set_workers(new);
             self.crew.taking_part.store(new, Ordering::Release);
-            // As above.
+            // An error means the same as above.
             let _ = self.tuning.settings.workers.show(new as u64);
             self.home.board.setting_adopted(self.tuning.settings.workers.name(), old as u64, new as u64);
             self.count_tasks();
@@ -169,7 +172,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Asks every worker for its tasks, to place them anew.
+    /// Asks every worker for its tasks, so that the mapper places them again.
     fn count_tasks(&self) {
         let unanswered = AtomicU32::new(self.manned().len() as u32);
         let tasks = Mutex::default();

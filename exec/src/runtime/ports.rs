@@ -25,32 +25,32 @@ use crate::telemetry::StreamTelemetry;
 /// How a caller describes a stream to the runtime.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StreamSpec {
-    /// Its name in the space, or 0.
+    /// The stream's name in the space, or 0.
     pub name: NameRef,
-    /// How many messages it holds (1 to 2^30); none: the setting `exec.capacity`.
+    /// How many messages the stream holds (1 to 2^30); `None`: as many as the setting `exec.capacity` says.
     pub capacity: Option<usize>,
 }
 
-/// The writing end of a stream. Dropping it closes the stream: what was written remains to be read, then the
-/// reader sees the end.
+/// The writing end of a stream. Dropping it closes the stream: the reader still reads what was written, then
+/// sees the end.
 pub struct Out<T: Send + 'static> {
     ring: NonNull<Ring>,
     _messages: PhantomData<fn(T)>,
 }
 
-/// The reading end of a stream. Dropping it before the end makes later pushes succeed, but drop what they
-/// push and count it.
+/// The reading end of a stream. If it is dropped before the stream's end, later pushes succeed, but their
+/// messages are dropped and counted.
 pub struct In<T: Send + 'static> {
     ring: NonNull<Ring>,
     _messages: PhantomData<fn() -> T>,
 }
 
-// SAFETY: the end's private positions move with it: the thread that receives the end acquires them, and waits for a
-// dispatch that still has the end on its list (`Core::own_*`). Messages are `Send`.
+// SAFETY: the end's private positions move with it: the thread that receives the end acquires them, and waits
+// for a dispatch that still has the end on its list (`Core::own_*`). Messages are `Send`.
 unsafe impl<T: Send + 'static> Send for Out<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + 'static> Send for In<T> {}
-// SAFETY: `&Out` gives the stream's number only.
+// SAFETY: `&Out` gives access to the stream's number only.
 unsafe impl<T: Send + 'static> Sync for Out<T> {}
 
 impl Shared {
@@ -77,9 +77,9 @@ impl Shared {
     }
 }
 
-/// A message that says how large it is: what `thalweg streams` shows as bytes. Streams of such messages are made by
-/// [`Runtime::sized_stream`](crate::Runtime::sized_stream) and [`Context::sized_stream`]; of other streams it is known only if their
-/// messages are plain data, which lead to nothing else.
+/// A message that computes its size, which `thalweg streams` shows in bytes. Streams of such messages are
+/// made by [`Runtime::sized_stream`](crate::Runtime::sized_stream) and [`Context::sized_stream`]; for other
+/// streams the size is known only if their messages are plain data without pointers.
 ///
 /// ```
 /// use thalweg_exec::{DeepSize, Options, Runtime, StreamSpec};
@@ -98,13 +98,13 @@ impl Shared {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait DeepSize {
-    /// Bytes of the message itself and of all that it leads to. It is asked of some of the messages, by the thread that wrote them,
-    /// before anybody else has them: what it takes is the thread's own work. If it panics, no size of that stream is known from then
-    /// on.
+    /// The bytes of the message itself and of all memory that it owns. The writing thread calls this for some
+    /// of the messages before they are published, and the time counts as the thread's own work. If the call
+    /// panics, no further size of that stream is measured.
     fn deep_size(&self) -> u64;
 }
 
-/// Messages that do not say how large they are.
+/// Marks messages without [`DeepSize`].
 pub(crate) struct Plain<T>(PhantomData<T>);
 
 impl<T: Send + 'static> Plain<T> {
@@ -118,7 +118,7 @@ impl<T: Send + 'static> Plain<T> {
     };
 }
 
-/// Messages that do.
+/// Marks messages with [`DeepSize`].
 struct Measured<T>(PhantomData<T>);
 
 impl<T: DeepSize + Send + 'static> Measured<T> {
@@ -132,9 +132,9 @@ impl<T: DeepSize + Send + 'static> Measured<T> {
     };
 
     /// # Safety
-    /// As of [`stream::unpublished`].
+    /// The conditions are those of [`stream::unpublished`].
     unsafe fn size(ring: &Ring, at: usize) -> u64 {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { stream::unpublished(ring, at, T::deep_size) }
     }
 }
@@ -150,10 +150,10 @@ pub(crate) fn new_stream<T: Send + 'static>(
 }
 
 /// # Safety
-/// `ring` came from [`new_stream`] with this `T`, and nobody else has it any more.
+/// `ring` came from [`new_stream`] with this `T`, and no other reference to it exists.
 pub(crate) unsafe fn free<T>(ring: *mut Ring) {
     let pointer = ring;
-    // SAFETY: as demanded of the caller; the reference ends before the ring is freed.
+    // SAFETY: guaranteed by the caller; the reference ends before the ring is freed.
     let ring = unsafe { &*pointer };
     ring.writing.tail.store(ring.writing.pushed.get(), Ordering::Relaxed);
     let mut unread = 0;
@@ -162,17 +162,17 @@ pub(crate) unsafe fn free<T>(ring: *mut Ring) {
         unread += 1;
     }
     if let Some(core) = dispatch::current() {
-        // SAFETY: the thread's own core; its share of the runtime stays as it is.
+        // SAFETY: the core is this thread's own, and its reference to the shared state does not change.
         unsafe { &(*core.as_ptr()).shared }.home.admission.drop_unread(unread);
     }
     let block = ring.reading.slots.load(Ordering::Acquire);
-    // SAFETY: as demanded of the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { Spare::free(pointer) };
-    // SAFETY: as demanded of the caller; all messages were read above.
+    // SAFETY: guaranteed by the caller; all messages were read above.
     unsafe { stream::free_blocks::<T>(block) }
 }
 
-/// The dispatch found the stream empty. In a group of inputs that is seen to elsewhere.
+/// Notes that the dispatch found the stream empty. For a group of inputs `Inputs` notes it.
 #[inline]
 fn note_empty(ring: &Ring) {
     if ring.group().is_none() {
@@ -180,7 +180,7 @@ fn note_empty(ring: &Ring) {
     }
 }
 
-/// What stands before a push that has no known room.
+/// The result of a search for room, before a push that knows of none.
 enum Room {
     Some,
     Full,
@@ -214,7 +214,7 @@ impl<T: Send + 'static> Out<T> {
                 }
             }
         }
-        // SAFETY: we are the writer, and `limit` says that the slot is free.
+        // SAFETY: the caller is the writer, and `limit` says that the slot is free.
         unsafe { slot::<T>(ring.writing.slots.get(), ring.writing.mask.get(), at).write(message) };
         ring.writing.pushed.set(at + 1);
         Ok(())
@@ -227,7 +227,8 @@ impl<T: Send + 'static> Out<T> {
         drop(message);
     }
 
-    /// How many messages can be written now at least. 0 notes this stream as one the task is blocked on.
+    /// The least number of messages that can be written now. If it is 0, the call notes that this stream
+    /// blocks the task.
     #[inline]
     pub fn room(&mut self, cx: &mut Context<'_>) -> usize {
         let ring = self.ring();
@@ -243,13 +244,14 @@ impl<T: Send + 'static> Out<T> {
         ring.writing.limit.get() - ring.writing.pushed.get() + ring.writing.beyond.get() as usize
     }
 
-    /// What [`Task::passes_to`](crate::Task::passes_to) answers of a task that passes messages on by this stream.
+    /// The answer of [`Task::passes_to`](crate::Task::passes_to) for a task that passes messages on by this
+    /// stream.
     #[inline]
     pub fn passes_to(&mut self) -> PassesTo<'_> {
         PassesTo { ring: self.ring, _out: PhantomData }
     }
 
-    /// Closes the stream; the same as dropping this end.
+    /// Closes the stream, as dropping this end does.
     pub fn close(self, cx: &mut Context<'_>) {
         let _ = cx;
     }
@@ -311,14 +313,14 @@ impl<T: Send + 'static> In<T> {
         self.ring().id
     }
 
-    /// The message that comes next, whether it is there already or not: its stream and its index there, for
+    /// The stream and index of the next message, which need not have arrived yet, for
     /// [`Context::derived_from`].
     #[inline]
     pub fn next_message(&self) -> (u64, u64) {
         (self.ring().id, self.ring().reading.popped.get() as u64)
     }
 
-    /// Reads the next message. `None`: there is none now, or the stream has [`In::ended`].
+    /// Reads the next message. `None`: no message is there now, or the stream has [ended](In::ended).
     #[inline(always)]
     pub fn pop(&mut self, cx: &mut Context<'_>) -> Option<T> {
         let ring = self.ring();
@@ -334,8 +336,9 @@ impl<T: Send + 'static> In<T> {
         Some(message)
     }
 
-    /// The messages that come next, as many of them as stand side by side in memory, to be looked at and changed where
-    /// they are: at most `max`. Empty: there are none now, or the stream has [`In::ended`].
+    /// The next messages as a slice in the stream's memory, where the caller may read and change them: at
+    /// most `max`, and no more than are contiguous. Empty: no message is there now, or the stream has
+    /// [ended](In::ended).
     #[inline(always)]
     #[cfg(not(loom))]
     pub fn upcoming(&mut self, cx: &mut Context<'_>, max: usize) -> &mut [T] {
@@ -347,13 +350,13 @@ impl<T: Send + 'static> In<T> {
             return &mut [];
         }
         let (slots, at, side_by_side) = self.readable();
-        // SAFETY: we are the reader, and `available` says that these slots hold messages, which the writer does not
-        // touch until they were popped. A slot is a message in a transparent cell.
+        // SAFETY: the caller is the reader, and `available` says that these slots hold messages, which the
+        // writer does not touch until they were popped. A slot is a message in a transparent cell.
         unsafe { std::slice::from_raw_parts_mut(slots.cast::<T>().add(at), side_by_side.min(max)) }
     }
 
-    /// Moves messages to `out`, as [`In::pop`], [`Out::push`] and [`Context::derived`] would one by one: the next `count`,
-    /// or as many of them as there are now and have room. Returns how many.
+    /// Moves messages to `out`, as [`In::pop`], [`Out::push`] and [`Context::derived`] would one by one: the
+    /// next `count`, or as many of them as there are now and have room. Returns how many.
     #[cfg(not(loom))]
     pub fn transfer(&mut self, cx: &mut Context<'_>, count: usize, out: &mut Out<T>) -> usize {
         let mut left = count;
@@ -363,7 +366,7 @@ impl<T: Send + 'static> In<T> {
             }
             let moved = self.transfer_to_block(cx, left, out);
             left -= moved;
-            // Else the input is empty, or there is room in the next block.
+            // If `limit` was reached, there may be room in the next block; otherwise the input is empty.
             if out.ring().writing.limit.get() != out.ring().writing.pushed.get() {
                 break;
             }
@@ -371,7 +374,8 @@ impl<T: Send + 'static> In<T> {
         count - left
     }
 
-    /// As [`In::transfer`], but at most to the end of the block that `out` writes into, in which there is room.
+    /// Does what [`In::transfer`] does, but at most to the end of the block that `out` writes into, which has
+    /// room.
     #[cfg(not(loom))]
     fn transfer_to_block(&mut self, cx: &mut Context<'_>, count: usize, out: &mut Out<T>) -> usize {
         let mut left = count.min(out.ring().writing.limit.get() - out.ring().writing.pushed.get());
@@ -393,7 +397,8 @@ impl<T: Send + 'static> In<T> {
         moved
     }
 
-    /// Moves messages that stand side by side, up to where the room in `out` does; there is room for all. Returns how many.
+    /// Moves messages that are contiguous in this stream and in the free slots of `out`, which has room for
+    /// all. Returns how many.
     #[inline]
     #[cfg(not(loom))]
     fn move_run(&mut self, count: usize, out: &mut Out<T>) -> usize {
@@ -402,15 +407,16 @@ impl<T: Send + 'static> In<T> {
         let to_at = written.writing.pushed.get() & written.writing.mask.get() as usize;
         let count = count.min(written.writing.mask.get() as usize + 1 - to_at);
         let to = written.writing.slots.get().cast::<Slot<T>>();
-        // SAFETY: both ends are ours. The messages in `from` are given away, by `popped`; the slots in `to` are free, by
-        // `limit`. Slots that hold messages and free ones do not overlap, not even in one ring.
+        // SAFETY: this thread has both ends. The messages in `from` are given away, by `popped`; the slots in
+        // `to` are free, by `limit`. Slots that hold messages and free ones do not overlap, not even in one
+        // ring.
         unsafe { std::ptr::copy_nonoverlapping(from.add(from_at), to.add(to_at), count) };
         read.reading.popped.set(read.reading.popped.get() + count);
         written.writing.pushed.set(written.writing.pushed.get() + count);
         count
     }
 
-    /// The slots, where in them the next message stands, and how many stand side by side from there on.
+    /// The slots, the slot index of the next message, and the number of contiguous messages from there on.
     #[inline(always)]
     #[cfg(not(loom))]
     fn readable(&self) -> (*mut Slot<T>, usize, usize) {
@@ -429,10 +435,11 @@ impl<T: Send + 'static> In<T> {
         messages.map(|message| out.refuse(message)).count()
     }
 
-    /// Hands the next `count` messages on, which are among the [upcoming](In::upcoming) ones, as [`In::transfer`] would: the task that
-    /// waits for the next message of `out` on this thread, as [`Context::hands_on`] has just said, works on them where they stand.
-    /// `Some`: that was done, and the calling task is to stop now for this reason; until then there is nothing more to read and no room.
-    /// None: they are to be transferred.
+    /// Hands the next `count` of the [upcoming](In::upcoming) messages on, with the effect of
+    /// [`In::transfer`]: the task that waits for the next message of `out` on this thread, as
+    /// [`Context::hands_on`] has just found, works on them in place. After `Some` the calling task must stop
+    /// now with this reason; until then it finds nothing more to read and no room. After `None` the caller
+    /// must transfer the messages.
     #[cfg(not(loom))]
     #[inline]
     pub fn hand_on(&mut self, cx: &mut Context<'_>, count: usize, out: &mut Out<T>) -> Option<Stop> {
@@ -460,7 +467,7 @@ impl<T: Send + 'static> In<T> {
         if cx.full {
             core.note_derived_run(written, count);
         }
-        // SAFETY: the slots of messages that stand side by side.
+        // SAFETY: these slots hold contiguous messages.
         let first = unsafe { slots.add(at) }.cast();
         core.handed = Some(Handed { first, count, stream: out.ring, to });
         if has_more {
@@ -514,7 +521,7 @@ impl<T: Send + 'static> In<T> {
         found
     }
 
-    /// Drops what can be read.
+    /// Drops the messages that can be read.
     fn drain(&mut self) {
         let ring = self.ring();
         while messages::<T>(ring) > 0 {
@@ -581,8 +588,8 @@ mod tests {
         ring.reading.head.store(ring.reading.popped.get(), Ordering::Release);
     }
 
-    /// Against a queue: however the capacity of a stream changes, messages come out in their order, none is lost, and it never
-    /// takes one more than it holds.
+    /// Compares a stream with a queue: however the stream's capacity changes, messages come out in order,
+    /// none is lost, and the stream never accepts more than its capacity.
     #[test]
     fn a_stream_that_holds_more_or_fewer_than_before_loses_and_reorders_nothing() {
         let mut chance = thalweg_chance::Chance::new(0x9e37_79b9);

@@ -1,4 +1,4 @@
-//! How tasks are made.
+//! Creates tasks.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use crate::telemetry::{Cause, WatchedTask};
 use crate::wake;
 
 impl Shared {
-    /// Creates a blocking task and starts its thread, with streams that are opened before it runs. `core` is the calling
-    /// thread's. If the system refuses a thread, the task fails.
+    /// Creates a blocking task and starts its thread, with streams that are opened before it runs. `core` is
+    /// the calling thread's. If the system refuses a thread, the task fails.
     pub(crate) fn spawn_blocking<W>(
         self: &Arc<Shared>,
         core: NonNull<Core>,
@@ -32,7 +32,7 @@ impl Shared {
         W: FnOnce(&mut Blocking) -> Result<(), String> + Send + 'static,
     {
         let task = self.new_task(spec, None, true);
-        // SAFETY: the reference just made.
+        // SAFETY: the reference was just made.
         let cell = unsafe { task.as_ref() };
         let id = cell.id;
         self.home.board.blocking_task_made(cell, spec.origin());
@@ -47,7 +47,8 @@ impl Shared {
         id
     }
 
-    /// Starts a blocking task's thread, with the caller's reference. If the system refuses one, the task fails.
+    /// Starts a blocking task's thread and hands it the caller's reference. If the system refuses a thread,
+    /// the task fails.
     pub(crate) fn start_blocking<W>(self: &Arc<Shared>, task: NonNull<TaskCell>, work: W)
     where
         W: FnOnce(&mut Blocking) -> Result<(), String> + Send + 'static,
@@ -68,7 +69,7 @@ impl Shared {
         }
     }
 
-    /// Lets a blocking task fail that has no thread, with the caller's reference.
+    /// Makes a blocking task without a thread fail, and gives up the caller's reference.
     fn refuse(self: &Arc<Shared>, task: NonNull<TaskCell>, reason: String) {
         // SAFETY: the caller's reference.
         let cell = unsafe { task.as_ref() };
@@ -80,7 +81,7 @@ impl Shared {
         self.home.board.task_ended(cell, &outcome);
         self.own_threads.forget(cell.id);
         self.task_ended(cell, outcome);
-        // SAFETY: no thread has it, so the reference is still ours.
+        // SAFETY: no thread has the task, so this call still owns the reference.
         unsafe { TaskCell::release(task.as_ptr()) }
     }
 }
@@ -89,12 +90,12 @@ impl Core {
     /// Creates a task from a running one.
     pub(crate) fn spawn(core: NonNull<Core>, spec: TaskSpec, mut body: Box<dyn Task>) -> TaskId {
         let (shared, here, creator) = {
-            // SAFETY: the thread's own core; the reference ends before a user's code runs.
+            // SAFETY: this is the thread's own core; the reference ends before a user's code runs.
             let core = unsafe { core.as_ref() };
             let here = if core.worker == FOREIGN { 0 } else { core.worker as usize };
             (core.shared.clone(), here, core.task.get())
         };
-        // One for another node is refused there.
+        // `spawn_blocking` refuses a task for another node.
         if shared.mapping.thread_per_task || spec.place.here().is_err() {
             return shared.spawn_blocking(core, spec, |ports| {
                 body.attach(ports);
@@ -107,14 +108,14 @@ impl Core {
         };
         let mut task = shared.new_task(spec, None, false);
         if let Some(replica) = spread::joins(&spec, creator, worker == here) {
-            // SAFETY: nobody else has the cell yet.
+            // SAFETY: no other thread has the cell yet.
             unsafe { task.as_mut() }.belongs_to(replica);
             shared.spreading.task_created(replica);
         }
         Core::let_run(core, (task, &spec), worker as u32, body)
     }
 
-    /// Lets a new task run on a worker, with the caller's reference to it.
+    /// Lets a new task run on a worker, which gets the caller's reference.
     fn let_run(
         core: NonNull<Core>,
         (task, spec): (NonNull<TaskCell>, &TaskSpec),
@@ -125,12 +126,12 @@ impl Core {
         let cell = unsafe { task.as_ref() };
         let id = cell.id;
         cell.place(worker);
-        // SAFETY: the thread's own core; the reference ends before a user's code runs.
+        // SAFETY: this is the thread's own core; the reference ends before a user's code runs.
         unsafe { &mut *core.as_ptr() }.telemetry.task_is_made(cell, spec.origin(), worker);
         body.attach(&mut Ports { thread: core.cast(), task: cell });
-        // SAFETY: nobody else knows the cell's body yet.
+        // SAFETY: no other thread accesses the cell's body yet.
         unsafe { *cell.body() = Some(body) };
-        // SAFETY: the thread's own core; adopting runs no user's code.
+        // SAFETY: this is the thread's own core; adopting runs no user's code.
         let core = unsafe { &mut *core.as_ptr() };
         core.telemetry.task_made(cell, worker == core.worker);
         if worker == core.worker {
@@ -143,18 +144,18 @@ impl Core {
     }
 }
 
-/// Sends a new task to its worker; if that has ended, the task ends unborn.
+/// Sends a new task to its worker; if that worker has ended, the task ends without having run.
 pub(crate) fn release_into(shared: &Shared, task: NonNull<TaskCell>) {
     // SAFETY: the caller's reference.
     let cell = unsafe { task.as_ref() };
     let keep = cell.counted();
     cell.in_inbox.store(true, Ordering::Relaxed);
     if wake::send(&shared.home, task) == Pushed::Refused {
-        // SAFETY: the worker refused it, so nobody else touches the body.
+        // SAFETY: the worker refused the task, so no other thread accesses its body.
         drop(unsafe { cell.body() }.take());
         shared.home.board.task_ended(cell, &Ok(()));
         shared.task_ended(cell, Ok(()));
     }
-    // SAFETY: taken above.
+    // SAFETY: the reference was counted above.
     unsafe { TaskCell::release(keep) }
 }

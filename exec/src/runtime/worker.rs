@@ -1,4 +1,5 @@
-//! A worker: a thread that dispatches its ready tasks, spins a little when there are none, then sleeps.
+//! A worker: a thread that dispatches its ready tasks, spins for a short time when there are none, then
+//! sleeps.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -14,17 +15,17 @@ use crate::sync::Ordering;
 use crate::task::cell::{Ring, State, TaskCell};
 use crate::telemetry::{Board, ObservedTask, RecordedTask, Recorder, ShownStream};
 
-/// Looks whether something came between two readings of the clock.
+/// The number of checks for work between two readings of the clock.
 const LOOKS: u32 = 16;
 
-/// For this long a worker polls without `spin_loop`, which may take 140 cycles: as long as a message takes
-/// from one core to another.
+/// The time for which a worker polls without `spin_loop`, which may take 140 cycles: as long as a message
+/// takes from one core to another.
 const BARE_NS: u64 = 2_000;
 
 /// Runs worker `number` until the runtime stops.
 pub(crate) fn run(shared: Arc<Shared>, number: u32, recorder: Option<Recorder>) {
     let _kept = (Keeps::<TaskCell>::new(), Keeps::<Ring>::new(), keep_observed(&shared.home.board));
-    // A refused pinning costs speed, not correctness.
+    // A refused pinning is ignored, because it costs speed and not correctness.
     let pinned = shared.crew.processor_of(number).filter(|processor| affinity::pin(processor.number).is_ok());
     let mut core = Core::new(shared.clone(), number, recorder);
     core.telemetry.worker_begins(pinned);
@@ -34,14 +35,14 @@ pub(crate) fn run(shared: Arc<Shared>, number: u32, recorder: Option<Recorder>) 
         Core::drop_tasks(core);
         close_inbox(core, &shared, number);
     });
-    // SAFETY: the thread's own core; no user's code runs.
+    // SAFETY: this is the thread's own core, and no user's code runs.
     unsafe { &mut *core.as_ptr() }.telemetry.worker_ends();
-    // SAFETY: leaked above, and nobody else has it.
+    // SAFETY: the core was leaked above, and no other reference to it exists.
     drop(unsafe { Box::from_raw(core.as_ptr()) });
     shared.home.admission.falls_asleep();
 }
 
-/// Keeps what the space shows of tasks and streams to come.
+/// Keeps live rows for tasks and streams that will be made.
 fn keep_observed(board: &Board) -> impl Sized {
     board.space().map(|space| {
         let tasks = (Keeps::<ObservedTask>::new(), Keeps::<RecordedTask>::new());
@@ -53,7 +54,7 @@ fn work(core: NonNull<Core>, shared: &Shared, number: u32) {
     let inbox = &shared.home.inboxes[number as usize];
     while !shared.stop.load(Ordering::Relaxed) {
         if !inbox.is_empty() {
-            // SAFETY: the thread's own core; waking runs no user's code.
+            // SAFETY: this is the thread's own core, and waking runs no user's code.
             unsafe { &mut *core.as_ptr() }.empty_inbox();
         }
         if shared.post.attention.load(Ordering::Relaxed) != 0 {
@@ -70,7 +71,7 @@ fn work(core: NonNull<Core>, shared: &Shared, number: u32) {
 }
 
 impl Core {
-    /// Looks for about the price of a sleep whether something came, then sleeps.
+    /// Polls for work for about the time that a sleep costs, then sleeps.
     fn wait(&mut self, number: u32) {
         let before = self.telemetry.own_work();
         self.telemetry.adopt_mode(&self.shared.tuning.settings.mode);
@@ -88,7 +89,8 @@ impl Core {
         self.shared.spreading.has_waited(number, in_all);
     }
 
-    /// Returns when something came, or after a sleep: whether it said meanwhile that this worker is hungry, and whether it slept.
+    /// Returns when work came, or after a sleep. The result says whether this worker was marked as hungry
+    /// meanwhile, and whether it slept.
     fn look_out(&mut self, before: u64) -> (bool, bool) {
         let spin_ticks = self.shared.tuning.spin_ticks(&mut self.telemetry);
         let ask_ticks = self.shared.clock.ns_to_ticks(ASK_AFTER_NS).min(spin_ticks);
@@ -120,7 +122,8 @@ impl Core {
         &self.shared.post.of_worker[self.worker as usize]
     }
 
-    /// Whether there is something to do; if not, lets the other thread of the same core go first, unless the wait is `bare`.
+    /// Whether there is work; if not, yields to the other hardware thread of the core, unless the wait is
+    /// `bare`.
     #[inline]
     fn something_came(&self, bare: bool) -> bool {
         let inbox = &self.shared.home.inboxes[self.worker as usize];
@@ -137,7 +140,8 @@ impl Core {
 fn close_inbox(core: NonNull<Core>, shared: &Shared, number: u32) {
     let inbox = &shared.home.inboxes[number as usize];
     for task in inbox.shut() {
-        // SAFETY: the thread's own core; adopting runs no user's code. The inbox's reference is ours.
+        // SAFETY: this is the thread's own core, adopting runs no user's code, and the inbox's reference now
+        // belongs to this call.
         unsafe {
             let core = &mut *core.as_ptr();
             match task.as_ref().state.get() {

@@ -1,32 +1,33 @@
-//! How workers are balanced: which parts of their load go to another worker, given what each part cost.
+//! Balances workers: chooses which parts of their load move to another worker, given the cost of each part.
 
 /// A part of a worker's load that may be moved as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) worker: usize,
-    /// Its time in the window.
+    /// The part's time in the window.
     pub(crate) ticks: u64,
-    /// Many light replicas as one: what they gain from another worker they lose on the way there, so more has to be gained.
+    /// Whether the part consists of many light replicas. Part of their gain is lost on the way to another
+    /// worker, so the gain must be larger.
     pub(crate) is_lump: bool,
-    /// A light replica alone, which gains from this worker only.
+    /// The only worker to which this part may move, for a single light replica.
     pub(crate) only_to: Option<usize>,
 }
 
-/// Moves are made only if they reduce the load of the most loaded worker to this percentage or less; a move
-/// of one lump, to `LEFT_BY_LUMP`.
+/// Moves are made only if they reduce the load of the most loaded worker to this percentage or less. For a
+/// move of one lump, `LEFT_BY_LUMP` is the limit.
 const LEFT_AT_MOST: u64 = 92;
 const LEFT_BY_LUMP: u64 = 75;
 /// The same percentage for moves that are only tried.
 const LEFT_BY_TRIAL: u64 = 97;
-/// As many parts are weighed, the largest; the others stay where they are.
+/// The number of parts that are considered, the largest ones; the others stay where they are.
 const WEIGHED_MAX: usize = 256;
 
-/// The moves, as part and worker, that take load off the most loaded worker. `load` is the load of each
-/// worker, its parts included.
+/// The moves, as part and worker, that reduce the load of the most loaded worker. `load` is the load of each
+/// worker, including its parts.
 pub(crate) fn moves(mut load: Vec<u64>, parts: &[Part]) -> Vec<(usize, usize)> {
     let before = most(&load);
     let mut balance = Balance::new(parts);
-    // Each step takes something off the most loaded worker. Mostly one step is one part that moves once.
+    // Each step reduces the load of the most loaded worker. Most steps move one part once.
     for _ in 0..2 * WEIGHED_MAX {
         if !balance.step(&mut load) {
             break;
@@ -39,7 +40,7 @@ pub(crate) fn moves(mut load: Vec<u64>, parts: &[Part]) -> Vec<(usize, usize)> {
     if most(&load) * 100 > before * left { Vec::new() } else { moves }
 }
 
-/// A worker's share in all there is to do, if it were the most loaded one.
+/// The load of the most loaded worker.
 fn most(load: &[u64]) -> u64 {
     load.iter().copied().max().unwrap_or_default()
 }
@@ -49,11 +50,11 @@ struct Balance {
     parts: Vec<(usize, Part)>,
 }
 
-/// What to change, and what it takes off the most loaded worker.
+/// A change of the placement, and how much it takes off the most loaded worker.
 #[derive(Clone, Copy)]
 struct Step {
     out: usize,
-    /// The part that comes back for it.
+    /// The part that moves back in exchange.
     back: Option<usize>,
     ticks: u64,
 }
@@ -70,7 +71,7 @@ impl Balance {
         self.parts.iter().map(|(number, part)| (*number, part.worker))
     }
 
-    /// Takes load off the most loaded worker and gives it to the least loaded one; false if nothing is gained.
+    /// Moves load from the most loaded worker to the least loaded one; returns false if nothing is gained.
     fn step(&mut self, load: &mut [u64]) -> bool {
         let by_load = |&worker: &usize| load[worker];
         let (Some(from), Some(to)) =
@@ -89,7 +90,7 @@ impl Balance {
         true
     }
 
-    /// The step that leaves least on the larger of the two workers, between which there is a `gap`.
+    /// The step that leaves the least load on the more loaded of two workers with loads that differ by `gap`.
     fn best(&self, from: usize, to: usize, gap: u64, load: u64) -> Option<Step> {
         let on =
             |worker: usize| self.parts.iter().enumerate().filter(move |(_, (_, part))| part.worker == worker);
@@ -109,7 +110,7 @@ impl Balance {
                 ticks: part.ticks - other.ticks,
             })
         });
-        // An exchange is two moves: it must leave clearly less, also than there is now.
+        // An exchange is two moves, so it must leave clearly less load than a single move, and than no move.
         let pair = pairs.filter(|step| step.ticks < gap && left(step.ticks) * 50 < load * 49);
         let pair = pair.min_by_key(|step| left(step.ticks));
         let pair =
@@ -127,7 +128,8 @@ mod tests {
         all.iter().map(|&(worker, ticks)| Part { worker, ticks, is_lump: false, only_to: None }).collect()
     }
 
-    /// What is on each worker after the moves, where the workers have nothing but the parts and `other`.
+    /// The number of moves, and each worker's load after them, if the workers have only the parts and
+    /// `other`.
     fn after(all: &[(usize, u64)], other: &[u64]) -> (usize, Vec<u64>) {
         let parts = parts(all);
         let mut load = other.to_vec();
@@ -165,7 +167,8 @@ mod tests {
             let all: Vec<(usize, u64)> = (1..=replicas).map(|k| (0, 1_000_000 / k)).collect();
             let even = all.iter().map(|part| part.1).sum::<u64>() / 2;
             let (_, load) = after(&all, &[0, 0]);
-            // Of five there is no better way: 1.2 of 1.142.
+            // For five parts the best division leaves 1.2 million ticks on one worker, where half of all is
+            // 1.142 million.
             assert!(most(&load) <= even * 106 / 100, "{replicas}: {load:?}");
         }
     }

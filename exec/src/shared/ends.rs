@@ -1,4 +1,4 @@
-//! Which tasks were made and which have ended: what the end of a run waits for.
+//! Counts which tasks were made and which have ended, which the end of a run waits for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -9,20 +9,20 @@ use crate::sync::lock;
 use crate::task::cell::TaskCell;
 use crate::task::spec::TaskId;
 
-/// A task that ended badly.
+/// A task that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Which.
+    /// The task's number.
     pub task: TaskId,
-    /// What it was, as its creator said.
+    /// The task's component, as its creator specified it.
     pub component: crate::SiteRef,
-    /// What it said.
+    /// The error's text.
     pub message: String,
-    /// Whether it panicked (else the runtime ended it).
+    /// Whether the task panicked (otherwise the runtime ended it).
     pub panicked: bool,
 }
 
-/// How many failures a [`Summary`](crate::Summary) has in full.
+/// The most failures that a [`Summary`](crate::Summary) lists.
 pub const FAILURES_KEPT: usize = 100;
 
 /// The tasks of a runtime, by number.
@@ -34,7 +34,7 @@ pub(crate) struct Ends {
     all_ended: Condvar,
 }
 
-/// The tasks that ended badly.
+/// The tasks that failed.
 #[derive(Default)]
 pub(crate) struct Bad {
     pub(crate) failed: u64,
@@ -51,14 +51,14 @@ impl Ends {
         }
     }
 
-    /// A task is made, and lives: its number.
+    /// Counts a new task, and returns its number.
     pub(crate) fn task_made(&self) -> TaskId {
         let id = TaskId(self.next_task.fetch_add(1, Ordering::Relaxed));
         self.live.fetch_add(1, Ordering::Relaxed);
         id
     }
 
-    /// A task has ended badly.
+    /// Adds a task that failed.
     pub(crate) fn task_failed(&self, task: &TaskCell, Fault { message, panicked }: Fault) {
         let mut bad = lock(&self.bad);
         bad.failed += 1;
@@ -67,7 +67,7 @@ impl Ends {
         }
     }
 
-    /// A task has ended, well or not.
+    /// Counts a task that has ended, with or without an error.
     pub(crate) fn task_ended(&self) {
         if self.live.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.wake();
@@ -80,7 +80,8 @@ impl Ends {
         self.all_ended.notify_all();
     }
 
-    /// Waits until all tasks have ended or `is_over`. Calls `look` each time that takes this long, until it finds something.
+    /// Waits until all tasks have ended or `is_over` returns true. Calls `look` at the given interval, until
+    /// `look` finds something.
     pub(crate) fn wait<R>(
         &self,
         is_over: impl Fn() -> bool,

@@ -1,4 +1,5 @@
-//! Letters: what other threads ask of a worker, or of a task with a thread of its own, which answers between two dispatches.
+//! Letters: requests of other threads to a worker, or to a task with a thread of its own, which answers them
+//! between two dispatches.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -7,28 +8,28 @@ use crate::shared::Shared;
 use crate::sync::{AtomicPtr, AtomicU32, Ordering};
 use crate::task::cell::TaskCell;
 
-/// What another thread asks of a worker, which answers between two dispatches.
+/// A request to a worker, which the worker answers between two dispatches.
 pub(crate) trait Asked: Send + Sync {
-    /// Does it, on the worker's thread.
+    /// Carries the request out, on the worker's thread.
     fn answer(&self, thread: &mut dyn Answering);
 }
 
 /// A thread that answers letters.
 pub(crate) trait Answering {
-    /// The worker that it is, or [`FOREIGN`](crate::ring::FOREIGN).
+    /// The thread's worker number, or [`FOREIGN`](crate::ring::FOREIGN).
     fn number(&self) -> u32;
     fn shared(&self) -> Arc<Shared>;
-    /// The worker's tasks, which are alive as long as nothing else is done.
+    /// The worker's tasks, which stay alive until the thread does anything else.
     fn tasks(&self) -> &[NonNull<TaskCell>];
-    /// Of a thread that is a task's own: the task.
+    /// The task that owns the thread, if it is a task's own thread.
     fn own_task(&self) -> Option<&TaskCell>;
     /// Moves a task of the worker that is ready or idle.
     fn give(&mut self, task: NonNull<TaskCell>, to: u32);
-    /// The worker takes no part from now on, or takes part again.
+    /// Parks the worker from now on, or lets it take part again.
     fn park(&mut self, parked: bool);
 }
 
-/// A worker's copy of what is asked, and the letter that came before it.
+/// A worker's copy of a request, and the letter before it.
 struct Letter {
     next: *mut Letter,
     asked: Arc<dyn Asked>,
@@ -45,12 +46,13 @@ impl Letters {
         Letters { newest: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
-    /// Leaves a letter for the worker, which the caller then [wakes](crate::task::inbox::Inbox::wake). True: there was none before.
+    /// Leaves a letter for the worker, which the caller then [wakes](crate::task::inbox::Inbox::wake).
+    /// Returns true if there was no letter before.
     pub(crate) fn write(&self, asked: Arc<dyn Asked>) -> bool {
         let letter = Box::into_raw(Box::new(Letter { next: std::ptr::null_mut(), asked }));
         let mut first = self.newest.load(Ordering::Relaxed);
         loop {
-            // SAFETY: nobody else has the letter yet.
+            // SAFETY: no other thread has the letter yet.
             unsafe { (*letter).next = first };
             match self.newest.compare_exchange_weak(first, letter, Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => return first.is_null(),
@@ -65,7 +67,7 @@ impl Letters {
         if !self.is_empty() {
             let mut newest = self.newest.swap(std::ptr::null_mut(), Ordering::Acquire);
             while !newest.is_null() {
-                // SAFETY: made by `Box` in `write`, and ours since we took it.
+                // SAFETY: `write` made the letter with `Box`, and this thread owns it since it took the list.
                 let letter = *unsafe { Box::from_raw(newest) };
                 newest = letter.next;
                 letters.push(letter.asked);
@@ -80,7 +82,8 @@ impl Letters {
         self.newest.load(Ordering::Relaxed).is_null()
     }
 
-    /// Whether there are no letters, for a thread that is about to sleep: sequentially consistent with their writers.
+    /// Whether there are no letters, for a thread that is about to sleep: sequentially consistent with their
+    /// writers.
     pub(crate) fn is_empty_for_sure(&self) -> bool {
         self.newest.load(Ordering::SeqCst).is_null()
     }
@@ -94,9 +97,9 @@ impl Drop for Letters {
 
 /// The letters of all workers.
 pub(crate) struct Post {
-    /// One for each worker that there may be.
+    /// The letters of each worker, up to the greatest number of workers.
     pub(crate) of_worker: Vec<Letters>,
-    /// Workers that are hungry plus workers that have letters: looked at before every dispatch.
+    /// The number of hungry workers plus the number of workers with letters, checked before every dispatch.
     pub(crate) attention: AtomicU32,
 }
 

@@ -8,22 +8,24 @@ use std::sync::Arc;
 use crate::task::placement::Placement;
 use crate::task::spec::TaskSpec;
 
-/// How tasks are placed. A [`TaskSpec::place`] comes before all of them.
+/// How tasks are placed. A [`TaskSpec::place`] overrides every mapper.
 #[derive(Clone)]
 pub enum Mapper {
-    /// Neighbours together. Tasks created before the start are cut, in order, into one piece for each worker, by
-    /// weight. Replicas of a [`Spread`](crate::Spread) are placed and moved by what they cost. Any other task created while running stays with its creator until `block` tasks of its component and its
+    /// Keeps neighbours together. Tasks created before the start are cut, in order, into one piece for each
+    /// worker, by weight. Replicas of a [`Spread`](crate::Spread) are placed and moved by their cost. Any
+    /// other task created while running stays with its creator until `block` tasks of its component and its
     /// creator's component were placed there; then the next worker gets the next `block`.
     Contiguous {
-        /// Tasks of a kind that stay together.
+        /// The number of tasks of a kind that stay together.
         block: usize,
     },
-    /// One worker after the other.
+    /// Chooses the workers in turn.
     RoundRobin,
-    /// The worker whose live tasks weigh least; among several, the creator's. Of tasks created before the start the heaviest
-    /// are placed first.
+    /// Chooses the worker with the least weight of live tasks, and among equals the creator's. Of the tasks
+    /// created before the start the heaviest are placed first.
     LeastLoaded,
-    /// The user's: the worker, modulo the number of those that take part.
+    /// Calls the user's function for the worker's number, which is taken modulo the number of workers that
+    /// take part.
     User(Arc<dyn Fn(&TaskSpec) -> usize + Send + Sync>),
 }
 
@@ -44,17 +46,18 @@ impl std::fmt::Debug for Mapper {
     }
 }
 
-/// A mapper and what it remembers: a counter for each kind of task and worker, however many tasks there were.
+/// A mapper and its state: a counter for each kind of task and each worker, however many tasks there were.
 pub(crate) struct Placing {
     mapper: Mapper,
     workers: usize,
     next: usize,
     placed: HashMap<(u64, u64), Vec<usize>, BuildHasherDefault<OfKind>>,
-    /// What the live tasks of each worker weigh ([`Mapper::LeastLoaded`] alone).
+    /// The weight of each worker's live tasks (for [`Mapper::LeastLoaded`] only).
     loads: Vec<u64>,
 }
 
-/// Mixes the numbers of two components, which no stranger chooses: each kind of task that is made is looked up by them.
+/// Hashes the numbers of two components, by which each kind of task is looked up. No attacker chooses these
+/// numbers, so a fast hash is enough.
 #[derive(Default)]
 pub(crate) struct OfKind(u64);
 
@@ -68,7 +71,8 @@ impl Hasher for OfKind {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // The table takes its place from the low bits and a mark from the high ones, and a product is mixed at the high end.
+        // The hash table takes its bucket from the low bits and its tag from the high ones, but a product is
+        // well mixed only in its high bits.
         self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
     }
 
@@ -82,12 +86,12 @@ fn weight(spec: &TaskSpec) -> u64 {
 }
 
 impl Placing {
-    /// For `workers` at first, and `most` at most.
+    /// A mapper for `workers` workers at first, and at most `most`.
     pub(crate) fn new(mapper: Mapper, workers: usize, most: usize) -> Placing {
         Placing { mapper, workers, next: 0, placed: HashMap::default(), loads: vec![0; most] }
     }
 
-    /// Lets so many workers take part from now on.
+    /// Sets how many workers take part from now on.
     pub(crate) fn set_workers(&mut self, workers: usize) {
         self.workers = workers;
         self.next = 0;
@@ -123,7 +127,7 @@ impl Placing {
                 places.push(place % self.workers);
                 continue;
             }
-            // A task belongs to the piece that its middle lies in.
+            // A task belongs to the piece that contains the middle of its weight.
             let middle = 2 * before + weight(spec);
             let piece = (u128::from(middle) * self.workers as u128 / (2 * u128::from(total))) as usize;
             places.push(piece.min(self.workers - 1));
@@ -132,9 +136,9 @@ impl Placing {
         places
     }
 
-    /// The workers that tasks go to which are on others now, as if they were created before the start.
+    /// The workers for tasks that already run, as if these were created before the start.
     pub(crate) fn cut_anew(&self, specs: &[TaskSpec]) -> Vec<usize> {
-        // What each worker bears changes with the moves themselves.
+        // The loads of the workers change with the moves themselves, so a copy computes the cut.
         Placing::new(self.mapper.clone(), self.workers, self.loads.len()).cut(specs)
     }
 

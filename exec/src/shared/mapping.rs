@@ -1,4 +1,4 @@
-//! Where tasks run: the mapper at work.
+//! Chooses where tasks run, by the runtime's mapper.
 
 use std::sync::Mutex;
 
@@ -11,16 +11,16 @@ use crate::task::spec::TaskSpec;
 /// The mapper of a runtime.
 pub(crate) struct Mapping {
     pub(crate) placing: Mutex<Placing>,
-    /// The user's mapper places tasks, so no worker steals.
+    /// Whether the user's mapper places tasks, so no worker steals.
     pub(crate) places: bool,
-    /// The mapper wants to know of tasks that end or move.
+    /// Whether the mapper must be notified of tasks that end or move.
     weighs: bool,
-    /// Each task has a thread of its own.
+    /// Whether each task has a thread of its own.
     pub(crate) thread_per_task: bool,
 }
 
 impl Mapping {
-    /// For so many workers at most.
+    /// The mapping for at most `most` workers.
     pub(crate) fn new(options: &Options, most: usize) -> Mapping {
         let mapper = &options.mapper;
         Mapping {
@@ -31,7 +31,8 @@ impl Mapping {
         }
     }
 
-    /// The worker, of so many that take part, of a task created while running, by a task of component `creator` on worker `here`.
+    /// The worker, of the `workers` that take part, for a task created during the run by a task of component
+    /// `creator` on worker `here`.
     pub(crate) fn place(&self, spec: &TaskSpec, creator: u64, (here, workers): (usize, usize)) -> usize {
         if workers == 1 && !self.places && !self.weighs {
             return 0;

@@ -1,4 +1,4 @@
-//! What all threads of a runtime share.
+//! The state that all threads of a runtime share.
 
 pub(crate) mod balance;
 pub(crate) mod ends;
@@ -39,14 +39,14 @@ use crate::task::inbox::Inbox;
 use crate::task::spec::TaskSpec;
 use crate::telemetry::Mode;
 
-/// What all threads share, in other cache lines than its count of references.
+/// The state that all threads share, aligned so that it lies in other cache lines than its reference count.
 #[cfg_attr(not(loom), repr(align(64)))]
 pub(crate) struct Shared {
-    /// What tasks know of it, too.
+    /// The part of the state that tasks refer to as well.
     pub(crate) home: Arc<Home>,
     pub(crate) clock: Clock,
     pub(crate) tuning: Tuning,
-    /// Set once, when the workers are to end.
+    /// The field is set once, when the workers must end.
     pub(crate) stop: AtomicBool,
     pub(crate) crew: Crew,
     pub(crate) post: Post,
@@ -60,11 +60,12 @@ pub(crate) struct Shared {
 
 /// The workers' threads.
 pub(crate) struct Crew {
-    /// How many workers have a thread, and how many of those take part. Written under the lock of `threads`.
+    /// How many workers have a thread, and how many of those take part. The field is written under the lock
+    /// of `threads`.
     pub(crate) manned: AtomicUsize,
     pub(crate) taking_part: AtomicUsize,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
-    /// What workers are bound to, in turn; empty: they are not.
+    /// The processors that workers are bound to, in turn; empty if workers are not bound.
     processors: Vec<Processor>,
 }
 
@@ -78,7 +79,7 @@ impl Crew {
         }
     }
 
-    /// What a worker is to be bound to.
+    /// The processor that a worker must be bound to.
     pub(crate) fn processor_of(&self, worker: u32) -> Option<Processor> {
         self.processors.get(worker as usize % self.processors.len().max(1)).copied()
     }
@@ -106,20 +107,21 @@ impl Shared {
         }))
     }
 
-    /// Puts back settings whose lease is over, from a thread that runs no tasks and wakes at intervals.
+    /// Resets settings after the end of their leases. The caller is a thread that runs no tasks and wakes at
+    /// intervals.
     pub(crate) fn see_to_leases(&self) {
-        // Where that fails the space was removed, so no process can change a setting.
+        // If that fails the space was removed, so no process can change a setting.
         _ = self.home.board.space().map(Space::see_to_leases);
     }
 
-    /// Lets held sources in if no thread has adopted the limit that is set: they adopt it.
+    /// Lets held sources continue if no thread has adopted the present limit yet; the sources then adopt it.
     pub(crate) fn look_at_limit(&self) {
         if !self.tuning.is_limit_adopted() {
             self.home.admission.let_in();
         }
     }
 
-    /// The number of a new stream, and how many messages it holds.
+    /// The number and the capacity of a new stream.
     pub(crate) fn new_stream(&self, capacity: Option<usize>) -> (u64, usize) {
         let id = self.next_stream.fetch_add(1, Ordering::Relaxed);
         let capacity = capacity.unwrap_or_else(|| self.tuning.settings.capacity.load() as usize);
@@ -134,12 +136,12 @@ impl Shared {
         blocking: bool,
     ) -> NonNull<TaskCell> {
         let is_shown = blocking || self.tuning.mode_now() != Mode::Off;
-        // Of all mappers only a user's looks at the whole of a specification.
+        // Only a user's mapper reads the whole specification.
         let kind = Kind { blocking, is_shown, keeps_spec: self.mapping.places };
         TaskCell::new(self.home.clone(), self.ends.task_made(), spec, body, kind)
     }
 
-    /// A task has ended, and said so in the space.
+    /// Counts a task as ended, after its end was recorded in the space.
     pub(crate) fn task_ended(&self, task: &TaskCell, outcome: Result<(), Fault>) {
         if let Err(fault) = outcome {
             self.ends.task_failed(task, fault);
@@ -176,7 +178,7 @@ impl Shared {
         self.ask(self.manned().len(), asked);
     }
 
-    /// Writes a letter to the first so many workers.
+    /// Writes a letter to the first `workers` workers.
     pub(crate) fn ask(&self, workers: usize, asked: Arc<dyn Asked>) {
         for (inbox, letters) in self.home.inboxes.iter().zip(&self.post.of_worker).take(workers) {
             if letters.write(asked.clone()) {

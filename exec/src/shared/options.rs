@@ -12,26 +12,27 @@ use crate::telemetry::Mode;
 /// How to start a runtime.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How many workers (at least one). Default: the cores that the process may use, or fewer if its cgroup may not use
-    /// all of their time.
+    /// The number of workers (at least one). Default: the cores that the process may use, or fewer if its
+    /// cgroup may not use all of their time.
     pub workers: usize,
-    /// How many workers there may be, if some are added while the runtime runs ([`Runtime::workers`](crate::Runtime::workers), the setting
-    /// `exec.workers`); no fewer than `workers`. Default: the same as that of `workers`.
+    /// The greatest number of workers if some are added while the runtime runs
+    /// ([`Runtime::workers`](crate::Runtime::workers), the setting `exec.workers`); no fewer than `workers`.
+    /// Default: the same as that of `workers`.
     pub workers_max: usize,
     /// Whether each worker is bound to a core of its own; cores of one NUMA node follow one another.
     pub pin: bool,
     /// How tasks are placed on workers.
     pub mapper: Mapper,
-    /// Where to publish what happens; none: nothing is recorded. A build with `--cfg thalweg_no_probes`, to measure
-    /// against, does without.
+    /// The space into which events are recorded; `None`: nothing is recorded. A build with `--cfg
+    /// thalweg_no_probes`, the baseline for measurements, ignores it.
     pub space: Option<Space>,
-    /// How much is recorded at first; the setting `monitor.mode` changes it while running.
+    /// How much is recorded at first; the setting `monitor.mode` changes it during the run.
     pub mode: Mode,
-    /// Messages a dispatch takes at most.
+    /// The most messages that a dispatch reads.
     pub quantum: usize,
-    /// Messages a stream holds, unless its own specification says otherwise.
+    /// The capacity of a stream in messages, unless its own specification says otherwise.
     pub capacity: usize,
-    /// As long as so many messages are under way in streams, no source reads a further input
+    /// The number of messages under way in streams from which on no source reads a further input
     /// ([`Blocking::admit`](crate::Blocking::admit)); 0: no limit.
     pub unfinished: u64,
     /// Which ready task a worker takes next.
@@ -40,14 +41,14 @@ pub struct Options {
     pub quantum_us: u64,
     /// How long a worker without work spins before it sleeps, in microseconds.
     pub spin_us: u64,
-    /// Whether a worker that has waited for a while gets tasks of a busy one, for good. Tasks that were placed by name
-    /// ([`TaskSpec::place`](crate::TaskSpec::place)) or by [`Mapper::User`] stay.
+    /// Whether a worker that has waited for a while gets tasks of a busy one, for good. Tasks that were
+    /// placed by name ([`TaskSpec::place`](crate::TaskSpec::place)) or by [`Mapper::User`] stay.
     pub steal: bool,
-    /// Whether the replicas of a split move to where there is time for them ([`Spread`](crate::Spread)), if the mapper is
-    /// [`Mapper::Contiguous`] and nothing is stolen.
+    /// Whether the replicas of a split move to where there is time for them ([`Spread`](crate::Spread)), if
+    /// the mapper is [`Mapper::Contiguous`] and nothing is stolen.
     pub spread: bool,
-    /// Whether each task has a thread of its own, as if it were a blocking one: to compare with workers, which then have
-    /// nothing to do.
+    /// Whether each task has a thread of its own, like a blocking task, for comparison with workers, which
+    /// then have no work.
     pub thread_per_task: bool,
 }
 
@@ -86,7 +87,7 @@ pub(crate) fn check(options: &Options) -> Result<(), Error> {
     )))
 }
 
-/// The settings, as the options want them at first.
+/// The settings with the initial values that the options give.
 pub(crate) fn settings(options: &Options) -> Result<Settings, Error> {
     let mut specs = Settings::DECLARED;
     specs.mode.default = options.mode as u64;
@@ -108,7 +109,8 @@ pub(crate) fn settings(options: &Options) -> Result<Settings, Error> {
     }
     let settings = specs.make(options.space.as_ref()).map_err(Error::from)?;
     for (setting, spec) in settings.all().into_iter().zip(specs.all()) {
-        // A second runtime of the same space finds the cell there, and its options count.
+        // A second runtime of the same space finds the setting's cell there, and stores the value of its own
+        // options.
         setting.show(spec.default).map_err(Error::from)?;
     }
     Ok(settings)

@@ -1,4 +1,4 @@
-//! The tasks with threads of their own, as the others see them.
+//! The tasks with threads of their own, as other threads see them.
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -33,13 +33,13 @@ impl OwnThreads {
     /// Goes through the blocking tasks that have not ended.
     pub(crate) fn each(&self, mut each: impl FnMut(&TaskCell, &Sleep)) {
         for (task, sleep) in lock(&self.tasks).values() {
-            // SAFETY: the map's reference.
+            // SAFETY: the map holds a reference.
             each(unsafe { task.0.as_ref() }, sleep);
         }
     }
 
-    /// Keeps a blocking task's thread until it has ended. A panic in it is caught and reported with the task's end, so the
-    /// thread's result has nothing more to say.
+    /// Keeps a blocking task's thread until it has ended. A panic in it is caught and reported with the
+    /// task's end, so the thread's result is ignored.
     pub(crate) fn keep(&self, thread: JoinHandle<()>) {
         let mut threads = lock(&self.threads);
         let (ended, running): (Vec<_>, _) = threads.drain(..).partition(JoinHandle::is_finished);
@@ -49,16 +49,16 @@ impl OwnThreads {
         ended.into_iter().for_each(|thread| _ = thread.join());
     }
 
-    /// A blocking task ends: no abort need wake it any more.
+    /// A blocking task ends, so an abort need not wake it any more.
     pub(crate) fn forget(&self, id: TaskId) {
         if let Some((task, _)) = lock(&self.tasks).remove(&id) {
-            // SAFETY: the map's reference.
+            // SAFETY: the map holds a reference.
             unsafe { TaskCell::release(task.0.as_ptr()) }
         }
     }
 
-    /// Ends the threads of blocking tasks. After an abort one that does not look at `Blocking::stopping` in time is
-    /// left to itself.
+    /// Ends the threads of blocking tasks. After an abort a thread that does not check `Blocking::stopping`
+    /// in time is detached.
     pub(crate) fn end(&self, aborted: bool) {
         let threads = std::mem::take(&mut *lock(&self.threads));
         let deadline = Instant::now() + ABORT_PATIENCE;
@@ -73,13 +73,14 @@ impl OwnThreads {
     }
 }
 
-/// What others see of a blocking task's waits for its streams, and what they ask it meanwhile.
+/// The state of a blocking task's waits for its streams, as other threads see it, and what they ask the task
+/// meanwhile.
 #[derive(Default)]
 pub(crate) struct Sleep {
-    /// Two for each time that a wait began or ended, so while it waits this is twice something odd; and one more if it is for
-    /// room. Written by the task's thread (release).
+    /// A counter that grows by two whenever a wait begins or ends, so half of it is odd during a wait; it is
+    /// one more if the wait is for room. The field is written by the task's thread (release).
     waits: AtomicU64,
-    /// Answered by the task's thread, between two looks whether it was woken.
+    /// A question that the task's thread answers between two checks of whether it was woken.
     asked: Mutex<Option<Arc<dyn Asked>>>,
 }
 
@@ -97,19 +98,20 @@ impl Sleep {
         self.waits.store((now & !Sleep::ROOM) + Sleep::WAITS, Ordering::Release);
     }
 
-    /// A number that tells its waits apart.
+    /// A number that distinguishes the task's waits.
     pub(crate) fn wait(&self) -> u64 {
         self.waits.load(Ordering::Acquire)
     }
 
-    /// Which of its waits for streams the task is in, if it is in one and its thread sleeps; and whether for room.
+    /// The number of the wait for streams that the task is in, if its thread sleeps in one, and whether the
+    /// wait is for room.
     pub(crate) fn now(&self, task: &TaskCell) -> Option<(u64, bool)> {
         let asleep = task.parker.is_asleep();
         let wait = self.wait();
         (asleep && wait & Sleep::WAITS != 0).then_some((wait, wait & Sleep::ROOM != 0))
     }
 
-    /// Asks the task, which is to answer as soon as it waits for streams and was not woken.
+    /// Asks the task, which answers as soon as it waits for streams and was not woken.
     pub(crate) fn ask(&self, task: &TaskCell, asked: Arc<dyn Asked>) {
         *lock(&self.asked) = Some(asked);
         task.home.admission.unpark(&task.parker);
@@ -120,7 +122,7 @@ impl Sleep {
     }
 }
 
-/// A new task's one reference, on its way to a worker.
+/// The only reference to a new task, which is passed to a worker.
 pub(crate) struct Handed(pub(crate) NonNull<TaskCell>);
 // SAFETY: any thread may refer to a `TaskCell` and release it.
 unsafe impl Send for Handed {}

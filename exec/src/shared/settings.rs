@@ -5,8 +5,8 @@ use thalweg_space::{Adoption, Affects};
 use crate::telemetry::Mode;
 
 thalweg_space::settings! {
-    /// What can be set of a runtime while it runs. `Settings::DECLARED` says of each what it is; [`Options`](crate::Options) say what
-    /// some are at first.
+    /// The settings that can be changed while a runtime runs. `Settings::DECLARED` describes each;
+    /// [`Options`](crate::Options) give the initial values of some.
     pub struct Settings {
         /// How much is recorded
         mode: {
@@ -90,11 +90,12 @@ thalweg_space::settings! {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Order {
-    /// The one that became ready first, but those that were given messages before all others, the last of them first.
+    /// The task that became ready first. Tasks that were given messages go before all others, the last of
+    /// them first.
     #[default]
     Fifo,
-    /// The one with the greatest demand of the first few: messages that wait to be read by it, less those that it wrote and
-    /// nobody has read (LPEL-HRC, ICA3PP 2013).
+    /// Of the first few tasks the one with the greatest demand: the messages that it has to read, less those
+    /// that it wrote and no task has read (LPEL-HRC, ICA3PP 2013).
     Demand,
 }
 

@@ -1,19 +1,22 @@
 //! The replicas of a split, spread over the workers by what they cost.
 //!
-//! A [`Spread`] stands for the replicas of one split; a [`Replica`] for a few tasks that are placed and moved together.
+//! A [`Spread`] stands for the replicas of one split; a [`Replica`] for a few tasks that are placed and moved
+//! together.
 //!
-//! **A new replica** goes to the worker where what the replicas give is joined: records that are cheap to work on cross from
-//! the dispatcher in batches, and the many short outputs stay on one worker. Where it is known that a message of its siblings takes
-//! long, the workers get new replicas in turn.
+//! **A new replica** goes to the worker where the replicas' outputs are joined: records that are cheap to
+//! work on cross from the dispatcher in batches, and the many short outputs stay on one worker. If messages
+//! of its siblings are known to take long, the workers get new replicas in turn.
 //!
-//! **Later** replicas move. Each worker sums up what its samples of dispatches (see `Core::adapt`) say of each replica, and now
-//! and then adds that to the [`Table`]. The thread that finds that it is time for a look asks whether a worker was busy all the time
-//! while it could have given some of that to another ([`balance`](crate::shared::balance)), and writes letters with the moves. A replica's load is what it
-//! took in the window ([`Family::expected`]) and what waits for it: of workers that are both busy all the time, one may have much
-//! more before it. Replicas whose messages
-//! are light stay together, and move together; between the two workers that their messages pass anyway one that has many of them may
-//! be tried alone (`spread/trial.rs`). What moved rests, eight times as long after each move; what the user moved stays. So
-//! there is nothing to do on the way of messages, and nothing at all without replicas.
+//! **Later** replicas move. Each worker sums up its samples of dispatches (see `Core::adapt`) for each
+//! replica, and now and then adds the sums to the [`Table`]. The thread that finds that a check is due asks
+//! whether a worker was busy all the time while it could have given some of its load to another
+//! ([`balance`](crate::shared::balance)), and sends letters with the moves. A replica's load is the time that
+//! it took in the window ([`Family::expected`]) and the time that its waiting messages will take, because two
+//! workers that are both busy all the time may have very different amounts of work before them. Replicas with
+//! light messages stay and move together; a light replica with many messages may be tried alone on the other
+//! of the two workers that these messages pass anyway (`spread/trial.rs`). A replica rests after a move,
+//! eight times as long after each further one; a replica that the user moved stays. So spreading adds no work
+//! to the path of a message, and none at all without replicas.
 
 mod parts;
 mod trial;
@@ -37,34 +40,36 @@ use crate::task::spec::{Replica, TaskSpec};
 use parts::{Family, Kind, Parts};
 use trial::{Rates, Trial};
 
-/// A replica is heavy if its work is worth the way to another worker: if its messages and dispatches took longer than this. It is
-/// light again below the lesser numbers.
+/// A replica is heavy if its work is worth the way to another worker: if its messages and dispatches took
+/// longer than this. A heavy replica becomes light again below the lower numbers of [`LIGHT`].
 const HEAVY: Price = Price { cold_ns: COLD_NS, message_ns: 350, dispatch_ns: 600 };
 const LIGHT: Price = Price { cold_ns: 0, message_ns: 250, dispatch_ns: 400 };
-/// So much longer the first messages may take, whose code and memory are not in the caches yet.
+/// The additional time that a replica's first messages may take, because their code and memory are not in the
+/// caches yet.
 const COLD_NS: u64 = 20_000;
 /// How many replicas may add the time of their first messages to the estimate for all replicas.
 const COLD_REPLICAS: u64 = 4;
-/// After so many messages a replica that is not heavy is light.
+/// The number of messages after which a replica that is not heavy is light.
 const LIGHT_FROM: u64 = 64;
-/// A worker that is busy for less of the window, in percent, has no need to give anything.
+/// A worker that is busy for less than this share of the window, in percent, gives no replica away.
 const BUSY_PERCENT: u64 = 80;
-/// Time between two looks at the workers' loads: at first, when a replica is made, and at most. It doubles with each look.
+/// The time between two checks of the workers' loads: at first, when a replica is made, and at most. The time
+/// doubles with each check.
 const LOOK_NS: (u64, u64, u64) = (200_000, 1_000_000, 50_000_000);
-/// What a look takes is less than this part of the time until the next.
+/// A check takes less than the time until the next check divided by this.
 const LOOK_COST: u64 = 32;
 /// How long a replica stays after its first move; eight times as long after each further one.
 const REST_NS: u64 = 4_000_000;
 const REST_GROWS: u64 = 8;
-/// Messages that are remembered of a spread, about.
+/// About how many messages of a spread its estimate remembers.
 const REMEMBERED: u64 = 1 << 20;
-/// What replicas have in common weighs as many samples of each.
+/// The siblings' estimate weighs as much as this many samples of a replica.
 const PRIOR_SAMPLES: u64 = 2;
-/// A sample counts for no more than so many times what a message of the replica took so far: the worker may have been
-/// without its processor.
+/// A sample counts at most this many times the mean time of the replica's messages so far, because the worker
+/// may have had no processor.
 const OUTLIER: u64 = 8;
 
-/// What is paid for work on another worker.
+/// The cost of running work on another worker, below which the work is not worth a move.
 #[derive(Clone, Copy)]
 struct Price {
     cold_ns: u64,
@@ -72,7 +77,7 @@ struct Price {
     dispatch_ns: u64,
 }
 
-/// Work that was sampled.
+/// The sum of sampled work.
 #[derive(Clone, Copy, Debug, Default)]
 struct Work {
     ticks: u64,
@@ -99,26 +104,27 @@ impl Work {
         };
     }
 
-    /// Whether it took longer than that.
+    /// Whether this work took longer than `price`.
     fn exceeds(&self, price: Price, clock: &Clock) -> bool {
         let ns = price.cold_ns + self.messages * price.message_ns + self.dispatches * price.dispatch_ns;
         self.messages > 0 && self.ticks > clock.ns_to_ticks(ns)
     }
 }
 
-/// The replicas of a split: the runtime chooses their workers, and moves them. Without effect where the user chooses, or where
-/// there is one worker.
+/// The replicas of a split, for which the runtime chooses and changes the workers. A spread has no effect if
+/// the user places the tasks, or if there is one worker.
 #[derive(Clone, Default)]
 pub struct Spread(pub(crate) Option<Arc<Siblings>>);
 
-/// What the replicas of a split have in common.
+/// The state that the replicas of a split share.
 #[derive(Default)]
 pub(crate) struct Siblings {
-    /// The task that deals messages out to them, and the one that joins what they give: counted references. Each is set once, the
-    /// second before any replica is made.
+    /// Counted references to the task that distributes messages to the replicas and to the task that joins
+    /// their outputs. Each is set once, the second before any replica is made.
     dealt_by: AtomicPtr<TaskCell>,
     joined_by: AtomicPtr<TaskCell>,
-    /// What was sampled of all of them; and the worker whose turn it is, relaxed.
+    /// The samples of all replicas. `next` is the worker that gets the next heavy replica; its accesses are
+    /// relaxed.
     work: Mutex<Work>,
     next: AtomicUsize,
     #[cfg(test)]
@@ -129,7 +135,7 @@ impl Drop for Siblings {
     fn drop(&mut self) {
         for task in [*self.dealt_by.get_mut(), *self.joined_by.get_mut()].into_iter().filter_map(NonNull::new)
         {
-            // SAFETY: the reference taken when it was set.
+            // SAFETY: this gives up the reference that was counted when the pointer was set.
             unsafe { TaskCell::release(task.as_ptr()) }
         }
     }
@@ -140,7 +146,7 @@ impl Siblings {
         lock(&self.work).exceeds(Price { cold_ns: COLD_REPLICAS * COLD_NS, ..HEAVY }, clock)
     }
 
-    /// Adds what was sampled. Forgets half of it now and then.
+    /// Adds samples, and halves the sum whenever it has become too old.
     fn add(&self, work: Work) {
         let mut all = lock(&self.work);
         if all.messages > REMEMBERED {
@@ -153,7 +159,8 @@ impl Siblings {
         worker_of(&self.joined_by)
     }
 
-    /// The workers of the task that deals messages out to the replicas and of the task that joins their output.
+    /// The workers of the task that distributes messages to the replicas and of the task that joins their
+    /// output.
     fn ends(&self) -> Option<(u32, u32)> {
         #[cfg(test)]
         if let Some(ends) = *lock(&self.made_up_ends) {
@@ -162,7 +169,8 @@ impl Siblings {
         Some((worker_of(&self.dealt_by)?, self.joined_on()?))
     }
 
-    /// The other of the two workers between which messages go anyway: from the task that deals them out to the one that joins the output.
+    /// Of the workers of the distributing and the joining task, between which messages travel anyway, the one
+    /// that is not `worker`.
     fn other_end(&self, worker: u32) -> Option<usize> {
         let (from, to) = self.ends()?;
         match worker {
@@ -173,7 +181,7 @@ impl Siblings {
         }
     }
 
-    /// Says that this task deals messages out to them.
+    /// Registers the task that distributes messages to the replicas.
     pub(crate) fn is_dealt_by(&self, task: &TaskCell) {
         if self.dealt_by.load(Ordering::Relaxed).is_null() {
             self.dealt_by.store(task.counted(), Ordering::Release);
@@ -183,13 +191,13 @@ impl Siblings {
 
 /// The worker of a task of which there is a counted reference.
 fn worker_of(task: &AtomicPtr<TaskCell>) -> Option<u32> {
-    // SAFETY: a counted reference.
+    // SAFETY: the pointer is a counted reference or null.
     let task = unsafe { task.load(Ordering::Acquire).as_ref() }?;
     Some(task.worker()).filter(|&worker| worker != NOBODY)
 }
 
 impl Spread {
-    /// Says that this task joins what the replicas give.
+    /// Registers the task that joins the replicas' outputs.
     pub fn is_joined_by(&self, ports: &Ports<'_>) {
         if let Some(siblings) = self.0.as_ref().filter(|of| of.joined_by.load(Ordering::Relaxed).is_null()) {
             siblings.joined_by.store(ports.task.counted(), Ordering::Release);
@@ -203,19 +211,19 @@ impl std::fmt::Debug for Spread {
     }
 }
 
-/// What is known of a replica.
+/// The state of one replica.
 struct Known {
     siblings: Arc<Siblings>,
     worker: u32,
-    /// Its tasks that have not ended, and one while it is made.
+    /// The number of its tasks that have not ended, plus one while the replica is made.
     tasks: u32,
-    /// What was sampled of it in the window, and ever.
+    /// The replica's samples in the window. `all_messages` counts the messages sampled since it was made.
     work: Work,
     all_messages: u64,
-    /// What the messages that waited for it will take, as of the last sample.
+    /// How long the messages that waited for it at the last sample will take.
     backlog_ticks: u64,
     is_heavy: bool,
-    /// It stays until then.
+    /// The time before which it does not move.
     rests_until: u64,
     moves: u32,
 }
@@ -231,11 +239,13 @@ impl Known {
     }
 }
 
-/// A light replica leaves its siblings only if it has one in so many of their messages: then many come to it at once wherever it is.
+/// A light replica leaves its siblings only if it has at least one in this many of their messages: then its
+/// messages arrive in batches on any worker.
 const ALONE_FROM: u64 = 8;
 
 impl Known {
-    /// The other worker between which and its own its siblings' messages go anyway, if it has enough of them.
+    /// The other worker that the siblings' messages pass anyway, if this replica has enough of these
+    /// messages.
     fn on_the_way(&self, family: &Family) -> Option<usize> {
         (self.work.messages * ALONE_FROM >= family.work.messages.max(1))
             .then(|| self.siblings.other_end(self.worker))
@@ -243,17 +253,17 @@ impl Known {
     }
 }
 
-/// The user moved it.
+/// The `rests_until` of a replica that the user moved.
 const STAYS: u64 = u64::MAX;
 
-/// What is known of replicas and workers.
+/// The state of all replicas and workers.
 pub(crate) struct Table {
     replicas: Vec<Option<Known>>,
     free: Vec<u32>,
     /// When the window began, and how long each worker had waited by then.
     since: u64,
     waited: Vec<u64>,
-    /// What was sampled of each worker's other tasks in the window.
+    /// The sampled time of each worker's other tasks in the window.
     others: Vec<u64>,
     look_at: u64,
     interval: u64,
@@ -261,16 +271,17 @@ pub(crate) struct Table {
     trial: Option<Trial>,
 }
 
-/// How long a worker has waited, for others to read. Written by the worker, relaxed: a reading that is torn is off by one wait.
+/// How long a worker has waited, as other threads read it. The worker writes it with relaxed stores, so a
+/// torn reading is wrong by at most one wait.
 #[derive(Default)]
 #[cfg_attr(not(loom), repr(align(64)))]
 struct Waited {
     ticks: AtomicU64,
-    /// Since when it waits now; 0: it does not.
+    /// When the present wait began; 0: the worker does not wait.
     since: AtomicU64,
 }
 
-/// What spreads the replicas of a runtime.
+/// The part of a runtime that spreads replicas over its workers.
 pub(crate) struct Spreading {
     is_possible: bool,
     waited: Vec<Waited>,
@@ -278,7 +289,7 @@ pub(crate) struct Spreading {
 }
 
 impl Spreading {
-    /// Where it `is_possible`, among several workers.
+    /// Spreading is active if it `is_possible` and there are several workers.
     pub(crate) fn new(is_possible: bool, workers_max: usize) -> Spreading {
         let is_possible = is_possible && workers_max > 1;
         let table = Table {
@@ -301,7 +312,7 @@ impl Spreading {
         self.waited[worker as usize].since.store(now.max(1), Ordering::Relaxed);
     }
 
-    /// The worker has waited for so long since it started.
+    /// The worker has waited for `ticks` since it started.
     pub(crate) fn has_waited(&self, worker: u32, ticks: u64) {
         let waited = &self.waited[worker as usize];
         waited.since.store(0, Ordering::Relaxed);
@@ -337,7 +348,7 @@ impl Spreading {
         if known.tasks == 0 {
             let forgotten = place.take();
             table.free.push(replica);
-            // Its siblings may go with it, and a task's cell with them.
+            // Dropping the replica may drop its siblings' state, and with it a task's cell.
             drop(table);
             drop(forgotten);
         }
@@ -348,12 +359,13 @@ impl Spreading {
         self.known(replica, |known| known.rests_until = STAYS);
     }
 
-    /// The replicas of a split that are made later.
+    /// A handle for the replicas of a split, none of which exists yet.
     pub(crate) fn new_spread(&self) -> Spread {
         Spread(self.is_possible.then(Arc::default))
     }
 
-    /// A replica that is made now, by a task on worker `here` of so many that take part.
+    /// Registers a replica that a task on worker `here` makes, and chooses its worker among the first
+    /// `workers`.
     pub(crate) fn new_replica(
         &self,
         siblings: &Arc<Siblings>,
@@ -383,8 +395,8 @@ impl Spreading {
         Replica { number: table.insert(known), worker: worker as u32 }
     }
 
-    /// Adds what was sampled on a worker to the table, and if it is time looks which replicas should go to which of so many workers,
-    /// unless nothing `may_move`.
+    /// Adds a worker's samples to the table. If a check is due and replicas `may_move`, it returns which
+    /// replicas should move to which of the workers.
     pub(crate) fn look(
         &self,
         loads: &mut Loads,
@@ -408,7 +420,7 @@ impl Spreading {
         moves
     }
 
-    /// The mapper placed its tasks anew.
+    /// The mapper placed the replica's tasks again.
     pub(crate) fn was_placed(&self, replica: u32, worker: u32) {
         self.known(replica, |known| known.worker = worker);
     }
@@ -424,7 +436,7 @@ impl Table {
         self.replicas.len() as u32 - 1
     }
 
-    /// A replica is made: begins the first window, or looks soon.
+    /// A replica is made: this begins the first window, or brings the next check forward.
     fn expect_replica(&mut self, clock: &Clock, now: u64, waited: impl FnOnce() -> Vec<u64>) {
         let (first, soon, _) = LOOK_NS;
         if self.replicas.len() == self.free.len() {
@@ -436,7 +448,7 @@ impl Table {
         }
     }
 
-    /// Takes all that was sampled on a worker.
+    /// Adds all samples of a worker.
     fn take(&mut self, loads: &mut Loads, worker: u32, clock: &Clock, now: u64) {
         for (&replica, load) in &mut loads.of_replica {
             self.add(replica, worker, load, clock);
@@ -457,7 +469,7 @@ impl Table {
         }
     }
 
-    /// Adds what a worker has sampled of a replica.
+    /// Adds a worker's samples of one replica.
     fn add(&mut self, replica: u32, worker: u32, load: &mut Load, clock: &Clock) {
         let work = std::mem::take(&mut load.work);
         let Some(Some(known)) = self.replicas.get_mut(replica as usize).filter(|_| work.messages > 0) else {
@@ -471,13 +483,14 @@ impl Table {
         known.siblings.add(work);
     }
 
-    /// Halves what is known, so that the window is as long as the two intervals before.
+    /// Halves the samples, so the window is as long as the two intervals before, and schedules the next
+    /// check.
     fn next_look(&mut self, now: u64, took: u64, interval_max: u64) {
         self.interval = (2 * self.interval).max(LOOK_COST * took).min(interval_max);
         self.look_at = now + self.interval;
     }
 
-    /// The moves that balance so many workers, which have `waited` for so long.
+    /// The moves that balance the load of `workers` workers, which have `waited` for the given times.
     fn plan(&mut self, waited: Vec<u64>, workers: usize, clock: &Clock, now: u64) -> Vec<(u32, u32)> {
         let window = now - self.since;
         if let Some(trial) = self.trial.take_if(|trial| trial.is_over(now)) {
@@ -503,7 +516,7 @@ impl Table {
         chosen
     }
 
-    /// The replicas move, which counts as so many moves.
+    /// Carries the moves out; each counts as `count` moves of its replica.
     fn carry_out(&mut self, moves: &[(u32, u32)], count: u32, clock: &Clock, now: u64) {
         let rest = clock.ns_to_ticks(REST_NS);
         for &(replica, worker) in moves {
@@ -530,8 +543,8 @@ impl Table {
         }
     }
 
-    /// Which replicas should go to which workers, that were `busy` for so long; and whether that is sure to be better. No load is taken
-    /// off unless one is saturated.
+    /// Which replicas should move to which workers, which were `busy` for the given times, and whether that
+    /// certainly gains. No replica moves unless some worker is saturated.
     fn chosen(
         &self,
         mut busy: Vec<u64>,
@@ -565,7 +578,7 @@ impl Table {
         parts.moves(if is_saturated { busy } else { Vec::new() })
     }
 
-    /// For each split, the samples of all its replicas in this window.
+    /// The samples of all replicas of each split in this window.
     fn families(&self) -> HashMap<*const Siblings, Family> {
         let mut families: HashMap<*const Siblings, Family> = HashMap::new();
         for known in self.replicas.iter().flatten() {
@@ -579,22 +592,22 @@ impl Table {
     }
 }
 
-/// A dispatch of a replica that was looked at.
+/// A sampled dispatch of a replica.
 #[derive(Clone, Copy)]
 pub(crate) struct Sample {
     pub(crate) ticks: u64,
     pub(crate) messages: u64,
-    /// For how many dispatches it stands.
+    /// The number of dispatches that the sample stands for.
     pub(crate) dispatches: u64,
     /// Messages that waited when it ended.
     pub(crate) unread: u64,
 }
 
-/// What a worker has sampled of replicas and not yet added to the table that workers share.
+/// A worker's samples that are not yet in the table that all workers share.
 #[derive(Default)]
 pub(crate) struct Loads {
     of_replica: HashMap<u32, Load, BuildHasherDefault<OfKind>>,
-    /// Of all tasks that belong to none.
+    /// The sampled time of the tasks that belong to no replica.
     pub(crate) of_others: u64,
     look_at: u64,
 }
@@ -602,16 +615,15 @@ pub(crate) struct Loads {
 #[derive(Default)]
 struct Load {
     work: Work,
-    /// What a message took, on the whole.
+    /// The mean time of a message, in ticks.
     each: u64,
-    /// What the messages that waited will take: the most since the worker last added its samples to the table.
+    /// How long waiting messages will take: the maximum since the worker last added its samples to the table.
     backlog_ticks: u64,
     looks_unused: u8,
 }
 
 impl Loads {
-    /// Adds a sample of a replica: so many dispatches like this one, after which so many messages wait. Returns whether to look at `now`
-    /// what follows.
+    /// Adds a sample of a replica. Returns whether the worker should call `Spreading::look` at `now`.
     pub(crate) fn add(&mut self, replica: u32, sample: Sample, now: u64) -> bool {
         let Sample { ticks, messages, dispatches, unread } = sample;
         let load = self.of_replica.entry(replica).or_default();
@@ -628,15 +640,15 @@ impl Loads {
 }
 
 impl Load {
-    /// Whether it is worth keeping: something was sampled lately.
+    /// Whether the entry is worth keeping, because a sample was added lately.
     fn is_used(&mut self) -> bool {
         self.looks_unused += 1;
         self.looks_unused < 8
     }
 }
 
-/// The replica that a task belongs to which is created by one of `creator`: those that are unfolded inside a replica and placed
-/// beside it belong to it.
+/// The replica that a new task belongs to: tasks that are unfolded inside a replica and placed beside their
+/// `creator` belong to the creator's replica.
 pub(crate) fn joins(spec: &TaskSpec, creator: &TaskCell, here: bool) -> Option<u32> {
     if spec.place != Placement::ANYWHERE {
         return None;
@@ -648,7 +660,7 @@ pub(crate) fn joins(spec: &TaskSpec, creator: &TaskCell, here: bool) -> Option<u
 mod tests {
     use super::*;
 
-    /// A runtime's shared part, whose time the test makes up.
+    /// The spreading of a runtime in simulated time.
     struct World {
         spreading: Spreading,
         clock: Clock,
@@ -660,7 +672,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     impl World {
-        /// With so many replicas on the first worker.
+        /// A world with `replicas` replicas on the first worker.
         fn new(workers: usize, replicas: usize) -> World {
             let (spreading, clock) = (Spreading::new(true, workers), Clock::new());
             let world =
@@ -688,8 +700,8 @@ mod tests {
             self.clock.ns_to_ticks(ns)
         }
 
-        /// Time passes in which each replica works on so many messages of so many nanoseconds, 8 in a dispatch; each worker has
-        /// nothing else to do. The moves that follow.
+        /// Simulates time in which each replica works on the given number of messages of the given
+        /// nanoseconds, 8 in a dispatch, and workers do nothing else. Returns the moves that follow.
         fn pass(&mut self, work: &[(u64, u64)]) -> Vec<(u32, u32)> {
             let mut table = lock(&self.spreading.table);
             let mut busy = vec![0; self.waited.len()];
@@ -751,7 +763,7 @@ mod tests {
     #[test]
     fn what_was_not_seen_is_taken_to_be_like_its_siblings() {
         let mut world = World::new(2, 4);
-        // Only the first was sampled, once: all of it is like that.
+        // Only the first replica was sampled, once, so its sample stands for the others.
         let moves = world.pass(&[(1, 200_000), (0, 0), (0, 0), (0, 0)]);
         assert_eq!(moves.len(), 2, "{moves:?}");
     }
@@ -759,7 +771,7 @@ mod tests {
     #[test]
     fn few_samples_are_no_reason_to_think_replicas_unequal() {
         let mut world = World::new(2, 64);
-        // As equal replicas are sampled when there is time for 24 samples.
+        // Equal replicas give such samples when there is time for 24 samples.
         let work: Vec<(u64, u64)> = (0..64).map(|k| (u64::from(k % 8 < 3), 5_000)).collect();
         let moves = world.pass(&work);
         assert!((24..=40).contains(&moves.len()), "{} of 64 move", moves.len());
@@ -772,7 +784,8 @@ mod tests {
         lock(&world.spreading.table).replicas.iter_mut().flatten().for_each(|known| {
             known.backlog_ticks = world.clock.ns_to_ticks(100 * MS);
         });
-        // Each worker is busy all the time, so those that share theirs with more get less of it.
+        // Each worker is busy all the time, so replicas that share a worker with more others get less of its
+        // time.
         let work: Vec<(u64, u64)> = (0..8).map(|k| (if k < 3 { 5 } else { 3 }, 100_000)).collect();
         let moves = world.pass(&work);
         assert_eq!(moves.len(), 1, "{moves:?}");
@@ -821,7 +834,8 @@ mod tests {
         assert!(moves.iter().all(|&moves| (1..=7).contains(&moves)), "{moves:?}");
     }
 
-    /// Two light replicas where their outputs are joined, and another worker that spends a tenth of its time on their dispatcher.
+    /// A world of two light replicas on the worker where their outputs are joined, and another worker that
+    /// spends a tenth of its time on their dispatcher.
     fn two_light_ones() -> World {
         let mut world = World::new(2, 2);
         *lock(&world.siblings.made_up_ends) = Some((1, 0));
@@ -840,10 +854,10 @@ mod tests {
     #[test]
     fn a_light_replica_goes_back_if_no_more_messages_pass_and_is_not_tried_again_soon() {
         let mut world = two_light_ones();
-        // So many dispatches and so little in each that both workers are busy and fewer messages pass.
+        // With many dispatches of few messages each, both workers are busy and fewer messages pass.
         assert_eq!(world.pass(&[(8_000, 300); 2]), [(0, 0)]);
         assert_eq!(world.workers(), [0, 0]);
-        // The other one may be tried, too.
+        // The other replica may be tried, too.
         let later: Vec<_> = (0..40).flat_map(|_| world.pass(&[(20_000, 100); 2])).collect();
         assert!(later.iter().all(|&(replica, _)| replica == 1), "{later:?}");
         assert!(later.len() <= 2, "{later:?}");

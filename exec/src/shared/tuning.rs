@@ -1,4 +1,5 @@
-//! The settings of a running runtime: their values now, and the events that record which values are adopted.
+//! The settings of a running runtime: their present values, and the events that record which values are
+//! adopted.
 
 use thalweg_space::{Changes, Clock, Space, Tunable};
 
@@ -11,7 +12,7 @@ use crate::telemetry::{Mode, Telemetry};
 /// The settings of a running runtime.
 pub(crate) struct Tuning {
     pub(crate) settings: Settings,
-    /// How often something was set.
+    /// The number of changes of settings.
     changes: Option<Changes>,
     clock: Clock,
 }
@@ -22,7 +23,7 @@ impl Tuning {
         Ok(Tuning { settings: options::settings(options)?, changes, clock })
     }
 
-    /// How often something was set: as long as it is the same, every setting has the value it had.
+    /// The number of changes of settings: while it stays the same, every setting keeps its value.
     #[inline]
     pub(crate) fn changes(&self) -> u64 {
         self.changes.as_ref().map_or(0, Changes::load)
@@ -32,7 +33,7 @@ impl Tuning {
         self.adopt(&self.settings.quantum, telemetry) as usize
     }
 
-    /// The quantum now. No event records that it is read.
+    /// The present quantum. Reading it records no event.
     pub(crate) fn quantum_now(&self) -> usize {
         self.settings.quantum.load() as usize
     }
@@ -51,13 +52,13 @@ impl Tuning {
         self.adopt(&self.settings.unfinished, telemetry)
     }
 
-    /// Whether a thread has adopted the limit that is set.
+    /// Whether a thread has adopted the present limit.
     pub(crate) fn is_limit_adopted(&self) -> bool {
         let unfinished = &self.settings.unfinished;
         unfinished.is_adopted(unfinished.load())
     }
 
-    /// The limit now. No event records that it is read.
+    /// The present limit. Reading it records no event.
     pub(crate) fn unfinished_now(&self) -> u64 {
         self.settings.unfinished.load()
     }
@@ -70,7 +71,7 @@ impl Tuning {
         self.adopt(&self.settings.steal, telemetry) != 0
     }
 
-    /// Whether replicas are spread now. No event records that this is read.
+    /// Whether replicas are spread now. Reading this records no event.
     pub(crate) fn spreads(&self) -> bool {
         self.settings.spread.load() != 0 && self.settings.steal.load() == 0
     }
@@ -80,13 +81,14 @@ impl Tuning {
         self.adopt(&self.settings.spread, telemetry) != 0 && self.spreads()
     }
 
-    /// How many percent of a message's work may go into recording how long it took.
+    /// How many percent of a message's work may be spent on recording its time.
     pub(crate) fn clock_budget(&self, telemetry: &mut Telemetry) -> u64 {
         self.adopt(&self.settings.clock_budget, telemetry)
     }
 
-    /// How many ticks longer than it needs `task` is to take for each message now, so that an observer sees whether the whole run
-    /// depends on the task. The delay ends by itself at a moment of the clock: the process that asked for it may die meanwhile.
+    /// By how many ticks `task` is delayed for each message now, so that an observer sees whether the whole
+    /// run depends on the task. The delay ends by itself at a given time, because the process that asked for
+    /// it may die meanwhile.
     #[inline]
     pub(crate) fn delay_ticks(&self, task: TaskId, now: u64) -> u64 {
         let Settings { delay_task, delay_ns, delay_until, .. } = &self.settings;
@@ -96,7 +98,7 @@ impl Tuning {
         self.clock.ns_to_ticks(delay_ns.load())
     }
 
-    /// Whether no task is to take longer than it needs.
+    /// Whether no task is delayed.
     pub(crate) fn delays_none(&self) -> bool {
         self.settings.delay_task.load() == 0
     }
@@ -119,7 +121,7 @@ impl Tuning {
         }
     }
 
-    /// The mode now. No event records that it is read.
+    /// The present mode. Reading it records no event.
     pub(crate) fn mode_now(&self) -> Mode {
         Mode::from_setting(self.settings.mode.load())
     }

@@ -1,18 +1,21 @@
-//! Admission: how many messages are under way in streams, and the sources that are held until there are fewer.
+//! Admission: how many messages are under way in streams, and the sources that are held until there are
+//! fewer.
 //!
-//! A source that asks ([`Blocking::admit`](crate::Blocking::admit)) while `exec.unfinished` or more are under way sleeps until half of
-//! them are left, so that it is woken seldom. This bounds memory and latency whatever the streams hold (LPEL-HRC, ICA3PP 2013).
+//! A source that calls [`Blocking::admit`](crate::Blocking::admit) while `exec.unfinished` messages or more
+//! are under way sleeps until half of them are left, so it is woken seldom. The limit bounds memory and
+//! latency independently of the streams' capacities (LPEL-HRC, ICA3PP 2013).
 //!
-//! **The count.** Every thread adds up what it wrote and what it read, each dispatch, in a line that others seldom write; only a
-//! source that asks adds up all lines. A dispatch that read as much as it wrote, as most do, adds nothing: what it read
-//! counts for what it wrote. Messages are counted as written before a reader can see them and as read when the dispatch that
-//! read them has ended; the source that adds up reads the counts of reads before those of writes. So the sum is never less than
-//! what was under way at that moment.
+//! **The count.** After each dispatch every thread adds what it wrote and read to a cache line that other
+//! threads seldom write; only a source that asks adds up all lines. A dispatch that read as much as it wrote,
+//! as most do, adds nothing, because the two cancel out. Messages are counted as written before a reader can
+//! see them and as read when the dispatch that read them has ended; the source loads the counts of reads
+//! before those of writes. So the sum is never less than the number of messages under way at that moment.
 //!
-//! **Never a deadlock.** Messages may lie in streams until another input comes: a deterministic collector waits for one
-//! branch while others fill. So the threads that may still go on are counted, too, and the thread that falls asleep last lets the
-//! held sources in. A source that waits for the world outside is none that the others could wait for. A thread that wakes another one
-//! counts it as awake before, so while a wake-up is under way the count is not 0.
+//! **Never a deadlock.** Messages may lie in streams until another input comes: a deterministic collector
+//! waits for one branch while others fill. So the threads that may still go on are counted, too, and the
+//! thread that falls asleep last lets the held sources continue. A source that waits for external input does
+//! not count, because no other task can depend on it. A thread that wakes another one counts it as awake
+//! before, so while a wake-up is under way the count is not 0.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -21,10 +24,10 @@ use crate::parker::Parker;
 use crate::ring::NOBODY;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, barrier};
 
-/// Lines for the threads that are no workers: sources, sinks, and boxes with threads of their own.
+/// The number of lines for threads that are no workers: sources, sinks, and boxes with threads of their own.
 const OWN_LINES: usize = if cfg!(loom) { 1 } else { 8 };
 
-/// What threads wrote and read. A worker has one to itself.
+/// A cache line with counts of messages that threads wrote and read. Each worker has a line of its own.
 #[derive(Default)]
 #[cfg_attr(not(loom), repr(align(64)))]
 struct Line {
@@ -34,29 +37,31 @@ struct Line {
     read: AtomicU64,
 }
 
-/// What a runtime knows of messages under way, and the sources that wait until fewer are.
+/// The count of a runtime's messages under way, and the sources that wait until it is lower.
 pub(crate) struct Admission {
     lines: Box<[Line]>,
     workers: usize,
-    /// Threads that may go on by themselves: workers and tasks with threads of their own that do not sleep, sources that do not
-    /// wait for the world outside, and the thread that is to start the runtime.
+    /// Threads that may go on by themselves: workers and tasks with threads of their own that do not sleep,
+    /// sources that do not wait for external input, and the thread that will start the runtime.
     awake: AtomicU32,
-    /// How many sources are held. Changed under the lock of `held`.
+    /// How many sources are held. The field is changed under the lock of `held`.
     holds: AtomicU32,
-    /// Held sources are let in when no more messages than this are under way. Written by the source that is about to be held.
+    /// Held sources continue when no more messages than this are under way. The field is written by a source
+    /// just before it is held.
     let_in_at: AtomicU64,
     /// The held sources.
     held: Mutex<Vec<Held>>,
 }
 
-/// A held source: its number, and what wakes it.
+/// A held source: its number, and the function that wakes it.
 struct Held {
     source: u64,
     wake: Box<dyn FnOnce(&Admission) + Send>,
 }
 
 impl Admission {
-    /// Of a runtime of so many workers at most, which its owner has still to [start](Admission::falls_asleep).
+    /// The admission of a runtime of at most `workers` workers. The owner counts as awake until the
+    /// [start](Admission::falls_asleep).
     pub(crate) fn new(workers: usize) -> Admission {
         Admission {
             lines: (0..workers + OWN_LINES).map(|_| Line::default()).collect(),
@@ -70,8 +75,9 @@ impl Admission {
 
     // ---- messages
 
-    /// Counts what a dispatch read and wrote, before it publishes that. `worker` is the calling thread's; if it is none, `task`
-    /// says which line it shares.
+    /// Counts the messages that a dispatch read and wrote, before the dispatch publishes them. `worker` is
+    /// the calling thread's worker number; if the thread is no worker, `task` selects the line that it
+    /// shares.
     pub(crate) fn count(&self, worker: u32, task: u64, read: u64, written: u64) {
         let own = || self.workers + task as usize % OWN_LINES;
         let line = self.lines.get(worker as usize).unwrap_or_else(|| &self.lines[own()]);
@@ -93,7 +99,7 @@ impl Admission {
         }
     }
 
-    /// How many messages are under way; rather more than less.
+    /// An upper bound of the number of messages under way.
     pub(crate) fn under_way(&self) -> u64 {
         let read: u64 = self.lines.iter().map(|line| line.read.load(Ordering::SeqCst)).sum();
         let written: u64 = self.lines.iter().map(|line| line.written.load(Ordering::SeqCst)).sum();
@@ -109,8 +115,8 @@ impl Admission {
         }
     }
 
-    /// Holds a source, which is then to sleep as long as it [is held](Admission::holds), unless fewer than `limit` messages
-    /// are under way. `wake` is called once when it is let in.
+    /// Holds a source, unless fewer than `limit` messages are under way. The source must then sleep as long
+    /// as [`Admission::holds`] returns true. `wake` is called once when the source may continue.
     pub(crate) fn hold(&self, source: u64, wake: impl FnOnce(&Admission) + Send + 'static, limit: u64) {
         self.let_in_at.store(limit / 2, Ordering::Relaxed);
         {
@@ -119,7 +125,7 @@ impl Admission {
             self.holds.store(held.len() as u32, Ordering::SeqCst);
             barrier();
         }
-        // What was read meanwhile looked too early.
+        // A thread that read messages meanwhile may have checked before the source was in the list.
         if self.under_way() < limit {
             self.let_in();
         }
@@ -131,7 +137,7 @@ impl Admission {
         held.iter().any(|held| held.source == source)
     }
 
-    /// Lets all held sources in.
+    /// Lets all held sources continue.
     pub(crate) fn let_in(&self) {
         let held = {
             let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -150,8 +156,8 @@ impl Admission {
         self.awake.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A thread sleeps until another thread wakes it. If no other thread is awake, sources that are held back
-    /// are let in, because nothing else could wake one.
+    /// A thread sleeps until another thread wakes it. If no other thread is awake, held sources continue,
+    /// because nothing else could wake them.
     pub(crate) fn falls_asleep(&self) {
         if self.awake.fetch_sub(1, Ordering::SeqCst) == 1 {
             barrier();
@@ -161,7 +167,8 @@ impl Admission {
         }
     }
 
-    /// Counts a thread that is awake as asleep while it works, because it waits for something that no other thread brings.
+    /// Counts the calling thread as asleep while `work` runs, because it waits for something that no other
+    /// thread brings.
     pub(crate) fn asleep_while<R>(&self, work: impl FnOnce() -> R) -> R {
         struct Awake<'a>(&'a Admission);
         impl Drop for Awake<'_> {
@@ -181,7 +188,8 @@ impl Admission {
         }
     }
 
-    /// Wakes a thread that sleeps so: see [`Parker::unpark`]. Whether it did sleep.
+    /// Wakes a thread that sleeps by [`Admission::park`]: see [`Parker::unpark`]. Returns whether the thread
+    /// slept.
     pub(crate) fn unpark(&self, parker: &Parker) -> bool {
         self.wakes();
         let slept = parker.unpark();

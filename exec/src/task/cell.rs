@@ -18,7 +18,7 @@ use crate::task::several;
 use crate::task::spec::{TaskId, TaskSpec};
 use crate::telemetry::{About, Board, Counts, Share, TaskTelemetry, WatchedTask};
 
-/// A stream, whose ends tasks hold.
+/// A stream with ends that tasks hold.
 pub(crate) type Ring = ring::Ring<TaskCell>;
 pub(crate) type Group = several::Group<TaskCell>;
 type Rare = several::Rare<TaskCell>;
@@ -26,8 +26,8 @@ type Several = several::Several<TaskCell>;
 
 spared!(Ring);
 
-// As much as the allocator gives for three lines. Of a line that has some of what the writer writes (up to byte 64) the
-// reader's begins with its task, which is seldom written.
+// A ring fills what the allocator gives for three cache lines. Where a line holds fields of both sides (the
+// writer's end at byte 64), the reader's begin with its task, which is seldom written.
 #[cfg(not(loom))]
 const _: () = assert!(
     size_of::<Ring>() <= 184
@@ -35,12 +35,12 @@ const _: () = assert!(
         && std::mem::offset_of!(Ring, reading) == 120
 );
 
-/// Where a task stands, as its own worker knows it.
+/// The state of a task as its own worker knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Not seen by its worker yet.
+    /// The worker has not seen the task yet.
     New,
-    /// On its way from one worker to another.
+    /// The task is moving from one worker to another.
     Moving,
     Idle,
     Ready,
@@ -48,71 +48,79 @@ pub(crate) enum State {
     Ended,
 }
 
-/// A task as the runtime holds it: a million of them fit into memory, so what few tasks need is elsewhere.
+/// A task as the runtime keeps it. The cell is small, so a million tasks fit into memory; fields that few
+/// tasks need are in [`Rare`].
 ///
-/// References are counted: one for being alive, one per attached end of a stream, one while in an inbox.
-/// Everything in a `Cell` belongs to the task's own worker (or thread).
+/// References are counted: one for being alive, one per attached end of a stream, one while in an inbox. Only
+/// the task's own worker (or thread) accesses the fields of type `Cell`.
 pub(crate) struct TaskCell {
-    /// Changed by the thread that takes or gives up a reference.
+    /// The field is changed by the thread that takes or gives up a reference.
     refs: AtomicU32,
     pub(crate) blocking: bool,
     pub(crate) id: TaskId,
     pub(crate) component: SiteRef,
-    /// What of the specification is as small as it mostly is; else the whole of it is in `rare`.
+    /// The parts of the specification, if they have small values as most have; else `rare` has the whole
+    /// specification.
     replica: u32,
     weight: u16,
-    /// The worker that the user says; the replica that it belongs to, from [`REPLICAS`] on; or [`NOBODY`]: where the mapper
-    /// says.
+    /// The worker that the user chose; the task's replica, from [`REPLICAS`] on; or [`NOBODY`]: the mapper
+    /// chooses.
     wished: u32,
-    /// Where it lives.
+    /// The runtime that the task belongs to.
     pub(crate) home: Arc<Home>,
-    /// Set by the mapper before anybody else sees the cell; then by the worker itself: it gives a task away by
-    /// writing [`NOBODY`], and one that arrives it makes its own. So a worker that reads its own number here
-    /// has the task.
+    /// The field is set by the mapper before any other thread sees the cell, then only by workers: a worker
+    /// gives a task away by writing [`NOBODY`], and the worker where it arrives writes its own number. So a
+    /// worker that reads its own number here has the task.
     worker: AtomicU32,
-    /// Where its worker is to send it as soon as it can; [`NOBODY`]: it stays. Its worker's own.
+    /// The worker to which the task's worker sends the task as soon as possible; [`NOBODY`]: the task stays.
+    /// Only the task's worker accesses the field.
     pub(crate) wanted: Cell<u32>,
-    /// Whether the task is in an inbox (or, blocking: was woken). Set by another thread that wakes it (acquire-release swap),
-    /// cleared in the same way by its worker before it looks at the task's streams.
+    /// Whether the task is in an inbox (or, blocking: was woken). The field is set by another thread that
+    /// wakes it (acquire-release swap), cleared in the same way by its worker before it looks at the task's
+    /// streams.
     pub(crate) in_inbox: AtomicBool,
-    /// Next in the inbox. Written by the thread that pushes, read by the worker that took the inbox.
+    /// Next in the inbox. The field is written by the thread that pushes, read by the worker that took the
+    /// inbox.
     next_in_inbox: AtomicPtr<TaskCell>,
-    /// The sleep of a blocking task.
+    /// The parker on which a blocking task sleeps.
     pub(crate) parker: Parker,
 
     pub(crate) state: Cell<State>,
-    /// Woken while running.
+    /// Whether the task was woken while it ran.
     pub(crate) notified: Cell<bool>,
     /// Next in the worker's queue of ready tasks.
     pub(crate) next_ready: Cell<*mut TaskCell>,
     /// Place in the worker's list of live tasks.
     pub(crate) live_index: Cell<u32>,
-    /// Messages that wait for the task less those that wait behind it, as of its last dispatch and since it was woken; only
-    /// while tasks go by that.
+    /// The messages that wait for the task less those that wait in its outputs, as of its last dispatch and
+    /// since it was woken; kept only while ready tasks are ordered by demand.
     pub(crate) demand: Cell<i32>,
-    /// Messages a dispatch may take (0: not known yet), and dispatches until the time is looked at again.
+    /// The number of messages that a dispatch may read (0: not known yet). `sampling` counts the dispatches
+    /// until the time is next measured.
     pub(crate) budget: Cell<u32>,
     pub(crate) sampling: Cell<Sampling>,
-    /// The least capacity of a stream whose end was the task's; [`NO_END`]: it never had one, nor waited for one.
+    /// The least capacity of all streams of which the task has had an end; [`NO_END`]: the task never had an
+    /// end and never waited for one.
     pub(crate) narrowest: Cell<u32>,
     pub(crate) counts: Counts,
     /// What the task waits for while it is idle.
     pub(crate) waits_for: Cell<Share>,
-    /// The stream it waits for while it is idle; one of them. Written by the task's thread, and to null by the thread that takes
-    /// the end of that stream away meanwhile, under `Home::asking`.
+    /// One of the streams that the task waits for while it is idle. The field is written by the task's
+    /// thread, and set to null, under `Home::asking`, by a thread that takes the end of that stream away
+    /// meanwhile.
     waits_on: std::sync::atomic::AtomicPtr<Ring>,
     telemetry: TaskTelemetry,
-    /// Null for most tasks. Made by the task's thread (release) before a writer may push a port there (acquire), and kept as
-    /// long as the cell.
+    /// Null for most tasks. The state is made by the task's thread (release) before a writer may push a port
+    /// there (acquire), and kept as long as the cell.
     rare: AtomicPtr<Rare>,
     body: UnsafeCell<Option<Box<dyn Task>>>,
 }
 
-// Few enough for a million tasks, and no byte more than the allocator gives for it.
+// A cell is small enough for a million tasks, and uses the whole block that the allocator gives for it.
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<TaskCell>() <= 152);
 
-/// The task that a thread dispatches; none, if that is null.
+/// The task that a thread dispatches; null if it dispatches none.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) struct Current(*mut TaskCell);
 
@@ -120,7 +128,7 @@ impl Current {
     pub(crate) const NONE: Current = Current(std::ptr::null_mut());
 
     /// # Safety
-    /// The task lives on until it is dispatched no more.
+    /// The task lives until its dispatch has ended.
     #[inline]
     pub(crate) unsafe fn of(task: NonNull<TaskCell>) -> Current {
         Current(task.as_ptr())
@@ -130,8 +138,8 @@ impl Current {
     #[inline(always)]
     pub(crate) fn get<'a>(self) -> &'a TaskCell {
         debug_assert!(!self.0.is_null());
-        // SAFETY: a dispatched task is kept: its worker lets go of it only after the dispatch, and a thread of its own when it ends.
-        // A reference is kept no longer than that.
+        // SAFETY: a dispatched task stays alive: its worker releases it only after the dispatch, and a thread
+        // of its own when the thread ends. Callers keep the reference no longer than that.
         unsafe { &*self.0 }
     }
 
@@ -147,31 +155,32 @@ impl Current {
     }
 }
 
-/// What kind of task a cell is made for.
+/// The kind of task that a cell is made for.
 #[derive(Clone, Copy)]
 pub(crate) struct Kind {
-    /// It has a thread of its own.
+    /// The task has a thread of its own.
     pub(crate) blocking: bool,
-    /// Telemetry keeps something of it from the beginning.
+    /// Telemetry observes the task from its beginning.
     pub(crate) is_shown: bool,
-    /// The whole of its specification is asked for again.
+    /// The whole specification will be needed again.
     pub(crate) keeps_spec: bool,
 }
 
-/// From here on what a task wishes is a replica.
+/// Values of `wished` from here on stand for a replica.
 const REPLICAS: u32 = 1 << 31;
 
-/// More than any stream holds.
+/// A value larger than any stream's capacity.
 const NO_END: u32 = u32::MAX;
 
-/// Which of a task's dispatches are looked at: after how many of them the next is, and how many are left until then.
+/// Which of a task's dispatches are sampled: the distance between two samples, and how many dispatches are
+/// left until the next.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sampling(u8);
 
 impl Sampling {
     pub(crate) const EVERY_MAX: u64 = 16;
 
-    /// One dispatch of so many, up to [`Sampling::EVERY_MAX`], is looked at.
+    /// Samples one of `dispatches` dispatches, and at least one of [`Sampling::EVERY_MAX`].
     pub(crate) fn every(dispatches: u64) -> Sampling {
         let between = dispatches.clamp(1, Sampling::EVERY_MAX) as u8 - 1;
         Sampling(between << 4 | between)
@@ -196,8 +205,9 @@ impl Sampling {
 
 spared!(TaskCell);
 
-// SAFETY: the atomics are made for sharing; the cells and the body are touched only by the thread that the task
-// belongs to (its worker, or its own thread), and a task changes hands only through an inbox (release, acquire).
+// SAFETY: the atomics are made for sharing; the cells and the body are touched only by the thread that the
+// task belongs to (its worker, or its own thread), and a task changes hands only through an inbox (release,
+// acquire).
 unsafe impl Send for TaskCell {}
 // SAFETY: as above.
 unsafe impl Sync for TaskCell {}
@@ -263,18 +273,18 @@ impl TaskCell {
         self.show_worker(worker);
     }
 
-    /// The task is on its way.
+    /// The task leaves its worker for another.
     pub(crate) fn leave_worker(&self) {
         self.worker.store(NOBODY, Ordering::Release);
     }
 
-    /// The task gets an end of a stream. Called on the task's own thread, or before it runs.
+    /// The task gets an end of a stream. The call is made on the task's own thread, or before the task runs.
     pub(crate) fn gets_end(&self, ring: &Ring) {
         self.takes_part();
         self.narrowest.set(self.narrowest.get().min(ring.capacity()));
     }
 
-    /// A stream of the task's holds another number of messages than before. Called by its writer.
+    /// The capacity of one of the task's streams changed. The caller is its writer.
     pub(crate) fn resized(&self, before: u32, now: u32) {
         let narrowest = self.narrowest.get();
         if now < narrowest || before == narrowest {
@@ -282,7 +292,8 @@ impl TaskCell {
         }
     }
 
-    /// What the task does on a thread of its own may bring the others on, from now on. Called like [`TaskCell::gets_end`].
+    /// From now on the work of this blocking task may let other tasks go on. The callers are those of
+    /// [`TaskCell::gets_end`].
     pub(crate) fn takes_part(&self) {
         if self.blocking && self.narrowest.get() == NO_END {
             self.narrowest.set(NO_END - 1);
@@ -297,7 +308,7 @@ impl TaskCell {
         }
     }
 
-    /// Takes another reference.
+    /// Counts another reference and returns it.
     pub(crate) fn counted_reference(&self) -> NonNull<TaskCell> {
         self.counted();
         NonNull::from(self)
@@ -307,31 +318,31 @@ impl TaskCell {
     /// The caller is the task's own thread, and no other reference to the body lives.
     #[allow(clippy::mut_from_ref)]
     pub(crate) unsafe fn body(&self) -> &mut Option<Box<dyn Task>> {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { &mut *self.body.get() }
     }
 
     #[inline]
     fn rare(&self) -> Option<&Rare> {
-        // SAFETY: it is kept as long as the cell.
+        // SAFETY: `rare` is kept as long as the cell.
         unsafe { self.rare.load(Ordering::Acquire).as_ref() }
     }
 
     /// # Safety
-    /// The caller is the task's own thread, and no other reference to what it waits for lives.
+    /// The caller is the task's own thread, and no other reference to its waits lives.
     #[allow(clippy::mut_from_ref)]
     unsafe fn several(&self) -> &mut Several {
         let rare = self.rare().unwrap_or_else(|| {
             let made = Box::into_raw(Box::<Rare>::default());
             self.rare.store(made, Ordering::Release);
-            // SAFETY: just made, and kept as long as the cell.
+            // SAFETY: the value was just made, and is kept as long as the cell.
             unsafe { &*made }
         });
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { &mut *rare.several.get() }
     }
 
-    /// What the mapper goes by when it places the task anew.
+    /// The specification by which the mapper places the task again.
     pub(crate) fn spec(&self) -> TaskSpec {
         let place =
             Placement { node: None, worker: (self.wished < REPLICAS).then_some(self.wished as usize) };
@@ -340,19 +351,19 @@ impl TaskCell {
         self.rare().and_then(|rare| rare.spec).unwrap_or(known)
     }
 
-    /// Says which replica it belongs to. Called before anybody else sees the cell.
+    /// Sets the replica that the task belongs to. The call comes before any other thread sees the cell.
     pub(crate) fn belongs_to(&mut self, replica: u32) {
         debug_assert!(self.wished == NOBODY && replica < NOBODY - REPLICAS);
         self.wished = REPLICAS + replica;
     }
 
-    /// The replica that it belongs to.
+    /// The replica that the task belongs to.
     #[inline]
     pub(crate) fn member_of(&self) -> Option<u32> {
         (self.wished >= REPLICAS && self.wished != NOBODY).then(|| self.wished - REPLICAS)
     }
 
-    /// Whether the user said where the task is to run.
+    /// Whether the user chose where the task runs.
     pub(crate) fn is_placed(&self) -> bool {
         self.spec().place != Placement::ANYWHERE
     }
@@ -361,60 +372,62 @@ impl TaskCell {
     /// The caller is the task's own thread, and no other reference to the groups lives.
     #[allow(clippy::mut_from_ref)]
     pub(crate) unsafe fn groups(&self) -> &mut Vec<Group> {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { &mut self.several().groups }
     }
 
-    // ---- what it waits for
+    // ---- what the task waits for
 
-    /// The task, which is its thread's, waits for nothing yet. Gives the references of what it waited for to `released`.
+    /// Clears the streams that the task waits for, and appends their references to `released`. The caller is
+    /// on the task's own thread.
     #[inline]
     pub(crate) fn wait_for_none(&self, released: &mut Vec<NonNull<Ring>>) {
         self.forget_first_wait();
         if let Some(rare) = self.rare() {
-            // SAFETY: the task's own thread; the reference ends with the line.
+            // SAFETY: this is the task's own thread; the reference ends with this statement.
             released.extend(unsafe { &mut *rare.several.get() }.others.drain());
         }
     }
 
-    /// The task, which is its thread's and runs, does not wait for the stream named first.
+    /// Clears the stream that was named first, because the task runs. The caller runs on the task's own thread.
     pub(crate) fn forget_first_wait(&self) {
         self.waits_on.store(std::ptr::null_mut(), Ordering::Relaxed);
     }
 
-    /// The task, which is its thread's, waits for this stream, or for those named before.
+    /// Adds a stream to those that the task waits for. The caller runs on the task's own thread.
     #[inline]
     pub(crate) fn wait_for(&self, ring: &Ring) {
         let first = &self.waits_on;
         if first.load(Ordering::Relaxed).is_null() {
             first.store(std::ptr::from_ref(ring).cast_mut(), Ordering::Relaxed);
         } else {
-            // SAFETY: the task's own thread; the reference ends with the line.
+            // SAFETY: this is the task's own thread; the reference ends with this statement.
             unsafe { self.several() }.others.add(ring);
         }
     }
 
-    /// The stream that the task, which sleeps, waits for; one of them, unless they are a group of inputs.
+    /// One of the streams that the sleeping task waits for; none if it waits for a group of inputs.
     ///
     /// # Safety
     /// The caller is the task's own thread, has locked `Home::asking`, and unlocks it after the last use.
     pub(crate) unsafe fn first_wait(&self) -> Option<&Ring> {
-        // SAFETY: the task has an end of the stream, which it cannot drop while it sleeps, and a thread that takes the end away
-        // waits for the lock before it gives up the end's reference.
+        // SAFETY: the task has an end of the stream, which it cannot drop while it sleeps, and a thread that
+        // takes the end away waits for the lock before it gives up the end's reference.
         unsafe { self.waits_on.load(Ordering::Relaxed).as_ref() }
     }
 
-    /// Goes through the streams that the task, which sleeps, waits for: any of them lets it go on.
+    /// Calls `each` with every stream that the sleeping task waits for; a change of any of them lets it go
+    /// on.
     ///
     /// # Safety
     /// The caller is the task's own thread, and has locked `Home::asking`.
     pub(crate) unsafe fn each_wait(&self, mut each: impl FnMut(&Ring)) {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         if let Some(ring) = unsafe { self.first_wait() } {
             each(ring);
         }
         let Some(rare) = self.rare() else { return };
-        // SAFETY: the task's own thread; the reference ends with this function.
+        // SAFETY: this is the task's own thread; the reference ends with this function.
         let several = unsafe { &*rare.several.get() };
         several.others.iter().for_each(&mut each);
         if self.waits_for.get() == Share::InputWait {
@@ -422,19 +435,19 @@ impl TaskCell {
         }
     }
 
-    /// Whether the task, which is its thread's, has groups of inputs at all.
+    /// Whether the task has groups of inputs. The caller runs on the task's own thread.
     #[inline]
     pub(crate) fn has_groups(&self) -> bool {
-        // SAFETY: the task's own thread; the reference ends with this function.
+        // SAFETY: this is the task's own thread; the reference ends with this function.
         self.rare().is_some_and(|rare| !unsafe { &*rare.several.get() }.groups.is_empty())
     }
 
     /// Queues a port of a group, with the caller's reference to its ring.
     ///
     /// # Safety
-    /// As for [`TaskCell::groups`].
+    /// The conditions are those of [`TaskCell::groups`].
     pub(crate) unsafe fn queue_ready_port(&self, group: u32, ring: NonNull<Ring>) {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         let groups = unsafe { self.groups() };
         groups[group as usize].ready.push(ring);
     }
@@ -467,11 +480,12 @@ impl TaskCell {
         let mut newest = rare.ready_ports.swap(std::ptr::null_mut(), Ordering::Acquire);
         let mut oldest: *mut Ring = std::ptr::null_mut();
         while let Some(ring) = NonNull::new(newest) {
-            // SAFETY: the stack holds a reference to each ring in it; once taken, the links are ours.
+            // SAFETY: the stack holds a reference to each ring in it, and the links of a stack that was taken
+            // belong to this thread.
             newest = unsafe { relink(ring, oldest) };
             oldest = ring.as_ptr();
         }
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         let groups = unsafe { self.groups() };
         while let Some(ring) = NonNull::new(oldest) {
             // SAFETY: as above; the group was set before the port first waited.
@@ -481,18 +495,18 @@ impl TaskCell {
             };
             match group.and_then(|group| groups.get_mut(group)) {
                 Some(group) => group.ready.push(ring),
-                // SAFETY: the stack's reference, of a port that left its group.
+                // SAFETY: this gives up the stack's reference to a port that left its group.
                 None => unsafe { Ring::release(ring.as_ptr()) },
             }
         }
     }
 
-    /// Whether a port of some group is queued (ports whose reading end is gone are dropped on the way).
+    /// Whether a port of some group is queued. Ports without a reading end are dropped meanwhile.
     ///
     /// # Safety
     /// The caller is the task's own thread, and no reference to the groups lives.
     pub(crate) unsafe fn has_ready_port(&self) -> bool {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         let groups = unsafe {
             self.sort_ready_ports();
             self.groups()
@@ -500,23 +514,23 @@ impl TaskCell {
         groups.iter_mut().any(|group| group.has_ready())
     }
 
-    /// Empties the queues of ready ports, whose readiness a model remembers by itself.
+    /// Empties the queues of ready ports, because a model itself keeps whether a port is ready.
     ///
     /// # Safety
-    /// As for [`TaskCell::has_ready_port`].
+    /// The conditions are those of [`TaskCell::has_ready_port`].
     #[cfg(all(test, loom))]
     pub(crate) unsafe fn drop_ready_ports_of_model(&self) {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.groups() }.iter_mut().for_each(|group| group.ready = Default::default());
     }
 
-    /// Gives back the references of what the task, which has ended, could have waited for.
+    /// Gives up the references to streams that the task, which has ended, could have waited for.
     ///
     /// # Safety
-    /// As for [`TaskCell::has_ready_port`].
+    /// The conditions are those of [`TaskCell::has_ready_port`].
     pub(crate) unsafe fn forget_waits(&self) {
         self.forget_first_wait();
-        // SAFETY: as demanded of the caller; the reference ends before anything is dropped.
+        // SAFETY: guaranteed by the caller; the reference ends before anything is dropped.
         drop(unsafe {
             self.sort_ready_ports();
             self.rare().map(|rare| std::mem::take(&mut *rare.several.get()))
@@ -572,7 +586,7 @@ impl Linked for TaskCell {
     }
 
     unsafe fn give_up(task: *mut TaskCell) {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { TaskCell::release(task) }
     }
 }
@@ -586,12 +600,12 @@ impl Holder for TaskCell {
     /// The last reference frees the cell.
     ///
     /// # Safety
-    /// As said there.
+    /// The conditions are those of [`Holder::release`].
     unsafe fn release(cell: *mut TaskCell) {
         // SAFETY: the reference given up here kept it alive until now.
         let refs = unsafe { &(*cell).refs };
         if refs.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // SAFETY: it was the last one, and the cell was made by `TaskCell::new`.
+            // SAFETY: the reference was the last one, and `TaskCell::new` made the cell.
             unsafe { Spare::free(cell) };
         }
     }
@@ -601,18 +615,18 @@ impl Holder for TaskCell {
         if self.waits_on.load(Ordering::Relaxed) == pointer {
             let _asking = lock(&self.home.asking);
             let none = std::ptr::null_mut();
-            // Else it waits for another by now.
+            // If the exchange fails, the task waits for another stream by now.
             _ = self.waits_on.compare_exchange(pointer, none, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 }
 
-/// Sets which ring comes after `ring` in a stack of ready ports, and returns which did.
+/// Sets the ring that follows `ring` in a stack of ready ports, and returns the former one.
 ///
 /// # Safety
 /// The stack was taken from its task by the caller, with its references.
 unsafe fn relink(ring: NonNull<Ring>, next: *mut Ring) -> *mut Ring {
-    // SAFETY: the stack's reference.
+    // SAFETY: the stack holds a reference to the ring.
     let Some(port) = (unsafe { ring.as_ref() }).port() else { return std::ptr::null_mut() };
     let before = port.next.load(Ordering::Relaxed);
     port.next.store(next, Ordering::Relaxed);
@@ -625,12 +639,13 @@ impl Drop for TaskCell {
         if rare.is_null() {
             return;
         }
-        // SAFETY: made by `Box`, and nobody else has the cell any more.
+        // SAFETY: `Box` made it, and no other reference to the cell exists.
         let rare = unsafe { Box::from_raw(rare) };
-        // Ports that a writer pushed after the task ended.
+        // The stack may contain ports that a writer pushed after the task ended.
         let mut port = rare.ready_ports.load(Ordering::Acquire);
         while let Some(ring) = NonNull::new(port) {
-            // SAFETY: the stack holds a reference to each ring in it, and nobody else sees this stack any more.
+            // SAFETY: the stack holds a reference to each ring in it, and no other thread sees this stack any
+            // more.
             unsafe {
                 port = relink(ring, std::ptr::null_mut());
                 Ring::release(ring.as_ptr());
@@ -643,12 +658,12 @@ impl Drop for TaskCell {
 mod tests {
     use super::*;
 
-    /// What is still known of a task's specification when it is placed anew.
+    /// What a cell still keeps of a task's specification when the task is placed again.
     fn kept(spec: TaskSpec, keeps_spec: bool) -> (TaskSpec, bool) {
         let home = Arc::new(Home::new(1, None).unwrap());
         let kind = Kind { blocking: false, is_shown: false, keeps_spec };
         let cell = TaskCell::new(home, TaskId(1), spec, None, kind);
-        // SAFETY: the one reference, given up here.
+        // SAFETY: the only reference is given up here.
         unsafe {
             let kept = (cell.as_ref().spec(), cell.as_ref().is_placed());
             TaskCell::release(cell.as_ptr());

@@ -1,5 +1,5 @@
-//! What a user writes ([`Task`]) and is given for it ([`Context`], [`Ports`]). What they may ask of the runtime is said where that is known:
-//! see `asking`.
+//! The trait that a user implements ([`Task`]), and the values that the runtime passes to it ([`Context`],
+//! [`Ports`]). The methods of `Context` and `Ports` that call the runtime are in `runtime/asking.rs`.
 
 use std::any::TypeId;
 use std::marker::PhantomData;
@@ -12,25 +12,27 @@ use crate::task::spec::TaskId;
 
 /// A state machine that runs to completion: no stack of its own, so a million of them fit into memory.
 pub trait Task: Send + 'static {
-    /// Called once before the first run: says which ports are the task's. A port that is not named here becomes
-    /// the task's when it first uses it.
+    /// Called once before the first run, to name the task's ports. A port that is not named here becomes the
+    /// task's when the task first uses it.
     fn attach(&mut self, ports: &mut Ports<'_>) {
         let _ = ports;
     }
 
-    /// Works on at most [`Context::quantum`] messages and says why it stopped. What it pushed becomes visible
-    /// to the readers when it returns.
+    /// Works on at most [`Context::quantum`] messages and returns why it stopped. Messages that it pushed
+    /// become visible to the readers when it returns.
     fn run(&mut self, cx: &mut Context<'_>) -> Stop;
 
-    /// The stream that it passes messages on by, if it reads one stream and can work on what comes there next where that stands, each
-    /// message giving one: see [`Task::work_on`]. Asked while it waits for input. None: it cannot, or not now.
+    /// The output stream of a task that reads one stream, can work on messages in place, and writes one
+    /// message for each: see [`Task::work_on`]. The runtime calls this while the task waits for input.
+    /// `None`: the task cannot work in place, or cannot do so now.
     fn passes_to(&mut self) -> Option<PassesTo<'_>> {
         None
     }
 
-    /// Works on the next messages of its input where they stand, which is elsewhere than in that: another task has
-    /// [handed them on](crate::In::hand_on). As many of them as it says are passed on by its output; those behind come by its input
-    /// when it runs next, the first of them as this left it. `progress` counts from 0.
+    /// Works in place on the next messages of the task's input, which are not in the input stream because
+    /// another task has [handed them on](crate::In::hand_on). Returns how many of them go on to its output;
+    /// the others come by the input stream when the task runs next, the first of them as this call left it.
+    /// `progress` counts from 0.
     fn work_on(&mut self, messages: HandedOn<'_>, progress: Progress<'_>) -> usize {
         let _ = (messages, progress);
         0
@@ -43,7 +45,7 @@ pub struct PassesTo<'a> {
     pub(crate) _out: PhantomData<&'a mut Opaque>,
 }
 
-/// Messages of some type that a task is to work on where they stand.
+/// Messages of some type on which a task works in place.
 pub struct HandedOn<'a> {
     pub(crate) of: TypeId,
     pub(crate) first: *mut u8,
@@ -55,19 +57,21 @@ impl<'a> HandedOn<'a> {
     /// The messages, if they are of this type.
     #[inline]
     pub fn of<T: Send + 'static>(self) -> Option<&'a mut [T]> {
-        // SAFETY: the maker of this has put so many messages of its type there, and no other code looks at them as long as it lives.
+        // SAFETY: the code that made this value guarantees `count` messages of the type `of` at `first`,
+        // which no other code accesses while the value lives.
         (self.of == TypeId::of::<T>())
             .then(|| unsafe { std::slice::from_raw_parts_mut(self.first.cast::<T>(), self.count) })
     }
 }
 
-/// Says, in the live row of the calling thread's worker, which message its task is on: what a report of a run that died or
-/// hangs in a box goes by. Costs a relaxed store a message; nothing without a space.
+/// Shows, in the live row of the calling thread's worker, which message its task works on, for reports on a
+/// run that died or hangs in a box. A report costs a relaxed store for each message, and nothing without a
+/// space.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
     pub(crate) cell: Option<&'a AtomicU64>,
     pub(crate) first: u64,
-    /// The thread, where the time of each message is recorded.
+    /// The thread, if the time of each message is recorded.
     pub(crate) times: Option<Thread>,
 }
 
@@ -100,19 +104,18 @@ impl Context<'_> {
         Context { thread, task, quantum, full, times_each, _dispatch: PhantomData }
     }
 
-    /// How many messages the task should take at most before it stops with
-    /// [`Stop::QuantumSpent`].
+    /// The most messages that the task should read before it stops with [`Stop::QuantumSpent`].
     #[inline]
     pub fn quantum(&self) -> usize {
         self.quantum
     }
 
-    /// Says how many messages the next dispatch may take.
+    /// Sets how many messages the next dispatch may read.
     pub(crate) fn set_quantum(&mut self, messages: usize) {
         self.quantum = messages;
     }
 
-    /// Whether everything is being recorded (mode `full`), so that lineage is wanted.
+    /// Whether the mode is `full`, in which lineage is recorded.
     #[inline]
     pub fn full(&self) -> bool {
         self.full

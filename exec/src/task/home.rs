@@ -1,4 +1,4 @@
-//! Where tasks live: what every task knows of its runtime.
+//! The part of a runtime that every task refers to.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,21 +9,22 @@ use crate::task::cell::TaskCell;
 use crate::task::inbox::Inbox;
 use crate::telemetry::Board;
 
-/// What every task knows of its runtime, in other cache lines than its count of references.
+/// The part of a runtime that every task refers to, aligned so that it lies in other cache lines than its
+/// reference count.
 #[cfg_attr(not(loom), repr(align(64)))]
 pub(crate) struct Home {
-    /// One for each worker that there may be.
+    /// The inbox of each worker, up to the greatest number of workers.
     pub(crate) inboxes: Vec<Inbox<TaskCell>>,
     /// Messages under way, and sources that are held.
     pub(crate) admission: Arc<Admission>,
     /// Where events and counters are recorded.
     pub(crate) board: Arc<Board>,
-    /// Held while a thread goes through the streams that a thread's tasks wait for.
+    /// Held while a thread iterates over the streams that its tasks wait for.
     pub(crate) asking: Mutex<()>,
 }
 
 impl Home {
-    /// Of a runtime of so many workers at most.
+    /// The home for a runtime of at most `workers` workers.
     pub(crate) fn new(workers: usize, space: Option<Space>) -> Result<Home, Error> {
         let admission = Arc::new(Admission::new(workers));
         Ok(Home {

@@ -1,9 +1,10 @@
 //! A worker's inbox: the tasks that other threads made ready, and the worker's sleep.
 //!
-//! Invariant: a worker that sleeps has an empty inbox, or another thread is about to wake it. In place of a first task stands
-//! a mark that the worker sleeps: a thread that puts a task there takes the mark off with the same instruction, and wakes the worker.
-//! Letters and the end of the run stand elsewhere: the thread that wrote one looks at the mark then, and the worker that is about
-//! to sleep looks at them after setting the mark, with a full barrier between on both sides.
+//! Invariant: a worker that sleeps has an empty inbox, or another thread is about to wake it. Instead of a
+//! first task the inbox may hold a mark that the worker sleeps: a thread that pushes a task removes the mark
+//! with the same instruction, and wakes the worker. Letters and the end of the run are stored elsewhere: the
+//! thread that writes one checks the mark afterwards, and a worker checks for them after setting the mark,
+//! with a full barrier in between on both sides.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -12,51 +13,55 @@ use crate::parker::Parker;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, barrier, fetch_to_write};
 use crate::task::admission::Admission;
 
-/// What became of a task that was pushed into an inbox.
+/// The result of a push into an inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pushed {
-    /// The worker has ended: the reference to the task stays the caller's.
+    /// The worker has ended, so the caller keeps the reference to the task.
     Refused,
-    /// The worker takes it when it looks.
+    /// The worker is awake and will take the task.
     Taken,
-    /// The worker slept and was woken, by a call of the system.
+    /// The worker slept and was woken by a system call.
     Woke,
 }
 
 /// An item of an inbox: reference-counted, with a link to the item after it.
 pub(crate) trait Linked: Sized {
-    /// The next in the inbox. Written by the thread that pushes, read by the thread that took the inbox.
+    /// The link to the next item in the inbox. The link is written by the thread that pushes, and read by the
+    /// thread that took the inbox's items.
     fn next_in_inbox(&self) -> &AtomicPtr<Self>;
 
     /// Gives up the inbox's reference.
     ///
     /// # Safety
-    /// The inbox owned it, and nobody uses `linked` by it any more.
+    /// The inbox owned the reference, and no code uses `linked` through it any more.
     unsafe fn give_up(linked: *mut Self);
 }
 
-/// In a cache line of its own: several workers write to it, and one looks at it all the time while it has nothing to do.
+/// A worker's inbox, in a cache line of its own, because several workers write to it and one polls it while
+/// it has no work.
 #[cfg_attr(not(loom), repr(align(64)))]
 pub(crate) struct Inbox<T> {
-    /// The newest task, or a mark. Pushed by any thread (sequentially consistent), taken by the worker (acquire).
+    /// The newest task, or a mark. Pushed by any thread (sequentially consistent), taken by the worker
+    /// (acquire).
     first: AtomicPtr<T>,
     parker: Parker,
     /// Counts the threads that do not sleep.
     admission: Arc<Admission>,
-    /// From when on the worker waits for a task of another's; 0: it does not. Set by the worker, cleared by it or by the
-    /// worker that is to give it one.
+    /// When the worker began to wait for a task from another worker; 0: it does not wait. The field is set by
+    /// the worker, cleared by it or by the worker that will give it a task.
     pub(crate) hungry_at: AtomicU64,
-    /// Dispatches that the worker made, and its tasks that wait for room, as of when it went to sleep last.
+    /// The number of the worker's dispatches, and of its tasks that wait for room, when it last went to
+    /// sleep.
     pub(crate) dispatches: AtomicU64,
     pub(crate) wait_for_room: AtomicU64,
 }
 
-/// In place of a first task: the worker has ended.
+/// The mark, in place of a first task, that the worker has ended.
 fn shut<T>() -> *mut T {
     std::ptr::without_provenance_mut(align_of::<T>())
 }
 
-/// In place of a first task: the worker sleeps, or is about to.
+/// The mark, in place of a first task, that the worker sleeps or is about to.
 fn asleep<T>() -> *mut T {
     std::ptr::without_provenance_mut(2 * align_of::<T>())
 }
@@ -75,7 +80,8 @@ impl<T: Linked> Inbox<T> {
 
     /// Hands a task to the worker, with the caller's reference to it.
     pub(crate) fn push(&self, task: NonNull<T>) -> Pushed {
-        // Without a look, which would fetch the line twice: mostly it is empty.
+        // The push does not read the line before, which would fetch it twice, but assumes that the inbox is
+        // empty, as it mostly is.
         let mut first = std::ptr::null_mut();
         loop {
             let next = if first == asleep() { std::ptr::null_mut() } else { first };
@@ -90,16 +96,16 @@ impl<T: Linked> Inbox<T> {
         if first == asleep() && self.admission.unpark(&self.parker) { Pushed::Woke } else { Pushed::Taken }
     }
 
-    /// Wakes the worker if it sleeps. The caller has passed a full barrier since it changed what the worker
-    /// is to see.
+    /// Wakes the worker if it sleeps. The caller has passed a full barrier since it made the change that the
+    /// worker must see.
     pub(crate) fn wake(&self) {
         if self.first.load(Ordering::SeqCst) == asleep() && self.take_off_mark() {
             self.admission.unpark(&self.parker);
         }
     }
 
-    /// Takes off the mark that the worker sleeps. True for the one thread that does it: the worker itself, or the one that then
-    /// wakes it.
+    /// Removes the mark that the worker sleeps. Returns true to exactly one thread: the worker itself, or the
+    /// thread that must then wake it.
     fn take_off_mark(&self) -> bool {
         let none = std::ptr::null_mut();
         self.first.compare_exchange(asleep(), none, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -110,14 +116,14 @@ impl<T: Linked> Inbox<T> {
         self.first.load(Ordering::Relaxed).is_null()
     }
 
-    /// Whether there is no task, asked again and again by a worker that takes the next one at once.
+    /// Whether there is no task, for a worker that polls and takes the next task at once.
     #[inline]
     pub(crate) fn is_still_empty(&self) -> bool {
         fetch_to_write(&self.first);
         self.is_empty()
     }
 
-    /// Whether the worker sleeps, and how many dispatches it had made then.
+    /// The number of dispatches that the worker had made when it fell asleep; `None` if it is awake.
     pub(crate) fn asleep_after(&self) -> Option<u64> {
         self.parker.is_asleep().then(|| self.dispatches.load(Ordering::Relaxed))
     }
@@ -132,8 +138,8 @@ impl<T: Linked> Inbox<T> {
         Tasks::reversed(self.first.swap(shut(), Ordering::Acquire))
     }
 
-    /// Sleeps until another thread pushes or calls [`Inbox::wake`], unless a task came or there is `something` else to see to, which is
-    /// to be looked at sequentially consistently. May return early.
+    /// Sleeps until another thread pushes or calls [`Inbox::wake`], unless a task has come or `something`
+    /// returns true, which must use sequentially consistent loads. The call may return early.
     pub(crate) fn sleep(&self, something: impl FnOnce() -> bool) {
         let empty = std::ptr::null_mut();
         if self.first.compare_exchange(empty, asleep(), Ordering::SeqCst, Ordering::Relaxed).is_err() {
@@ -147,7 +153,7 @@ impl<T: Linked> Inbox<T> {
     }
 }
 
-// One line.
+// The inbox fills one cache line.
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Inbox<u64>>() == 64);
 
@@ -161,7 +167,8 @@ impl<T: Linked> Tasks<T> {
             return Tasks(oldest);
         }
         while let Some(task) = NonNull::new(newest) {
-            // SAFETY: the inbox held a reference to each task in it; the links are ours since we took them.
+            // SAFETY: the inbox held a reference to each task in it, and the links belong to this thread
+            // since it took them.
             let next = unsafe { task.as_ref() }.next_in_inbox();
             fetch_to_write(next);
             newest = next.load(Ordering::Relaxed);
@@ -186,7 +193,7 @@ impl<T: Linked> Iterator for Tasks<T> {
 impl<T: Linked> Drop for Tasks<T> {
     fn drop(&mut self) {
         for task in self.by_ref() {
-            // SAFETY: the inbox's reference.
+            // SAFETY: this is the inbox's reference.
             unsafe { T::give_up(task.as_ptr()) }
         }
     }

@@ -1,12 +1,13 @@
-//! Tasks: what a user writes of one, what is said of it, and the cell that it is kept in.
+//! Tasks: the trait that users implement, the description of a task, and the cell that the runtime keeps it
+//! in.
 //!
 //! | file | what of it |
 //! |---|---|
-//! | `spec`, `placement` | what is said of a task |
-//! | `context` | what a user writes, and is given for it |
-//! | `cell` | what a task is kept in |
-//! | `home` | what every task knows of its runtime |
-//! | `inbox`, `admission` | where other threads put tasks that they made ready; messages under way, and sources that are held |
+//! | `spec`, `placement` | the description of a task |
+//! | `context` | the trait that users implement, and the values passed to it |
+//! | `cell` | the cell that a task is kept in |
+//! | `home` | the part of a runtime that every task refers to |
+//! | `inbox`, `admission` | tasks that other threads made ready; messages under way, and held sources |
 
 pub(crate) mod admission;
 pub(crate) mod cell;

@@ -5,9 +5,10 @@ use std::str::FromStr;
 
 use crate::error::Error;
 
-/// Where a task is to run, as far as the user says so. Written as `worker 1`, `node 0` or `node 0 worker 1`.
+/// Where a task must run, as far as the user specifies it. A placement is written as `worker 1`, `node 0` or
+/// `node 0 worker 1`.
 ///
-/// A runtime is one node, the node 0. What is to run on another one is refused.
+/// A runtime is one node, node 0. A task for another node is refused.
 ///
 /// ```
 /// use thalweg_exec::Placement;
@@ -19,30 +20,30 @@ use crate::error::Error;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Placement {
-    /// The node, if that is said.
+    /// The node, if one is specified.
     pub node: Option<u32>,
-    /// The worker of that node, if that is said (modulo the number of those that take part).
+    /// The worker of that node, if one is specified (modulo the number of workers that take part).
     pub worker: Option<usize>,
 }
 
 impl Placement {
-    /// Wherever the mapper wants.
+    /// Any place that the mapper chooses.
     pub const ANYWHERE: Placement = Placement { node: None, worker: None };
 
-    /// On this worker.
+    /// A place on the given worker.
     pub const fn on_worker(worker: usize) -> Placement {
         Placement { node: None, worker: Some(worker) }
     }
 
-    /// On this node, on whichever worker its mapper wants.
+    /// A place on the given node, on a worker that its mapper chooses.
     pub const fn on_node(node: u32) -> Placement {
         Placement { node: Some(node), worker: None }
     }
 
-    /// The worker of this runtime, if one is said.
+    /// The worker of this runtime, if one is specified.
     ///
     /// # Errors
-    /// It is to be on another node, and there is only this one.
+    /// The placement names another node, and a runtime has only one.
     pub fn here(self) -> Result<Option<usize>, Error> {
         match self.node {
             None | Some(HERE) => Ok(self.worker),

@@ -1,4 +1,5 @@
-//! What few tasks have: groups of inputs, several streams that they went to sleep for, a specification that is asked for again.
+//! The state that only few tasks have: groups of inputs, several streams to wait for, a specification that is
+//! needed again.
 
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
@@ -8,26 +9,29 @@ use crate::ring::{Holder, Ring};
 use crate::sync::{AtomicPtr, Ordering};
 use crate::task::spec::TaskSpec;
 
-/// What few tasks have.
+/// The state that only few tasks have.
 pub(crate) struct Rare<H: Holder> {
-    /// The ports that became ready: pushed by their writers (release), taken as a whole by the task (acquire).
+    /// The ports that became ready: pushed by their writers (release), taken as a whole by the task
+    /// (acquire).
     pub(crate) ready_ports: AtomicPtr<Ring<H>>,
-    /// The task's thread's own.
+    /// Only the task's thread accesses this field.
     pub(crate) several: UnsafeCell<Several<H>>,
-    /// What a user's mapper is asked with when the task is placed anew.
+    /// The argument for a user's mapper when the task is placed again.
     pub(crate) spec: Option<TaskSpec>,
 }
 
-/// What a task has only if it waits for several streams. Belongs to the task's own thread. All streams in it are counted references.
+/// The state of a task that waits for several streams. Only the task's own thread accesses it. All streams in
+/// it are counted references.
 pub(crate) struct Several<H: Holder> {
     pub(crate) groups: Vec<Group<H>>,
-    /// What the task that sleeps waits for besides `TaskCell::waits_on`, unless it is in a group.
+    /// The streams that the sleeping task waits for besides `TaskCell::waits_on`, unless they are in a group.
     pub(crate) others: References<H>,
 }
 
-/// Inputs of which any may have something next: see [`Inputs`](crate::Inputs).
+/// A group of inputs, any of which may be ready next: see [`Inputs`](crate::Inputs).
 pub(crate) struct Group<H: Holder> {
-    /// The ports that have something, or were not looked at yet. All others are armed while the task sleeps.
+    /// The ports that have messages or have ended, or were not checked yet. All other ports are armed while
+    /// the task sleeps.
     pub(crate) ready: References<H>,
     /// All ports by their index.
     members: Vec<Option<NonNull<Ring<H>>>>,
@@ -43,12 +47,12 @@ impl<H: Holder> Group<H> {
         release(before);
     }
 
-    /// Forgets the port with this index.
+    /// Removes the port with this index.
     pub(crate) fn withdraw(&mut self, index: usize) {
         release(self.members.get_mut(index).and_then(Option::take));
     }
 
-    /// Whether a port has something; those whose reading end is gone are dropped on the way.
+    /// Whether a port is ready; ports without a reading end are dropped meanwhile.
     pub(crate) fn has_ready(&mut self) -> bool {
         let gone = |ring: &Ring<H>| ring.reading.reader_gone.load(Ordering::Relaxed) != 0;
         while self.ready.iter().next().is_some_and(gone) {
@@ -89,7 +93,7 @@ impl<H: Holder> References<H> {
         self.0.pop_front()
     }
 
-    /// Takes this stream out if it is there.
+    /// Removes this stream if it is there.
     pub(crate) fn remove(&mut self, ring: NonNull<Ring<H>>) {
         if let Some(at) = self.0.iter().rposition(|&one| one == ring) {
             release(self.0.remove(at));
@@ -150,7 +154,7 @@ fn counted<H: Holder>(ring: &Ring<H>) -> NonNull<Ring<H>> {
 
 fn release<H: Holder>(ring: Option<NonNull<Ring<H>>>) {
     if let Some(ring) = ring {
-        // SAFETY: the reference that was taken when the stream came here.
+        // SAFETY: the reference was counted when the stream was added.
         unsafe { Ring::release(ring.as_ptr()) }
     }
 }

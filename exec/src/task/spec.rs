@@ -5,7 +5,7 @@ use thalweg_space::SiteRef;
 use crate::task::placement::Placement;
 use crate::telemetry::{About, Origin};
 
-/// A task's number: unique in the process, never used again. 0 is no task.
+/// A task's number: unique in the process, and never used again. 0 stands for no task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskId(pub u64);
 
@@ -14,7 +14,7 @@ pub struct TaskId(pub u64);
 pub struct TaskSpec {
     /// The component of the network the task belongs to.
     pub component: SiteRef,
-    /// The task that it was unfolded by, or 0.
+    /// The task that unfolded it, or 0.
     pub parent: TaskId,
     /// Which of the component's replicas it is.
     pub replica: u64,
@@ -22,9 +22,11 @@ pub struct TaskSpec {
     pub one_to_one: bool,
     /// How much work to expect, compared with other tasks (for cutting a network into pieces).
     pub weight: u32,
-    /// Where it must run, if the user says so. A task for another node fails: see [`Summary::failures`](crate::Summary::failures).
+    /// Where the task must run, if the user specifies it. A task for another node fails: see
+    /// [`Summary::failures`](crate::Summary::failures).
     pub place: Placement,
-    /// The replica whose tasks are on one worker, unless the user says which: see [`Spread`](crate::Spread).
+    /// The replica that the task belongs to. The tasks of a replica run on one worker unless the user places
+    /// them: see [`Spread`](crate::Spread).
     pub together: Option<Replica>,
 }
 
@@ -47,7 +49,7 @@ impl TaskSpec {
         About { component: self.component, replica: self.replica }
     }
 
-    /// What is recorded of a task when it is made.
+    /// The facts about a task that are recorded when it is made.
     pub(crate) fn origin(&self) -> Origin {
         Origin { about: self.about(), parent: self.parent.0, one_to_one: self.one_to_one }
     }
@@ -57,6 +59,6 @@ impl TaskSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replica {
     pub(crate) number: u32,
-    /// Where its tasks are created.
+    /// The worker on which its tasks are created.
     pub(crate) worker: u32,
 }

@@ -1,4 +1,5 @@
-//! What dispatches of a task have in common, and how a task was made ready: what is kept between one dispatch and the next.
+//! The state kept between two dispatches of a task: what its dispatches have in common, and how the task was
+//! made ready.
 
 use std::cell::Cell;
 
@@ -12,12 +13,13 @@ pub(super) struct Part {
     pub(super) count: u64,
 }
 
-/// What made a task ready: a stream and a cause in a word, so that another thread can hand it over. The default: it is not known.
+/// The stream and the cause that made a task ready, in one word, so that another thread can store it. The
+/// default means not known.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ReadyBy(u64);
 
 impl ReadyBy {
-    /// Makes no task ready.
+    /// A value that stands for no cause.
     pub(super) const NOTHING: ReadyBy = ReadyBy(u64::MAX);
 
     #[inline(always)]
@@ -51,34 +53,36 @@ impl ReadyBy {
     }
 }
 
-/// When a task was made ready, and what by.
+/// When and by what a task was made ready.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct MadeReady {
-    /// In ticks; 0: that is not measured.
+    /// The time in ticks; 0: not measured.
     pub(super) at: u64,
     pub(super) by: ReadyBy,
 }
 
 impl MadeReady {
-    /// By a stream, or 0.
+    /// A task was made ready by `stream`, or by none (0).
     #[inline]
     pub(super) fn new(at: u64, cause: Cause, stream: u64) -> MadeReady {
         MadeReady { at, by: ReadyBy::new(cause, stream) }
     }
 }
 
-/// The base of a task's dispatches that was recorded last, and where its streams go on. The task's thread's own.
+/// The base of a task's dispatches that was recorded last, and the positions at which its streams continue.
+/// Only the task's thread accesses it.
 #[derive(Default)]
 pub(super) struct Stated {
-    /// The block that has it, 0: none; in the element of the thread whose session the task has.
+    /// The number of the block that contains the base (0: none), in the element of the thread in the task's
+    /// session.
     pub(super) block: Cell<u64>,
     pub(super) base: Cell<u32>,
     pub(super) input: Cell<u64>,
     pub(super) next_read: Cell<u64>,
     pub(super) output: Cell<u64>,
     pub(super) next_written: Cell<u64>,
-    /// What the third word of `exec.dispatch` says, lineage apart, of a dispatch that this had made ready and after which the task waits
-    /// for its base's input. By nothing: it is not known.
+    /// The cause for which `usual` holds the third word of `exec.dispatch`, without lineage, for a dispatch
+    /// after which the task waits for its base's input; [`ReadyBy::NOTHING`]: not known.
     pub(super) usual_by: Cell<ReadyBy>,
     pub(super) usual: Cell<u64>,
 }
@@ -96,31 +100,31 @@ impl Stated {
             && (output.count == 0 && !self.lacks_output(output) || self.writes_on(output))
     }
 
-    /// Whether it has no input yet, and the dispatch used this one.
+    /// Whether the base has no input yet, and the dispatch used this one.
     #[inline]
     fn lacks_input(&self, input: &Part) -> bool {
         self.input.get() == 0 && input.stream != 0
     }
 
-    /// Whether it has no output yet, and the dispatch used this one.
+    /// Whether the base has no output yet, and the dispatch used this one.
     #[inline]
     fn lacks_output(&self, output: &Part) -> bool {
         self.output.get() == 0 && output.stream != 0
     }
 
-    /// Whether its input goes on with these messages.
+    /// Whether these messages continue the base's input.
     #[inline]
     pub(super) fn reads_on(&self, part: &Part) -> bool {
         self.input.get() == part.stream && self.next_read.get() == part.first
     }
 
-    /// Whether its output does.
+    /// Whether these messages continue the base's output.
     #[inline]
     pub(super) fn writes_on(&self, part: &Part) -> bool {
         self.output.get() == part.stream && self.next_written.get() == part.first
     }
 
-    /// Takes over what a dispatch used; what it did not use stays.
+    /// Adopts the streams that a dispatch used; a stream that it did not use stays.
     pub(super) fn take(&self, input: &Part, output: &Part) {
         if input.count > 0 || self.input.get() == 0 {
             self.input.set(input.stream);

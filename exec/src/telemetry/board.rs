@@ -1,4 +1,5 @@
-//! What all threads of a runtime share of its telemetry: the space, and a way to write for threads that have none of their own.
+//! The part of the telemetry that all threads of a runtime share: the space, and a recorder for threads that
+//! have none of their own.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,38 +15,40 @@ use super::task::{Origin, WatchedTask};
 use super::threads::Threads;
 use crate::fault::Fault;
 
-/// A dispatch that lasts longer asks the kernel whether its thread had a processor all the while, which takes about 1 µs. A thread that
-/// the kernel puts off its processor for another process waits for longer than this.
+/// The length of a dispatch from which on its thread asks the kernel whether it had a processor all the time,
+/// which takes about 1 µs. A thread that the kernel puts off its processor for another process waits for
+/// longer than this.
 const LONG_NS: u64 = 200_000;
 
-/// A dispatch that lasts longer asks what it used of its processor, too, which takes 0.3 µs.
+/// The length of a dispatch from which on its thread also asks the kernel for its processor time, which takes
+/// 0.3 µs.
 const LONGER_NS: u64 = 1_000_000;
 
-/// How often it is looked what a thread used of its processor, in nanoseconds.
+/// The interval at which a thread's processor time is recorded, in nanoseconds.
 const USAGE_NS: u64 = 20_000_000;
 
-/// How often a worker's row is shown while the worker has something to do, in nanoseconds: readers look at it less often.
+/// The interval at which a busy worker's row is written, in nanoseconds; readers look at the row less often.
 const ROW_NS: u64 = 50_000;
 
-/// What the recorders of all threads share. It is aligned so that it lies in other cache lines than its
-/// reference count.
+/// The state that the recorders of all threads share. The board is aligned so that it lies in other cache
+/// lines than its reference count.
 #[cfg_attr(not(loom), repr(align(64)))]
 pub(crate) struct Board {
     space: Option<Space>,
     /// The kinds of live row, as the space numbers them.
     rows: Option<RowKinds>,
     pub(super) clock: Clock,
-    /// Ticks between two looks at what a thread used of its processor.
+    /// [`USAGE_NS`] in ticks.
     pub(super) usage_ticks: u64,
-    /// Ticks between two times that a worker's row is shown, while it has something to do.
+    /// [`ROW_NS`] in ticks.
     pub(super) row_ticks: u64,
-    /// What a dispatch lasts at least that asks whether its thread was kept from its processor.
+    /// [`LONG_NS`] in ticks.
     pub(super) long_ticks: u64,
-    /// What one lasts at least that asks what it used of it.
+    /// [`LONGER_NS`] in ticks.
     pub(super) longer_ticks: u64,
     /// The threads that dispatch tasks.
     pub(super) threads: Arc<Threads>,
-    /// Threads that are neither workers nor blocking tasks write through this.
+    /// The recorder of all threads that are neither workers nor blocking tasks.
     outside: Mutex<Option<Recorder>>,
 }
 
@@ -66,7 +69,7 @@ impl Board {
         })
     }
 
-    /// Lets threads without a recorder of their own write, too.
+    /// Makes the recorder for threads without one of their own.
     pub(crate) fn open_to_others(&self) -> Result<(), Error> {
         *self.outside.lock().unwrap_or_else(PoisonError::into_inner) = self.recorder("outside")?;
         Ok(())
@@ -81,12 +84,12 @@ impl Board {
         &self.clock
     }
 
-    /// A thread's own way to write events; none without a space.
+    /// A thread's own recorder; `None` without a space.
     pub(crate) fn recorder(&self, name: &str) -> Result<Option<Recorder>, Error> {
         self.space.as_ref().map(|space| Recorder::new(space, name)).transpose()
     }
 
-    /// A row of the live table; none without a space, or if it had no room.
+    /// A row of the live table; `None` without a space, or if the table has no room.
     pub(super) fn live_row(&self, kind: impl FnOnce(&RowKinds) -> RowKind, id: u64) -> Option<LiveRow> {
         self.space.as_ref()?.live_row(kind(self.rows.as_ref()?), id).ok()
     }
@@ -96,12 +99,12 @@ impl Board {
         if self.space.is_some()
             && let Some(recorder) = &mut *self.outside.lock().unwrap_or_else(PoisonError::into_inner)
         {
-            // Under the lock, so that the element's times do not run backwards.
+            // The clock is read under the lock, so the element's times do not run backwards.
             write(recorder, self.clock.now());
         }
     }
 
-    // ---- moments outside of the threads that run tasks
+    // ---- moments outside the threads that run tasks
 
     /// The runtime begins in this mode.
     pub(crate) fn begins(&self, mode: Mode) {
@@ -113,7 +116,7 @@ impl Board {
         self.write_from_outside(|recorder, now| recorder.at(now, &SettingAdopted { name, old, new }));
     }
 
-    /// A task is made that the mapper is yet to place.
+    /// A task is made that the mapper has not placed yet.
     pub(crate) fn task_made(&self, task: &impl WatchedTask, origin: Origin) {
         self.write_from_outside(|recorder, now| {
             task.begin_times(now);
@@ -137,7 +140,7 @@ impl Board {
         });
     }
 
-    /// A task has ended that no thread has run, or whose thread has no recorder.
+    /// A task has ended that no thread has run, or that ran on a thread without a recorder.
     pub(crate) fn task_ended(&self, task: &impl WatchedTask, outcome: &Result<(), Fault>) {
         self.write_from_outside(|recorder, now| task.write_end(recorder, now, outcome, &[]));
     }
@@ -151,7 +154,7 @@ impl Board {
         });
     }
 
-    /// These waits are a deadlock.
+    /// Records these waits as a deadlock.
     pub(crate) fn deadlocked(&self, waits: impl Iterator<Item = Deadlocked>) {
         self.write_from_outside(|recorder, now| waits.for_each(|wait| recorder.at(now, &wait)));
     }

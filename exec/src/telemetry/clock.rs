@@ -1,33 +1,35 @@
-//! A thread's time: when it read the clock last, and what its time since it started was spent on.
+//! A thread's time: its last reading of the clock, and what it has spent its time on since it started.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::affinity::Delays;
 
-/// When a thread read the clock, and what that stands for.
+/// A thread's last reading of the clock, and what that reading stands for.
 pub(super) struct Now {
-    /// The clock, when last read: in modes metrics and full the end of the last dispatch or wait.
+    /// The last reading: in modes metrics and full the end of the last dispatch or wait.
     pub(super) ticks: u64,
-    /// Whether that was for the part of a dispatch that is under way (the task's own, or its end): all events of tasks and
-    /// streams in one part have one time.
+    /// Whether the reading was made in the present part of the dispatch (the task's own part, or its end):
+    /// all events of tasks and streams in one part have the same time.
     pub(super) is_fresh: bool,
-    /// Since the clock was read the thread did what belongs to no dispatch and may take long.
+    /// Whether the thread has done long work that belongs to no dispatch since it read the clock.
     pub(super) lags: bool,
-    /// The dispatch that was measured last wrote a message whose size is to be taken.
+    /// Whether the last measured dispatch wrote a message that is due for the measurement of its size.
     pub(super) sizes_due: bool,
     /// When measuring began, or was switched on.
     pub(super) measured_since: u64,
-    /// When mode full began, if that was while running.
+    /// When mode full began, if it began during the run.
     pub(super) full_since: u64,
     /// When the current dispatch began (metrics and full).
     pub(super) began: u64,
-    /// This thread in this mode: a number of no other one, so what is kept with a task that has it was kept here and in this mode.
+    /// A number for this thread in its present mode, which is unique. A task with the same number was last
+    /// dispatched by this thread in this mode.
     pub(super) session: u32,
-    /// The session of tasks whose dispatches may be measured the short way; [`NO_SESSION`]: none may.
+    /// The session of those tasks with dispatches that may be measured the short way; [`NO_SESSION`]: no
+    /// dispatch may.
     pub(super) short_session: u32,
 }
 
-/// No task's session.
+/// A number that is no task's session.
 pub(super) const NO_SESSION: u32 = u32::MAX;
 
 fn next_session() -> u32 {
@@ -57,39 +59,40 @@ impl Now {
         self.go_short(is_short);
     }
 
-    /// Dispatches may be measured the short way from now on, or not.
+    /// Sets whether dispatches may be measured the short way from now on.
     pub(super) fn go_short(&mut self, may: bool) {
         self.short_session = if may { self.session } else { NO_SESSION };
     }
 }
 
-/// What a thread's time was spent on.
+/// The account of a thread's time.
 pub(super) struct Account {
-    /// When it started, put off by all time that was not busy: its busy time is the clock less this.
+    /// The time of the start plus all time that was not busy, so the busy time is the clock less this.
     busy_base: u64,
     pub(super) waiting_ticks: u64,
-    /// Time between dispatches and waits, as far as the clock was read at its end.
+    /// Time between dispatches and waits, if the clock was read at its end.
     pub(super) own_ticks: u64,
-    /// Time that the worker could have run and had no processor, part of none of the others.
+    /// Time that the worker could have run and had no processor, which is not part of the other times.
     pub(super) kept_ticks: u64,
-    /// For how long it took no part until it last woke.
+    /// How long the worker had been parked when it last woke.
     pub(super) parked_ticks: u64,
-    /// Until then the thread may take no sizes of messages: by then it has done the work of which those taken are the part allowed.
+    /// The busy time before which the thread measures no more message sizes: by then it has done enough work
+    /// for the measurements made to be within their budget.
     pub(super) sizes_paid: u64,
     /// The file in which the kernel reports when a thread was kept from its processor.
     pub(super) delays: Option<Delays>,
-    /// When it was last recorded what the thread used of its processor.
+    /// When the thread's processor time was last recorded.
     pub(super) used_told: u64,
-    /// What it had used when it was last asked for a long dispatch.
+    /// The thread's processor time when the kernel was last asked for a long dispatch.
     pub(super) asked: Asked,
 }
 
-/// What a thread had used when it was asked.
+/// A thread's processor time and busy time when the kernel was asked.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Asked {
-    /// Of its processor.
+    /// The processor time.
     pub(super) cpu_ns: u64,
-    /// For dispatches.
+    /// The time spent in dispatches.
     pub(super) busy: u64,
 }
 
@@ -128,7 +131,8 @@ impl Account {
         self.busy_base += ticks;
     }
 
-    /// The time until `now` that the worker neither waited nor was parked nor did work of its own nor was kept from its processor.
+    /// The time until `now` that the worker neither waited nor was parked nor did work of its own nor was
+    /// kept from its processor.
     pub(super) fn busy_ticks(&self, now: u64) -> u64 {
         now.saturating_sub(self.busy_base)
     }

@@ -1,10 +1,10 @@
-//! How a dispatch is recorded: as one event.
+//! Records each dispatch as one event.
 //!
 //! Most dispatches of a task read the stream that the one before read, from where that ended, and write the
 //! same other one. So these streams are recorded once in each block of the element, in a *base*, and a
 //! dispatch names its base by a number. A reader that has a block also has its bases, even if older blocks
-//! were overwritten. What does not fit into the base (more streams, lineage of several runs) is recorded in
-//! events of their own just before the dispatch.
+//! were overwritten. Facts that do not fit into the base (more streams, lineage of several runs) are recorded
+//! in events of their own just before the dispatch.
 
 use std::cell::Cell;
 
@@ -20,7 +20,7 @@ use super::recorder::Recorder;
 use super::stream::WatchedStream;
 use crate::stop::Stop;
 
-/// A dispatch that ends now, of one input and one output.
+/// A dispatch with one input and one output that ends now.
 pub(super) struct Relayed<'a, S> {
     pub(super) input: &'a S,
     pub(super) output: &'a S,
@@ -28,17 +28,17 @@ pub(super) struct Relayed<'a, S> {
     pub(super) ready_ticks: u64,
     pub(super) ready_by: ReadyBy,
     pub(super) stop: Stop,
-    /// It waits for any of several streams.
+    /// Whether the task waits for any of several streams.
     pub(super) waits_for_several: bool,
 }
 
-/// Words of the events that stand in one block together, each with its first word.
+/// The words of the events that must be in one block together, each with its first word.
 const DISPATCH_WORDS: u64 = 1 + Dispatch::WORDS as u64;
 const LONG_WORDS: u64 = 1 + DispatchLong::WORDS as u64;
 const BASE_WORDS: u64 = 1 + DispatchBase::WORDS as u64;
 
 impl Part {
-    /// What the dispatch that uses an end, the writing one or the other, did there.
+    /// What the present dispatch read or wrote at a stream end.
     #[inline]
     pub(super) fn of<S: WatchedStream>(stream: &S, writes: bool) -> Part {
         let count = stream.passed_now(writes) as u64;
@@ -46,10 +46,10 @@ impl Part {
     }
 }
 
-/// Up to where a task has written a stream (else read it).
+/// The index up to which a task has written a stream, or read it unless `writes`.
 #[inline(always)]
 fn end_of(stream: &impl WatchedStream, writes: bool) -> u64 {
-    // What the reader drops as it leaves is behind what it read.
+    // Messages that a leaving reader drops come after those that it read.
     (stream.position(writes) - if writes { 0 } else { stream.lost(false) }) as u64
 }
 
@@ -61,18 +61,20 @@ pub(super) struct Ended<'a> {
     pub(super) ready_ticks: u64,
     pub(super) ready_by: ReadyBy,
     pub(super) outcome: Outcome,
-    /// The stream that it waits for since; 0: none, or several.
+    /// The stream that the task waits for from now on; 0: none, or several.
     pub(super) waits_for: u64,
     pub(super) input: Part,
     pub(super) output: Part,
-    /// What was written to the output descends from what was read from the input, as far as that is not said by `derived`.
+    /// How the messages written to the output descend from those read from the input, except for those in
+    /// `derived`.
     pub(super) descent: (Descent, i16),
-    /// What else descends from what.
+    /// All further lineage of the dispatch.
     pub(super) derived: &'a [Derived],
 }
 
 impl Recorder {
-    /// Messages that the dispatch to be recorded next read besides those of its base; or wrote, and what they descend from.
+    /// Records messages that the next recorded dispatch read or wrote on another stream than those of its
+    /// base; `written` is their lineage if they were written.
     #[cold]
     pub(super) fn part(&mut self, now: u64, part: &Part, written: Option<(Descent, i16)>) {
         let Part { stream, first, count } = *part;
@@ -84,8 +86,8 @@ impl Recorder {
         }
     }
 
-    /// Records a dispatch that ends at `now` and lasted less than 2^32 ticks, if it goes on with its task's base, which is in this element,
-    /// and has nothing that `exec.dispatch` cannot say.
+    /// Records a dispatch that ends at `now` and lasted less than 2^32 ticks, if it continues its task's
+    /// base, which is in this element, and fits into `exec.dispatch`.
     #[inline(always)]
     pub(super) fn relayed<S: WatchedStream>(
         &mut self,
@@ -157,7 +159,8 @@ impl Recorder {
         }
         let by = ended.ready_by.stream();
         let is_in_base = |stream: u64| {
-            // As `Stated::take` leaves it, whether the base has to be recorded anew or not.
+            // The base gets the streams that `Stated::take` leaves, whether or not it has to be recorded
+            // again.
             let of =
                 |part: &Part, before: u64| if part.count > 0 || before == 0 { part.stream } else { before };
             stream == of(input, stated.input.get()) || stream == of(output, stated.output.get())
@@ -220,7 +223,8 @@ impl Recorder {
         derived.iter().for_each(|derived| self.at(now, derived));
     }
 
-    /// Records a base for the dispatch that follows at once, in `words` words. `false`: the element is full.
+    /// Records a base for the dispatch that follows immediately and needs `words` words. Returns `false` if
+    /// the element is full.
     #[cold]
     #[inline(never)]
     fn state(&mut self, now: u64, words: u64, ended: &Ended<'_>, stated: &Stated) -> bool {
@@ -238,13 +242,13 @@ impl Recorder {
     }
 }
 
-/// The third word of `exec.dispatch`, lineage apart.
+/// The third word of `exec.dispatch`, without the lineage.
 #[inline(never)]
 fn third_word(stop: Stop, waits_for: Which, ready_by: ReadyBy, which: Which) -> u64 {
     words(Outcome::of(stop), waits_for, ready_by.cause(), which, (Descent::Unrecorded, 0))[2]
 }
 
-/// What that word says of lineage besides; 0: not all of it.
+/// The lineage in the third word of `exec.dispatch`; 0 if the word cannot hold all of it.
 #[inline(always)]
 fn derived_word(derived: &[Derived], read: &Part, written: &Part) -> u64 {
     let [derived] = derived else { return 0 };
@@ -286,7 +290,7 @@ fn words(
 mod tests {
     use super::*;
 
-    /// The words of a dispatch as they are put together in [`Recorder::relayed`] are those of its kind.
+    /// The words that [`Recorder::relayed`] assembles are those that the kind's derive would pack.
     #[test]
     fn a_dispatch_put_together_by_words_is_what_its_kind_says() {
         let all = Dispatch {

@@ -7,16 +7,17 @@ use crate::procfs::{Doing, Source};
 use crate::stop::Stop;
 use thalweg_space::{Error, Kind, KindEnum, KindId, NameRef, SiteRef, Writer};
 
-/// "A worker" of a blocking task: a thread of its own.
+/// The worker number of a blocking task, which has a thread of its own.
 pub(crate) const OWN_THREAD: u32 = u32::MAX;
 
-/// "A worker" of a task that the mapper is yet to place.
+/// The worker number of a task that the mapper has not placed yet.
 pub(super) const NOT_PLACED: u32 = u32::MAX - 1;
 
-/// "A number" of what is no base of dispatches.
+/// The base number of an event that is no base of dispatches.
 pub(super) const NO_BASE: u32 = u32::MAX;
 
-/// Declares kinds: each struct of a call is one, which [`Kinds`] has a number for and a `Recorder` writes.
+/// Declares kinds of event: each struct in a call becomes a kind that has a number in [`Kinds`] and is
+/// written by a `Recorder`.
 macro_rules! kinds {
     ($($(#[$attribute:meta])* pub(crate) struct $kind:ident $fields:tt)*) => {
         $($(#[$attribute])* pub(crate) struct $kind $fields)*
@@ -54,7 +55,7 @@ macro_rules! kinds {
 
 /// A kind that [`Kinds`] knows.
 pub(crate) trait Event: Kind + Sized {
-    /// Its number with this writer.
+    /// The kind's number with this writer.
     fn id(kinds: &Kinds) -> KindId<Self>;
 }
 
@@ -62,17 +63,17 @@ pub(crate) trait Event: Kind + Sized {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
 #[repr(u8)]
 pub(crate) enum Cause {
-    /// It is new.
+    /// The task is new.
     Created = 0,
-    /// Messages on a stream it reads.
+    /// Messages arrived on a stream that the task reads.
     Input = 1,
-    /// Room in a stream it writes.
+    /// A stream that the task writes has room.
     Room = 2,
-    /// Its quantum was spent, it was woken while it ran, or it moves to another worker.
+    /// The task's quantum was spent, the task was woken while it ran, or it moves to another worker.
     Yield = 3,
-    /// A stream it reads ended, or the reader of one it writes left.
+    /// A stream that the task reads ended, or the reader of one that it writes left.
     End = 4,
-    /// It is not known.
+    /// The cause is not known.
     Unrecorded = 5,
 }
 
@@ -82,11 +83,11 @@ pub(crate) enum Cause {
 pub(crate) enum Outcome {
     /// The task waits for messages.
     BlockedInput = 0,
-    /// It waits for room.
+    /// The task waits for room.
     BlockedOutput = 1,
-    /// It could go on: its quantum is spent.
+    /// The task's quantum is spent, so it could go on.
     Yielded = 2,
-    /// It is no more.
+    /// The task has ended.
     Ended = 3,
 }
 
@@ -106,7 +107,7 @@ impl Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
 #[repr(u8)]
 pub(crate) enum Which {
-    /// None, or several.
+    /// No stream, or several.
     None = 0,
     /// The base's input.
     Input = 1,
@@ -116,15 +117,16 @@ pub(crate) enum Which {
     Named = 3,
 }
 
-/// What the messages descend from that a dispatch wrote to its base's output: those that it read, or had read, from its base's input.
+/// How the messages that a dispatch wrote to its base's output descend from messages that this or a former
+/// dispatch read from its base's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
 #[repr(u8)]
 pub(crate) enum Descent {
-    /// Nothing is said of it here.
+    /// The descent is not recorded in this event.
     Unrecorded = 0,
-    /// Each from the next.
+    /// Each message descends from the next one read.
     EachFromNext = 1,
-    /// All from the same one.
+    /// All messages descend from the same one.
     AllFromOne = 2,
 }
 

@@ -1,22 +1,23 @@
-//! What descends from what, as far as a dispatch has come: runs of messages, each of which descends from the same or from the next one.
+//! The lineage that the present dispatch has noted: runs of messages that all descend from one message, or
+//! each from the next one.
 
 use super::base::Part;
 use super::kinds::{Derived, Descent};
 use super::stream::WatchedStream;
 
-/// What one dispatch has noted.
+/// The lineage noted by one dispatch.
 pub(super) struct Lineage {
     runs: Vec<Derived>,
     next: Next,
 }
 
-/// What would make the last run longer by one; a message that does so is noted by a few comparisons.
+/// The conditions under which a message extends the last run by one, which a few comparisons check.
 struct Next {
-    /// The stream written; none: nothing would.
+    /// The stream written; null if no message can extend the run.
     child: *const (),
     /// The stream read last.
     parent: *const (),
-    /// What their counts of messages would be.
+    /// The counts that `pushed` of the child and `popped` of the parent must have.
     pushed: usize,
     popped: usize,
     step: usize,
@@ -28,7 +29,8 @@ impl Lineage {
         Lineage { runs: Vec::new(), next: Next { child, parent, pushed: 0, popped: 0, step: 0 } }
     }
 
-    /// Whether what was pushed last on `child` goes on with the last run, if `parent` was popped from last. Then it is noted.
+    /// Whether the message pushed last on `child` extends the last run, if the last pop was from `parent`. If
+    /// so, the message is noted.
     ///
     /// # Safety
     /// `parent` must point to a stream, unless it is null.
@@ -41,7 +43,8 @@ impl Lineage {
         {
             return false;
         }
-        // SAFETY: it is the parent of a run, which is not null; the caller vouches for it.
+        // SAFETY: the pointer equals the parent of a run, so it is not null, and the caller guarantees that
+        // it is valid.
         if next.popped != unsafe { &*parent }.position(false) {
             return false;
         }
@@ -52,8 +55,8 @@ impl Lineage {
         true
     }
 
-    /// Notes that the message pushed last on `child` descends from this one: its stream, its index. If it is what was popped
-    /// last, `popped` is the stream.
+    /// Notes that the message pushed last on `child` descends from the message `read` (its stream and index).
+    /// `popped` is that stream if the message was popped last.
     pub(super) fn note<S: WatchedStream>(
         &mut self,
         child: &S,
@@ -79,7 +82,8 @@ impl Lineage {
         self.begin(Derived { stream, first, parent_stream, parent_first, count: 1, step: 0 });
     }
 
-    /// Notes that the `count` messages pushed last on `child` descend from as many popped last, each from one.
+    /// Notes that the `count` messages pushed last on `child` descend from as many popped last, each from
+    /// one.
     #[cfg(not(loom))]
     pub(super) fn note_run(
         &mut self,
@@ -101,9 +105,9 @@ impl Lineage {
         self.begin(Derived { stream, first, parent_stream, parent_first, count, step });
     }
 
-    /// What all of `written` descends from, if it is what the dispatch read from its base's input, or had
-    /// read, and can be said with that: as [`descent`] says. Descent that this returns is removed from the
-    /// notes.
+    /// The descent of all of `written`, in the form of [`descent`], if the messages descend from those that
+    /// this or a former dispatch read from its base's input and that form can express it. Lineage that this
+    /// returns is removed from the notes.
     #[inline]
     pub(super) fn take_descent(&mut self, written: &Part, input: &Part) -> (Descent, i16) {
         let mut of_stream = (0..self.runs.len()).filter(|&at| self.runs[at].stream == written.stream);
@@ -120,13 +124,13 @@ impl Lineage {
         }
     }
 
-    /// What was noted.
+    /// The lineage noted.
     #[inline]
     pub(super) fn noted(&self) -> &[Derived] {
         &self.runs
     }
 
-    /// From now on nothing is noted.
+    /// Removes all notes.
     #[inline]
     pub(super) fn clear(&mut self) {
         self.runs.clear();
@@ -137,7 +141,8 @@ impl Lineage {
         self.runs.push(run);
     }
 
-    /// Lineage noted in this dispatch that message `first` of a stream may go on, and whether it is the last.
+    /// A run noted in this dispatch that message `first` of a stream may extend, and whether it is the last
+    /// run.
     fn run_before(&mut self, stream: u64, first: u64, parent_stream: u64) -> Option<(&mut Derived, bool)> {
         let mut latest = self.runs.iter_mut().rev().take(4).enumerate();
         let (before, run) = latest.find(|(_, run)| run.stream == stream)?;
@@ -146,8 +151,8 @@ impl Lineage {
     }
 }
 
-/// How an event says what the messages written descend from, if it can: in which way, and from which one the first does, counted from the
-/// first one read.
+/// The descent of the messages written as an event expresses it, if it can: its form, and the index of the
+/// first message's parent relative to the first message read.
 #[inline]
 pub(super) fn descent(derived: &Derived, input: &Part, output: &Part) -> (Descent, i64) {
     let all = derived.stream == output.stream

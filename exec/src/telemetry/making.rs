@@ -1,4 +1,5 @@
-//! How a task is recorded that a running one makes: as one event, with the streams that are attached to it as it is made.
+//! Records a task that a running task makes, as one event together with the streams that are attached at its
+//! creation.
 
 use super::base::{Bases, ReadyBy};
 use super::kinds::{NO_BASE, StreamOpened, TaskCreated};
@@ -10,7 +11,7 @@ use super::task::{ObservedTask, Origin, WatchedTask};
 pub(super) struct Making {
     /// The record of the task that is being made; `None` when none is.
     created: Option<TaskCreated>,
-    /// Ends besides.
+    /// The stream ends that the task's own event has no fields for.
     besides: Vec<StreamOpened>,
 }
 
@@ -20,18 +21,18 @@ impl Making {
         self.created.is_some()
     }
 
-    /// A task is made, and is to run on `worker`. Its streams come next.
+    /// A task is made that will run on `worker`. The new task's streams are attached next.
     pub(super) fn begin(&mut self, task: &impl WatchedTask, origin: Origin, worker: u32) {
         self.created = Some(origin.created(task, worker));
         self.besides.clear();
     }
 
-    /// Whether it is this task.
+    /// Whether the task that is being made is `task`.
     pub(super) fn makes(&self, task: u64) -> bool {
         self.created.as_ref().is_some_and(|created| created.task == task)
     }
 
-    /// Takes an end that is attached to the task.
+    /// Adds an end that is attached to the task.
     pub(super) fn take(&mut self, opened: &StreamOpened, writes: bool) {
         let Some(created) = &mut self.created else { return };
         let peer = if writes { opened.reader } else { opened.writer };
@@ -50,8 +51,8 @@ impl Making {
         created.capacity = capacity;
     }
 
-    /// The streams are attached: records the task, if one was being made. Where its dispatches are recorded by `recorder`, too, `observed` is
-    /// what is kept of it, and this is their base.
+    /// Records the task that was being made, if any, after its streams were attached. With `observed`, its
+    /// dispatches are recorded by the same `recorder`, and this event is their base.
     pub(super) fn end(&mut self, now: u64, recorder: &mut Recorder, observed: Option<&ObservedTask>) {
         let Some(mut created) = self.created.take() else { return };
         if let Some(observed) = observed {
@@ -62,13 +63,13 @@ impl Making {
     }
 }
 
-/// How much less than `task` the number is, if it is.
+/// The difference between the numbers of `task` and `writer`, if `writer` is smaller.
 fn before(task: u64, writer: u64) -> Option<u32> {
     task.checked_sub(writer).filter(|before| *before > 0).and_then(|before| u32::try_from(before).ok())
 }
 
 impl Recorder {
-    /// The number of the base that the next event, the one of a new task, will be.
+    /// The base number of the next event, which records a new task.
     fn base_of_new(&mut self, now: u64, created: &TaskCreated, observed: &ObservedTask) -> u32 {
         let words = 1 + <TaskCreated as thalweg_space::Kind>::WORDS as u64;
         let Some(block) = self.writer.reserve(now, words) else { return NO_BASE };
@@ -84,7 +85,7 @@ impl Recorder {
         number
     }
 
-    /// The number of the next base, which is to be in this block.
+    /// The number of the next base, which will be in this block.
     pub(super) fn next_base(&mut self, block: u64) -> u32 {
         if block != self.bases.block {
             self.bases = Bases { block, next: 0 };

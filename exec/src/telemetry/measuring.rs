@@ -1,19 +1,21 @@
-//! When a thread takes the sizes of messages, and how many: this module asks for what [`super::sizes`] keeps of a stream, and records it.
+//! Decides when a thread measures the sizes of messages, and how many, by the state that [`super::sizes`]
+//! keeps of each stream, and records the results.
 
 use super::stream::WatchedStream;
 use super::task::{Share, WatchedTask};
 use super::thread::Telemetry;
 
-/// Messages until it is looked again whether sizes are to be taken.
+/// The number of messages after which the need to measure is checked again.
 const LOOK_AGAIN: u64 = 1 << 10;
 
-/// A thread may take sizes for so long, in nanoseconds, before it has done the work that they are to be a part of.
+/// The time, in nanoseconds, that a thread may spend on measurements before it has done the work that
+/// justifies them.
 const AHEAD_NS: u64 = 200_000;
 
-/// What a turn of taking sizes may cost.
+/// The budget for measuring messages at the end of a dispatch.
 #[derive(Clone, Copy)]
 pub(crate) struct SizeBudget {
-    /// Of the time that the messages take.
+    /// The percentage of the time that the messages take.
     pub(crate) percent: u64,
 }
 
@@ -24,18 +26,20 @@ impl SizeBudget {
 }
 
 impl Telemetry {
-    /// Whether the dispatch that was just measured wrote a message whose size is to be taken.
+    /// Whether the dispatch that was just measured wrote a message that is due for the measurement of its
+    /// size.
     #[inline]
     pub(crate) fn sizes_are_due(&mut self) -> bool {
         self.now.sizes_due
     }
 
-    /// The thread looks at all of them now.
+    /// Notes that the thread measures all due messages now.
     pub(crate) fn sizes_are_seen_to(&mut self) {
         self.now.sizes_due = false;
     }
 
-    /// Index of the next message whose size is to be taken, of those that the dispatch wrote and that are not `published` yet.
+    /// The index of the next message to measure, of those that the dispatch wrote and that are not
+    /// `published` yet.
     pub(crate) fn size_wanted(
         &mut self,
         stream: &impl WatchedStream,
@@ -54,14 +58,16 @@ impl Telemetry {
         if !budget.is_all()
             && self.account.sizes_paid > self.now.ticks + self.board.clock.ns_to_ticks(AHEAD_NS)
         {
-            // Too much for now. That this message is passed over has nothing to do with its size.
+            // The budget is spent for now. The message is skipped for a reason that does not depend on its
+            // size.
             sizes.go_on(end, 2 * sizes.distance());
             return None;
         }
         sizes.next().map(|next| next.max(published)).filter(|&index| index < end)
     }
 
-    /// The size of a message was taken, or could not be (then none is any more); or all of the stream's messages are of this size.
+    /// Counts the measured size of a message, or the size that all of the stream's messages have. If the
+    /// measurement failed, no further message of the stream is measured.
     pub(crate) fn size_taken(
         &mut self,
         stream: &impl WatchedStream,
@@ -80,7 +86,7 @@ impl Telemetry {
         }
     }
 
-    /// Records that sizes of messages were taken which the task wrote to the stream.
+    /// Records that sizes of messages which the task wrote to the stream were measured.
     pub(crate) fn sizes_taken(
         &mut self,
         task: &impl WatchedTask,
@@ -106,7 +112,8 @@ impl Telemetry {
         self.account.sizes_paid = self.account.sizes_paid.max(before) + due;
     }
 
-    /// The stream's messages have no function that measures them: it records that their sizes are unknown.
+    /// Notes that the sizes of the stream's messages are unknown, because their type has no function that
+    /// measures them.
     pub(crate) fn sizes_unknown(&self, stream: &impl WatchedStream) {
         if let Some(sizes) = stream.telemetry().sizes() {
             sizes.never();

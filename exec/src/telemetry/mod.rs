@@ -1,28 +1,30 @@
-//! Telemetry: what the runtime says of itself, as events in a space and as rows of its live table.
+//! Telemetry: what the runtime records about itself, as events in a space and as rows of its live table.
 //!
-//! The runtime calls it at named moments ("a dispatch begins", "a task is woken"); what is written then, and in which mode, is decided
-//! here and nowhere else. [`Telemetry`] is a thread's part, [`Board`] what all threads of a runtime share, [`TaskTelemetry`] and
-//! [`StreamTelemetry`] what is kept with each task and stream.
+//! The runtime calls telemetry at named moments ("a dispatch begins", "a task is woken"); only this module
+//! decides what is written then, and in which mode. [`Telemetry`] is the state of a thread, [`Board`] that of
+//! all threads of a runtime, and [`TaskTelemetry`] and [`StreamTelemetry`] are kept with each task and
+//! stream.
 //!
-//! Nothing here knows how tasks and streams work: what it looks at is [`WatchedTask`] and [`WatchedStream`].
+//! This module does not depend on how tasks and streams work: it uses only [`WatchedTask`] and
+//! [`WatchedStream`].
 //!
 //! | file | what |
 //! |---|---|
 //! | `kinds`, `rows` | the kinds of event and of live row |
-//! | `recorder` | a thread's way to write events |
+//! | `recorder` | the writer of a thread's events |
 //! | `mode` | how much is recorded |
-//! | `board` | what all threads of a runtime share, and the moments outside of workers' threads |
-//! | `task`, `stream` | what is kept with each task and stream |
-//! | `lineage` | what descends from what, in one dispatch |
-//! | `making` | how a task is recorded that a running one makes |
+//! | `board` | the state that all threads of a runtime share, and the moments outside workers' threads |
+//! | `task`, `stream` | the state kept with each task and stream |
+//! | `lineage` | the lineage of messages in one dispatch |
+//! | `making` | how a task that a running task makes is recorded |
 //! | `clock` | a thread's time |
 //! | `base` | what dispatches of a task have in common |
 //! | `dispatches` | how a dispatch is recorded |
-//! | `sizes`, `measuring` | how large messages are, and when a thread takes their sizes |
-//! | `thread` | a thread's part, and the moments of tasks and streams |
+//! | `sizes`, `measuring` | the sizes of messages, and when a thread measures them |
+//! | `thread` | the telemetry of a thread, and the moments of tasks and streams |
 //! | `worker` | the moments of a worker |
-//! | `threads` | the threads that dispatch tasks, for the sampler to look at |
-//! | `sampler` | the thread that looks, again and again, at what threads do in tasks |
+//! | `threads` | the threads that dispatch tasks, for the sampler |
+//! | `sampler` | the thread that samples what threads do in tasks |
 
 mod base;
 mod board;

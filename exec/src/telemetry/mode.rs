@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mode {
-    /// Only what has to be known of the structure: tasks and streams, their beginning and end; in the live table, tasks that
+    /// Only the structure: events for the beginning and end of tasks and streams, and live rows of tasks that
     /// live long.
     Off,
     /// Counters and times of tasks, streams and workers, in the live table.
@@ -27,8 +27,8 @@ impl Mode {
     }
 }
 
-/// The mode that a thread has adopted. A build with `--cfg thalweg_no_probes`, to measure against, knows that it is off: what
-/// asks for another one is not in its code.
+/// The mode that a thread has adopted. In a build with `--cfg thalweg_no_probes`, the baseline for
+/// measurements, the mode is always off, and the compiler removes the code for other modes.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct AdoptedMode(pub(super) Mode);
 

@@ -1,11 +1,11 @@
-//! A thread's way to write events.
+//! Writes a thread's events.
 
 use thalweg_space::{Error, Space, Writer};
 
 use super::base::Bases;
 use super::kinds::{Event, Kinds, TaskFailed};
 
-/// With this one thread records its events.
+/// The writer of one thread, with the numbers of its kinds of event.
 pub(crate) struct Recorder {
     pub(crate) writer: Writer,
     pub(super) kinds: Kinds,
@@ -25,13 +25,13 @@ impl Recorder {
         self.writer.emit_at(ticks, E::id(&self.kinds), event);
     }
 
-    /// Writes an event that happened when the one before did.
+    /// Writes an event with the same time as the event before.
     #[inline]
     pub(crate) fn same<E: Event>(&mut self, event: &E) {
         self.writer.emit_same_time(E::id(&self.kinds), event);
     }
 
-    /// Writes why a task failed, at the time of the event before.
+    /// Writes why a task failed, with the same time as the event before.
     pub(crate) fn failed(&mut self, task: u64, message: &str) {
         self.writer.emit_same_time(self.kinds.TaskFailed, &TaskFailed { task, message });
     }

@@ -1,4 +1,4 @@
-//! The rows of the live table: what the space shows of tasks, streams and workers.
+//! The rows of the live table, in which the space shows tasks, streams and workers.
 
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -27,7 +27,7 @@ pub(crate) struct TaskRow {
     /// Messages it wrote.
     #[field(unit = "messages")]
     writes: u64,
-    // These four in the order of `Share`.
+    // The next four are in the order of `Share`.
     /// Time it ran.
     #[field(unit = "ticks")]
     busy_ticks: u64,
@@ -50,15 +50,15 @@ pub(crate) struct TaskRow {
 pub(crate) enum TaskState {
     /// Nothing yet.
     Idle = 0,
-    /// It waits for its worker, or runs there: the worker's row says which task is on.
+    /// The task waits for its worker, or runs there: the worker's row names the task that runs.
     Ready = 1,
-    /// It runs, on a thread of its own.
+    /// The task runs on a thread of its own.
     Running = 2,
-    /// It waits for messages.
+    /// The task waits for messages.
     BlockedInput = 3,
-    /// It waits for room.
+    /// The task waits for room.
     BlockedOutput = 4,
-    /// It is no more.
+    /// The task has ended.
     Ended = 5,
 }
 
@@ -166,13 +166,13 @@ pub(crate) struct WorkerRow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
 #[repr(u8)]
 pub(crate) enum WorkerState {
-    /// It runs tasks.
+    /// The worker runs tasks.
     Running = 0,
-    /// It has no ready task.
+    /// The worker has no ready task.
     Waiting = 1,
-    /// It is no more.
+    /// The worker has ended.
     Ended = 2,
-    /// It takes no part.
+    /// The worker is parked.
     Parked = 3,
 }
 
@@ -195,14 +195,15 @@ impl RowKinds {
     }
 }
 
-/// The cells of a row; of memory that no reader looks at, where the space had no room for one. So the writer of cells need not ask.
+/// The cells of a row, or of private memory if the space had no room for a row, so writers of cells need not
+/// check.
 pub(crate) struct Cells {
     cells: NonNull<[AtomicU64; LIVE_CELLS]>,
-    /// None: the cells are this one's own.
+    /// `None`: the cells are private memory.
     row: Option<LiveRow>,
 }
 
-// SAFETY: the cells are atomic, and live as long as this.
+// SAFETY: the cells are atomic, and live as long as `self`.
 unsafe impl Send for Cells {}
 // SAFETY: as above.
 unsafe impl Sync for Cells {}
@@ -216,7 +217,7 @@ impl Cells {
         Cells { cells, row }
     }
 
-    /// The row that readers of the space see, if they see one.
+    /// The row in the space, if there is one.
     pub(super) fn seen_row(&self) -> Option<&LiveRow> {
         self.row.as_ref()
     }
@@ -227,7 +228,7 @@ impl Deref for Cells {
 
     #[inline(always)]
     fn deref(&self) -> &[AtomicU64; LIVE_CELLS] {
-        // SAFETY: the row's, which lives as long as this, or this one's own.
+        // SAFETY: the cells belong to the row, which lives as long as `self`, or to `self`.
         unsafe { self.cells.as_ref() }
     }
 }
@@ -235,13 +236,13 @@ impl Deref for Cells {
 impl Drop for Cells {
     fn drop(&mut self) {
         if self.row.is_none() {
-            // SAFETY: leaked in `new`, and nobody else has them.
+            // SAFETY: `new` leaked the cells, and no other reference to them exists.
             drop(unsafe { Box::from_raw(self.cells.as_ptr()) });
         }
     }
 }
 
-/// Stores into a row's cell, which has one writer at a time; readers take each cell as it comes.
+/// Stores into a row's cell, which has one writer at a time; readers load each cell independently.
 #[inline(always)]
 pub(crate) fn put(cells: &[AtomicU64; LIVE_CELLS], cell: usize, value: u64) {
     cells[cell].store(value, Ordering::Relaxed);

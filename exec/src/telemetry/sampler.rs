@@ -1,5 +1,5 @@
-//! The thread that looks at those that dispatch tasks: whether each has a processor, or for what it sleeps. A dispatch's own clock
-//! measures how long it lasted, not what of that time was work.
+//! The thread that samples the threads which dispatch tasks: whether each has a processor, or what it sleeps
+//! for. A dispatch's own clock measures how long the dispatch lasted, but not how much of that time was work.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,32 +16,34 @@ use crate::affinity;
 use crate::procfs::{self, Doing, Memory, ThreadFiles, Throttled};
 use crate::sync::lock;
 
-/// How often threads are looked at, in nanoseconds, where that takes less than [`PART`] of a processor.
+/// The interval between samples, in nanoseconds, if sampling takes less than one part in [`PART`] of a
+/// processor.
 const EVERY_NS: u64 = 10_000_000;
-/// How often they are where none of them is in a task.
+/// The longest interval while no thread is in a task.
 const IDLE_NS: u64 = 80_000_000;
-/// How seldom they are at most.
+/// The longest interval at all.
 const SELDOM_NS: u64 = 1_000_000_000;
-/// Looking takes at most one part in so many of a processor's time.
+/// Sampling takes at most one part in this many of a processor's time.
 const PART: u64 = 400;
-/// How often samples are recorded: seldom, so that they do not overwrite old ones.
+/// The interval between recordings of samples, which is long so that samples do not overwrite old ones.
 const TELL_NS: u64 = 250_000_000;
-/// How often it is recorded what the run and the machine used of processors.
+/// The interval between recordings of the processor time of the run and of the machine.
 const PROCESSORS_NS: u64 = 1_000_000_000;
-/// How many samples are kept at most before they are recorded.
+/// The most samples that are kept before they are recorded.
 const UNSENT_MAX: usize = 256;
-/// Where a thread sleeps for a lock for longer, the sampler looks which thread holds the lock.
+/// If a thread sleeps for a lock for longer than this, the sampler looks up which thread holds the lock.
 const LONG_NS: u64 = 100_000_000;
-/// Time before the begin for which it may have looked, too.
+/// The time that is added to the sampler's lifetime when its share is computed, so that short runs are
+/// sampled, too.
 const ADVANCE_NS: u64 = 250_000_000;
 
-/// The thread, while it is wanted.
+/// A handle to the sampling thread.
 pub(crate) struct Sampler {
     thread: JoinHandle<()>,
     end: Arc<End>,
 }
 
-/// Tells the thread to end.
+/// A flag by which the thread is asked to end.
 #[derive(Default)]
 struct End {
     ended: Mutex<bool>,
@@ -60,7 +62,7 @@ impl End {
 }
 
 impl Sampler {
-    /// Looks as long as times are measured, which `measures` returns. None without a space.
+    /// Starts the thread, which samples while `measures` returns true. `None` without a space.
     pub(crate) fn start(
         board: &Arc<Board>,
         measures: impl Fn() -> bool + Send + 'static,
@@ -86,39 +88,39 @@ impl Sampler {
         Ok(Some(Sampler { thread, end }))
     }
 
-    /// What it saw is recorded when this returns.
+    /// Ends the thread. All its samples are recorded when this returns.
     pub(crate) fn end(self) {
         *lock(&self.end.ended) = true;
         self.end.told.notify_all();
-        // It has no panics of its own; what it has not recorded is not missed.
+        // A panic of the thread is ignored, because the run does not depend on its samples.
         let _ = self.thread.join();
     }
 }
 
-/// What is known between two looks.
+/// The state of the sampler between two samples.
 struct Looking {
     board: Arc<Board>,
-    /// Made at the first look that has something to record.
+    /// The recorder, made after the first samples.
     recorder: Option<Recorder>,
-    /// The threads, as of so many changes.
+    /// The threads, as of the number of changes in `changes`.
     threads: HashMap<u64, Thread>,
     changes: Option<u64>,
     /// The processors that the run may use.
     allowed: Vec<usize>,
     throttled: Option<Throttled>,
     memory: Option<Memory>,
-    /// When it began, and what its thread had used of a processor then.
+    /// When sampling began, and the sampler's processor time at that moment.
     began: u64,
     before_ns: u64,
     looked_at: u64,
     told_at: u64,
-    /// When it was last recorded what was used of processors.
+    /// When the use of processors was last recorded.
     processors_at: Option<u64>,
-    /// What was seen since then.
+    /// The samples that are not recorded yet.
     unsent: Vec<ThreadSampled>,
     looks: u64,
     pause_ns: u64,
-    /// Makes pauses uneven, so that no box has the same rhythm.
+    /// The state of a random number generator that varies the pauses, so that no box has the same rhythm.
     uneven: u32,
 }
 
@@ -126,7 +128,7 @@ struct Thread {
     seen: Arc<Seen>,
     files: ThreadFiles,
     used_ns: (u64, u64),
-    /// Where it has slept, and for how long it was seen to.
+    /// The dispatch in which the thread sleeps, and for how long it was seen asleep there.
     asleep: Option<(At, u64)>,
 }
 
@@ -155,7 +157,7 @@ impl Looking {
         }
     }
 
-    /// Nothing is measured now.
+    /// Notes that nothing is measured now.
     fn rest(&mut self) {
         self.looked_at = self.board.clock.now();
         self.pause_ns = IDLE_NS;
@@ -182,7 +184,7 @@ impl Looking {
         }
     }
 
-    /// Keeps a sample until it is recorded, together with those like it.
+    /// Keeps a sample until it is recorded, and merges it with an equal one.
     fn keep(&mut self, sample: ThreadSampled) {
         let ThreadSampled { worker, task, doing, source, on, .. } = sample;
         let alike = |kept: &&mut ThreadSampled| {
@@ -203,11 +205,11 @@ impl Looking {
         }
     }
 
-    /// Records what was seen.
+    /// Records the samples kept.
     fn tell(&mut self) {
         self.told_at = self.looked_at;
-        // At the first look, whether it saw a thread in a task or not: what is used of processors is counted from then on. A run that was
-        // too short to be looked at records nothing.
+        // The recorder is made after the first sample, even if no thread was in a task, because the use of
+        // processors is counted from then on. A run that was too short to be sampled records nothing.
         if self.recorder.is_none() && self.looks > 0 {
             self.recorder = self.board.recorder("sampler").ok().flatten();
         }
@@ -222,7 +224,7 @@ impl Looking {
         }
     }
 
-    /// Gets to know the threads that have come, and forgets those that have gone.
+    /// Adds the threads that have started, and removes those that have ended.
     fn meet(&mut self) {
         let changes = self.board.threads.changes.load(Ordering::Acquire);
         if self.changes.replace(changes) == Some(changes) {
@@ -238,7 +240,7 @@ impl Looking {
         }
     }
 
-    /// Records what was used of processors until now.
+    /// Records how much processor time was used until now.
     fn tell_processors(&mut self) {
         let Some(recorder) = &mut self.recorder else { return };
         self.processors_at = Some(self.looked_at);
@@ -246,27 +248,27 @@ impl Looking {
         recorder.at(self.board.clock.now().max(self.looked_at), &used);
     }
 
-    /// The task whose thread holds this lock; 0: that is not known.
+    /// The task of the thread that holds this lock; 0: not known.
     fn holder(&self, lock: u64) -> u64 {
         let Some(holder) = self.memory.as_ref().and_then(|memory| memory.holder(lock)) else { return 0 };
         let thread = self.threads.values().find(|thread| thread.seen.thread == holder);
         thread.and_then(|thread| thread.seen.at()).map_or(0, |at| at.task)
     }
 
-    /// When it looks again: so that it takes no more than its part of all the time since it began, and of some that is given to it
-    /// in advance, lest it see next to nothing of short runs.
+    /// Chooses the next pause so that sampling takes no more than its share of the time since it began plus
+    /// [`ADVANCE_NS`], which lets it sample short runs.
     fn plan(&mut self, idle: bool) {
         let usual = if idle { (2 * self.pause_ns).min(IDLE_NS) } else { EVERY_NS };
         let since_ns = self.board.clock.ticks_to_ns(self.looked_at.saturating_sub(self.began)) + ADVANCE_NS;
         let took_ns = affinity::thread_cpu_ns().saturating_sub(self.before_ns);
         let pause = usual.max((PART * took_ns).saturating_sub(since_ns)).min(SELDOM_NS);
-        // Between three quarters and five.
+        // The pause is varied between three and five quarters of its length.
         self.uneven = self.uneven.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         self.pause_ns = pause - pause / 4 + pause / 2 * u64::from(self.uneven >> 16) / 65_536;
     }
 }
 
-/// What run and machine used of these processors until now.
+/// The processor time that the run and the machine used on these processors until now.
 fn processors_used(allowed: &[usize], throttled: Option<&Throttled>, looks: u64) -> ProcessorsUsed {
     let stat = std::fs::read_to_string("/proc/stat").ok();
     let machine = stat.and_then(|stat| procfs::processors_used(&stat, allowed));
@@ -281,16 +283,17 @@ fn processors_used(allowed: &[usize], throttled: Option<&Throttled>, looks: u64)
 }
 
 impl Thread {
-    /// What it does, if it is in a task.
+    /// A sample of the thread, if it is in a task.
     fn sample(&mut self, interval_ticks: u64) -> Option<ThreadSampled> {
         let Some(at) = self.seen.at() else {
             self.asleep = None;
             return None;
         };
         let look = self.files.look();
-        // A thread that goes on meanwhile does not sleep.
+        // A thread that has gone on between the two readings did not sleep.
         let doing = if self.seen.at() == Some(at) { look.doing } else { Doing::Runs };
-        // A thread that sleeps uses no processor: what it used since the last look is asked for with the next look that sees it run.
+        // A sleeping thread uses no processor, so its processor time since the last sample is read with the
+        // next sample in which it runs.
         let used_ns = if doing == Doing::Runs { self.files.used_ns() } else { None }.unwrap_or(self.used_ns);
         let before = std::mem::replace(&mut self.used_ns, used_ns);
         let slept = self.asleep.filter(|(before, _)| *before == at).map(|(_, ticks)| ticks + interval_ticks);
@@ -319,7 +322,7 @@ mod tests {
 
     use super::*;
 
-    /// What the processors were used for is known from the first look on, also where no thread is seen in a task for long.
+    /// The use of processors is known from the first sample on, also if no thread is seen in a task for long.
     #[test]
     fn processors_are_known_since_the_first_look() {
         let folder = std::env::temp_dir().join(format!("thalweg-exec-sampler-{}", std::process::id()));

@@ -1,13 +1,14 @@
-//! How large a stream's messages are: the writer takes the size of some of them, before it publishes them.
+//! The sizes of a stream's messages: the writer measures some of the messages before it publishes them.
 //!
-//! Which ones is decided by their index in the stream alone, at random with a mean distance that follows from what a size takes and
-//! what the task does for a message; so a large message is as likely to be chosen as a small one. A size stands for all messages
-//! since the one before it. Taking sizes may use as much of a task's time as `exec.clock_budget` says: a stream's distance keeps to
-//! it, and besides each thread, which may make streams by the million.
+//! Messages are chosen by their index in the stream alone, at random distances with a mean that follows from
+//! the costs of a measurement and of the task's work for a message; so a large message is as likely to be
+//! chosen as a small one. A size stands for all messages since the one measured before. Measuring may use the
+//! part of a task's time that `exec.clock_budget` allows. The mean distance of each stream keeps to that
+//! budget, and so does each thread as a whole, because it may make millions of streams.
 //!
-//! What was found is in a live row, from the first size on, and at the end of the stream in two events. The sketch of the sizes that
-//! these hold has buckets of equal ratios, which are merged by pairs when sizes lie too far apart (Epicoco et al., *UDDSketch*, IEEE
-//! Access 2020): so a quantile's error is known.
+//! From the first size on a live row holds the results, which two events repeat at the end of the stream. The
+//! sketch of the sizes in the row and the events has buckets of equal ratios, which are merged by pairs when
+//! sizes are too far apart (Epicoco et al., *UDDSketch*, IEEE Access 2020), so a quantile's error is known.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -18,17 +19,17 @@ use super::kinds::{StreamSizeCounts, StreamSizes};
 use super::recorder::Recorder;
 use super::rows::{SizesRow, put};
 
-/// Of a stream whose messages' sizes are not taken (any more).
+/// The `next` of a stream without (further) measurements.
 const NEVER: usize = usize::MAX;
 
-/// What is kept of a stream for its messages' sizes. The writer's own, but for the row.
+/// The state for measuring a stream's messages. Only the writer accesses it, except for the row.
 pub(super) struct Sizes {
-    /// Index of the message whose size is taken next.
+    /// The index of the next message to measure.
     next: AtomicUsize,
-    /// How many messages it is to the one after that, on average.
+    /// The mean distance, in messages, to the one after that.
     distance: AtomicU64,
     random: AtomicU64,
-    /// What the writing task had worked, in ticks, and written when sizes were taken last.
+    /// The writing task's busy ticks, and the messages that it had written, at the last measurement.
     worked: AtomicU64,
     written: AtomicU64,
     row: OnceLock<LiveRow>,
@@ -51,7 +52,7 @@ impl Sizes {
         }
     }
 
-    /// Whether one of the messages before index `end` is to have its size taken.
+    /// Whether one of the messages before index `end` must be measured.
     #[inline]
     pub(super) fn are_due(&self, end: usize) -> bool {
         self.next.load(Ordering::Relaxed) < end
@@ -61,13 +62,15 @@ impl Sizes {
         self.next.store(NEVER, Ordering::Relaxed);
     }
 
-    /// The next one is about `distance` messages after `index`, one at least: any distance below twice that is as likely.
+    /// Chooses the next message to measure, at least one after `index` and on average about `distance` later;
+    /// all distances below twice that are equally likely.
     pub(super) fn go_on(&self, index: usize, distance: u64) {
         let ahead = 1 + self.random(2 * distance - 1);
         self.next.store(index.saturating_add(ahead as usize), Ordering::Relaxed);
     }
 
-    /// A number below `limit`, by Knuth's linear congruential generator; its lower bits are mixed, because by themselves they alternate.
+    /// A random number below `limit`, from Knuth's linear congruential generator. The generator's lower bits
+    /// are mixed, because by themselves they alternate.
     fn random(&self, limit: u64) -> u64 {
         let state =
             get(&self.random).wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -76,7 +79,7 @@ impl Sizes {
         ((u128::from(mixed ^ mixed >> 32) * u128::from(limit)) >> 64) as u64
     }
 
-    /// Index of the message whose size is taken next; none: no size is taken any more.
+    /// The index of the next message to measure; `None` if no more are measured.
     pub(super) fn next(&self) -> Option<usize> {
         Some(self.next.load(Ordering::Relaxed)).filter(|&next| next != NEVER)
     }
@@ -89,13 +92,13 @@ impl Sizes {
         self.distance.store(distance, Ordering::Relaxed);
     }
 
-    /// What the writing task worked and wrote since the last time that this was asked, given both since its beginning.
+    /// The ticks worked and messages written since the last call, from the task's totals so far.
     pub(super) fn done_since(&self, worked: u64, written: u64) -> (u64, u64) {
         let did = worked.saturating_sub(self.worked.swap(worked, Ordering::Relaxed));
         (did, written.saturating_sub(self.written.swap(written, Ordering::Relaxed)))
     }
 
-    /// Counts a size, for all messages since the one before; `make` makes the row for the first.
+    /// Counts a size for all messages since the one measured before; `make` makes the row for the first size.
     pub(super) fn record(&self, make: impl FnOnce() -> Option<LiveRow>, index: usize, bytes: u64) {
         let Some(row) = self.row(make) else { return self.never() };
         let seen = get(row.cell(SizesRow::MESSAGES));
@@ -147,19 +150,19 @@ impl Sizes {
 
 // ---- the sketch
 
-/// Buckets of a sketch, and how many of them a cell holds.
+/// The number of buckets in a sketch, and how many of them a cell holds.
 const BUCKETS: u64 = 28;
 const IN_CELL: u64 = 4;
 const BUCKET_BITS: u64 = 64 / IN_CELL;
 const COUNT_MAX: u64 = (1 << BUCKET_BITS) - 1;
 
-/// Buckets of a power of two where they are finest.
+/// The number of finest buckets for each power of two.
 const FINEST: f64 = 32.0;
 
-/// How the sketch's buckets lie, as a word: see [`SizesRow::SCALE`].
+/// The layout of the sketch's buckets, stored as a word: see [`SizesRow::SCALE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Scale {
-    /// A bucket is 2^coarseness of the finest ones.
+    /// A bucket consists of 2^coarseness finest buckets.
     coarseness: u64,
     /// The number of the first bucket.
     first: u64,
@@ -209,7 +212,7 @@ impl Sketch<'_> {
                 self.reach(bucket);
                 continue;
             }
-            // Rounded at random, so that many small numbers are not lost.
+            // The count is rounded at random, so that many small numbers are not lost.
             let below_unit = (1_u64 << self.scale.unit) - 1;
             let count = self.at(at) + ((messages.saturating_add(random & below_unit)) >> self.scale.unit);
             if count <= COUNT_MAX {
@@ -235,7 +238,8 @@ impl Sketch<'_> {
         std::array::from_fn(|at| self.at(at as u64))
     }
 
-    /// Puts all buckets in order anew. A reader that reads meanwhile, or after the process died meanwhile, sees that they are in no order.
+    /// Writes all buckets again. A reader that reads meanwhile, or after the process died meanwhile, sees by
+    /// the scale that the buckets are changing.
     #[cold]
     fn replace(&mut self, scale: Scale, counts: [u64; BUCKETS as usize]) {
         put(self.row.cells(), SizesRow::SCALE, Scale { changing: true, ..self.scale }.word());
@@ -246,7 +250,7 @@ impl Sketch<'_> {
         put(self.row.cells(), SizesRow::SCALE, scale.word());
     }
 
-    /// Makes the buckets reach the finest one `bucket`, wider if they have to be.
+    /// Extends the buckets to cover the finest bucket `bucket`, and makes them wider if necessary.
     #[cold]
     fn reach(&mut self, bucket: u64) {
         let (mut scale, before) = (self.scale, self.counts());

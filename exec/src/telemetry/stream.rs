@@ -1,4 +1,4 @@
-//! What telemetry keeps of a stream: its row.
+//! The state that telemetry keeps of a stream: its row.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -12,28 +12,29 @@ use super::rows::{Cells, StreamRow, put};
 use super::sizes::Sizes;
 use crate::spare::{Spare, spared};
 
-/// A stream's way to the space: none, the runtime's board, or from its first measured message on (with a name,
-/// from its beginning) a row.
+/// A stream's access to the space: none, the runtime's board, or a row, which a stream has from its first
+/// measured message on (with a name, from its beginning).
 pub(crate) struct StreamTelemetry(
-    /// A share of the board or null (both marked by [`UNSHOWN`]), or what is shown, which has the share then. Goes forward only.
+    /// A counted reference to the board or null (both marked by [`UNSHOWN`]), or a [`ShownStream`], which
+    /// then holds that reference. The pointer never goes back to an earlier state.
     AtomicPtr<u8>,
 );
 
-/// The lowest bit of a pointer to a board; that to what is shown has none.
+/// The lowest bit, which is set in a pointer to a board and clear in a pointer to a [`ShownStream`].
 const UNSHOWN: usize = 1;
 
-/// What the space shows of a stream.
+/// The live row of a stream, with the state that belongs to it.
 pub(crate) struct ShownStream {
     row: Cells,
     sizes: Sizes,
-    /// The share of the board: it is the [`StreamTelemetry`]'s to drop.
+    /// The counted reference to the board, which [`StreamTelemetry`] drops.
     board: *const Board,
 }
 
 spared!(ShownStream);
 
 impl StreamTelemetry {
-    /// Without a space.
+    /// The telemetry of a stream without a space.
     pub(crate) fn none() -> StreamTelemetry {
         StreamTelemetry(AtomicPtr::new(std::ptr::without_provenance_mut(UNSHOWN)))
     }
@@ -52,7 +53,7 @@ impl StreamTelemetry {
         observed
     }
 
-    /// A task got an end, the writing one or the other.
+    /// Shows which task got the writing or reading end.
     pub(crate) fn attached_to(&self, task: u64, writes: bool) {
         if let Some(row) = self.row() {
             put(row, if writes { StreamRow::WRITER } else { StreamRow::READER }, task);
@@ -62,7 +63,7 @@ impl StreamTelemetry {
     #[inline(always)]
     fn shown(&self) -> Option<&ShownStream> {
         let pointer = self.0.load(Ordering::Acquire);
-        // SAFETY: what is shown is kept as long as this; the low bit tells it from a board.
+        // SAFETY: a `ShownStream` is kept as long as `self`; the low bit distinguishes it from a board.
         (pointer.addr() & UNSHOWN == 0).then(|| unsafe { &*pointer.cast::<ShownStream>() })
     }
 
@@ -77,24 +78,24 @@ impl StreamTelemetry {
         self.shown().map(|shown| &shown.sizes)
     }
 
-    /// Whether a message before index `end` is to have its size taken.
+    /// Whether the size of a message before index `end` must be measured.
     #[inline]
     pub(crate) fn sizes_are_due(&self, end: usize) -> bool {
         self.sizes().is_some_and(|sizes| sizes.are_due(end))
     }
 
-    /// Whether anything is recorded of it.
+    /// Whether the stream is recorded at all.
     pub(super) fn is_watched(&self) -> bool {
         self.board().is_some()
     }
 
-    /// Where it is recorded.
+    /// The board through which the stream is recorded.
     pub(crate) fn board(&self) -> Option<&Board> {
-        // SAFETY: a share that is kept as long as this.
+        // SAFETY: the counted reference is kept as long as `self`.
         unsafe { self.share().as_ref() }
     }
 
-    /// The share of the board; null: none.
+    /// The counted reference to the board; null without a space.
     fn share(&self) -> *const Board {
         let pointer = self.0.load(Ordering::Acquire);
         if pointer.addr() & UNSHOWN != 0 {
@@ -118,7 +119,7 @@ impl StreamTelemetry {
         let made = Spare::make(ShownStream { row, sizes: Sizes::new(id), board: share }).as_ptr();
         let first = self.0.compare_exchange(pointer, made.cast(), Ordering::AcqRel, Ordering::Acquire);
         if first.is_err() {
-            // SAFETY: the other end was first, and no other thread has seen this share.
+            // SAFETY: the thread of the other end was first, and no other thread has seen this value.
             unsafe { Spare::free(made) }
         }
         self.row()
@@ -136,8 +137,8 @@ impl Drop for StreamTelemetry {
         if share.is_null() {
             return;
         }
-        // SAFETY: the share is this's own, and so is what is shown; nobody else has this any more. The row goes first, as long
-        // as there is the board with its space.
+        // SAFETY: `self` owns the reference and the `ShownStream`, and no other thread has `self` any more.
+        // The row is dropped first, while the board still keeps its space.
         unsafe {
             if pointer.addr() & UNSHOWN == 0 {
                 Spare::free(pointer.cast::<ShownStream>());
@@ -147,25 +148,27 @@ impl Drop for StreamTelemetry {
     }
 }
 
-/// A stream, as far as telemetry looks at it. What asks for an end is called by the thread that has it.
+/// A stream as telemetry sees it. Methods about an end are called by the thread that has that end.
 pub(crate) trait WatchedStream {
     fn number(&self) -> u64;
     fn holds(&self) -> u32;
     fn telemetry(&self) -> &StreamTelemetry;
-    /// Messages written (else read), published or not; those count as read that the reader dropped as it left.
+    /// Messages written (else read), published or not. Messages that a leaving reader dropped count as read.
     fn position(&self, writes: bool) -> usize;
-    /// Messages written (else read) so far in the dispatch that uses the end; without what the reader dropped.
+    /// Messages written (else read) so far in the dispatch that uses the end, without those that the reader
+    /// dropped.
     fn passed_now(&self, writes: bool) -> usize;
     /// Whether the dispatch that uses the end found the stream full (writing), else empty.
     fn blocks(&self, writes: bool) -> bool;
     /// Messages that no task read: given to a stream without reader (else dropped by the leaving reader).
     fn lost(&self, writes: bool) -> usize;
-    /// The task that has the other end than the one that writes (else reads), or 0.
+    /// The task at the other end of the stream than the writing (else reading) one, or 0.
     fn peer(&self, writes: bool) -> u64;
-    /// Messages written, read and dropped. To be asked when both ends are gone.
+    /// Messages written, read and dropped. The counts are valid when both ends are gone.
     fn totals(&self) -> (u64, u64, u64);
 
-    /// The stream's live row, made now if it has none yet, for the calling thread's `task`, which writes it (else reads).
+    /// The stream's live row, made now if it has none yet, for the calling thread's `task`, which writes it
+    /// (else reads).
     fn shown_by(&self, task: u64, writes: bool) -> Option<&Cells> {
         let row = self.telemetry().row();
         if row.is_some() { row } else { self.show_for(task, writes) }
@@ -179,14 +182,15 @@ pub(crate) trait WatchedStream {
             false => (StreamRow::READER, StreamRow::WRITER),
         };
         put(row, own, task);
-        // A task that comes to the other end meanwhile writes itself into the row, and its word counts.
+        // A task that gets the other end meanwhile writes itself into the row, and its store must not be
+        // overwritten.
         let peer = self.peer(writes);
         _ = row[other].compare_exchange(0, peer, Ordering::Relaxed, Ordering::Relaxed);
         Some(row)
     }
 
-    /// Shows the position of an end that `task` has in the stream's live row, if any message has passed it. True: one that was
-    /// written is to have its size taken.
+    /// Shows the position of an end that `task` has in the stream's live row, if any message has passed that
+    /// end. Returns whether the size of a written message must be measured.
     #[inline(always)]
     fn show_position(&self, task: u64, writes: bool) -> bool {
         match self.telemetry().shown() {
@@ -225,7 +229,8 @@ pub(crate) trait WatchedStream {
     }
 }
 
-/// What is recorded when an end of a stream, the writing one or the other, was attached to a task; `peer` has the other.
+/// The event for the writing or reading end of a stream that was attached to `task`; `peer` has the other
+/// end.
 pub(super) fn opened(stream: &impl WatchedStream, task: u64, writes: bool, peer: u64) -> StreamOpened {
     let (reader, writer) = if writes { (peer, task) } else { (task, peer) };
     let name = stream.telemetry().row().map_or(0, |row| row[StreamRow::NAME].load(Ordering::Relaxed));
@@ -233,14 +238,14 @@ pub(super) fn opened(stream: &impl WatchedStream, task: u64, writes: bool, peer:
     StreamOpened { stream: stream.number(), name: NameRef(name), reader, writer, capacity }
 }
 
-/// Records how large the messages of a stream were both ends of which are gone, as far as that was looked at.
+/// Records the measured message sizes of a stream after both its ends are gone.
 pub(super) fn write_sizes(stream: &impl WatchedStream, recorder: &mut Recorder, now: u64) {
     if let Some(sizes) = stream.telemetry().sizes() {
         sizes.write(recorder, now, stream.number());
     }
 }
 
-/// What is recorded of a stream both ends of which are gone; its row shows it, too.
+/// The event for a stream after both its ends are gone; this updates its row, too.
 pub(super) fn closed(stream: &impl WatchedStream) -> StreamClosed {
     let (written, read, dropped) = stream.totals();
     if let Some(row) = stream.telemetry().row() {

@@ -1,4 +1,4 @@
-//! What telemetry keeps of a task: its row, and its time in four shares.
+//! The state that telemetry keeps of a task: its row, and its time in four shares.
 
 use std::cell::{Cell, OnceCell};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use super::rows::{Cells, TaskRow, TaskState, put};
 use crate::fault::Fault;
 use crate::spare::{Spare, SpareBox, spared};
 
-/// What a task's time is spent on.
+/// What a task spends its time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Share {
     Busy = 0,
@@ -22,7 +22,7 @@ pub(crate) enum Share {
     Ready = 3,
 }
 
-/// What a task did so far. Belongs to the task's thread.
+/// The counts of a task's work so far. Only the task's thread accesses them.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub(crate) dispatches: Cell<u64>,
@@ -30,14 +30,14 @@ pub(crate) struct Counts {
     pub(crate) writes: Cell<u64>,
 }
 
-/// What a task is, for readers that ask what its number stands for.
+/// The description of a task, for readers of its number.
 #[derive(Clone, Copy)]
 pub(crate) struct About {
     pub(crate) component: SiteRef,
     pub(crate) replica: u64,
 }
 
-/// What is recorded of a task when it is made.
+/// The facts about a task that are recorded when it is made.
 #[derive(Clone, Copy)]
 pub(crate) struct Origin {
     pub(crate) about: About,
@@ -67,55 +67,61 @@ impl Origin {
     }
 }
 
-/// When a task's time changes hands. Belongs to the task's thread, but for `woken_at` and `woken_by`. The
-/// time of a dispatch, and of the task's wait before it, is added when the dispatch ends.
+/// The moments at which a task's time changes from one share to another. Only the task's thread accesses
+/// them, except for `woken_at` and `woken_by`. The time of a dispatch, and of the task's wait before it, is
+/// added when the dispatch ends.
 #[derive(Default)]
 struct Times {
-    /// Until when the time is counted: the end of the last dispatch.
+    /// The time until which the shares are counted: the end of the last dispatch.
     until: Cell<u64>,
-    /// Since when the task is ready, or runs; before `until`: it is neither.
+    /// When the task became ready or began to run; a time before `until` means that it does neither.
     ready_since: Cell<u64>,
-    /// When another thread woke the task, in ticks; 0: not measured. Written by that thread before it puts the task
-    /// into the inbox, read by the task's worker after it took it out.
+    /// When another thread woke the task, in ticks; 0: not measured. The field is written by the waking
+    /// thread before it puts the task into the inbox, and read by the task's worker after it took the task
+    /// out.
     woken_at: AtomicU64,
-    /// By what: a [`ReadyBy`] as a word. Written and read as `woken_at` is.
+    /// The cause of the wake-up, a [`ReadyBy`] as a word. The field is written and read like `woken_at`.
     woken_by: AtomicU64,
 }
 
-/// What is kept of a task for its observers. In mode off only tasks that live long have it: a row is more than half as
-/// much again as all else, and a network that unfolds makes and ends tasks all the time.
+/// The state that is kept of a task for its observers. In mode off only tasks that live long have it, because
+/// a row adds more than half to a task's memory, and a network that unfolds makes and ends tasks all the
+/// time.
 pub(crate) struct ObservedTask {
-    /// Its row, in which its time is added up.
+    /// The task's row, in which its time is added up.
     row: Cells,
-    /// The thread, and the mode there, in which its last dispatch ended: see [`Telemetry`](super::Telemetry). Where that is still so, its
-    /// times are in order, and its base is in the thread's own element.
+    /// The number of the thread and its mode in which the task's last dispatch ended: see
+    /// [`Telemetry`](super::Telemetry). While the session is the same, the task's times are in order, and its
+    /// base is in the thread's own element.
     pub(super) session: Cell<u32>,
     times: Times,
-    /// What made it ready last. Written and read by its thread, or by the thread that makes the task.
+    /// What last made the task ready. The field is written and read by the task's thread, or by the thread
+    /// that makes the task.
     pub(super) ready_by: Cell<ReadyBy>,
-    /// Its messages take long, so the time of each is recorded.
+    /// Whether the time of each message is recorded, because the task's messages take long.
     pub(super) times_messages: Cell<bool>,
-    /// They take so long that it is recorded besides what each is.
+    /// Whether each message is also described, because the messages take even longer.
     pub(super) describes_messages: Cell<bool>,
-    /// What is kept besides from its first dispatch on that is recorded: tasks of which only times are measured do without.
+    /// The state that recording needs, made with the first recorded dispatch: tasks that are only timed have
+    /// none.
     recorded: OnceCell<SpareBox<RecordedTask>>,
 }
 
-/// What is kept of a task while its dispatches are recorded. Belongs to the task's thread.
+/// The state that is kept of a task while its dispatches are recorded. Only the task's thread accesses it.
 #[derive(Default)]
 pub(crate) struct RecordedTask {
-    /// The base of its dispatches.
+    /// The base of the task's dispatches.
     pub(super) stated: Stated,
-    /// The last message popped in a dispatch before; see [`RecordedTask::last_read`].
+    /// The last message popped in a former dispatch; see [`RecordedTask::last_read`].
     read_before: Cell<ReadBefore>,
-    /// It is the one before the next that the base's input gives.
+    /// Whether that message is the last one read from the base's input.
     pub(super) read_base_last: Cell<bool>,
 }
 
 spared!(RecordedTask);
 
 impl RecordedTask {
-    /// The message that was popped last in a dispatch before, which ended at `until` or earlier.
+    /// The message that was popped last in a former dispatch, which ended at `until` or earlier.
     fn last_read(&self, until: u64) -> ReadBefore {
         if !self.read_base_last.get() {
             return self.read_before.get();
@@ -142,16 +148,17 @@ pub(super) struct ReadBefore {
 spared!(ObservedTask);
 
 impl ObservedTask {
-    /// Counts its time until `now` as `share`. Nothing is counted of what was before `measured_since`.
+    /// Counts the task's time until `now` as `share`, without time before `measured_since`.
     fn turn(&self, share: Share, now: u64, measured_since: u64) {
         let from = self.times.until.get().max(measured_since);
-        // Clocks of two cores may disagree by some ticks: time never runs backwards here, so the shares add up.
+        // Clocks of two cores may disagree by some ticks: time never runs backwards here, so the shares add
+        // up.
         let now = now.max(from);
         self.add(share, now - from);
         self.times.until.set(now);
     }
 
-    /// The task is ready since `now`; `by` is the cause.
+    /// The task is ready from `now` on; `by` is the cause.
     #[inline(always)]
     pub(super) fn is_ready(&self, now: u64, by: ReadyBy) {
         self.times.ready_since.set(now);
@@ -159,13 +166,14 @@ impl ObservedTask {
         self.show_state(TaskState::Ready);
     }
 
-    /// For how long it had been ready when it began to run, in the session of its last dispatch.
+    /// How long the task had been ready when it began to run, in the session of its last dispatch.
     #[inline(always)]
     pub(super) fn ready_ticks(&self, began: u64) -> u64 {
         began.saturating_sub(self.times.ready_since.get())
     }
 
-    /// It goes on by itself on a thread of its own, after a wait for this or not: gives the time at which it does, `now` or a little later.
+    /// The task goes on by itself on a thread of its own, after a wait for `waited_for` if it waited. Returns
+    /// the time at which it goes on, `now` or a little later.
     pub(super) fn goes_on(&self, waited_for: Option<Share>, now: u64, measured_since: u64) -> u64 {
         let Times { until, ready_since, woken_at, woken_by } = &self.times;
         if let Some(share) = waited_for {
@@ -179,13 +187,14 @@ impl ObservedTask {
         now.max(until.get())
     }
 
-    /// It ran from `began` to `now`, and had waited for `waited_for` before it was ready: counts all that. The session is as it was at
-    /// the end of its last dispatch.
+    /// Counts a run from `began` to `now`, the ready time before it, and the wait for `waited_for` before
+    /// that. The session must be that of the task's last dispatch.
     #[inline(always)]
     pub(super) fn ran(&self, waited_for: Share, began: u64, now: u64) {
         let Times { until, ready_since, .. } = &self.times;
-        // The thread that woke it, or ran it last, may have looked at the clock after this thread did, whose dispatch begins where the one
-        // before it ended: time never runs backwards here, so the shares add up.
+        // The thread that woke the task, or ran it last, may have read the clock after this thread did,
+        // because this dispatch begins when the one before it ended. Times are clamped so that they never run
+        // backwards and the shares add up.
         let began = began.max(until.get());
         let (row, since, now) = (&*self.row, ready_since.get().max(until.get()).min(began), now.max(began));
         add(row, waited_for, since - until.get());
@@ -195,8 +204,8 @@ impl ObservedTask {
         ready_since.set(now);
     }
 
-    /// As [`Self::ran`], but the session may have changed since its last dispatch: no time before `measured_since` is counted. Returns for
-    /// how long it was ready.
+    /// Does what [`Self::ran`] does, but the session may have changed since the task's last dispatch, so no
+    /// time before `measured_since` is counted. Returns how long the task was ready.
     pub(super) fn ran_anyhow(&self, waited_for: Share, began: u64, now: u64, measured_since: u64) -> u64 {
         let ready = self.waited(waited_for, began, measured_since);
         self.turn(Share::Busy, now, measured_since);
@@ -204,7 +213,8 @@ impl ObservedTask {
         ready
     }
 
-    /// Until `began` it waited for `waited_for`, and then was ready: counts that, and returns for how long it was ready.
+    /// Counts the wait for `waited_for` and the ready time after it, until `began`, and returns how long the
+    /// task was ready.
     fn waited(&self, waited_for: Share, began: u64, measured_since: u64) -> u64 {
         let woken = self.times.ready_since.get();
         if woken > self.times.until.get() {
@@ -224,7 +234,7 @@ impl ObservedTask {
         &self.row[TaskRow::BUSY_TICKS + share as usize]
     }
 
-    /// So much of the time counted as busy was not: the thread had no processor.
+    /// Subtracts `ticks` from the busy time, because the thread had no processor in them.
     fn kept(&self, ticks: u64) {
         let ticks = ticks.min(self.share(Share::Busy).load(Ordering::Relaxed));
         self.add(Share::Busy, ticks.wrapping_neg());
@@ -236,7 +246,7 @@ impl ObservedTask {
         put(&self.row, TaskRow::STATE, state as u64);
     }
 
-    /// Shows what the task did, and what it does now.
+    /// Writes the task's counters and present state to its row.
     #[inline(always)]
     pub(super) fn show(&self, did: &Counts, state: TaskState) {
         let row = &*self.row;
@@ -246,19 +256,19 @@ impl ObservedTask {
         put(row, TaskRow::STATE, state as u64);
     }
 
-    /// What is kept of it while its dispatches are recorded, made now if there is nothing yet.
+    /// The state for recorded dispatches, made now if there is none yet.
     #[inline(always)]
     pub(super) fn recorded(&self) -> &RecordedTask {
         self.recorded.get_or_init(|| SpareBox::new(RecordedTask::default()))
     }
 
-    /// What is kept of it while its dispatches are recorded; none before the first dispatch that is recorded.
+    /// The state for recorded dispatches; `None` before the first recorded dispatch.
     #[inline(always)]
     pub(super) fn recorded_before(&self) -> Option<&RecordedTask> {
         self.recorded.get().map(|recorded| &**recorded)
     }
 
-    /// The message that it popped last in a dispatch before that was recorded.
+    /// The message that the task popped last in a former recorded dispatch.
     pub(super) fn last_read(&self) -> ReadBefore {
         self.recorded_before()
             .map_or(ReadBefore::default(), |recorded| recorded.last_read(self.times.until.get()))
@@ -268,7 +278,8 @@ impl ObservedTask {
         self.recorded().keep_read(read);
     }
 
-    /// Its last dispatch ended in another session: what was kept for those of one session is kept otherwise.
+    /// Adjusts the state to another session than that in which the last dispatch ended: state that only one
+    /// session may use is converted.
     pub(super) fn enter(&self, session: u32) {
         if let Some(recorded) = self.recorded_before() {
             recorded.keep_read(self.last_read());
@@ -277,7 +288,7 @@ impl ObservedTask {
         self.session.set(session);
     }
 
-    /// `worker`: [`OWN_THREAD`] before the mapper placed it, too.
+    /// `worker` is [`OWN_THREAD`] also before the mapper has placed the task.
     fn new(board: &Board, id: u64, about: About, worker: u32) -> ObservedTask {
         let row = Cells::new(board.live_row(|rows| rows.task, id));
         put(&row, TaskRow::STATE, TaskState::Ready as u64);
@@ -303,15 +314,15 @@ fn add(row: &[AtomicU64; LIVE_CELLS], share: Share, ticks: u64) {
     cell.store(cell.load(Ordering::Relaxed).wrapping_add(ticks), Ordering::Relaxed);
 }
 
-/// A task's place for what telemetry keeps of it.
+/// A task's slot for the state that telemetry keeps of it.
 pub(crate) struct TaskTelemetry(
-    /// Null without a space, and in mode off until the task has lived for a while. Made by the task's thread (release), or
-    /// before anybody else sees the task.
+    /// Null without a space, and in mode off until the task has lived for a while. The state is made by the
+    /// task's thread (release), or before any other thread sees the task.
     AtomicPtr<ObservedTask>,
 );
 
 impl TaskTelemetry {
-    /// Of task `id`; something is kept from the beginning if it `is_shown` and there is a space.
+    /// The slot of task `id`; the task is observed from the beginning if it `is_shown` and there is a space.
     pub(crate) fn new(board: &Board, id: u64, about: About, is_shown: bool) -> TaskTelemetry {
         let observed =
             (is_shown && board.space().is_some()).then(|| ObservedTask::new(board, id, about, OWN_THREAD));
@@ -321,7 +332,7 @@ impl TaskTelemetry {
 
     #[inline(always)]
     fn get(&self) -> Option<&ObservedTask> {
-        // SAFETY: it is kept as long as this.
+        // SAFETY: the observed task is kept as long as `self`.
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
 }
@@ -330,32 +341,33 @@ impl Drop for TaskTelemetry {
     fn drop(&mut self) {
         let observed = self.0.load(Ordering::Acquire);
         if !observed.is_null() {
-            // SAFETY: made by `Spare::make`, and nobody else has it any more.
+            // SAFETY: `Spare::make` made it, and no other reference to it exists.
             unsafe { Spare::free(observed) }
         }
     }
 }
 
-/// A task, as far as telemetry looks at it. What changes a task's time is called on the task's own thread.
+/// A task as telemetry sees it. Methods that change a task's time are called on the task's own thread.
 pub(crate) trait WatchedTask {
     fn number(&self) -> u64;
-    /// Its worker; of a task with a thread of its own 4294967295.
+    /// The task's worker; 4294967295 for a task with a thread of its own.
     fn on_worker(&self) -> u32;
     fn has_own_thread(&self) -> bool;
     fn about(&self) -> About;
     fn did(&self) -> &Counts;
-    /// What it waits for while it is idle.
+    /// What the task waits for while it is idle.
     fn waited_for(&self) -> Share;
     fn telemetry(&self) -> &TaskTelemetry;
     fn board(&self) -> &Board;
 
-    /// What is kept of it.
+    /// The state that is kept of the task.
     #[inline(always)]
     fn observed(&self) -> Option<&ObservedTask> {
         self.telemetry().get()
     }
 
-    /// What is kept of it, made now if there is a space. Called on the task's own thread, or before any other thread sees the task.
+    /// The state that is kept of the task, made now if there is a space. The call is made on the task's own
+    /// thread, or before any other thread sees the task.
     #[cold]
     fn observe(&self) -> Option<&ObservedTask> {
         if self.observed().is_none() && self.board().space().is_some() {
@@ -365,13 +377,13 @@ pub(crate) trait WatchedTask {
         self.observed()
     }
 
-    /// What the live table shows of it.
+    /// The task's live row.
     #[inline]
     fn row(&self) -> Option<&Cells> {
         Some(&self.observed()?.row)
     }
 
-    /// Its time is measured from `now` on.
+    /// The task's time is measured from `now` on.
     fn begin_times(&self, now: u64) {
         if let Some(observed) = self.observed() {
             observed.times.until.set(now);
@@ -379,37 +391,37 @@ pub(crate) trait WatchedTask {
         }
     }
 
-    /// Counts what it waited until now, whether it was woken since or not: it leaves its thread, or its end comes.
+    /// Counts the task's wait until now, even if it was not woken, because it leaves its thread or ends.
     fn settle_wait(&self, now: u64, measured_since: u64) {
         if let Some(observed) = self.observed() {
-            // The clock of the thread that it comes to may be a little behind.
+            // The clock of the thread that gets the task may be a little behind.
             observed.enter(0);
             observed.waited(self.waited_for(), now, measured_since);
             observed.times.ready_since.set(observed.times.until.get());
         }
     }
 
-    /// Counts its time until `now` as `share`. No time before `measured_since` is counted.
+    /// Counts the task's time until `now` as `share`, without time before `measured_since`.
     fn turn(&self, share: Share, now: u64, measured_since: u64) {
         if let Some(observed) = self.observed().or_else(|| self.observe()) {
             observed.turn(share, now, measured_since);
         }
     }
 
-    /// So much of the time counted as busy was not: the thread had no processor.
+    /// Subtracts `ticks` from the busy time, because the thread had no processor in them.
     fn kept(&self, ticks: u64) {
         if let Some(observed) = self.observed() {
             observed.kept(ticks);
         }
     }
 
-    /// Its time so far that was counted as `share`.
+    /// The task's time so far that was counted as `share`.
     #[inline]
     fn share(&self, share: Share) -> u64 {
         self.observed().map_or(0, |observed| observed.share(share).load(Ordering::Relaxed))
     }
 
-    /// Another thread wakes it so. Called before it is put into an inbox.
+    /// Stores how another thread wakes the task. The call comes before the task is put into an inbox.
     fn set_woken(&self, ready: MadeReady) {
         if let Some(observed) = self.observed() {
             observed.times.woken_at.store(ready.at, Ordering::Relaxed);
@@ -417,7 +429,8 @@ pub(crate) trait WatchedTask {
         }
     }
 
-    /// What made it ready. Called on its own thread, or before anybody else sees it.
+    /// Stores what made the task ready. The call is made on the task's own thread, or before any other thread
+    /// sees the task.
     #[inline]
     fn set_ready(&self, by: ReadyBy) {
         if let Some(observed) = self.observed() {
@@ -425,7 +438,7 @@ pub(crate) trait WatchedTask {
         }
     }
 
-    /// It was made ready as the thread said that woke it, before `now`.
+    /// Adopts the cause and time that the waking thread stored, before `now`.
     fn set_ready_as_woken(&self, now: u64) {
         if let Some(observed) = self.observed() {
             let Times { until, ready_since, woken_at, woken_by } = &observed.times;
@@ -436,7 +449,7 @@ pub(crate) trait WatchedTask {
         }
     }
 
-    /// Writes that the task has ended at `now`, and how; and that these streams closed with it.
+    /// Records that the task ended at `now`, how it ended, and which streams closed with it.
     fn write_end(
         &self,
         recorder: &mut Recorder,
@@ -471,7 +484,8 @@ pub(crate) trait WatchedTask {
         }
     }
 
-    /// How it has ended well, with up to two streams that closed, if all numbers are small.
+    /// The short event of a task that ended without an error, with up to two closed streams; `None` if a
+    /// number is too large for it.
     fn brief_end(&self, closed: &[StreamClosed]) -> Option<BriefTaskEnded> {
         let Counts { dispatches, reads, writes } = self.did();
         let small = |count: u64| u16::try_from(count).ok();
@@ -507,16 +521,16 @@ pub(crate) trait WatchedTask {
         })
     }
 
-    // ---- what its live row shows besides
+    // ---- further cells of the live row
 
-    /// It runs on this worker.
+    /// Shows that the task runs on this worker.
     fn show_worker(&self, worker: u32) {
         if let Some(row) = self.row() {
             put(row, TaskRow::WORKER, u64::from(worker));
         }
     }
 
-    /// What it is doing.
+    /// Shows what the task is doing.
     #[inline]
     fn show_state(&self, state: TaskState) {
         if let Some(observed) = self.observed() {
@@ -524,7 +538,7 @@ pub(crate) trait WatchedTask {
         }
     }
 
-    /// It read one more message, which it is on from now.
+    /// Shows that the task has read one more message and works on it from now on.
     fn show_one_more_read(&self) {
         if let Some(row) = self.row() {
             let reads = &row[TaskRow::READS];
@@ -532,14 +546,14 @@ pub(crate) trait WatchedTask {
         }
     }
 
-    /// How many messages it has read.
+    /// Shows how many messages the task has read.
     fn show_reads(&self) {
         if let Some(row) = self.row() {
             put(row, TaskRow::READS, self.did().reads.get());
         }
     }
 
-    /// It has ended.
+    /// Shows that the task has ended.
     fn show_end(&self, outcome: &Result<(), Fault>) {
         if let Some(observed) = self.observed() {
             observed.show(self.did(), TaskState::Ended);

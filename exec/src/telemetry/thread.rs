@@ -1,4 +1,4 @@
-//! A thread's part of telemetry, and the moments of tasks and streams on it.
+//! The telemetry of one thread, with a method for each moment of the tasks and streams on that thread.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -25,20 +25,21 @@ use crate::affinity::{self, Used};
 use crate::fault::Fault;
 use crate::stop::Stop;
 
-/// What a worker does between dispatches for so long may have been a wait for its processor: a thread that wakes another one may have
-/// to leave its processor to it.
+/// Own work between dispatches that lasts longer than this may include a wait for a processor, because a
+/// thread that wakes another one may have to leave its processor to the woken thread.
 const OWN_WORK_NS: u64 = 20_000;
 
-/// After so many dispatches a task has a live row, in mode off, too: the events of its beginning may be overwritten by then,
-/// and if the process dies in the task, its name is wanted.
+/// The number of dispatches after which a task has a live row in mode off, too. The events of the task's
+/// beginning may be overwritten by then, and a reader needs the task's name if the process dies in the task.
 const SHOWN_AFTER: u64 = 16;
 
-/// A thread's part.
+/// The telemetry of one thread.
 pub(crate) struct Telemetry {
     pub(super) board: Arc<Board>,
-    /// The worker this thread is; none: it is none.
+    /// The number of the worker that runs on this thread; `None` if the thread is no worker.
     pub(super) worker: Option<u32>,
-    /// This thread's way to write; none without a space, and none of threads that are just passing.
+    /// This thread's recorder; `None` without a space, and for threads that belong neither to a worker nor to
+    /// a task.
     pub(super) recorder: Option<Recorder>,
     /// The worker's live row.
     pub(super) row: Option<Cells>,
@@ -46,23 +47,25 @@ pub(crate) struct Telemetry {
     pub(super) now: Now,
     pub(super) account: Account,
     dispatches: u64,
-    /// Lineage noted in the current dispatch, and what it did with ends that were taken from its task since (and whether it wrote).
+    /// Lineage noted in the current dispatch. `gone` holds what the dispatch did with stream ends that its
+    /// task has given away since, and whether each end is a writing one.
     lineage: Lineage,
     gone: Vec<(Part, bool)>,
     lives: Lives,
-    /// When the worker's row is shown again, and it is looked whether to record what the thread used; 0: at once, because the current
-    /// dispatch is not to be measured the short way.
+    /// When the worker's row is next written and the use of the processor is next checked; 0: at once,
+    /// because the current dispatch must not be measured the short way.
     look_up_at: u64,
-    /// The time that it takes to record an event with a time of its own; 0: not measured.
+    /// How long recording an event with a time of its own takes; 0: not measured.
     pub(super) telling_ticks: u64,
-    /// The message that the current dispatch works on, and since when, if that is recorded.
+    /// The index of the message that the current dispatch works on, and when that work began, if messages are
+    /// timed.
     message: Option<(u64, u64)>,
     /// The thread as the sampler sees it.
     pub(super) watched: Option<Watched>,
 }
 
 impl Telemetry {
-    /// Of a thread that is this worker, if it is one; `mode` is what is set.
+    /// Telemetry for a thread that runs the given worker, if it runs one; `mode` is the present setting.
     pub(crate) fn new(
         board: Arc<Board>,
         worker: Option<u32>,
@@ -92,19 +95,19 @@ impl Telemetry {
 
     // ---- the mode and the clock
 
-    /// Whether times and counters are measured: any mode but off.
+    /// Whether times and counters are measured, which every mode except off does.
     #[inline]
     pub(crate) fn measures(&self) -> bool {
         self.mode != Mode::Off
     }
 
-    /// Whether everything is recorded.
+    /// Whether the mode is full, which records every dispatch.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.mode == Mode::Full
     }
 
-    /// The clock, when last read.
+    /// The last reading of the clock, in ticks.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         self.now.ticks
@@ -112,12 +115,12 @@ impl Telemetry {
 
     /// Reads the clock.
     pub(crate) fn clock(&mut self) -> u64 {
-        // Never backwards, so that the element's events are in the order of their times.
+        // The reading never goes back, so an element's events are in the order of their times.
         self.now.ticks = self.board.clock.now().max(self.now.ticks);
         self.now.ticks
     }
 
-    /// The clock, read now unless the last reading is that of the dispatch.
+    /// The last reading of the clock if it was made in this dispatch, else a new one.
     #[inline]
     pub(crate) fn clock_of_dispatch(&mut self) -> u64 {
         if self.measures() { self.now.ticks } else { self.clock() }
@@ -155,20 +158,21 @@ impl Telemetry {
         self.now.begin_session();
     }
 
-    /// Dispatches of one input and one output may be measured the short way, or not.
+    /// Sets whether dispatches with one input and one output may be measured the short way.
     pub(crate) fn go_short(&mut self, may: bool) {
         self.now.go_short(may);
     }
 
-    /// The runtime adopted a setting's new value.
+    /// Records that the runtime adopted a setting's new value.
     pub(crate) fn setting_adopted(&mut self, name: NameRef, old: u64, new: u64) {
         if let Some(recorder) = &mut self.recorder {
             recorder.at(self.board.clock.now(), &SettingAdopted { name, old, new });
         }
     }
 
-    /// The thread did what belongs to no dispatch and may take long, such as to wake another thread. True: the clock is to be read
-    /// again before the next dispatch begins, by [`Telemetry::own_work`].
+    /// Notes that the thread did work that belongs to no dispatch and may take long, such as waking another
+    /// thread. Returns true if the caller must call [`Telemetry::own_work`] before the next dispatch begins,
+    /// to read the clock again.
     #[inline]
     pub(crate) fn did_aside(&mut self) -> bool {
         if self.measures() {
@@ -177,14 +181,14 @@ impl Telemetry {
         self.measures()
     }
 
-    /// Whether it did, and the clock was not read since.
+    /// Whether the thread did work outside dispatches and has not read the clock since.
     #[inline]
     pub(crate) fn lags(&self) -> bool {
         self.now.lags
     }
 
-    /// Reads the clock between two dispatches: what the thread did since the last one, or since it waited, was its own work, such
-    /// as to wake others.
+    /// Reads the clock between two dispatches. The time since the last dispatch or wait counts as the
+    /// thread's own work, such as waking other threads.
     #[cold]
     pub(crate) fn own_work(&mut self) -> u64 {
         let before = self.now.ticks;
@@ -198,7 +202,8 @@ impl Telemetry {
         now
     }
 
-    /// For how much of the last `ticks` the worker was kept from its processor, which is asked if those are `long_ns` or more.
+    /// For how many of the last `ticks` the worker was kept from its processor. The kernel is asked only if
+    /// `ticks` are `long_ns` or more.
     pub(super) fn kept_of(&mut self, ticks: u64, long_ns: u64) -> u64 {
         let clock = self.board.clock();
         let Some(delays) = self.account.delays.as_mut().filter(|_| ticks >= clock.ns_to_ticks(long_ns))
@@ -210,7 +215,7 @@ impl Telemetry {
         kept
     }
 
-    /// Records time that is counted as kept from the processor.
+    /// Records time for which the thread was kept from its processor.
     pub(super) fn write_kept(&mut self, task: u64, duration_ticks: u64) {
         let worker = self.worker_number();
         if duration_ticks > 0
@@ -225,8 +230,9 @@ impl Telemetry {
         self.worker.unwrap_or(OWN_THREAD)
     }
 
-    /// Writes of tasks and streams, through the thread's own recorder or that of passing threads. The clock is read once for
-    /// a part of a worker's dispatch; a thread that is no worker may take its time.
+    /// Writes events about tasks and streams through the thread's own recorder, or through the one that
+    /// threads without a recorder share. A worker reads the clock once for each part of a dispatch; other
+    /// threads may read it for every event.
     fn write(&mut self, write: impl FnOnce(&mut Recorder, u64)) {
         if self.recorder.is_some() && !self.now.is_fresh {
             self.clock();
@@ -238,12 +244,12 @@ impl Telemetry {
         }
     }
 
-    /// The way to write events of a user's own, in this thread's element. None without a space.
+    /// The writer of this thread's element, for a user's own events; `None` without a space.
     pub(crate) fn writer(&mut self) -> Option<&mut Writer> {
         self.recorder.as_mut().map(|recorder| &mut recorder.writer)
     }
 
-    /// The thread is this task's own.
+    /// Notes that the thread belongs to this task alone.
     pub(crate) fn own_thread_begins(&mut self, task: &impl WatchedTask) {
         self.watched = task
             .row()
@@ -253,15 +259,16 @@ impl Telemetry {
 
     // ---- the moments of a task's life
 
-    /// A running task makes `task`, which is to run on `worker`: its streams are attached next, then it is [made](Self::task_made).
+    /// A running task starts to make `task`, which will run on `worker`. The new task's streams are attached
+    /// next, then [`Self::task_made`] is called.
     pub(crate) fn task_is_made(&mut self, task: &impl WatchedTask, origin: Origin, worker: u32) {
         if self.board.space().is_none() {
             return;
         }
         if self.measures() {
-            task.observe(); // Also if the mode was set to off just now.
+            task.observe(); // The task is observed even if the mode was set to off just now.
         }
-        // One whose streams could not be attached has ended before it began.
+        // If its streams could not be attached, a task has ended before it began.
         let mut making = self.lives.making.take().unwrap_or_default();
         if making.is_under_way() {
             self.write(|recorder, now| making.end(now, recorder, None));
@@ -270,7 +277,7 @@ impl Telemetry {
         self.lives.making = Some(making);
     }
 
-    /// The streams of the task that is made are attached. True: it is to run on this worker.
+    /// The new task's streams are attached; `stays` is true if the task will run on this worker.
     pub(crate) fn task_made(&mut self, task: &impl WatchedTask, stays: bool) {
         let (measures, is_full, session) = (self.measures(), self.is_full(), self.now.session);
         let own = self.recorder.is_some() && stays && measures;
@@ -286,7 +293,7 @@ impl Telemetry {
         self.lives.making = Some(making);
     }
 
-    /// A task is ready that is new here, or to another thread that does not know it yet.
+    /// A task became ready that is new on this thread, or that this thread created for another worker.
     #[inline(never)]
     pub(crate) fn task_ready(&mut self, task: &impl WatchedTask, cause: Cause, by_stream: u64) {
         if self.measures() {
@@ -312,7 +319,7 @@ impl Telemetry {
         }
     }
 
-    /// How a task of another thread is made ready now.
+    /// The cause and the time with which this thread makes a task of another thread ready.
     #[inline]
     pub(crate) fn waking(&self, cause: Cause, by_stream: u64) -> MadeReady {
         MadeReady::new(if self.measures() { self.now.ticks } else { 0 }, cause, by_stream)
@@ -339,7 +346,8 @@ impl Telemetry {
         }
     }
 
-    /// A task is to be dropped that waited until now for that, if it waited: its end is no part of the last dispatch.
+    /// A task that waited until now, for `waited_for`, is about to be dropped. The task's end is no part of
+    /// its last dispatch.
     pub(crate) fn task_dropped(&mut self, task: &impl WatchedTask, waited_for: Option<Share>) {
         self.now.began = self.own_work();
         if self.measures() {
@@ -351,18 +359,19 @@ impl Telemetry {
         self.now.is_fresh = false;
     }
 
-    /// The current task's last dispatch is published next, then it [has ended](Self::task_ended).
+    /// The current task's last dispatch is published next, then [`Self::task_ended`] is called.
     pub(crate) fn task_ends(&mut self) {
         self.lives.is_ending = true;
     }
 
-    /// A task has ended, and its last dispatch with it. One with a thread of its own is that thread's last.
+    /// A task and its last dispatch have ended. For a task with a thread of its own this is the thread's last
+    /// call.
     pub(crate) fn task_ended(&mut self, task: &impl WatchedTask, outcome: &Result<(), Fault>) {
         if self.measures() {
             if task.has_own_thread() {
                 self.thread_used(task.number());
             }
-            // To close its ports is to wake others.
+            // Closing the task's ports wakes other tasks, which is the thread's own work.
             let now = self.own_work();
             self.now.is_fresh = true;
             task.turn(Share::Ready, now, self.now.measured_since);
@@ -384,7 +393,8 @@ impl Telemetry {
         if let Some(row) = &self.row {
             put(row, WorkerRow::TASK, task.number());
             put(row, WorkerRow::MESSAGE, task.did().reads.get());
-            // In every mode: a reader that looks twice sees whether the worker goes on.
+            // The counter is written in every mode, so a reader that looks twice sees whether the worker goes
+            // on.
             put(row, WorkerRow::DISPATCHES, self.dispatches);
             if task.did().dispatches.get() == SHOWN_AFTER {
                 task.observe();
@@ -396,19 +406,21 @@ impl Telemetry {
         self.dispatches += 1;
     }
 
-    /// What a thread is that adopted settings between two dispatches of a task of its own: see [`Telemetry::own_dispatch_begins`].
+    /// The mode before a task's own thread adopts settings, for [`Telemetry::own_dispatch_begins`].
     pub(crate) fn before_adoption(&self) -> Before {
         Before(self.mode)
     }
 
-    /// A task on a thread of its own goes on, after a wait for this or not (`Share::Ready`).
+    /// A task on a thread of its own goes on after it waited for `waited_for` (`Share::Ready`: it did not
+    /// wait).
     pub(crate) fn own_dispatch_begins(&mut self, task: &impl WatchedTask, waited_for: Share, before: Before) {
         let lags = std::mem::take(&mut self.now.lags);
         let begun = task.did().dispatches.get() > 0 && self.mode == before.0;
         let Some(observed) = task.observed().or_else(|| task.observe()) else { return };
         observed.show_state(TaskState::Running);
         if waited_for == Share::Ready && begun && !lags {
-            // It did not wait: what little its thread did since (it wrote events) belongs to this dispatch.
+            // The task did not wait, so the little time in which its thread wrote events belongs to this
+            // dispatch.
             return;
         }
         let waited_for = Some(waited_for).filter(|&share| share != Share::Ready);
@@ -425,13 +437,14 @@ impl Telemetry {
         }
     }
 
-    /// The part of a dispatch begins in which it is published.
+    /// The part of a dispatch begins in which the dispatch's messages are published.
     #[inline]
     pub(crate) fn publishing_begins(&mut self) {
         self.now.is_fresh = false;
     }
 
-    /// A dispatch ends that used an input and an output. Most dispatches are like that, so this is short. `false`: something is unusual, and nothing was done.
+    /// A dispatch ends that used one input and one output. Most dispatches do, so this path is short. Returns
+    /// `false` if something is unusual; then nothing was recorded.
     #[inline(never)]
     pub(crate) fn relay_ends<S: WatchedStream>(
         &mut self,
@@ -477,7 +490,8 @@ impl Telemetry {
         true
     }
 
-    /// It is time to look up. `false`: besides, the dispatch that ends now is unusual, or lasted so long that its messages may take long.
+    /// Does what is due less often than once a dispatch. Returns `false` if the dispatch that ends now is
+    /// unusual, or lasted so long that its messages may take long.
     #[cold]
     #[inline(never)]
     fn looks_up_shortly(&mut self, task: &impl WatchedTask) -> bool {
@@ -496,9 +510,9 @@ impl Telemetry {
         self.now.is_fresh = self.worker.is_some();
     }
 
-    /// A dispatch ends at the clock's last reading, in any mode but off, before what it did is published: why, and the stream that the
-    /// task is blocked on (0: any of several); the ends that it used; and the message that it popped last, if any (its stream, its
-    /// index there).
+    /// A dispatch ends at the clock's last reading, before its messages are published; not called in mode
+    /// off. The arguments are why it ended and the stream that blocks the task (0: any of several), the ends
+    /// that it used, and the stream and index of the message that it popped last, if any.
     pub(crate) fn dispatch_ends<'a, S: WatchedStream + 'a>(
         &mut self,
         task: &impl WatchedTask,
@@ -534,7 +548,7 @@ impl Telemetry {
         }
     }
 
-    /// It is time to see to what is shown less often than once a dispatch.
+    /// Updates what is written less often than once a dispatch.
     #[cold]
     #[inline(never)]
     fn look_up(&mut self, task: &impl WatchedTask) {
@@ -601,7 +615,7 @@ impl Telemetry {
         self.lineage.clear();
     }
 
-    /// Records for how much of a long dispatch that ends now its worker was kept from the processor.
+    /// Records for how much of a long dispatch its worker was kept from the processor.
     #[cold]
     #[inline(never)]
     fn was_kept(&mut self, task: &impl WatchedTask, lasted: u64) {
@@ -613,8 +627,8 @@ impl Telemetry {
         self.write_kept(task.number(), kept);
     }
 
-    /// Records what a long dispatch that ends now used of its processor, if that can be separated from what other dispatches used since
-    /// the thread asked before.
+    /// Records the processor time of a long dispatch, if it can be separated from that of other dispatches
+    /// since the thread last asked the kernel.
     fn write_used(&mut self, task: &impl WatchedTask, (duration_ticks, kept_ticks): (u64, u64)) {
         let busy = match task.has_own_thread() {
             true => task.share(Share::Busy),
@@ -634,7 +648,7 @@ impl Telemetry {
         }
     }
 
-    /// A task whose dispatch has ended does not sleep but is ready again, in any mode but off.
+    /// A task is ready again instead of asleep after its dispatch; not called in mode off.
     #[cold]
     pub(crate) fn task_stays_ready(&mut self, task: &impl WatchedTask) {
         if let Some(observed) = task.observed() {
@@ -643,7 +657,8 @@ impl Telemetry {
         }
     }
 
-    /// Records what the thread used of its processor until now; `task` is the one whose own thread it is, or 0.
+    /// Records the processor time that the thread used until now. `task` is the task that owns the thread, or
+    /// 0.
     #[cold]
     pub(super) fn thread_used(&mut self, task: u64) {
         self.account.used_told = self.now.ticks;
@@ -669,20 +684,21 @@ impl Telemetry {
 
     // ---- the moments of a message
 
-    /// Where the worker's row shows which message its task is on.
+    /// The cell of the worker's live row that holds the index of the message that its task works on.
     #[inline]
     pub(crate) fn message_cell(&self) -> Option<&AtomicU64> {
         self.row.as_ref().map(|row| &row[WorkerRow::MESSAGE])
     }
 
-    /// Whether it is to be asked if the task's messages take long: they did when that was looked at.
+    /// Whether `times_messages` must be asked about this task, because its messages took long at the last
+    /// check.
     #[inline]
     pub(crate) fn may_time_messages(&self, task: &impl WatchedTask) -> bool {
         task.observed().is_some_and(|observed| observed.times_messages.get())
     }
 
-    /// Whether the task's messages took so long until now that the time of each is recorded, which may take this part of the task's time;
-    /// kept for the dispatches to come.
+    /// Whether the task's messages took so long until now that recording the time of each costs at most
+    /// `percent` of the task's time. The answer is kept for the dispatches to come.
     pub(crate) fn times_messages(&self, task: &impl WatchedTask, percent: u64) -> bool {
         let (busy, messages) = (task.share(Share::Busy), task.did().reads.get());
         let cost = messages.saturating_mul(self.telling_ticks).saturating_mul(100);
@@ -690,13 +706,14 @@ impl Telemetry {
         let take_long = affords(cost);
         if let Some(observed) = task.observed() {
             observed.times_messages.set(take_long);
-            // What a message is costs about as much to record as how long it takes: both together keep to the budget.
+            // Describing a message costs about as much as recording its time, so the budget must cover twice
+            // the cost.
             observed.describes_messages.set(affords(cost.saturating_mul(2)));
         }
         take_long
     }
 
-    /// The task begins to work on the next message, whose time is recorded.
+    /// The task begins to work on the next message, and the time of that work is recorded.
     #[cold]
     pub(crate) fn message_begins(&mut self, task: &impl WatchedTask, index: u64) {
         let now = self.clock();
@@ -708,8 +725,8 @@ impl Telemetry {
         }
     }
 
-    /// The way to write what the message is on which the task began to work last, with the time of that beginning and the message's
-    /// number; none if that would take too much of the task's time.
+    /// The writer with which a task describes the message that it works on, the time at which that work
+    /// began, and the message's index; `None` if the description would take too much of the task's time.
     pub(crate) fn describes_message(&mut self, task: &impl WatchedTask) -> Option<(&mut Writer, u64, u64)> {
         let (index, since) = self.message?;
         task.observed().filter(|observed| observed.describes_messages.get())?;
@@ -721,44 +738,46 @@ impl Telemetry {
         self.message = None;
     }
 
-    /// The message that the task popped last in a dispatch before this one, as far as it was recorded: its stream, its index.
+    /// The stream and index of the message that the task popped last in a former dispatch, if that was
+    /// recorded.
     pub(crate) fn read_before(&self, task: &impl WatchedTask) -> Option<(u64, u64)> {
         let before = task.observed()?.last_read();
         (before.at != 0 && before.at >= self.now.full_since).then_some((before.stream, before.index))
     }
 
-    /// Keeps what was popped last for the dispatches to come.
+    /// Stores the stream and index of the last message popped, for the dispatches to come.
     fn keep_read(&self, task: &impl WatchedTask, (stream, index): (u64, u64)) {
         if let Some(observed) = task.observed() {
             observed.keep_read(ReadBefore { stream, index, at: self.now.ticks });
         }
     }
 
-    /// Remembers the last message that the task popped from a stream whose reading end it gives away.
+    /// Remembers the last message that the task popped from a stream before it gives the reading end away.
     pub(crate) fn read_end_leaves(&self, task: &impl WatchedTask, popped_last: (u64, u64)) {
         if self.mode == Mode::Full {
             self.keep_read(task, popped_last);
         }
     }
 
-    /// Whether the message pushed last on `child` goes on with the lineage noted before, if `parent` was popped from last; then it
-    /// is noted.
+    /// Notes that the message pushed last on `child` descends from the message popped last from `parent`, if
+    /// that continues the lineage noted before. Returns whether it does.
     ///
     /// # Safety
     /// `parent` must point to a stream, unless it is null.
     #[inline]
     pub(crate) unsafe fn derived_likewise<S: WatchedStream>(&mut self, child: &S, parent: *const S) -> bool {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: the caller guarantees that `parent` points to a stream or is null.
         unsafe { self.lineage.goes_on(child, parent) }
     }
 
-    /// The message pushed last on `child` descends from this one (its stream, its index), which is the one popped last from `popped`,
-    /// if that is said.
+    /// The message pushed last on `child` descends from the message `read` (its stream and index). With
+    /// `popped`, that is the message popped last from `popped`.
     pub(crate) fn derived<S: WatchedStream>(&mut self, child: &S, read: (u64, u64), popped: Option<&S>) {
         self.lineage.note(child, read, popped);
     }
 
-    /// The `count` messages pushed last on `child` descend from as many read, each from one; `read` is the last of those.
+    /// The `count` messages pushed last on `child` descend from `count` messages read, each from one; `read`
+    /// is the last of the messages read.
     #[cfg(not(loom))]
     pub(crate) fn derived_run(&mut self, child: &impl WatchedStream, count: usize, read: (u64, u64)) {
         self.lineage.note_run(child, count, read);
@@ -766,7 +785,7 @@ impl Telemetry {
 
     // ---- the moments of a stream
 
-    /// An end of a stream, the writing one or the other, was attached to a task.
+    /// The writing or reading end of a stream was attached to a task.
     pub(crate) fn end_attached(
         &mut self,
         stream: &impl WatchedStream,
@@ -779,7 +798,7 @@ impl Telemetry {
         let peer = stream.peer(writes);
         let making = self.lives.making.as_mut().filter(|making| making.makes(task.number()));
         if making.is_none() && peer == 0 && self.mode == Mode::Off && self.recorder.is_some() {
-            return; // In mode off recorded when the other end is attached; messages are not recorded at all.
+            return; // In mode off only the other end's attachment is recorded.
         }
         let opened = opened(stream, task.number(), writes, peer);
         match making {
@@ -788,7 +807,7 @@ impl Telemetry {
         }
     }
 
-    /// A stream holds another number of messages than before.
+    /// A stream's capacity changed.
     #[cold]
     pub(crate) fn stream_resized(&mut self, stream: &impl WatchedStream) {
         let capacity = u64::from(stream.holds());
@@ -802,7 +821,7 @@ impl Telemetry {
         }
     }
 
-    /// An end goes away from the task that is dispatched, before the dispatch ends.
+    /// A stream end leaves the task that is dispatched, before the dispatch ends.
     pub(crate) fn end_leaves<S: WatchedStream>(&mut self, stream: &S, writes: bool) {
         if self.mode == Mode::Full {
             let part = Part::of(stream, writes);
@@ -830,7 +849,8 @@ impl Telemetry {
     }
 }
 
-/// What a task does whose dispatch ended so: it sleeps, as far as is known.
+/// The state of a task after a dispatch that ended with `stop`. A blocked task counts as asleep until
+/// something else is known.
 #[inline(always)]
 fn after(stop: Stop) -> TaskState {
     match stop {
@@ -840,14 +860,14 @@ fn after(stop: Stop) -> TaskState {
     }
 }
 
-/// The beginning and the end of tasks.
+/// The state that is kept while tasks begin and end.
 #[derive(Default)]
 struct Lives {
     /// The task that the current one makes.
     making: Option<Box<Making>>,
-    /// The current task's end comes next.
+    /// Whether the current task is about to end.
     is_ending: bool,
-    /// The streams that closed with it until now.
+    /// The streams that have closed with the ending task so far.
     closed: Vec<StreamClosed>,
 }
 

@@ -9,18 +9,18 @@ use super::kinds::OWN_THREAD;
 use super::rows::{TaskRow, TaskState, WorkerRow, WorkerState};
 use crate::sync::lock;
 
-/// All of a runtime.
+/// All threads of a runtime that dispatch tasks.
 #[derive(Default)]
 pub(super) struct Threads {
-    /// Each with a number that no other ever has.
+    /// The threads, each with a number that is never used again.
     all: Mutex<Vec<(u64, Arc<Seen>)>>,
     next: AtomicU64,
-    /// Changed whenever `all` is.
+    /// The number of changes of `all`.
     pub(super) changes: AtomicU64,
 }
 
 impl Threads {
-    /// Those that live.
+    /// The threads that exist now.
     pub(super) fn all(&self) -> Vec<(u64, Arc<Seen>)> {
         lock(&self.all).clone()
     }
@@ -31,11 +31,11 @@ impl Threads {
     }
 }
 
-/// A thread as others see it.
+/// A thread as other threads see it.
 pub(super) struct Seen {
-    /// Its number in the kernel.
+    /// The thread's number in the kernel.
     pub(super) thread: i32,
-    /// The worker, or [`OWN_THREAD`] and its task.
+    /// The thread's worker; [`OWN_THREAD`] if the thread belongs to `task`.
     pub(super) worker: u32,
     task: u64,
     row: SeenRow,
@@ -63,25 +63,25 @@ impl Seen {
     }
 }
 
-/// As long as a thread has this, others look at it.
+/// While a thread has this value, the sampler samples it.
 pub(crate) struct Watched {
     threads: Arc<Threads>,
     number: u64,
 }
 
 impl Watched {
-    /// The calling thread, which is this worker.
+    /// Registers the calling thread, which is the given worker's.
     pub(super) fn worker(threads: &Arc<Threads>, worker: u32, row: &LiveRow) -> Watched {
         Watched::new(threads, worker, 0, row)
     }
 
-    /// The calling thread, which is this task's own.
+    /// Registers the calling thread, which belongs to the given task.
     pub(super) fn own(threads: &Arc<Threads>, task: u64, row: &LiveRow) -> Watched {
         Watched::new(threads, OWN_THREAD, task, row)
     }
 
     fn new(threads: &Arc<Threads>, worker: u32, task: u64, row: &LiveRow) -> Watched {
-        // SAFETY: the call takes nothing and cannot fail.
+        // SAFETY: the call has no arguments and cannot fail.
         let thread = unsafe { libc::gettid() };
         let seen = Arc::new(Seen { thread, worker, task, row: row.seen() });
         let number = threads.next.fetch_add(1, Ordering::Relaxed);

@@ -48,7 +48,7 @@ impl Telemetry {
     /// Returns the length of the wait.
     pub(crate) fn worker_has_waited(&mut self, before: u64, slept: bool) -> u64 {
         let waited = self.now.ticks - before;
-        // What was kept before it slept was noticed, or was little.
+        // Time without a processor before the sleep was recorded already, or was short.
         let kept = if slept && self.measures() { self.kept_of(waited, 0) } else { 0 };
         self.account.waited(waited - kept);
         self.write_kept(0, kept);
@@ -65,19 +65,19 @@ impl Telemetry {
         self.account.waiting_ticks
     }
 
-    /// The worker, which takes no part, is about to sleep.
+    /// The parked worker is about to sleep.
     pub(crate) fn worker_sleeps_parked(&self) {
         self.show_no_task();
     }
 
-    /// The worker has slept since `before`, and took no part.
+    /// The worker has slept since `before` while it was parked.
     pub(crate) fn worker_has_slept_parked(&mut self, before: u64) {
         let ticks = self.clock() - before;
         self.account.parked(ticks);
         self.show_waits();
     }
 
-    /// The worker takes no part from now on, or takes part again.
+    /// The worker is parked from now on, or takes part again.
     pub(crate) fn worker_parks(&mut self, parked: bool) {
         let (now, worker) = (self.own_work(), self.worker_number());
         self.show(if parked { WorkerState::Parked } else { WorkerState::Running });
@@ -124,7 +124,7 @@ impl Telemetry {
         }
     }
 
-    /// Shows all of the worker's time.
+    /// Writes all of the worker's times to its row.
     fn show_waits(&self) {
         if let Some(row) = &self.row {
             put(row, WorkerRow::WAITING_TICKS, self.account.waiting_ticks);
@@ -133,7 +133,7 @@ impl Telemetry {
         self.show_worker();
     }
 
-    /// What it shows as busy, until now: what it waited is shown when that ends.
+    /// Writes the worker's busy time until now to its row; a wait is written when it ends.
     pub(super) fn show_worker(&self) {
         let (Some(row), Some(recorder)) = (&self.row, &self.recorder) else { return };
         put(row, WorkerRow::BUSY_TICKS, self.account.busy_ticks(self.now.ticks));

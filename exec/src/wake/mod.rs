@@ -1,4 +1,4 @@
-//! Waking a task of another thread, and one that is held.
+//! Wakes tasks of other threads, and tasks that are held.
 
 pub(crate) mod ready;
 
@@ -12,21 +12,22 @@ use crate::task::home::Home;
 use crate::task::inbox::Pushed;
 use crate::telemetry::{MadeReady, WatchedTask};
 
-/// What came of waking a task of another thread.
+/// The result of waking a task of another thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Woken {
     /// Another thread woke it first, or its worker has ended.
     Already,
-    /// Its thread is awake.
+    /// The task's thread is awake.
     Noted,
-    /// Its thread slept: waking it took a call of the system.
+    /// The task's thread slept and was woken by a system call.
     Roused,
 }
 
-/// Wakes a task of another worker of this home, or a blocking one.
+/// Wakes a task of another worker of this home, or a blocking task.
 pub(crate) fn wake_elsewhere(home: &Home, task: &TaskCell, ready: MadeReady) -> Woken {
     if task.in_inbox.load(Ordering::Relaxed) {
-        // The swap decides, but there is no need to overwrite the time of the thread that was first.
+        // The swap below decides which thread wakes the task; this check only avoids overwriting the time of
+        // the first.
     } else {
         task.set_woken(ready);
     }
@@ -43,19 +44,20 @@ pub(crate) fn wake_elsewhere(home: &Home, task: &TaskCell, ready: MadeReady) -> 
     }
 }
 
-/// Puts a task of this home, with the caller's reference, into its worker's inbox; if that refuses it, the reference is given up.
+/// Puts a task of this home, with the caller's reference, into its worker's inbox; if the inbox refuses it,
+/// the reference is given up.
 pub(crate) fn send(home: &Home, task: NonNull<TaskCell>) -> Pushed {
     // SAFETY: the caller's reference.
     let worker = unsafe { task.as_ref() }.worker();
     let pushed = home.inboxes[worker as usize].push(task);
     if pushed == Pushed::Refused {
-        // SAFETY: refused, so it is still ours.
+        // SAFETY: the inbox refused the task, so this call still owns the reference.
         unsafe { TaskCell::release(task.as_ptr()) }
     }
     pushed
 }
 
-/// Wakes a task from a thread that may have no part in the runtime but by the task.
+/// Wakes a task from a thread that may not belong to the runtime.
 pub(crate) fn wake_from_outside(task: &TaskCell) {
     let home = task.home.clone();
     let _ = wake_elsewhere(&home, task, MadeReady::default());
@@ -69,12 +71,12 @@ pub(crate) fn hold(admission: &Admission, task: &TaskCell, limit: u64) {
 
 /// A held source's task, with a reference.
 struct Held(NonNull<TaskCell>);
-// SAFETY: the cell is made for sharing; this is one reference to it.
+// SAFETY: the cell may be shared between threads; this is one reference to it.
 unsafe impl Send for Held {}
 
 impl Held {
     fn let_in(self, admission: &Admission) {
-        // SAFETY: the reference, given up after its last use.
+        // SAFETY: the reference is given up after its last use.
         unsafe {
             admission.unpark(&self.0.as_ref().parker);
             TaskCell::release(self.0.as_ptr());

@@ -1,7 +1,8 @@
 //! The tasks of a worker that are ready to run, and which of them is next.
 //!
-//! Without `exec.order` it is the first in the queue. By *demand* (LPEL-HRC, ICA3PP 2013) it is the one of the first few for which most
-//! messages wait, less those that it wrote and no task has read: a task whose output is full lets its reader go first.
+//! With `exec.order` *fifo* the next task is the first in the queue. With *demand* (LPEL-HRC, ICA3PP 2013)
+//! the next task is that one of the first few for which most messages wait, less those that it wrote and no
+//! task has read: a task with a full output lets its reader go first.
 
 use std::ptr::NonNull;
 
@@ -9,21 +10,23 @@ use crate::sync::{Ordering, lock};
 use crate::task::cell::TaskCell;
 use crate::telemetry::Share;
 
-/// Readers that may overtake in turn. Two tasks in a loop that wake each other must not keep the others waiting for ever.
+/// How many readers in a row may overtake other tasks. Two tasks in a loop that wake each other must not keep
+/// the others waiting for ever.
 const OVERTAKE_MAX: u32 = 256;
 
-/// Tasks that are looked through for the one with the greatest demand.
+/// The number of tasks that are searched for the greatest demand.
 const LOOKED_THROUGH: usize = 8;
 
-/// Tasks ready to run, first come first served, but a task that was given input goes first: messages go on down the network
-/// before others enter it, so that few are under way, in the cache and at the end of a run. So does the end of a stream: else
-/// it would never catch up with a star that unfolds, and all its stages would stay.
+/// The tasks ready to run, in the order in which they became ready, except that a task that got input goes
+/// first: messages travel down the network before others enter it, so few are under way, in the cache and at
+/// the end of a run. A task that got the end of a stream also goes first, because otherwise the end would
+/// never catch up with a star that unfolds, and all the star's stages would stay.
 pub(crate) struct ReadyQueue {
     first: *mut TaskCell,
     last: *mut TaskCell,
-    /// Tasks that were pushed in front since one was taken that was not.
+    /// How many tasks were pushed to the front since a task was taken that was not.
     overtakes: u32,
-    /// Tasks that were taken by demand since the first was.
+    /// How many tasks were taken by demand since the first task of the queue was taken.
     passed_over: u32,
 }
 
@@ -72,7 +75,8 @@ impl ReadyQueue {
         Some(task)
     }
 
-    /// The one with the greatest demand of the first few; after as many others as may overtake, the first.
+    /// Of the first few tasks the one with the greatest demand; the first task once as many as may have
+    /// overtaken it.
     pub(crate) fn pop_demanded(&mut self) -> Option<NonNull<TaskCell>> {
         // SAFETY: tasks in the queue are alive.
         let demand = |task: &NonNull<TaskCell>| unsafe { task.as_ref() }.demand.get();
@@ -90,7 +94,7 @@ impl ReadyQueue {
         Some(most)
     }
 
-    /// The first `count`.
+    /// The first `count` tasks.
     fn first_few(&self, count: usize) -> impl Iterator<Item = NonNull<TaskCell>> {
         // SAFETY: tasks in the queue are alive.
         let next = |task: &NonNull<TaskCell>| NonNull::new(unsafe { task.as_ref() }.next_ready.get());
@@ -103,7 +107,7 @@ impl ReadyQueue {
         self.first != self.last
     }
 
-    /// The last one that is `wanted` of the first `count`.
+    /// Of the first `count` tasks the last one that is `wanted`.
     pub(crate) fn last_of(
         &self,
         count: usize,
@@ -112,7 +116,7 @@ impl ReadyQueue {
         self.first_few(count).filter(wanted).last()
     }
 
-    /// Takes a task out, wherever it is in the queue.
+    /// Removes a task from any place in the queue.
     pub(crate) fn remove(&mut self, task: &TaskCell) {
         let pointer = std::ptr::from_ref(task).cast_mut();
         let mut before: Option<&TaskCell> = None;
@@ -133,16 +137,17 @@ impl ReadyQueue {
     }
 }
 
-/// The demand of a task that has seen the end of a stream: all that is behind it waits for that.
+/// The demand of a task that has seen the end of a stream, because all tasks after it wait for that end.
 const ENDED: i32 = i32::MAX;
 
 impl TaskCell {
-    /// Adds what came of the stream that the task sleeps for: messages, room, or the end. The caller is the task's thread.
+    /// Adds the demand from the stream that the task sleeps for: messages, room, or the end. The caller is
+    /// the task's thread.
     pub(crate) fn adds_demand(&self) {
         let _asking = lock(&self.home.asking);
         // SAFETY: the task sleeps, its thread asks, and the lock is held.
         let more = match unsafe { self.first_wait() } {
-            None => 1, // One of several inputs.
+            None => 1, // The task waits for one of several inputs.
             Some(ring) if self.waits_for.get() == Share::OutputWait => {
                 (ring.capacity() as usize).saturating_sub(ring.look_for_room()) as i32
             }

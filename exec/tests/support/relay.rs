@@ -1,16 +1,17 @@
-//! A task that passes on what it reads.
+//! A task that passes on the messages that it reads.
 
 use thalweg_exec::{Context, HandedOn, In, Out, PassesTo, Ports, Progress, Stop, StreamSpec, Task, TaskSpec};
 
-/// Writes each message as often as it should, and puts more of its kind behind itself when the first comes.
+/// Writes each message `times` times, and puts `behind` more relays behind itself when the first message
+/// comes.
 pub(crate) struct Relay<T: Send + 'static> {
     input: In<T>,
     output: Out<T>,
     times: u64,
     behind: u64,
-    /// A message, and how often it is still to be written.
+    /// A message, and how often it must still be written.
     held: Option<(T, u64)>,
-    /// By which it chooses how many messages it passes on that were handed on to it.
+    /// A counter by which it chooses how many of the messages handed on to it it passes on.
     passed: u64,
 }
 
@@ -20,13 +21,13 @@ impl<T: Copy + Send + 'static> Relay<T> {
         Relay { input, output, times: 1, behind: 0, held: None, passed: 0 }
     }
 
-    /// Writes each message so many times, at least once.
+    /// Makes the relay write each message `times` times, at least once.
     #[allow(dead_code, reason = "some tests only pass on")]
     pub(crate) fn times(self, times: u64) -> Relay<T> {
         Relay { times, ..self }
     }
 
-    /// Unfolds into so many more.
+    /// Makes the relay unfold into `behind` more.
     #[allow(dead_code, reason = "some tests only pass on")]
     pub(crate) fn unfolding(self, behind: u64) -> Relay<T> {
         Relay { behind, ..self }
@@ -37,7 +38,7 @@ impl<T: Copy + Send + 'static> Relay<T> {
         self.times == 1 && self.behind == 0 && self.held.is_none()
     }
 
-    /// Hands messages on to a relay behind it that waits for them.
+    /// Hands messages on to a waiting relay behind this one.
     fn hand_on(&mut self, cx: &mut Context<'_>) -> Option<Stop> {
         let most = cx.hands_on(&self.input, &self.output).min(cx.quantum());
         if most == 0 {
@@ -65,7 +66,7 @@ impl<T: Copy + Send + 'static> Task for Relay<T> {
         self.is_simple().then(|| self.output.passes_to())
     }
 
-    /// Passes on all messages, or at times only some of them.
+    /// Passes on all messages, or sometimes only some of them.
     fn work_on(&mut self, messages: HandedOn<'_>, _: Progress<'_>) -> usize {
         let count = messages.of::<T>().map_or(0, |messages| messages.len());
         self.passed = self.passed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(count as u64 | 1);

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// A truth: the client's clock is the server's times a rate, plus an offset.
+/// The true relation of the clocks: the client's is the server's times a rate, plus an offset.
 #[derive(Clone, Copy, Debug)]
 struct Truth {
     offset_ns: i64,
@@ -9,7 +9,7 @@ struct Truth {
 }
 
 impl Truth {
-    /// The client's clock when the server's shows this.
+    /// The client's time at the given time of the server.
     fn client(self, server_ns: i64) -> i64 {
         server_ns + self.offset_ns + (self.drift * server_ns as f64) as i64
     }
@@ -25,7 +25,7 @@ impl Truth {
 }
 
 proptest! {
-    /// Whatever the delays, the true difference lies within the bounds, between exchanges and after the last one.
+    /// For all delays the true difference lies within the bounds, between exchanges and after the last one.
     #[test]
     fn the_truth_is_within(
         offset_ns in -1_i64 << 50..1 << 50,
@@ -42,14 +42,14 @@ proptest! {
                 let at = now + later;
                 let bound = clock.bound(truth.client(at)).unwrap();
                 let difference = truth.client(at) - at;
-                // A nanosecond for rounding each of the truth's own readings.
+                // A nanosecond is allowed for rounding each of the true readings.
                 prop_assert!(bound.low_ns - 1 <= difference && difference <= bound.high_ns + 1, "{:?} {}", bound, difference);
             }
         }
     }
 
-    /// The bound is that of brute force over slopes: every line that a fine search finds possible lies within, and it is
-    /// touched up to the search's grain.
+    /// The bound equals that of a brute-force search over slopes: every line that a fine search finds
+    /// possible lies within it, and some line touches it up to the search's grain.
     #[test]
     fn no_wider_than_needed(
         exchanges in prop::collection::vec((1_000_000_i64..1_000_000_000, 1_000_i64..200_000, 1_000_i64..200_000), 2..12),
@@ -76,7 +76,7 @@ proptest! {
         }
         let found = clock.base_ns as f64 + highest;
         prop_assert!(found <= bound.high_ns as f64 + 1.0, "{} above {:?}", found, bound);
-        // A step of the search moves a line by its grain times the longest stretch.
+        // A step of the search moves a line by the grain of its slope times the longest distance.
         let stretch = (at - clock.kept.front().unwrap().at_ns) as f64;
         let grain = 2.0 * 1e-4 / f64::from(steps) * stretch + 2.0;
         if highest.is_finite() {

@@ -1,4 +1,5 @@
-//! Reading small frames one by one: greetings, acknowledgements. Data has a reader of its own in the receiver.
+//! Reads small frames one by one: greetings, acknowledgements. The receiver has its own reader of data
+//! frames.
 
 use crate::transport::{Connection, is_later};
 use crate::wire::{GREETING_BYTES_MAX, HEADER_BYTES, Header, Violation};
@@ -6,7 +7,7 @@ use std::io::{self, IoSliceMut};
 
 /// The result of an attempt to read.
 pub(crate) enum Read {
-    /// A whole frame; its payload is [`Frames::payload`] until the next attempt.
+    /// A complete frame. [`Frames::payload`] returns its payload until the next attempt.
     Frame(Header),
     /// No complete frame yet.
     Later,
@@ -18,7 +19,7 @@ pub(crate) enum Read {
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     bytes: Vec<u8>,
-    /// Where the bytes that were not read as frames begin.
+    /// The index of the first byte that was not read as part of a frame.
     at: usize,
     payload: std::ops::Range<usize>,
 }

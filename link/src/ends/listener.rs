@@ -1,7 +1,8 @@
-//! Where a node waits for senders: it reads their greetings, and hands each to the receiver of its link.
+//! Waits for senders at a node's address, reads their greetings, and hands each connection to the receiver of
+//! its link.
 //!
-//! Strangers cost little: at most [`GREETED_MAX`] connections are heard at once, each for [`PATIENCE`] and 1 KiB; the one
-//! that has waited longest makes room for a new one.
+//! Unknown peers cost little: at most [`GREETED_MAX`] connections may be in their greeting at once, each for
+//! [`PATIENCE`] and 1 KiB; a new one replaces the one that has waited longest.
 
 use super::frames::{Frames, Read};
 use super::stop::{Stop, bell, ring, silence};
@@ -20,14 +21,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Connections whose greeting is awaited.
+/// The most connections in their greeting at once.
 const GREETED_MAX: usize = 256;
-/// The ended links that a listener remembers.
+/// The number of ended links that a listener remembers.
 const ENDED_MAX: usize = 4096;
 /// How long a greeting may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Where a node waits for senders. When it is dropped, nobody can connect any more; connections that were handed over stay.
+/// Listens for senders at an address of a node. When it is dropped, no sender can connect any more;
+/// connections that were handed over stay.
 #[derive(Debug)]
 pub struct Listener {
     shared: Arc<Shared>,
@@ -39,21 +41,22 @@ pub struct Listener {
 #[derive(Debug)]
 struct Shared {
     places: Mutex<HashMap<LinkId, Arc<Slot>>>,
-    /// Links whose receivers have taken everything, the oldest first. A sender that lost the connection over the last
-    /// acknowledgement comes again, perhaps when the receiver is gone, and is reported here.
+    /// Links that are fully consumed by their receivers, the oldest first. A sender that lost the connection
+    /// before the last acknowledgement connects again, perhaps when the receiver is gone, and gets its answer
+    /// from this list.
     ended: Mutex<VecDeque<Ended>>,
-    /// The receivers of links that have no place yet, by session.
+    /// The channels for new places of links that have none yet, by session.
     unplaced: Mutex<HashMap<[u8; 16], mpsc::Sender<Place>>>,
     token: [u8; 32],
     refused: AtomicU64,
 }
 
-/// Where the listener puts the connections of one link.
+/// The slot into which the listener puts the connections of one link.
 #[derive(Debug)]
 struct Slot {
     arrived: Mutex<Option<Arrived>>,
-    /// Set by the listener after a connection was put there, cleared by the receiver before it looks: so that looking
-    /// costs a load where nothing has come.
+    /// The field is set by the listener after it stored a connection, cleared by the receiver before it takes
+    /// one, so a check costs one load if no connection has come.
     has_arrived: AtomicBool,
     bell: OwnedFd,
 }
@@ -71,8 +74,8 @@ pub(crate) struct Arrived {
     pub(crate) incarnation: u64,
 }
 
-/// A link's place at a listener: connections for it are kept here for its receiver. The link is refused when this is
-/// dropped.
+/// A link's place at a listener: connections for it are kept here for its receiver. The link is refused when
+/// this is dropped.
 #[derive(Debug)]
 pub struct Place {
     link: LinkId,
@@ -80,7 +83,7 @@ pub struct Place {
     shared: Arc<Shared>,
 }
 
-/// A link whose receiver has taken everything.
+/// A link that is fully consumed by its receiver.
 #[derive(Debug)]
 struct Ended {
     link: LinkId,
@@ -93,7 +96,7 @@ enum Socket {
     Unix(UnixListener, std::path::PathBuf),
 }
 
-/// A connection whose greeting has not come.
+/// A connection before its greeting has arrived.
 struct Stranger {
     connection: Connection,
     frames: Frames,
@@ -101,7 +104,7 @@ struct Stranger {
 }
 
 impl Listener {
-    /// Listens at this address (port 0 is any) for senders that know the token.
+    /// Listens at `address` (port 0 is any) for senders that know the token.
     ///
     /// # Errors
     /// When the address cannot be bound.
@@ -134,15 +137,15 @@ impl Listener {
         Ok(Listener { shared, stop, address, thread: Some(thread) })
     }
 
-    /// Where it listens, with the port that it got.
+    /// The address at which it listens, with the port that the system chose.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// A place for the receiver of this link.
+    /// Makes a place for the receiver of `link`.
     ///
     /// # Errors
-    /// When the link has one already.
+    /// The link has a place already.
     pub fn place(&self, link: LinkId) -> Result<Place, Error> {
         let slot = Slot::new().map_err(|e| Error::io("cannot make a link", e))?;
         let mut places = self.shared.places();
@@ -153,20 +156,21 @@ impl Listener {
         Ok(Place { link, slot, shared: self.shared.clone() })
     }
 
-    /// The links of this session that senders open and that have no place: each gets one, which comes out here. When nobody reads it any
-    /// more, such links are refused again.
+    /// A channel of new places: each link of this session that a sender opens and that has no place gets one,
+    /// which is sent here. When the channel's reader is dropped, such links are refused again.
     pub fn unplaced(&self, session: [u8; 16]) -> mpsc::Receiver<Place> {
         let (opened, places) = mpsc::channel();
         self.shared.unplaced().insert(session, opened);
         places
     }
 
-    /// Refuses links of this session that have no place from now on; what [`Listener::unplaced`] gave ends.
+    /// Refuses links of this session that have no place from now on; the channel of [`Listener::unplaced`]
+    /// ends.
     pub fn close(&self, session: [u8; 16]) {
         self.shared.unplaced().remove(&session);
     }
 
-    /// How many connections were refused or given up.
+    /// The number of connections that were refused or given up.
     pub fn refused(&self) -> u64 {
         self.shared.refused.load(Ordering::Relaxed)
     }
@@ -176,7 +180,7 @@ impl Drop for Listener {
     fn drop(&mut self) {
         self.stop.stop();
         if let Some(thread) = self.thread.take() {
-            // A panic in it was reported by its thread.
+            // A panic of the thread was reported by the thread itself.
             let _ = thread.join();
         }
     }
@@ -198,7 +202,7 @@ impl Place {
         self.slot.arrived.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The receiver has taken everything from this sender.
+    /// The receiver has consumed everything from this sender.
     pub(crate) fn ended(&self, incarnation: u64, welcome: Welcome) {
         let mut ended = self.shared.ended();
         ended.retain(|other| other.link != self.link);
@@ -208,7 +212,7 @@ impl Place {
         ended.push_back(Ended { link: self.link, incarnation, welcome });
     }
 
-    /// Can be read when a connection has come.
+    /// A file descriptor that is readable when a connection has come.
     pub(crate) fn bell(&self) -> BorrowedFd<'_> {
         self.slot.bell.as_fd()
     }
@@ -235,7 +239,7 @@ impl Shared {
         self.unplaced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The slot of a link; one without a place gets it, if there is somebody who takes it.
+    /// The slot of a link. A link without a place gets one if a channel of [`Listener::unplaced`] accepts it.
     fn slot(self: &Arc<Shared>, link: LinkId) -> Option<Arc<Slot>> {
         if let Some(slot) = self.places().get(&link) {
             return Some(slot.clone());
@@ -251,7 +255,7 @@ impl Shared {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the connection to its link, or says why not.
+    /// Gives the connection to its link, or answers with the reason for a refusal.
     fn admit(
         self: &Arc<Shared>,
         hello: &Hello,
@@ -262,7 +266,7 @@ impl Shared {
             let why = format!("it speaks version {VERSION} of the protocol, not {}", hello.version);
             return refuse(connection, true, why);
         }
-        // Compared as a whole, so that the time says nothing about the place of the first difference.
+        // The tokens are compared completely, so the time does not reveal the place of the first difference.
         let differs = self.token.iter().zip(hello.token).fold(0, |all, (a, b)| all | (a ^ b));
         if differs != 0 {
             return refuse(connection, true, "the token is not that of this node".into());
@@ -285,10 +289,10 @@ impl Shared {
     }
 }
 
-/// What the listener's thread works on.
+/// The state of the listener's thread.
 struct Hall {
     socket: Socket,
-    /// In order of arrival.
+    /// The unknown peers in order of their arrival.
     strangers: VecDeque<Stranger>,
     shared: Arc<Shared>,
     stop: Stop,
@@ -298,14 +302,15 @@ impl Hall {
     fn serve(mut self) {
         while !self.stop.is_asked() {
             if self.wait().is_err() {
-                // If there is no memory for the wait, only a pause helps.
+                // The wait failed, for example for lack of memory, so the thread pauses before it tries
+                // again.
                 std::thread::sleep(Duration::from_millis(10));
             }
             self.accept();
             self.hear();
         }
         if let Socket::Unix(_, path) = &self.socket {
-            // Best effort: another process may have removed it already.
+            // An error is ignored: another process may have removed the file already.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -324,7 +329,7 @@ impl Hall {
         wait_for(&mut waited, Instant::now() + patience)
     }
 
-    /// Takes new connections, a bounded number at a time.
+    /// Accepts new connections, a bounded number at a time.
     fn accept(&mut self) {
         for _ in 0..GREETED_MAX {
             let connection = match &self.socket {
@@ -370,7 +375,7 @@ impl Hall {
         };
         if let Err((mut connection, refusal)) = self.shared.admit(&hello, connection) {
             self.shared.refused.fetch_add(1, Ordering::Relaxed);
-            // Best effort: a sender that does not hear it tries until its lease is over.
+            // An error is ignored: a sender that does not get the refusal tries until its lease is over.
             let _ = connection.write(&[IoSlice::new(&refusal.encode())]);
         }
     }

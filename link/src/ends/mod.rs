@@ -1,7 +1,7 @@
-//! The two ends of a link, and the place where a node waits for senders.
+//! The two ends of a link, and the listener for a node's senders.
 //!
-//! Each end belongs to one thread, which reads and writes the connection itself: a message is not handed from thread to
-//! thread on its way, which would cost a wake-up (some 20 µs) at either end.
+//! Each end belongs to one thread, which reads and writes the connection itself: a message is not handed from
+//! thread to thread on its way, which would cost a wake-up (some 20 µs) at either end.
 
 mod frames;
 mod listener;
@@ -16,5 +16,6 @@ pub use stop::Stop;
 
 use std::time::Duration;
 
-/// How long an end waits for the other one, by default: for a first connection, and for a new one after one broke.
+/// How long an end waits for the other one, by default: for a first connection, and for a new one after one
+/// broke.
 pub const LEASE: Duration = Duration::from_secs(10);

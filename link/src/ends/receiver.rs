@@ -15,23 +15,23 @@ use crate::wire::{ACK_WANTED, Encoding, HEADER_BYTES, Header, Kind, Refusal, dec
 use std::io::{self, IoSlice, IoSliceMut};
 use std::time::{Duration, Instant};
 
-/// Bytes that are read at once, besides the payload that they belong to.
+/// The number of bytes that are read at once, besides a payload that goes directly to its place.
 const SCRATCH_BYTES: usize = 64 << 10;
-/// The answers that wait for the connection to take them; a sender that asks for more does not read them.
+/// The most bytes of unsent answers; a sender that causes more does not read them.
 const ANSWERS_BYTES_MAX: usize = 64 << 10;
-/// How long a wait lasts before the end looks whether it was stopped.
+/// How long a wait lasts before the receiver checks whether it was stopped.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What a receiver is made with.
+/// The options of a receiver.
 #[derive(Clone, Debug)]
 pub struct ReceiverOptions {
     /// The ports through which it receives, shared with other links of this node.
     pub ports: Ports,
-    /// Its settings.
+    /// The link's settings.
     pub tuning: Tuning,
-    /// The longest message that it takes, in bytes.
+    /// The longest message that the receiver accepts, in bytes.
     pub message_bytes_max: u64,
-    /// How long it waits for a sender, at first and when the connection broke.
+    /// How long the receiver waits for a sender, at first and after the connection broke.
     pub lease: Duration,
 }
 
@@ -42,16 +42,16 @@ impl ReceiverOptions {
     }
 }
 
-/// The receiving end of a link. It belongs to one thread.
+/// The receiving end of a link. Each receiver belongs to one thread.
 #[derive(Debug)]
 pub struct Receiver {
     options: ReceiverOptions,
     place: Place,
     flow: Incoming,
-    /// Where the message that was found last lies.
+    /// The place of the message that was found last.
     at: std::ops::Range<usize>,
     connected: Option<Connected>,
-    /// The sender whose stream this is. Another one, of the same link, would not continue it.
+    /// The sender of the stream. Another sender of the same link would not continue the stream.
     incarnation: Option<u64>,
     lost_since: Instant,
     counters: Counters,
@@ -62,25 +62,25 @@ pub struct Receiver {
 struct Connected {
     connection: Connection,
     scratch: Box<[u8]>,
-    /// Bytes of `scratch` that were read and not worked on.
+    /// The bytes of `scratch` that were read and not handled.
     held: std::ops::Range<usize>,
     frame: Frame,
-    /// What is still to be written: welcome, acknowledgements.
+    /// Answers that are not written yet: the welcome, acknowledgements.
     answers: Vec<u8>,
-    /// Whether the last read emptied the connection, so that another read before waiting is of no use.
+    /// Whether the last read emptied the connection, so another read before a wait is useless.
     is_drained: bool,
 }
 
-/// Where the reader stands.
+/// The frame that is being read.
 #[derive(Debug)]
 enum Frame {
     Header,
-    /// A plain piece of the stream goes straight to its place.
+    /// A plain piece of the stream, which is read directly to its place.
     Piece {
         header: Header,
         got: usize,
     },
-    /// Other payloads are read completely before they are used.
+    /// Another payload, which is read completely before it is used.
     Payload {
         header: Header,
         payload: Vec<u8>,
@@ -95,7 +95,7 @@ enum Got {
 }
 
 impl Receiver {
-    /// A receiver of the link that has this place.
+    /// Makes the receiver of the link that has this place.
     ///
     /// # Errors
     /// When the system has no more file descriptors.
@@ -115,21 +115,21 @@ impl Receiver {
         })
     }
 
-    /// What it counts.
+    /// The receiver's counters.
     pub fn counters(&self) -> Counters {
         self.counters.clone()
     }
 
-    /// What ends its waits from another thread.
+    /// A handle that ends the receiver's waits from another thread.
     pub fn stop(&self) -> Stop {
         self.stop.clone()
     }
 
-    /// The next message, waited for; none when the sender has ended the stream. With the call for the next one, a message
-    /// counts as taken: sooner or later its sender gets the acknowledgement.
+    /// Waits for the next message; `None` when the sender has ended the stream. A message counts as consumed
+    /// when the next one is asked for, and its sender gets the acknowledgement later.
     ///
     /// # Errors
-    /// When no sender was there for the lease, the sender does not keep to the protocol, or this end was stopped.
+    /// No sender was connected for the lease, the sender violates the protocol, or this end was stopped.
     pub fn recv(&mut self) -> Result<Option<&[u8]>, Error> {
         match self.find(None)? {
             Found::Message(at) => Ok(Some(self.flow.message(at))),
@@ -137,10 +137,11 @@ impl Receiver {
         }
     }
 
-    /// The next message if it comes before `deadline`; whether the stream has ended says [`Receiver::is_ended`].
+    /// The next message if it comes before `deadline`; [`Receiver::is_ended`] returns whether the stream has
+    /// ended.
     ///
     /// # Errors
-    /// As [`Receiver::recv`].
+    /// The errors of [`Receiver::recv`].
     pub fn recv_until(&mut self, deadline: Instant) -> Result<Option<&[u8]>, Error> {
         match self.find(Some(deadline))? {
             Found::Message(at) => Ok(Some(self.flow.message(at))),
@@ -148,10 +149,11 @@ impl Receiver {
         }
     }
 
-    /// Goes on to the next message, waited for until `deadline`, or for ever; whether there is one, which [`Receiver::message`] then is.
+    /// Waits for the next message until `deadline`, or for ever. Returns whether there is one, which
+    /// [`Receiver::message`] then returns.
     ///
     /// # Errors
-    /// As [`Receiver::recv`].
+    /// The errors of [`Receiver::recv`].
     pub fn advance(&mut self, deadline: Option<Instant>) -> Result<bool, Error> {
         match self.find(deadline)? {
             Found::Message(at) => {
@@ -162,12 +164,12 @@ impl Receiver {
         }
     }
 
-    /// The message that [`Receiver::advance`] found, until it is called again.
+    /// The message that the last [`Receiver::advance`] found.
     pub fn message(&self) -> &[u8] {
         self.flow.message(self.at.clone())
     }
 
-    /// Whether the sender has ended the stream and all of it was given out.
+    /// Whether the sender has ended the stream and all of it was returned to the user.
     pub fn is_ended(&self) -> bool {
         self.flow.is_finished()
     }
@@ -240,7 +242,7 @@ impl Receiver {
         self.lost_since = Instant::now();
     }
 
-    /// Sends an acknowledgement, if the sender needs one.
+    /// Queues an acknowledgement, if the sender needs one.
     fn acknowledge(&mut self, wanted: bool) {
         let Some(connected) = &mut self.connected else { return };
         if let Some(ack) = self.flow.ack(wanted) {
@@ -251,8 +253,8 @@ impl Receiver {
         }
     }
 
-    /// Says that the user has taken everything, so that the sender can end. A sender that reconnects later
-    /// learns it from the listener.
+    /// Acknowledges that the user has consumed everything, so the sender can end. A sender that reconnects
+    /// later gets that answer from the listener.
     fn say_end(&mut self) {
         if let Some(incarnation) = self.incarnation {
             self.place.ended(incarnation, self.flow.welcome());
@@ -273,7 +275,7 @@ impl Receiver {
         }
     }
 
-    /// Reads what is there; whether there was anything.
+    /// Reads the data that have arrived; returns whether there were any.
     fn read(&mut self) -> Result<bool, Error> {
         let Some(connected) = &mut self.connected else { return Ok(false) };
         if std::mem::take(&mut connected.is_drained) {
@@ -361,7 +363,8 @@ enum Found {
 type Attempt = io::Result<Result<(Got, usize, bool), Violation>>;
 
 impl Connected {
-    /// Writes what there is to say; false if the connection is broken, or the other end does not listen.
+    /// Writes the queued answers; returns false if the connection is broken, or the other end does not read
+    /// them.
     fn answer(&mut self) -> bool {
         while !self.answers.is_empty() {
             match self.connection.write(&[IoSlice::new(&self.answers)]) {
@@ -374,11 +377,11 @@ impl Connected {
         true
     }
 
-    /// Reads at most this many bytes, and handles their frames. Returns how many it read, and whether the sender asks
-    /// for an answer.
+    /// Reads at most `most` bytes and handles their frames. Returns how many bytes it read, and whether the
+    /// sender asks for an acknowledgement.
     fn read(&mut self, flow: &mut Incoming, most: usize) -> Attempt {
         let mut wanted = false;
-        // At most a part of a header was left from the last read.
+        // The last read left at most a part of a header.
         let part = self.held.len();
         let (read, direct, offered) = match &mut self.frame {
             Frame::Piece { header, got } => {
@@ -419,7 +422,7 @@ impl Connected {
         Ok(self.work(flow, &mut wanted).map(|()| (Got::Something, bytes, wanted)))
     }
 
-    /// Works on all bytes in the scratch.
+    /// Handles all bytes in `scratch`.
     fn work(&mut self, flow: &mut Incoming, wanted: &mut bool) -> Result<(), Violation> {
         loop {
             match &mut self.frame {
@@ -468,14 +471,14 @@ impl Connected {
         }
     }
 
-    /// A part of a header goes to the front, so that the rest can be read behind it.
+    /// Moves a partial header to the front of `scratch`, so the rest can be read after it.
     fn keep_part(&mut self) {
         self.scratch.copy_within(self.held.clone(), 0);
         self.held = 0..self.held.len();
     }
 }
 
-/// Takes a whole frame that is no plain piece of the stream.
+/// Handles a complete frame that is no plain piece of the stream.
 fn take(
     header: &Header,
     payload: &[u8],

@@ -19,13 +19,13 @@ use std::time::{Duration, Instant};
 
 /// The pauses between attempts to connect.
 const PAUSES: std::ops::Range<Duration> = Duration::from_millis(5)..Duration::from_millis(200);
-/// How long a wait lasts before the end looks whether it was stopped or is to connect elsewhere.
+/// How long a wait lasts before the sender checks whether it was stopped or must connect elsewhere.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What a sender is made with.
+/// The options of a sender.
 #[derive(Clone, Debug)]
 pub struct SenderOptions {
-    /// Which link it is.
+    /// The link.
     pub link: LinkId,
     /// The name of this node, for messages.
     pub node: String,
@@ -33,9 +33,9 @@ pub struct SenderOptions {
     pub token: [u8; 32],
     /// The ports through which it sends, shared with other links of this node.
     pub ports: Ports,
-    /// Its settings; the address is among them.
+    /// The link's settings, which include the address.
     pub tuning: Tuning,
-    /// How long it tries to reach the receiver, at first and when the connection broke.
+    /// How long the sender tries to reach the receiver, at first and after the connection broke.
     pub lease: Duration,
 }
 
@@ -53,7 +53,7 @@ impl SenderOptions {
     }
 }
 
-/// The sending end of a link. It belongs to one thread.
+/// The sending end of a link. Each sender belongs to one thread.
 #[derive(Debug)]
 pub struct Sender {
     options: SenderOptions,
@@ -65,21 +65,21 @@ pub struct Sender {
     clock: PeerClock,
 }
 
-/// A connection whose handshake is done.
+/// A connection after its handshake.
 #[derive(Debug)]
 struct Connected {
     connection: Connection,
     frames: Frames,
-    /// The number of changes of the address at which it was made.
+    /// The number of changes of the address when the connection was made.
     address_changes: u64,
-    /// A frame of which a part was written.
+    /// A frame that is partly written.
     pending: Option<Pending>,
 }
 
 /// A frame that is being written.
 #[derive(Debug)]
 struct Pending {
-    /// The piece of the stream that it carries; the end carries none.
+    /// The piece of the stream that the frame carries; the frame of the stream's end carries none.
     piece: Option<Piece>,
     header: [u8; HEADER_BYTES],
     body: Body,
@@ -98,7 +98,7 @@ enum Body {
 
 /// Why nothing can be sent now.
 enum Obstacle {
-    /// Nothing: all is sent.
+    /// There is nothing to send.
     None,
     Credit,
     Port,
@@ -107,7 +107,7 @@ enum Obstacle {
 }
 
 impl Sender {
-    /// A sender that connects when it has something to send.
+    /// Makes a sender, which connects when it has something to send.
     ///
     /// # Errors
     /// When the system has no more file descriptors.
@@ -119,40 +119,40 @@ impl Sender {
             connected: None,
             counters: Counters::default(),
             stop,
-            // Crystals drift apart by 100 µs a second at most, where nothing is broken.
+            // The crystals of two working hosts drift apart by at most 100 µs a second.
             clock: PeerClock::new(100_000.0),
             options,
         })
     }
 
-    /// What it counts.
+    /// The sender's counters.
     pub fn counters(&self) -> Counters {
         self.counters.clone()
     }
 
-    /// What ends its waits from another thread.
+    /// A handle that ends the sender's waits from another thread.
     pub fn stop(&self) -> Stop {
         self.stop.clone()
     }
 
-    /// What is known of the receiver's clock against this host's ([`system_ns`]); the sender is the client.
+    /// The bounds of the receiver's clock relative to this host's ([`system_ns`]); the sender is the client.
     pub fn clock(&self) -> &PeerClock {
         &self.clock
     }
 
-    /// Connects now, where it would else do so when it has something to send.
+    /// Connects now instead of when there is something to send.
     ///
     /// # Errors
-    /// As [`Sender::push`].
+    /// The errors of [`Sender::push`].
     pub fn open(&mut self) -> Result<(), Error> {
         self.connect()
     }
 
-    /// Takes a message, in order after those before. It waits while the bytes that are not acknowledged fill the buffer;
-    /// what it took goes out when there is a frame of it, or with [`Sender::flush`].
+    /// Appends a message to the stream. The call waits while the bytes that are not acknowledged fill the
+    /// buffer. Messages are sent when they fill a frame, or by [`Sender::flush`].
     ///
     /// # Errors
-    /// When the receiver was out of reach for the lease, refuses the link, or was stopped.
+    /// The receiver was out of reach for the lease or refuses the link, or this end was stopped.
     pub fn push(&mut self, message: &[u8]) -> Result<(), Error> {
         if !self.flow.has_room() {
             self.flow.set_capacity(self.options.tuning.buffer_bytes());
@@ -166,28 +166,28 @@ impl Sender {
         Ok(())
     }
 
-    /// Hands everything that was taken to the connection. It waits while the receiver has no room for it.
+    /// Sends all messages pushed so far. The call waits while the receiver has no room for them.
     ///
     /// # Errors
-    /// As [`Sender::push`].
+    /// The errors of [`Sender::push`].
     pub fn flush(&mut self) -> Result<(), Error> {
         self.counters.queued(self.flow.kept_bytes());
         self.work(|flow| flow.unsent() == 0)
     }
 
-    /// Ends the stream, and waits until the receiver's user has taken all of it.
+    /// Ends the stream, and waits until the receiver's user has received all of it.
     ///
     /// # Errors
-    /// As [`Sender::push`].
+    /// The errors of [`Sender::push`].
     pub fn finish(mut self) -> Result<(), Error> {
         self.flow.finish();
         self.work(Outgoing::is_consumed)
     }
 
-    /// Asks for the receiver's time; what it answers is in [`Sender::clock`].
+    /// Asks for the receiver's time; the answer goes into [`Sender::clock`].
     ///
     /// # Errors
-    /// As [`Sender::push`].
+    /// The errors of [`Sender::push`].
     pub fn ask_time(&mut self) -> Result<Learned, Error> {
         self.flush()?;
         let deadline = Instant::now() + self.options.lease;
@@ -237,9 +237,10 @@ impl Sender {
         Ok(None)
     }
 
-    /// Sends, acknowledgements read and connections made as needed, until `done`.
+    /// Sends, reads acknowledgements, and makes connections as needed, until `done` returns true.
     fn work(&mut self, done: impl Fn(&Outgoing) -> bool) -> Result<(), Error> {
-        // The awaited event may come together with the end of the connection; then no new connection is made.
+        // The awaited event may arrive together with the end of the connection, in which case no new
+        // connection is made.
         while !done(&self.flow) || self.is_within_a_frame() {
             let obstacle = self.step()?;
             if done(&self.flow) && !self.is_within_a_frame() {
@@ -261,7 +262,7 @@ impl Sender {
         }
         let moved =
             |connected: &Connected| connected.address_changes != self.options.tuning.address_changes();
-        // A frame that has begun is sent again as a whole, over the new connection.
+        // A frame that was partly written is sent again completely, over the new connection.
         if self.connected.as_ref().is_some_and(moved) {
             self.connected = None;
         }
@@ -269,7 +270,7 @@ impl Sender {
         self.send().or_else(|broken| self.lose(broken).map(|()| Obstacle::Connection))
     }
 
-    /// A connection that broke is made again; a violation, or a stop, ends the link.
+    /// Handles a broken connection, which is made again, and a violation or a stop, which end the link.
     fn lose(&mut self, broken: Broken) -> Result<(), Error> {
         match broken {
             Broken::Connection => {
@@ -320,7 +321,7 @@ impl Sender {
                 Err(_) => return Err(Broken::Connection),
             }
             if pending.is_done() {
-                // Only now may the receiver acknowledge it.
+                // The receiver may acknowledge the piece only from now on.
                 if let Some(piece) = pending.piece {
                     self.flow.mark_sent(piece);
                     self.counters.frame();
@@ -357,7 +358,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Makes a connection where there is none, for as long as the lease lasts.
+    /// Connects if there is no connection; tries as long as the lease lasts.
     fn connect(&mut self) -> Result<(), Error> {
         if self.connected.is_some() {
             return Ok(());
@@ -391,7 +392,7 @@ impl Sender {
         }
     }
 
-    /// Connects and says hello.
+    /// Connects and sends the hello.
     fn greet(
         &mut self,
         address: &crate::Address,
@@ -422,7 +423,8 @@ impl Sender {
             let header = match connected.frames.read(&mut connected.connection) {
                 Ok(Ok(Read::Frame(header))) => header,
                 Ok(Ok(Read::Later)) => {
-                    // The receiver answers when its user asks for messages, which may take as long as its work does.
+                    // The receiver answers when its user asks for messages, which may take as long as the
+                    // user's work.
                     let waited = connected.wait(false, &self.stop, Instant::now() + LOOK);
                     if waited.is_err() || self.stop.is_asked() {
                         return Err(Met::NotYet("the connection broke".into()));
@@ -476,17 +478,17 @@ impl From<Violation> for Broken {
     }
 }
 
-/// Why there is no connection.
+/// Why an attempt to connect failed.
 enum Met {
     NotYet(String),
     Never(Error),
 }
 
-/// Takes what a receiver says while it is served.
+/// Handles a frame from the receiver during the transfer.
 fn take(flow: &mut Outgoing, header: &Header, payload: &[u8]) -> Result<(), Violation> {
     match header.kind {
         Kind::Ack => flow.acknowledged(Ack::decode(header, payload)),
-        // The answer to a question whose asker waits no longer; it is ignored.
+        // The answer is ignored, because its question is no longer waited for.
         Kind::Pong => Ok(()),
         _ => Err(Violation::Order),
     }
@@ -551,7 +553,7 @@ impl Pending {
         self.written == self.bytes()
     }
 
-    /// Writes at most this many bytes of the rest of the frame.
+    /// Writes at most `most` bytes of the rest of the frame.
     fn write(&mut self, connection: &mut Connection, flow: &Outgoing, most: usize) -> std::io::Result<usize> {
         let [first, second] = match &self.body {
             Body::Kept { offset, bytes } => flow.bytes(*offset, *bytes),

@@ -1,4 +1,4 @@
-//! Ending the wait of a link's end from another thread.
+//! Ends the wait of a link's end from another thread.
 
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
@@ -6,7 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Ends what an end of a link waits for; its call then returns an error that says so. Clones are the same.
+/// Ends the wait of a link's end; the waiting call then returns an error that says so. Clones share the same
+/// state.
 #[derive(Clone, Debug)]
 pub struct Stop {
     inner: Arc<Inner>,
@@ -14,7 +15,7 @@ pub struct Stop {
 
 #[derive(Debug)]
 struct Inner {
-    /// Set once by the thread that stops, before the bell is rung.
+    /// The field is set once by the thread that stops, before the bell is rung.
     asked: AtomicBool,
     bell: OwnedFd,
 }
@@ -44,17 +45,17 @@ impl Stop {
     }
 }
 
-/// A file descriptor that can be read once it was rung.
+/// Makes a file descriptor that is readable after it was rung.
 pub(crate) fn bell() -> io::Result<OwnedFd> {
     Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
 }
 
 pub(crate) fn ring(bell: BorrowedFd<'_>) {
-    // It fails only when it has been rung 2⁶⁴ times unheard.
+    // The write fails only if the bell was rung 2⁶⁴ times without being read.
     let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
 }
 
-/// Silences a bell that was rung.
+/// Resets a bell that was rung.
 pub(crate) fn silence(bell: BorrowedFd<'_>) {
     let _ = rustix::io::read(bell, &mut [0; 8]);
 }

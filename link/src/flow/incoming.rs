@@ -1,30 +1,31 @@
-//! The receiver's end: the bytes that have come and were not taken yet, and how many more may come.
+//! The receiver's flow control: the bytes that have arrived and were not consumed yet, and how many more may
+//! arrive.
 
 use super::{LENGTH_BYTES_MAX, parse_length};
 use crate::wire::{Ack, Header, Violation, Welcome};
 use std::ops::Range;
 
-/// The bytes that have come and were not taken.
+/// The bytes that have arrived and were not consumed.
 #[derive(Debug)]
 pub(crate) struct Incoming {
-    /// Storage. The bytes that have come are those at `held`.
+    /// The storage, in which the bytes that have arrived are those at `held`.
     buffer: Vec<u8>,
     held: Range<usize>,
-    /// The offset after the last byte that has come.
+    /// The offset after the last byte that has arrived.
     received: u64,
-    /// The message that was given out last ends here in `buffer`; it is taken with the next call.
+    /// The end in `buffer` of the message that was returned last; the next call consumes it.
     given: usize,
-    /// Bytes that the sender may be ahead of what was taken.
+    /// The number of bytes that the sender may be ahead of the bytes consumed.
     window: u64,
-    /// The longest message that is taken.
+    /// The longest message that is accepted.
     message_bytes_max: u64,
     /// The offset up to which the sender was allowed to send.
     limit: u64,
     /// The `consumed` of the last acknowledgement.
     acked: u64,
-    /// Where the stream ends. The end counts as one byte after the last.
+    /// The offset at which the stream ends. The end counts as one byte after the last.
     end: Option<u64>,
-    /// The user knows of the end.
+    /// Whether the end was reported to the user.
     end_taken: bool,
 }
 
@@ -48,12 +49,12 @@ impl Incoming {
         self.window = window.max(1);
     }
 
-    /// The offset after the last byte that was taken.
+    /// The offset after the last byte that was consumed.
     fn consumed(&self) -> u64 {
         self.received - (self.held.end - self.given) as u64
     }
 
-    /// Whether the sender has ended the stream, and all of it was given out.
+    /// Whether the sender has ended the stream, and all of it was returned to the user.
     pub(crate) fn is_finished(&self) -> bool {
         self.end == Some(self.received) && self.given == self.held.end
     }
@@ -63,8 +64,8 @@ impl Incoming {
         self.end_taken = true;
     }
 
-    /// Room for what is missing of the payload of a plain data frame, of which the first `got` bytes were filled in before.
-    /// When it is full, it has [`Incoming::arrived`].
+    /// Memory for the missing bytes of the payload of a plain data frame; its first `got` bytes were filled
+    /// in before. When it is full, the caller calls [`Incoming::arrived`].
     pub(crate) fn room(&mut self, header: &Header, got: usize) -> Result<&mut [u8], Violation> {
         self.check(header.offset, header.payload_bytes)?;
         let bytes = header.payload_bytes;
@@ -72,13 +73,13 @@ impl Incoming {
         Ok(&mut self.buffer[self.held.end..][got..bytes])
     }
 
-    /// The room is full: these bytes are part of the stream now.
+    /// The memory from [`Incoming::room`] was filled: these bytes are part of the stream now.
     pub(crate) fn arrived(&mut self, bytes: usize) {
         self.held.end += bytes;
         self.received += bytes as u64;
     }
 
-    /// A piece of the stream that was decoded elsewhere.
+    /// Appends a piece of the stream that was decoded elsewhere.
     pub(crate) fn take(&mut self, offset: u64, piece: &[u8]) -> Result<(), Violation> {
         self.check(offset, piece.len())?;
         self.make_room(piece.len(), 0);
@@ -100,7 +101,8 @@ impl Incoming {
         Ok(())
     }
 
-    /// Makes room for this many bytes behind those that are held; the first `got` of them are there already and stay.
+    /// Makes room for `bytes` bytes after those that are held; the first `got` of them are there already and
+    /// stay.
     fn make_room(&mut self, bytes: usize, got: usize) {
         if self.given == self.held.end && got == 0 {
             (self.held, self.given) = (0..0, 0);
@@ -112,12 +114,12 @@ impl Incoming {
         (self.held, self.given) = (0..self.held.end - self.given, 0);
         let needed = self.held.end + bytes;
         if self.buffer.len() < needed {
-            // Zeroed once; from then on the storage is used again.
+            // The storage is zeroed once and reused from then on.
             self.buffer.resize(needed.next_power_of_two(), 0);
         }
     }
 
-    /// The sender says that the stream ends here.
+    /// The sender reports that the stream ends at `offset`.
     pub(crate) fn finish(&mut self, offset: u64) -> Result<(), Violation> {
         if offset != self.received || self.end.is_some_and(|end| end != offset) {
             return Err(Violation::Gap { at: self.received, got: offset });
@@ -126,7 +128,8 @@ impl Incoming {
         Ok(())
     }
 
-    /// Where the next message lies, if it is there whole; the one before it counts as taken from now on.
+    /// The place of the next message, if it has arrived completely; the message before it counts as consumed
+    /// from now on.
     pub(crate) fn next(&mut self) -> Result<Option<Range<usize>>, Violation> {
         self.held.start = self.given;
         let Some((bytes, prefix)) = parse_length(&self.buffer[self.held.clone()])? else {
@@ -136,7 +139,7 @@ impl Incoming {
             return Err(Violation::Message { bytes, most: self.message_bytes_max });
         }
         let begin = self.held.start + prefix;
-        // At most `message_bytes_max`, which the memory of this machine holds.
+        // The length is at most `message_bytes_max`, which fits into this machine's memory.
         let end = begin + usize::try_from(bytes).map_err(|_| Violation::Damaged)?;
         if end > self.held.end {
             return self.none();
@@ -150,30 +153,32 @@ impl Incoming {
         &self.buffer[at]
     }
 
-    /// No message is whole. A stream must not end within one.
+    /// No message has arrived completely. It is a violation if the stream has ended within one.
     fn none(&self) -> Result<Option<Range<usize>>, Violation> {
         let within = self.end.is_some() && !self.held.is_empty();
         if within { Err(Violation::Damaged) } else { Ok(None) }
     }
 
-    /// How far the sender may go: a window beyond what was taken, and always far enough for the message that has begun.
+    /// The offset up to which the sender may send: a window beyond the bytes consumed, and always far enough
+    /// for the message that has begun.
     fn allowed(&self) -> u64 {
         let consumed = self.consumed();
         let begun = &self.buffer[self.given..self.held.end];
         let needed = match parse_length(begun) {
             Ok(Some((bytes, prefix))) => bytes.min(self.message_bytes_max).saturating_add(prefix as u64),
-            // The rest of a length that has begun.
+            // The rest of a partly received length must be allowed.
             _ => LENGTH_BYTES_MAX as u64,
         };
         consumed.saturating_add(self.window.max(needed)).max(self.limit)
     }
 
-    /// An acknowledgement, where the sender needs one: a quarter of the window was taken since the last, or it was asked for.
+    /// An acknowledgement, if the sender needs one because a quarter of the window was consumed since the
+    /// last one or because it asked.
     pub(crate) fn ack(&mut self, wanted: bool) -> Option<Ack> {
         let (consumed, allowed) = (self.consumed(), self.allowed());
         let quarter = self.window.div_ceil(4);
-        // A message longer than the window moves the limit without anything having been taken; and a sender that has sent
-        // all it may hears of any byte more.
+        // A message longer than the window moves the limit although nothing was consumed; and a sender that
+        // has sent all that it may gets an acknowledgement for every further byte of credit.
         let moved = allowed - self.limit >= quarter || self.received == self.limit && allowed > self.limit;
         let due = consumed - self.acked >= quarter || moved;
         if !due && !wanted {
@@ -186,13 +191,14 @@ impl Incoming {
 
     /// The answer to a sender that has made a new connection.
     pub(crate) fn welcome(&mut self) -> Welcome {
-        // What a sender was allowed over the former connection stands: it may have sent it.
+        // The limit that the former connection allowed remains valid, because the sender may have sent up to
+        // it.
         self.limit = self.allowed();
         self.acked = self.consumed();
         self.state()
     }
 
-    /// How far this end has got, the end of the stream counted.
+    /// The state of this end, in which the end of the stream counts as a byte.
     fn state(&self) -> Welcome {
         Welcome {
             received: self.received + u64::from(self.end.is_some()),
@@ -201,7 +207,7 @@ impl Incoming {
         }
     }
 
-    /// Bytes that are held and not taken.
+    /// The number of bytes that are held and not consumed.
     pub(crate) fn held_bytes(&self) -> usize {
         self.held.end - self.given
     }

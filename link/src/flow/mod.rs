@@ -1,7 +1,9 @@
-//! The two ends of a stream's bytes, without input or output of their own: what is kept, what may be sent, what has come.
+//! The flow control of both ends of a stream, without input or output: which bytes are kept, which may be
+//! sent, which have arrived.
 //!
-//! The stream is the messages one after another, each after its length (LEB128). Both ends count its bytes from 0, so an
-//! acknowledgement is a number, and a connection that is made again goes on at the byte at which the former one broke.
+//! The stream is the messages one after another, each after its length (LEB128). Both ends count its bytes
+//! from 0, so an acknowledgement is a number, and a new connection continues at the byte at which the former
+//! one broke.
 
 mod incoming;
 mod outgoing;
@@ -12,7 +14,7 @@ pub(crate) use outgoing::{Outgoing, Piece};
 /// The most bytes of the length before a message.
 const LENGTH_BYTES_MAX: usize = 10;
 
-/// The length that stands before a message of this many bytes.
+/// The encoded length before a message of this many bytes.
 fn length(bytes: u64) -> ([u8; LENGTH_BYTES_MAX], usize) {
     let mut encoded = [0; LENGTH_BYTES_MAX];
     let (mut rest, mut at) = (bytes, 0);
@@ -25,7 +27,8 @@ fn length(bytes: u64) -> ([u8; LENGTH_BYTES_MAX], usize) {
     (encoded, at + 1)
 }
 
-/// The length at the beginning of these bytes, and the bytes that it takes; none if they end within it.
+/// The length at the beginning of these bytes, and the number of bytes that encode it; `None` if the bytes
+/// end within it.
 fn parse_length(bytes: &[u8]) -> Result<Option<(u64, usize)>, crate::Violation> {
     let mut value = 0_u64;
     for (at, byte) in bytes.iter().take(LENGTH_BYTES_MAX).enumerate() {

@@ -1,4 +1,4 @@
-//! The sender's end: it keeps what was not acknowledged, and knows what may be sent next.
+//! The sender's flow control: it keeps bytes that were not acknowledged, and computes what may be sent next.
 
 use super::length;
 use crate::wire::{Ack, Violation, Welcome};
@@ -9,15 +9,15 @@ use std::collections::VecDeque;
 pub(crate) struct Piece {
     pub(crate) offset: u64,
     pub(crate) bytes: usize,
-    /// Whether the sender will soon have no room, so that it needs an acknowledgement.
+    /// Whether the sender needs an acknowledgement, because it will soon have no room.
     pub(crate) ack_wanted: bool,
 }
 
-/// What is still to be sent, or was sent and not acknowledged.
+/// The bytes that are not sent yet, or were sent and not acknowledged.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     kept: VecDeque<u8>,
-    /// The most bytes that are kept; the message that exceeds it is the last that is taken.
+    /// The most bytes that are kept; the message that exceeds this is the last that is accepted.
     capacity: usize,
     /// The offset of the first kept byte.
     released: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Outgoing {
     consumed: u64,
     /// The offset up to which the receiver allows to send.
     limit: u64,
-    /// No message follows. The end counts as one byte after the last.
+    /// Whether the stream has ended. The end counts as one byte after the last.
     ended: bool,
     /// Whether the end was sent over this connection.
     end_sent: bool,
@@ -52,7 +52,7 @@ impl Outgoing {
         }
     }
 
-    /// Whether another message is taken.
+    /// Whether another message is accepted.
     pub(crate) fn has_room(&self) -> bool {
         self.kept.len() < self.capacity
     }
@@ -61,7 +61,7 @@ impl Outgoing {
         self.capacity = capacity;
     }
 
-    /// Takes a message. The caller has seen that there is room.
+    /// Appends a message. The caller has checked that there is room.
     pub(crate) fn push(&mut self, message: &[u8]) {
         debug_assert!(!self.ended, "the stream has ended");
         let (prefix, bytes) = length(message.len() as u64);
@@ -69,17 +69,17 @@ impl Outgoing {
         self.kept.extend(message);
     }
 
-    /// The offset after the last byte that was taken.
+    /// The offset after the last byte pushed.
     pub(crate) fn end(&self) -> u64 {
         self.released + self.kept.len() as u64
     }
 
-    /// Bytes that were taken and not acknowledged, sent or not.
+    /// The number of bytes that were pushed and not acknowledged, sent or not.
     pub(crate) fn kept_bytes(&self) -> u64 {
         self.kept.len() as u64
     }
 
-    /// No message follows.
+    /// Ends the stream.
     pub(crate) fn finish(&mut self) {
         self.ended = true;
     }
@@ -98,23 +98,23 @@ impl Outgoing {
         self.sent_max - self.released
     }
 
-    /// Whether everything was taken from the receiver, the end, too.
+    /// Whether the receiver's user has consumed everything, including the end.
     pub(crate) fn is_consumed(&self) -> bool {
         self.ended && self.consumed > self.end()
     }
 
-    /// Whether the end is what comes next. It needs no credit.
+    /// Whether the end has to be sent next, which needs no credit.
     pub(crate) fn is_end_due(&self) -> bool {
         self.ended && self.unsent() == 0 && !self.end_sent
     }
 
-    /// The end has been handed to the connection.
+    /// The end was written to the connection.
     pub(crate) fn mark_end_sent(&mut self) {
         self.end_sent = true;
         self.end_sent_ever = true;
     }
 
-    /// The next piece to send, of at most this many bytes.
+    /// The next piece to send, of at most `bytes_max` bytes.
     pub(crate) fn piece(&self, bytes_max: usize) -> Option<Piece> {
         let allowed = self.limit.saturating_sub(self.sent).min(self.unsent());
         let bytes = usize::try_from(allowed).unwrap_or(usize::MAX).min(bytes_max);
@@ -128,7 +128,7 @@ impl Outgoing {
         self.unsent() > 0 && self.limit <= self.sent
     }
 
-    /// The bytes of the stream from `offset`; they were not acknowledged yet.
+    /// The bytes of the stream from `offset`, which are not acknowledged yet.
     pub(crate) fn bytes(&self, offset: u64, bytes: usize) -> [&[u8]; 2] {
         let from = usize::try_from(offset - self.released).unwrap();
         let (first, second) = self.kept.as_slices();
@@ -139,14 +139,14 @@ impl Outgoing {
         [&first[from..][..in_first], &second[..bytes - in_first]]
     }
 
-    /// The piece has been handed to the connection.
+    /// The piece was written to the connection.
     pub(crate) fn mark_sent(&mut self, piece: Piece) {
         debug_assert_eq!(piece.offset, self.sent);
         self.sent += piece.bytes as u64;
         self.sent_max = self.sent_max.max(self.sent);
     }
 
-    /// Takes an acknowledgement.
+    /// Handles an acknowledgement.
     pub(crate) fn acknowledged(&mut self, ack: Ack) -> Result<(), Violation> {
         let forward =
             ack.received >= self.released && ack.consumed >= self.consumed && ack.limit >= self.limit;
@@ -158,7 +158,8 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Goes on over a new connection at the byte that the receiver lacks. Its room may have become smaller.
+    /// Continues over a new connection at the first byte that the receiver lacks. The receiver's room may
+    /// have become smaller.
     pub(crate) fn resume(&mut self, welcome: Welcome) -> Result<(), Violation> {
         let Welcome { received, consumed, limit } = welcome;
         let sent = self.sent_max + u64::from(self.end_sent_ever);

@@ -9,10 +9,10 @@ use std::collections::VecDeque;
 enum Step {
     Push(usize),
     Send(usize),
-    /// The connection delivers frames (or acknowledgements) that are under way.
+    /// The connection delivers this many frames (or acknowledgements) under way.
     Deliver(usize),
     Take(usize),
-    /// The connection breaks: what is under way is lost, and a new one is made.
+    /// The connection breaks: frames under way are lost, and a new connection is made.
     Break,
     Window(u64),
 }
@@ -29,8 +29,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..200)
 }
 
-/// A link without sockets. What it delivers is compared with what was pushed, which is all that this test knows of the
-/// protocol.
+/// A link without sockets. The test only compares the messages delivered with those pushed, and does not
+/// depend on the protocol.
 struct Pair {
     outgoing: Outgoing,
     incoming: Incoming,
@@ -80,7 +80,7 @@ impl Pair {
         if let Some((offset, bytes, wanted)) = self.frames.pop_front() {
             if plain {
                 let header = Header::new(Kind::Data, offset, bytes.len());
-                // It comes in two parts, between which the user takes a message.
+                // The payload arrives in two parts, between which the user receives a message.
                 let got = bytes.len() / 2;
                 self.incoming.room(&header, 0).unwrap()[..got].copy_from_slice(&bytes[..got]);
                 self.take();
@@ -109,8 +109,8 @@ impl Pair {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Whatever happens in whatever order, every message arrives once and in order, the receiver never holds more than its
-    /// window allowed, and once the connection holds, everything comes through.
+    /// For every order of events, each message arrives once and in order, the receiver never holds more than
+    /// its window allows, and all messages arrive once the connection no longer breaks.
     #[test]
     fn each_once_and_in_order(steps in steps(), capacity in 1_usize..3000, window in 1_u64..2000) {
         let mut pair = Pair::new(capacity, window);
@@ -127,10 +127,11 @@ proptest! {
                     largest_window = largest_window.max(window);
                 }
             }
-            // A message longer than the window has room, too.
+            // The bound includes a message longer than the window, for which there is room, too.
             let most = largest_window.max(600 + 2);
             prop_assert!(pair.incoming.held_bytes() as u64 <= most, "{} of {}", pair.incoming.held_bytes(), most);
-            // What is kept: the capacity, the message that exceeded it, its length.
+            // The bytes kept are at most the capacity, the message that exceeded it, and that message's
+            // length.
             let kept = pair.outgoing.kept_bytes();
             prop_assert!(kept <= (capacity + 600 + 2) as u64, "{} of {}", kept, capacity);
         }
@@ -163,7 +164,7 @@ proptest! {
         prop_assert!(pair.outgoing.is_consumed() && !pair.outgoing.is_end_due());
     }
 
-    /// A receiver that lies gets an error; neither memory nor sense is lost.
+    /// False acknowledgements from a receiver are an error, and leave the sender in a valid state.
     #[test]
     fn any_acknowledgement(steps in steps(), lies in prop::collection::vec((0_u64..2000, 0_u64..2000, any::<u64>()), 1..20)) {
         let mut pair = Pair::new(500, 500);
@@ -189,14 +190,14 @@ proptest! {
         }
     }
 
-    /// A sender that lies gets an error, and the receiver holds no more than it allowed.
+    /// False pieces from a sender are an error, and the receiver holds no more than it allowed.
     #[test]
     fn any_piece(pieces in prop::collection::vec((0_u64..300, prop::collection::vec(any::<u8>(), 1..200)), 0..30)) {
         let mut incoming = Incoming::new(150, 1000);
         incoming.welcome();
         let mut at = 0;
         for (offset, bytes) in pieces {
-            // Half of them continue the stream.
+            // Half of the pieces continue the stream.
             let offset = if offset % 2 == 0 { at } else { offset };
             if incoming.take(offset, &bytes).is_ok() {
                 at += bytes.len() as u64;

@@ -1,7 +1,8 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Sends all it may, with a thread that wakes late by these times, and gives back when how many bytes went.
+/// Sends all that the pace allows, with a thread that wakes late by these times. Returns the time and the
+/// bytes of each send.
 fn sent(rates: &[u64], frame_bytes: u64, lateness_ns: &[u64], duration_ns: u64) -> Vec<(u64, u64)> {
     let mut pace = Pace::default();
     let (mut now, mut turns, mut sent) = (0, 0, Vec::new());
@@ -42,7 +43,7 @@ fn most_in_a_window(sent: &[(u64, u64)]) -> u64 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// In no window is the rate exceeded, and with enough to send 99 % of it are used.
+    /// No window exceeds the rate, and with enough to send at least 99 % of the rate are used.
     #[test]
     fn never_more_and_hardly_less(
         rate in 20_000_u64..2_000_000_000,
@@ -53,9 +54,10 @@ proptest! {
         let sent = sent(&[rate], frame_bytes, &lateness_ns, duration_ns);
         let most = most_in_a_window(&sent);
         prop_assert!(most <= window_bytes(rate), "{} of {}", most, window_bytes(rate));
-        // The first second fills bucket and window.
+        // The first second, which fills bucket and window, is not counted.
         let later: u64 = sent.iter().filter(|(at, _)| *at >= 1_000_000_000).map(|(_, bytes)| bytes).sum();
-        // A frame of 2 µs bounds the rate, too, and a window that holds few frames is not filled by whole ones.
+        // A frame's time of 2 µs bounds the rate, too, and a window that holds few frames is not filled by
+        // whole ones.
         let possible = 2 * rate;
         if frame_bytes * 500_000 > possible {
             // A thread that was late catches up in a burst, and a window may begin and end with such a burst.

@@ -1,4 +1,5 @@
-//! What carries a connection: TCP, a Unix socket. All are used without blocking; the ends of a link wait by themselves.
+//! The transports of a connection: TCP and Unix sockets. Both transports are used without blocking; the ends
+//! of a link wait by `poll`.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -8,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Where a node listens.
+/// The address at which a node listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
     /// `host:port`.
@@ -29,7 +30,7 @@ impl std::fmt::Display for Address {
 impl std::str::FromStr for Address {
     type Err = String;
 
-    /// `tcp/HOST:PORT` or `unix/PATH`, as Zenoh writes endpoints.
+    /// Parses `tcp/HOST:PORT` or `unix/PATH`, the form in which Zenoh writes endpoints.
     fn from_str(text: &str) -> Result<Address, String> {
         match text.split_once('/') {
             Some(("tcp", address))
@@ -71,7 +72,7 @@ impl Connection {
 
     pub(crate) fn tcp(stream: TcpStream) -> io::Result<Connection> {
         stream.set_nonblocking(true)?;
-        // A frame is written at once, so there is nothing to wait for.
+        // A frame is written by one call, so a delay to collect more bytes would be useless.
         stream.set_nodelay(true)?;
         Ok(Connection::Tcp(stream))
     }
@@ -81,7 +82,7 @@ impl Connection {
         Ok(Connection::Unix(stream))
     }
 
-    /// Writes what it takes at once.
+    /// Writes as many bytes as the connection takes without a wait.
     pub(crate) fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Connection::Tcp(stream) => stream.write_vectored(pieces),
@@ -89,7 +90,7 @@ impl Connection {
         }
     }
 
-    /// Reads what is there; 0 bytes at the end.
+    /// Reads the bytes that have arrived; 0 at the end.
     pub(crate) fn read(&mut self, pieces: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         match self {
             Connection::Tcp(stream) => stream.read_vectored(pieces),
@@ -97,8 +98,8 @@ impl Connection {
         }
     }
 
-    /// Waits until it can be read (or written), at most until `deadline`, or until one of the `others` can be read,
-    /// of which there are at most two.
+    /// Waits until the connection can be read (or written), or one of the `others` (at most two) can be read,
+    /// but not longer than `deadline`.
     pub(crate) fn wait(
         &self,
         to_write: bool,
@@ -132,7 +133,7 @@ fn readable(fd: BorrowedFd<'_>) -> PollFd<'_> {
     PollFd::from_borrowed_fd(fd, PollFlags::IN)
 }
 
-/// Waits until one of them is ready, at most until `deadline`.
+/// Waits until one of `waited` is ready, at most until `deadline`.
 pub(crate) fn wait_for(waited: &mut [PollFd<'_>], deadline: Instant) -> io::Result<()> {
     let left = deadline.saturating_duration_since(Instant::now());
     let timeout = rustix::event::Timespec {
@@ -145,7 +146,7 @@ pub(crate) fn wait_for(waited: &mut [PollFd<'_>], deadline: Instant) -> io::Resu
     }
 }
 
-/// Whether nothing can be done just now, rather than never.
+/// Whether the error only means that the call has to be repeated later.
 pub(crate) fn is_later(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

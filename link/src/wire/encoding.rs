@@ -1,11 +1,12 @@
-//! Compression of the payload of a data frame: four bytes say how long it is when decoded, the rest is the codec's.
+//! Compression of the payload of a data frame: four bytes with the decoded length, followed by the codec's
+//! output.
 
 use super::{Encoding, PAYLOAD_BYTES_MAX, Violation};
 
 /// The level of Zstandard: the fastest of its usual ones.
 const ZSTD_LEVEL: i32 = 1;
 
-/// The pieces, compressed; none if that does not make them shorter.
+/// The compressed pieces; `None` if compression does not make them shorter.
 pub(crate) fn encode(encoding: Encoding, pieces: [&[u8]; 2]) -> Option<Vec<u8>> {
     let plain_bytes = pieces[0].len() + pieces[1].len();
     let plain = if pieces[1].is_empty() { pieces[0].into() } else { std::borrow::Cow::from(pieces.concat()) };

@@ -7,32 +7,33 @@
 //!  └────────┴────────┴────────┴────────────────┴────────────────────────┴─────────
 //! ```
 //!
-//! `offset` counts bytes of the link's stream before encoding: messages, each after its length. A frame cuts this stream
-//! anywhere, so its size may change from frame to frame, and a message may be larger than a frame.
+//! `offset` counts bytes of the link's stream before encoding: messages, each after its length. Frames divide
+//! this stream anywhere, so their size may change from frame to frame, and a message may be larger than a
+//! frame.
 
 use super::Violation;
 
 /// The bytes of a header.
 pub(crate) const HEADER_BYTES: usize = 16;
-/// The most bytes of a payload on the wire, whatever a header says.
+/// The most bytes of a payload on the wire; a header with more is a violation.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 /// The most bytes of the frames of a handshake.
 pub(crate) const GREETING_BYTES_MAX: usize = 1 << 10;
 /// A frame with this flag asks for an acknowledgement at once.
 pub(crate) const ACK_WANTED: u16 = 1;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// From the sender: its name, and which link it wants to serve.
     Hello,
-    /// From the receiver: what it has got, and how far the sender may go.
+    /// From the receiver: how much it has received, and how far the sender may go.
     Welcome,
     /// From the receiver: why it does not serve this link.
     Refusal,
     /// From the sender: a piece of the stream, from `offset`.
     Data,
-    /// From the receiver: what it has got, what was taken from it, and how far the sender may go.
+    /// From the receiver: how much it has received, how much was consumed, and how far the sender may go.
     Ack,
     /// From the sender: the stream ends at `offset`.
     End,
@@ -131,12 +132,12 @@ impl Header {
     }
 }
 
-/// How far a receiver has got.
+/// The state of a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ack {
-    /// Bytes of the stream that it holds or has given on: they need not be sent again.
+    /// The bytes of the stream that the receiver has received, which need not be sent again.
     pub(crate) received: u64,
-    /// Bytes of the stream that were taken from it.
+    /// The bytes of the stream that its user has consumed.
     pub(crate) consumed: u64,
     /// The offset up to which the sender may send.
     pub(crate) limit: u64,
@@ -154,7 +155,7 @@ impl Ack {
     }
 }
 
-/// The 64-bit number at this place among those of a payload whose length was checked.
+/// The 64-bit number at this index of a payload. The caller has checked the payload's length.
 pub(crate) fn word(payload: &[u8], index: usize) -> u64 {
     u64::from_le_bytes(payload[index * 8..][..8].try_into().unwrap())
 }

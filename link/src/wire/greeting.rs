@@ -4,19 +4,19 @@ use super::Violation;
 use super::frame::{Header, Kind, word};
 use crate::LinkId;
 
-/// The version of the protocol. Another one is refused, with both versions in the words.
+/// The version of the protocol. A sender of another version is refused with a text that names both versions.
 pub(crate) const VERSION: u32 = 1;
-/// What a hello begins with.
+/// The bytes with which a hello begins.
 const MAGIC: [u8; 8] = *b"thalwegl";
 /// The most bytes of a node's name.
 const NAME_BYTES_MAX: usize = 255;
 
-/// What a sender states about itself.
+/// The hello, in which a sender describes itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hello {
     pub(crate) version: u32,
     pub(crate) link: LinkId,
-    /// A number of this sender's own: another one would not continue its stream.
+    /// A number that identifies this sender, because another sender would not continue its stream.
     pub(crate) incarnation: u64,
     /// The secret that every process that may connect knows.
     pub(crate) token: [u8; 32],
@@ -38,7 +38,7 @@ impl Hello {
         framed(Kind::Hello, 0, &payload)
     }
 
-    /// Of a hello of another version only the version can be read.
+    /// Decodes a hello. If its version is another one, only the version can be read.
     pub(crate) fn decode(payload: &[u8]) -> Result<Hello, Violation> {
         let rest = payload.strip_prefix(&MAGIC).ok_or(Violation::Greeting)?;
         let (version, rest) = rest.split_first_chunk::<4>().ok_or(Violation::Greeting)?;
@@ -63,7 +63,7 @@ impl Hello {
 /// The state of the receiver's end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Welcome {
-    /// The offset from which the sender goes on.
+    /// The offset from which the sender continues.
     pub(crate) received: u64,
     pub(crate) consumed: u64,
     pub(crate) limit: u64,
@@ -83,10 +83,10 @@ impl Welcome {
     }
 }
 
-/// Why a receiver does not serve a link.
+/// The reason why a receiver does not serve a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
-    /// Whether it is worth while to try again.
+    /// Whether further attempts are useless.
     pub(crate) is_final: bool,
     pub(crate) why: String,
 }

@@ -1,4 +1,4 @@
-//! What goes over a connection, byte by byte.
+//! The bytes that go over a connection.
 
 mod encoding;
 mod frame;
@@ -20,7 +20,7 @@ pub enum Violation {
     Encoding(u8),
     /// A payload that is longer or shorter than its kind allows.
     Length {
-        /// What the header said.
+        /// The length in the header.
         bytes: usize,
         /// The greatest length that is allowed.
         most: usize,
@@ -29,22 +29,22 @@ pub enum Violation {
     Order,
     /// A piece of the stream that does not continue what came before.
     Gap {
-        /// Where the stream is.
+        /// The present offset in the stream.
         at: u64,
-        /// Where the piece begins.
+        /// The offset at which the piece begins.
         got: u64,
     },
-    /// More of the stream than the receiver allowed.
+    /// A piece beyond the limit that the receiver allowed.
     Credit,
-    /// An acknowledgement of what was never sent, or one that takes back an earlier one.
+    /// An acknowledgement of bytes that were never sent, or one that goes back behind an earlier one.
     Ack,
     /// A payload that cannot be decoded.
     Damaged,
-    /// A message that is longer than the receiver takes.
+    /// A message that is longer than the receiver accepts.
     Message {
-        /// Its length.
+        /// The message's length.
         bytes: u64,
-        /// The most that is taken.
+        /// The greatest length that is accepted.
         most: u64,
     },
     /// A greeting of another protocol.

@@ -21,7 +21,7 @@ proptest! {
         prop_assert_eq!(Header::decode(header.encode()), Ok(header));
     }
 
-    /// Whatever the bytes, a header is refused or keeps to the limits.
+    /// For all bytes a header is refused or keeps to the limits.
     #[test]
     fn any_header(bytes: [u8; HEADER_BYTES]) {
         if let Ok(header) = Header::decode(bytes) {
@@ -63,7 +63,8 @@ proptest! {
         }
     }
 
-    /// A damaged payload gives other bytes of the stated length or an error, and no more memory than a frame may hold.
+    /// A damaged payload gives other bytes of the stated length or an error, and uses no more memory than a
+    /// frame may hold.
     #[test]
     fn damaged_payloads(at in 0_usize..200, to: u8, more in prop::collection::vec(any::<u8>(), 0..100)) {
         let plain = b"the same words, the same words, the same words, the same words, the same words".repeat(9);
@@ -79,7 +80,7 @@ proptest! {
     }
 }
 
-/// The bytes of the protocol, so that a change of them is a decision: with it goes another version.
+/// The bytes of the protocol are fixed by this test, because a change of them needs another version number.
 #[test]
 fn the_bytes_of_version_1() {
     assert_eq!(VERSION, 1);

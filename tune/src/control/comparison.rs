@@ -1,14 +1,15 @@
-//! Two ways compared by turns: by how much the second is better, and how sure that is.
+//! Compares two ways by turns: by how much the second is better, and with what certainty.
 //!
-//! Of each pair of windows the logarithm of the ratio of scores is one sample `d_k`. The gain is `exp(mean d) − 1`, its bounds those of
-//! Student's t on `n − 1` degrees of freedom, one-sided at 99 %, since they are looked at after each pair.
+//! Each pair of windows gives one sample `d_k`, the logarithm of the ratio of scores. The gain is `exp(mean
+//! d) − 1`. The bounds of the gain are those of Student's t on `n − 1` degrees of freedom, one-sided at 99 %,
+//! because they are checked after each pair.
 
 /// Student's t, one-sided 99 %, for 1 to 10 degrees of freedom.
 const T99: [f64; 10] = [31.821, 6.965, 4.541, 3.747, 3.365, 3.143, 2.998, 2.896, 2.821, 2.764];
 /// The least uncertainty of a comparison: short windows that agree exactly do not make it certain.
 const SCATTER_MIN: f64 = 0.002;
 
-/// Pairs of windows so far.
+/// The pairs of windows so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Comparison {
     ratios: Vec<f64>,
@@ -16,16 +17,16 @@ pub(crate) struct Comparison {
     firsts: f64,
 }
 
-/// By how much the second way is better, as a part of the first, with what it is at least and at most.
+/// The gain of the second way as a fraction of the first, with its bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gain {
-    /// The best guess.
+    /// The estimated gain.
     pub mean: f64,
     /// The gain is at least this, in 99 of 100 cases.
     pub least: f64,
     /// The gain is at most this, in 99 of 100 cases.
     pub most: f64,
-    /// Pairs of windows that were compared.
+    /// The number of pairs of windows that were compared.
     pub pairs: usize,
 }
 
@@ -36,7 +37,7 @@ impl Comparison {
         self.firsts += first.ln();
     }
 
-    /// The score of the first way: the geometric mean.
+    /// The score of the first way, as the geometric mean.
     pub(super) fn former(&self) -> f64 {
         (self.firsts / self.ratios.len().max(1) as f64).exp()
     }
@@ -75,7 +76,8 @@ mod tests {
             comparison.add(100.0, 100.0 * ratio);
         }
         let gain = comparison.gain().unwrap();
-        // ln: 0.09531, 0.18232, 0.13976; mean 0.13913, deviation 0.04351, half-width 6.965 · 0.04351 / √3 = 0.17497.
+        // ln: 0.09531, 0.18232, 0.13976; mean 0.13913, deviation 0.04351, half-width 6.965 · 0.04351 / √3 =
+        // 0.17497.
         assert!((gain.mean - 0.13913_f64.exp_m1()).abs() < 1e-4, "{gain:?}");
         assert!((gain.least - (0.13913_f64 - 0.17497).exp_m1()).abs() < 2e-4, "{gain:?}");
         assert!((gain.most - (0.13913_f64 + 0.17497).exp_m1()).abs() < 2e-4, "{gain:?}");

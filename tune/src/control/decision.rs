@@ -1,11 +1,11 @@
-//! What a tuner decided: what the log holds.
+//! The decisions of a tuner, which the log holds.
 
 use std::fmt;
 
 use super::comparison::Gain;
 use crate::action::Action;
 
-/// What was decided.
+/// The kind of decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A tuner began.
@@ -14,22 +14,22 @@ pub enum What {
     Changed,
     /// An action is tried by turns with the former values.
     Tried,
-    /// It was better, and stays.
+    /// An action was better, and stays.
     Kept,
-    /// It was not better, or broke a guard, and was taken back.
+    /// An action was not better, or broke a guard, and was taken back.
     TakenBack,
     /// A change that was kept broke a guard later, and was taken back.
     Undone,
-    /// A person or another tool set it or pinned it: the tuner leaves it alone.
+    /// A person or another tool set or pinned a knob, which the tuner leaves alone from now on.
     Pinned,
-    /// It would be tried, if the tuner were allowed to.
+    /// An action would be tried if the tuner were allowed to.
     Advised,
     /// The tuner ended.
     Ended,
 }
 
 impl What {
-    /// All of them with the words by which the log calls them; their places are their numbers in events.
+    /// All kinds with their words in the log; their indices are their numbers in events.
     pub const ALL: [(What, &'static str); 9] = [
         (What::Began, "began"),
         (What::Changed, "changed"),
@@ -42,12 +42,12 @@ impl What {
         (What::Ended, "ended"),
     ];
 
-    /// The word for it.
+    /// The word of this kind.
     pub fn word(self) -> &'static str {
         What::ALL.iter().find(|(what, _)| *what == self).map_or("", |(_, word)| word)
     }
 
-    /// What this word stands for.
+    /// The kind that this word stands for.
     pub fn of_word(word: &str) -> Option<What> {
         What::ALL.iter().find(|(_, known)| *known == word).map(|(what, _)| *what)
     }
@@ -62,27 +62,27 @@ impl fmt::Display for What {
 /// A decision of a tuner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// Its number: the log's own, counted on from tuners before.
+    /// The decision's number in the log, which continues the numbers of former tuners.
     pub number: u64,
-    /// When, in seconds of the tuner's clock.
+    /// The time, in seconds of the tuner's clock.
     pub at: f64,
-    /// What was decided.
+    /// The kind of decision.
     pub what: What,
-    /// About what, if about an action.
+    /// The action that was decided on, if any.
     pub action: Option<Action>,
     /// The action in words.
     pub change: String,
     /// The model or rule that proposed it.
     pub model: String,
-    /// What the model expected it to bring.
+    /// The gain that the model expected.
     pub predicted: Option<f64>,
-    /// What it brought, as far as it was tried.
+    /// The measured gain, if the action was tried.
     pub gain: Option<Gain>,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// A part as a person reads it: `+12.3 %`.
+/// A fraction as a percentage: `+12.3 %`.
 pub fn percent(part: f64) -> String {
     match part {
         part if !part.is_finite() => "–".to_owned(),

@@ -1,4 +1,4 @@
-//! What a run is tuned for, and what must not happen meanwhile.
+//! The goal of tuning a run, and the limits that must not be broken meanwhile.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,15 +7,16 @@ use thalweg_pack::Unit;
 
 use super::seen::Seen;
 
-/// What is to become better. With a rate it has to be kept; without, that at which the run was found.
+/// The measure to improve. Goals other than throughput keep a given rate, or else the rate at which the run
+/// was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Goal {
     /// More messages a second.
     #[default]
     Throughput,
-    /// Less time of a message in the network, at the same rate.
+    /// A shorter time of messages in the network, at the same rate.
     Latency,
-    /// Less processor time for a message, at the same rate.
+    /// Less processor time per message, at the same rate.
     Processor,
     /// Fewer messages held in streams, at the same rate.
     Memory,
@@ -34,7 +35,7 @@ impl Goal {
         Goal::ALL.into_iter().map(|(_, word)| word)
     }
 
-    /// How good a window was: the greater the better. None: the score is not known.
+    /// The score of a window, where greater is better; `None` if the score is not known.
     pub fn score(self, seen: &Seen) -> Option<f64> {
         let score = match self {
             Goal::Throughput => seen.rate,
@@ -46,7 +47,7 @@ impl Goal {
         (score.is_finite() && score > 0.0).then_some(score)
     }
 
-    /// Whether the rate is a condition and not the aim.
+    /// Whether the rate is a condition and not the goal.
     pub fn keeps_the_rate(self) -> bool {
         self != Goal::Throughput
     }
@@ -75,7 +76,7 @@ impl FromStr for Goal {
 pub struct Guard {
     text: String,
     measure: Measure,
-    /// It must stay below the limit; else above.
+    /// Whether the measure must stay below the limit; otherwise it must stay above.
     below: bool,
     limit: f64,
 }
@@ -92,7 +93,7 @@ enum Measure {
     Errors,
 }
 
-/// The measures by name, with their unit and what a value in it is multiplied with.
+/// The measures by name, with their units.
 const MEASURES: [(&str, Measure, &str); 7] = [
     ("rate", Measure::Rate, "/s"),
     ("processors", Measure::Processors, ""),
@@ -120,26 +121,26 @@ impl Measure {
 /// The judgement of a guard on a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judged {
-    /// It holds.
+    /// The guard holds.
     Holds,
-    /// It is broken.
+    /// The guard is broken.
     Broken,
-    /// Its measure was not known.
+    /// The guard's measure was not known.
     Unknown,
 }
 
 impl Guard {
-    /// At least this rate.
+    /// A guard that requires at least this rate.
     pub fn rate_at_least(per_s: f64) -> Guard {
         Guard { text: format!("rate>{per_s:.0}"), measure: Measure::Rate, below: false, limit: per_s }
     }
 
-    /// Whether it needs to know how long single messages take.
+    /// Whether the guard needs the latencies of single messages.
     pub fn needs_messages(&self) -> bool {
         self.measure == Measure::P99
     }
 
-    /// Whether it needs to know which records failed.
+    /// Whether the guard needs the failed records.
     pub fn needs_failures(&self) -> bool {
         self.measure == Measure::Errors
     }
@@ -181,14 +182,14 @@ impl FromStr for Guard {
         let (number, written) = (value[..split].replace('_', ""), value[split..].trim());
         let number: f64 = number.parse().map_err(|_| format!("`{value}` is no number with a unit"))?;
         let factor = factor(name, unit, written)?;
-        // Times are kept in seconds.
+        // Times are stored in seconds.
         let scale = if *unit == "ns" { 1e-9 } else { 1.0 };
         let below = text.as_bytes()[at] == b'<';
         Ok(Guard { text: text.to_owned(), measure: *measure, below, limit: number * factor * scale })
     }
 }
 
-/// What a number in the unit that was `written` is multiplied with.
+/// The factor for a number in the unit that was `written`.
 fn factor(name: &str, unit: &str, written: &str) -> Result<f64, String> {
     if written.is_empty() {
         return match unit {

@@ -1,5 +1,6 @@
-//! The controller: when to try what, and whether to keep it. A state machine without a clock and without a run of its own: it is given
-//! what was measured, window by window, and says what to do next.
+//! The controller decides when to try which action, and whether to keep it. The controller is a state machine
+//! without a clock and without a run of its own: it gets the measurements window by window, and returns what
+//! to do next.
 //!
 //! ```text
 //!              stable, something promises a gain
@@ -9,10 +10,12 @@
 //!       └─ regime changed: failures forgotten      ▼ and not again for 10 s, 20 s, 40 s, …
 //! ```
 //!
-//! **Bounds.** What trials cost (the part of the flow that was missing while the new way was on) is counted; a trial begins only while that is
-//! below half a second and 1 % of the time so far ([`Policy`]). One trial costs at most its own time, so the flow over a whole run is at least
-//! `1 − 1 % − (0.5 s + one trial) / time` of what it would have been, where taking a value back gives back the rate (a run with hysteresis
-//! may stay slower than it was). The inverse of what is kept counts as failed, so two values never take turns.
+//! **Bounds.** The cost of trials is counted as the part of the flow that was missing while the new values
+//! were in force; a trial begins only while that cost is below half a second and 1 % of the time so far
+//! ([`Policy`]). One trial costs at most its own time, so the flow over a whole run is at least `1 − 1 % −
+//! (0.5 s + one trial) / time` of what it would have been, where taking a value back gives back the rate (a
+//! run with hysteresis may stay slower than it was). The inverse of a kept action counts as failed, so two
+//! values never alternate.
 
 mod comparison;
 mod decision;
@@ -33,28 +36,29 @@ pub use decision::{Decision, What, percent};
 pub use goal::{Goal, Guard, Judged};
 pub use seen::Seen;
 
-/// How a controller decides.
+/// The parameters of a controller's decisions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// A change is kept only if its gain is surely at least this.
+    /// The least gain, with certainty, for which a change is kept.
     pub gain_min: f64,
-    /// Windows after each change that are not compared, because messages from before still leave.
+    /// The number of windows after each change that are not compared, because messages from before still
+    /// leave.
     pub settle: usize,
-    /// Pairs of windows that are compared at least.
+    /// The least number of pairs of windows that are compared.
     pub pairs_min: usize,
-    /// After this many pairs without a clear result the change is taken back.
+    /// The number of pairs without a clear result after which the change is taken back.
     pub pairs_max: usize,
-    /// If the new values are worse by this part in one window, the trial ends at once.
+    /// The loss in one window, as a fraction, at which a trial ends at once.
     pub harm: f64,
     /// For how many seconds an action that failed is not tried again; the time doubles with each failure.
     pub rest: f64,
-    /// At the longest.
+    /// The longest such time.
     pub rest_max: f64,
-    /// What trials may cost, in seconds of flow …
+    /// The greatest cost of trials, in seconds of flow.
     pub cost: f64,
-    /// … and as a part of the time so far.
+    /// The greatest cost of trials, as a fraction of the time so far.
     pub cost_share: f64,
-    /// After this many windows in a row without a measurement a trial ends.
+    /// The number of consecutive windows without a measurement after which a trial ends.
     pub blind_max: usize,
 }
 
@@ -75,18 +79,18 @@ impl Default for Policy {
     }
 }
 
-/// What to do with the run.
+/// An order to the tuning loop.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Order {
     /// Nothing.
     Wait,
-    /// Put this in force, for now.
+    /// Apply the action's new values for now.
     Try(Action),
-    /// Put the values before it in force, for now.
+    /// Apply the values before the action for now.
     Former(Action),
-    /// Let it stay.
+    /// Let the action's values stay.
     Keep(Action),
-    /// Take it back for good.
+    /// Take the action back for good.
     Undo(Action),
 }
 
@@ -96,29 +100,30 @@ struct Trial {
     candidate: Candidate,
     scores: Comparison,
     rates: Comparison,
-    /// The window of this pair that was measured, if one was.
+    /// The score and rate of this pair's first window, after it was measured.
     half: Option<(f64, f64)>,
-    /// Whether the new way is on.
+    /// Whether the new values are in force.
     is_on: bool,
     /// Guards that were broken before the trial, so the trial does not count as the cause.
     broken_before: Vec<usize>,
     unknown: usize,
 }
 
-/// A change that was kept is watched for some windows more, because its gain or its harm may come late.
+/// A change that was kept, which is watched for some more windows because its gain or its harm may come late.
 #[derive(Clone, Debug)]
 struct Watch {
     action: Action,
-    /// The score before.
+    /// The score before the change.
     former: f64,
     scores: Vec<f64>,
 }
 
-/// Windows of a kept change that are looked at, and by how much they may be worse than those before it.
+/// The number of windows for which a kept change is watched, and by how much they may be worse than those
+/// before it.
 const WATCHED: usize = 3;
 const WATCHED_LOSS: f64 = 0.05;
 
-/// What did not help.
+/// An action that did not help.
 #[derive(Clone, Copy, Debug)]
 struct Failure {
     until: f64,
@@ -126,7 +131,7 @@ struct Failure {
     regime: u64,
 }
 
-/// Decides what to try, and whether it stays.
+/// Decides which actions to try, and whether they stay.
 #[derive(Clone, Debug)]
 pub struct Controller {
     goal: Goal,
@@ -138,16 +143,16 @@ pub struct Controller {
     era: u64,
     trial: Option<Trial>,
     watch: Option<Watch>,
-    /// Windows until the last change has its effect.
+    /// The number of windows until the last change has its effect.
     settling: usize,
-    /// Windows in a row from which nothing could be measured.
+    /// The number of consecutive windows from which nothing could be measured.
     blind: usize,
     failures: HashMap<String, Failure>,
-    /// The weight of each model: the part of its predicted gains that came true.
+    /// The weight of each model: the fraction of its predicted gains that came true.
     trust: HashMap<String, f64>,
     pinned: HashSet<String>,
     kept: Vec<Action>,
-    /// What trials have cost, in seconds of flow.
+    /// The cost of trials so far, in seconds of flow.
     cost: f64,
     begun: Option<f64>,
     last: f64,
@@ -157,7 +162,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A controller that has seen nothing yet. Its decisions are numbered from `first` on.
+    /// Makes a controller without measurements. The controller's decisions are numbered from `first` on.
     pub fn new(goal: Goal, guards: Vec<Guard>, policy: Policy, first: u64) -> Controller {
         Controller {
             goal,
@@ -183,7 +188,7 @@ impl Controller {
         }
     }
 
-    /// A controller that says what it would try and touches nothing.
+    /// A controller that only reports what it would try and changes nothing.
     #[must_use]
     pub fn advising(self) -> Controller {
         Controller { is_advising: true, ..self }
@@ -194,17 +199,17 @@ impl Controller {
         std::mem::take(&mut self.told)
     }
 
-    /// What is under trial.
+    /// The candidate on trial.
     pub fn trial(&self) -> Option<&Candidate> {
         self.trial.as_ref().map(|trial| &trial.candidate)
     }
 
-    /// What was kept, in its order.
+    /// The actions that were kept, in order.
     pub fn kept(&self) -> &[Action] {
         &self.kept
     }
 
-    /// What trials have cost so far, in seconds of flow.
+    /// The cost of trials so far, in seconds of flow.
     pub fn cost(&self) -> f64 {
         self.cost
     }
@@ -214,8 +219,8 @@ impl Controller {
         self.pinned.contains(name)
     }
 
-    /// Leaves a knob alone from now on. If a trial changes it, the trial ends, and the other changes of the trial are
-    /// taken back.
+    /// Leaves a knob alone from now on. If a trial changes it, the trial ends, and the other changes of the
+    /// trial are taken back.
     pub fn pin(&mut self, name: &str, why: &str) -> Order {
         if !self.pinned.insert(name.to_owned()) {
             return Order::Wait;
@@ -233,7 +238,7 @@ impl Controller {
         }
     }
 
-    /// Something that was ordered could not be done: the trial is over, and is taken back as far as that goes.
+    /// Reports that an order could not be carried out: the trial ends, and is taken back as far as possible.
     pub fn failed(&mut self, why: &str) -> Order {
         match self.trial.take() {
             None => Order::Wait,
@@ -241,7 +246,7 @@ impl Controller {
         }
     }
 
-    /// Ends whatever is under way.
+    /// Ends a trial under way, and the controller's work.
     pub fn end(&mut self, why: &str) -> Order {
         let order = match self.trial.take() {
             None => Order::Wait,
@@ -251,12 +256,13 @@ impl Controller {
         order
     }
 
-    /// Says that it began.
+    /// Records that tuning began.
     pub fn begin(&mut self, why: &str) {
         self.tell(What::Began, None, None, why.to_owned());
     }
 
-    /// Takes a window, and says what to do. `propose` is asked when something may be tried.
+    /// Takes the measurements of a window, and returns what to do. `propose` is called if an action may be
+    /// tried.
     pub fn step(&mut self, seen: &Seen, propose: impl FnOnce() -> Vec<Candidate>) -> Order {
         if !self.believes(seen) {
             return self.blind();
@@ -273,7 +279,7 @@ impl Controller {
         order
     }
 
-    /// Whether the window's times make sense: a clock that jumped, or a run that made no progress, gives no measurement.
+    /// Whether the window is valid: if the clock jumped or the run made no progress, there is no measurement.
     fn believes(&mut self, seen: &Seen) -> bool {
         let is_sound = seen.at.is_finite() && seen.lasted.is_finite() && seen.lasted > 0.0;
         if !is_sound {
@@ -286,7 +292,8 @@ impl Controller {
         first || gone_on >= seen.lasted / 2.0
     }
 
-    /// Nothing could be measured in a window. A trial that cannot be judged ends.
+    /// Handles a window without a measurement. A trial ends after several of them, because it cannot be
+    /// judged.
     fn blind(&mut self) -> Order {
         self.blind += 1;
         match self.trial.take_if(|_| self.blind >= self.policy.blind_max) {
@@ -346,7 +353,7 @@ impl Controller {
         self.tell(What::Changed, None, None, why);
     }
 
-    /// Looks once more at what was kept last: where it is worse than what was before it, it goes back.
+    /// Checks the action that was kept last, and takes it back if the run is worse than before it.
     fn watch_kept(&mut self, score: f64) -> Option<Order> {
         let watch = self.watch.as_mut()?;
         watch.scores.push(score.ln());
@@ -435,7 +442,8 @@ impl Controller {
         self.judge(trial)
     }
 
-    /// Decides after a pair, or goes on with the next one: in the other order, so that a drift favours neither.
+    /// Decides after a pair of windows, or continues with the next pair in the other order, so a drift
+    /// favours neither.
     fn judge(&mut self, trial: Trial) -> Order {
         let Policy { pairs_min, pairs_max, gain_min, .. } = self.policy;
         let gain = trial.scores.gain().filter(|gain| gain.pairs >= pairs_min);
@@ -493,7 +501,7 @@ impl Controller {
         Order::Undo(candidate.action)
     }
 
-    /// A model whose predictions are wrong loses weight.
+    /// Adjusts the weight of a model: wrong predictions reduce it.
     fn learn(&mut self, candidate: &Candidate, gain: f64) {
         let came = (gain / candidate.gain).clamp(0.0, 1.5);
         let trust = self.trust.entry(candidate.model.clone()).or_insert(1.0);

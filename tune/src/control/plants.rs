@@ -1,4 +1,4 @@
-//! The controller on plants that are simulated: what it costs, where it ends, and that it comes to rest.
+//! Tests the controller on simulated plants: its cost, its final state, and that it settles.
 
 use proptest::prelude::*;
 use thalweg_chance::Chance;
@@ -9,15 +9,15 @@ use crate::action::{Action, Candidate};
 /// Seconds of a window.
 const WINDOW: f64 = 0.2;
 
-/// A run whose rate depends on one setting from 0 to 10.
+/// A run with a rate that depends on one setting from 0 to 10.
 struct Plant {
     /// The run's rate at each value of the setting.
     response: Vec<f64>,
-    /// By how much windows scatter.
+    /// The noise of the windows' rates.
     noise: f64,
-    /// Windows until a change is felt in full.
+    /// The number of windows until a change has its full effect.
     delay: usize,
-    /// Coming from above, a value is worse by this part.
+    /// By this fraction a value is worse if it is reached from above.
     hysteresis: f64,
     value: usize,
     felt: Vec<usize>,
@@ -40,14 +40,15 @@ impl Plant {
         self.felt.push(self.value);
         let until = self.felt.len() - self.delay.min(self.felt.len() - 1);
         let felt = self.felt[until - 1];
-        // The last value that was another one says from where it came.
+        // The last different value shows from which side the value was reached.
         let before = self.felt[..until].iter().rev().find(|&&value| value != felt);
         let loss = if before.is_some_and(|&value| value > felt) { 1.0 - self.hysteresis } else { 1.0 };
         let rate = self.response[felt] * loss;
         (rate, rate * (1.0 + self.noise * (2.0 * self.chance.uniform() - 1.0)))
     }
 
-    /// A model without knowledge that proposes one step up, one down, and four up, and expects 5 % of each.
+    /// A model without knowledge, which proposes one step up, one down, and four up, and expects 5 % from
+    /// each.
     fn propose(&self) -> Vec<Candidate> {
         let now = self.value as i64;
         let to = [now + 1, now - 1, now + 4, now - 4].into_iter();
@@ -62,7 +63,7 @@ impl Plant {
 }
 
 struct Outcome {
-    /// What the run did, as a fraction of what it would have done without a tuner.
+    /// The work of the run, as a fraction of its work without a tuner.
     part: f64,
     /// The rate at the end, as a fraction of the best rate that the setting allows.
     end: f64,
@@ -70,7 +71,7 @@ struct Outcome {
     tried: usize,
 }
 
-/// Runs a plant for this many windows; `lie` changes what is seen.
+/// Runs a plant for this many windows; `lie` changes the measurements.
 fn run(plant: &mut Plant, guards: Vec<Guard>, windows: usize, lie: impl Fn(usize, &mut Seen)) -> Outcome {
     let mut controller = Controller::new(Goal::Throughput, guards, Policy::default(), 0);
     let (start, mut done) = (plant.response[plant.value], 0.0);
@@ -118,7 +119,7 @@ fn where_nothing_can_be_gained_next_to_nothing_is_lost() {
     for seed in 0..20 {
         let outcome = run(&mut Plant::new(vec![1000.0; 11], 0.05, seed), Vec::new(), 600, honest);
         assert!(outcome.part > 0.97 && outcome.kept <= 1, "{:.3}, {} kept", outcome.part, outcome.kept);
-        // At the top, too: each way leads down.
+        // The same holds at the top, where each step leads down.
         let mut top = Plant::new(hill(), 0.02, seed);
         (top.value, top.felt) = (6, vec![6]);
         let outcome = run(&mut top, Vec::new(), 600, honest);
@@ -210,7 +211,7 @@ fn a_regime_that_changes_opens_what_had_failed() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the plant is like, the run is hardly worse than without a tuner, and the tuner comes to rest.
+    /// For every plant the run is hardly worse than without a tuner, and the tuner settles.
     #[test]
     fn regret_is_bounded_and_there_are_no_limit_cycles(
         response in prop::collection::vec(200.0..2000.0_f64, 11),
@@ -222,14 +223,16 @@ proptest! {
     ) {
         let mut plant = Plant { delay, hysteresis, value, felt: vec![value], ..Plant::new(response, noise, seed) };
         let outcome = run(&mut plant, Vec::new(), 1500, honest);
-        // A trial of a higher value comes back from above: what hysteresis takes then, no tuner can give back.
+        // A trial of a higher value returns from above, and no tuner can recover the loss by hysteresis.
         let least = 0.96 * (1.0 - hysteresis);
         prop_assert!(outcome.part > least, "{:.3} of the untouched run, at least {:.3}", outcome.part, least);
-        // In 300 s: each keep gains 2 % at least, and what failed rests for twice as long each time.
+        // In 300 s the number of decisions is bounded, because each kept action gains at least 2 %, and a
+        // failed one rests for twice as long each time.
         prop_assert!(outcome.kept <= 24 && outcome.tried <= 120, "{} kept, {} tried", outcome.kept, outcome.tried);
     }
 
-    /// Measurements that are wrong, missing or of another time neither break anything nor keep a trial going.
+    /// Measurements that are wrong, missing or from another time cause no panic and do not keep a trial
+    /// running.
     #[test]
     fn lies_break_nothing(
         lies in prop::collection::vec((0_u8..6, 0_usize..400), 0..200),

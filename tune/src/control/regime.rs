@@ -1,16 +1,19 @@
-//! Whether a run does the same as before: a test for a change of the mean by Page and Hinkley (Page, Biometrika 1954).
+//! Detects that a run behaves differently from before, by the test of Page and Hinkley for a change of the
+//! mean (Page, Biometrika 1954).
 //!
-//! Of the logarithms `x_k` of the scores, with `m` their mean so far and `s` how they scatter from one to the next, it sums
-//! `u_k = max(0, u_{k-1} + (x_k − m) − δ)` and the same downwards; where a sum passes `λ` the regime has changed, with `δ = max(1 %, s/2)` and
-//! `λ = max(20 %, 6 s)`. So a step of 30 % is seen within two or three windows, and noise is not.
+//! The test uses the logarithms `x_k` of the scores, with their mean `m` so far and their scatter `s` from
+//! one to the next. The test sums `u_k = max(0, u_{k-1} + (x_k − m) − δ)` upwards and in the same way
+//! downwards. If a sum exceeds `λ` the regime has changed, with `δ = max(1 %, s/2)` and `λ = max(20 %, 6 s)`.
+//! So a step of 30 % is seen within two or three windows, and noise is not.
 
-/// Windows before a regime counts as stable.
+/// The number of windows after which a regime counts as stable.
 const STABLE: usize = 3;
-/// Smaller changes do not count.
+/// The least change that counts.
 const DELTA: f64 = 0.01;
-/// A sum beyond this is a change.
+/// The least threshold of the sums, above which the regime has changed.
 const LAMBDA: f64 = 0.2;
-/// If this part of the work has moved to other components, the regime has changed, whatever the score is.
+/// The fraction of the work that has to move to other components for a change of regime regardless of the
+/// score.
 const SHIFT: f64 = 0.25;
 
 /// Watches for changes of the regime.
@@ -25,7 +28,7 @@ pub(super) struct Regime {
 }
 
 impl Regime {
-    /// Takes a score. True: the regime changed, and this is the first window of the new one.
+    /// Adds a score. Returns true if the regime changed; then this is the first window of the new one.
     pub(super) fn take(&mut self, score: f64, shift: f64) -> bool {
         let x = score.ln();
         if self.count == 0 {
@@ -37,7 +40,8 @@ impl Regime {
             return true;
         }
         let step = (x - self.last).abs();
-        // A step counts towards the scatter at most as much as earlier ones; otherwise the first change would hide itself.
+        // A step counts towards the scatter with at most twice the scatter so far; otherwise the first change
+        // would hide itself.
         let believed = if self.count < STABLE { step } else { step.min(2.0 * self.scatter.max(DELTA)) };
         let weight = 1.0 / (self.count as f64).min(16.0);
         let delta = DELTA.max(self.scatter / 2.0);
@@ -55,17 +59,17 @@ impl Regime {
         false
     }
 
-    /// Whether it has been the same for long enough to compare with.
+    /// Whether the regime has been stable for long enough for comparisons.
     pub(super) fn is_stable(&self) -> bool {
         self.count >= STABLE
     }
 
-    /// Whether a score is so far from the mean that this is another regime.
+    /// Whether a score is so far from the mean that it indicates another regime.
     pub(super) fn is_left_by(&self, score: f64) -> bool {
         self.count > 0 && (score.ln() - self.mean).abs() > LAMBDA.max(6.0 * self.scatter)
     }
 
-    /// Begins anew in the same regime: the tuner's own change moved the mean.
+    /// Restarts the statistics in the same regime, because the tuner's own change moved the mean.
     pub(super) fn restart(&mut self) {
         *self = Regime { scatter: self.scatter, ..Regime::default() };
     }

@@ -1,4 +1,4 @@
-//! Rules as data: packs that say which condition speaks for which change, and what it would bring.
+//! Rules as data: packs that state which change is proposed under which condition, and its expected gain.
 
 use thalweg_pack::{Change, Pack, Problem, Refused, Schema, Values};
 use thalweg_space::Undo;
@@ -12,10 +12,10 @@ use crate::live::Window;
 const OURS: &str = include_str!("../../packs/network.toml");
 /// The area of packs about networks.
 const AREA: &str = "network";
-/// What a change is expected to bring if its rule does not say.
+/// The expected gain of a change if its rule states none.
 const GAIN: f64 = 0.05;
 
-/// What is measured of a run, by the names that rules use.
+/// The measures of a run, by the names that rules use.
 const FIELDS: [(&str, &str); 20] = [
     ("run.rate", "/s"),
     ("run.workers", ""),
@@ -49,11 +49,11 @@ pub struct Rules {
 /// A pack that cannot be followed.
 #[derive(Clone, Debug)]
 pub struct BadPack {
-    /// Its file; empty for a built-in pack.
+    /// The pack's file; empty for a built-in pack.
     pub file: String,
-    /// Its text, which the problems' places refer to.
+    /// The pack's text, which the problems' places refer to.
     pub text: String,
-    /// What is wrong with it.
+    /// The mistakes in the pack.
     pub problems: Vec<Problem>,
 }
 
@@ -81,10 +81,10 @@ impl Values for Figures {
 }
 
 impl Rules {
-    /// The built-in packs and those in these files, each its name and text, for a run with these settings.
+    /// Reads the built-in packs and further ones, given by file name and text, for a run with these settings.
     ///
     /// # Errors
-    /// A pack has mistakes, or is about something else than networks.
+    /// A pack has mistakes, or is not about networks.
     pub fn read(others: &[(String, String)], settings: &[SettingView]) -> Result<Rules, BadPack> {
         let (schema, names) = schema(settings);
         let ours = ("(ours)".to_owned(), OURS.to_owned());
@@ -118,12 +118,12 @@ impl Rules {
         for pack in &self.packs {
             let measured = pack.measured(&figures);
             for (action, to) in pack.due(&measured) {
-                // Commands of packs are for foreign libraries.
+                // Commands in packs only apply to foreign libraries.
                 let (Change::Setting { point, .. }, Some(to)) = (&action.change, to) else { continue };
                 let name = &pack.points[*point].setting;
                 let Some(setting) = settings.iter().find(|setting| setting.name == *name) else { continue };
                 let to = (to.round().max(0.0) as u64).clamp(setting.min, setting.max.max(setting.min));
-                // A figure that the process shows of itself is no setting.
+                // A value that the process only displays is no setting.
                 if to == setting.value || setting.undo == Some(Undo::Nothing) {
                     continue;
                 }
@@ -142,7 +142,7 @@ impl Rules {
     }
 }
 
-/// What rules may speak of: what is measured, and each setting by its name.
+/// The names that rules may use: the measures, and each setting by its name.
 fn schema(settings: &[SettingView]) -> (Schema, Vec<String>) {
     let mut schema = Schema::default();
     for (name, unit) in FIELDS {
@@ -168,7 +168,8 @@ fn figures(window: &Window, rate: f64, goal: Goal, settings: &[SettingView], mac
     let on_workers = || window.tasks.iter().filter(|task| task.worker.is_some());
     let (reads, busy): (f64, f64) =
         on_workers().fold((0.0, 0.0), |(reads, busy), task| (reads + task.reads, busy + task.busy));
-    // Of a network that unfolds most tasks are gone before the window ends: then what workers did stands for them.
+    // In a network that unfolds, most tasks end before the window does, so the figures of workers are used
+    // instead of those of tasks.
     let unfolding = window.made * window.lasted / (window.made * window.lasted + window.tasks.len() as f64);
     let total: f64 = loads().sum();
     let (messages, busy) = if unfolding > 0.2 { (window.dispatches, total) } else { (reads, busy) };
@@ -213,7 +214,8 @@ mod tests {
     #[test]
     fn a_pack_with_mistakes_names_its_file_and_line() {
         let pack = "format = 1\nname = \"x\"\nabout = \"y\"\narea = \"network\"\n\n[[condition]]\nname = \"c\"\nwhen = \"run.tas > 0\"\nsays = \"z\"\n";
-        // The built-in pack names settings that do not exist here, so only the problems of the other packs are compared.
+        // The built-in pack names settings that do not exist here, so only the problems of the other packs
+        // are compared.
         let others = [("mine.toml".to_owned(), pack.to_owned())];
         let settings: Vec<SettingView> = ["quantum", "capacity", "unfinished", "workers", "steal", "spread"]
             .map(|name| SettingView::switch(&format!("exec.{name}")))

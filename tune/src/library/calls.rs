@@ -1,4 +1,5 @@
-//! Lists of calls that a pack names, made in a target; and those that undo changes when the tuner was killed.
+//! Makes the lists of calls that a pack names in a target, and those that undo changes after the tuner was
+//! killed.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -6,28 +7,29 @@ use std::time::{Duration, Instant};
 use thalweg_attach::{Attachment, Function, Identity, Options};
 use thalweg_pack::{Call, Given};
 
-/// How long a call may wait for a thread that comes by.
+/// How long a call may wait for a thread that enters one of the functions at which calls are made.
 pub(super) const WAIT: Duration = Duration::from_millis(500);
-/// The same when the tuner was killed, and how long another attachment is waited for.
+/// How long a call may wait after the tuner was killed, and how long to wait for the end of another
+/// attachment.
 const BACK_WAIT: Duration = Duration::from_secs(20);
 
-/// What a list of calls came to.
+/// The result of a list of calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Came {
-    /// What the last call returned, as an `int`.
+    /// The result of the last call, as an `int`.
     pub(super) result: i64,
     words: HashMap<String, u64>,
 }
 
 impl Came {
-    /// The value that was read: of a word, or what the last call returned.
+    /// The value read: that of a word, or the result of the last call.
     pub(super) fn value(&self, attachment: &Attachment, word: Option<&String>) -> Result<i64, String> {
         match word {
             None => Ok(self.result),
             Some(word) => {
                 let address =
                     self.words.get(word).ok_or_else(|| format!("no call has the word `&{word}`"))?;
-                // C's `int`: the upper half stays zero.
+                // The word is a C `int`, so its upper half stays zero.
                 attachment
                     .read(*address)
                     .map(|value| i64::from(value as i32))
@@ -37,7 +39,7 @@ impl Came {
     }
 }
 
-/// Where a library's functions are looked for: in its file.
+/// A function of the library, searched in the library's file.
 pub(super) fn function(attachment: &Attachment, module: &str, name: &str) -> Result<Function, String> {
     let mut found = attachment.modules().functions(&format!("{module}:{name}"));
     if found.is_empty() {
@@ -46,7 +48,8 @@ pub(super) fn function(attachment: &Attachment, module: &str, name: &str) -> Res
     Ok(found.remove(0))
 }
 
-/// The functions among these that the target has: of the library, or, if that has none of the name, of any other module.
+/// Those of the named functions that the target has: the library's, or, if it has none of that name, those of
+/// any other module.
 fn places(attachment: &Attachment, module: &str, at: &[String]) -> Result<Vec<Function>, String> {
     let mut found = Vec::new();
     for name in at {
@@ -110,13 +113,13 @@ pub(super) fn make(
                 }
             });
         }
-        // C's `int`: the upper half of the register is undefined.
+        // The result is a C `int`, so the upper half of the register is undefined.
         came.result = i64::from(attachment.call(&function, &given, &places, wait).map_err(said)? as i32);
     }
     Ok(came)
 }
 
-/// How a value is put back, as a line that [`put_back`] reads.
+/// The calls that restore a value, as a line that [`put_back`] reads.
 pub(super) fn line(module: &str, calls: &[Call], at: &[String], value: i64) -> String {
     let calls: Vec<String> = calls.iter().map(Call::to_string).collect();
     format!("{module}\t{value}\t{}\t{}\n", at.join(","), calls.join(";"))
@@ -126,7 +129,8 @@ pub(super) fn line(module: &str, calls: &[Call], at: &[String], value: i64) -> S
 /// back.
 ///
 /// # Errors
-/// The process cannot be attached to, or no thread came by: says which value stays.
+/// The process cannot be attached to, or no thread entered a function at which calls are made; the text says
+/// which value was not restored.
 pub fn put_back(pid: i32, note: &str) -> Result<usize, String> {
     if note.trim().is_empty() {
         return Ok(0);
@@ -144,7 +148,7 @@ pub fn put_back(pid: i32, note: &str) -> Result<usize, String> {
     if failed.is_empty() { Ok(done) } else { Err(failed.join("; ")) }
 }
 
-/// Attaches to a process, as soon as nobody else is attached to it.
+/// Attaches to a process, as soon as no other process is attached to it.
 fn opened(pid: i32) -> Result<Attachment, String> {
     let begin = Instant::now();
     loop {

@@ -1,8 +1,8 @@
-//! Which processes use a library, and which are children of others.
+//! Finds the processes that use a library, and the children of processes.
 
 use thalweg_pack::Glob;
 
-/// The processes of this machine that may be looked at.
+/// The processes of this machine that may be inspected.
 fn processes() -> Vec<i32> {
     let Ok(list) = std::fs::read_dir("/proc") else { return Vec::new() };
     let numbers = list.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -10,7 +10,7 @@ fn processes() -> Vec<i32> {
     numbers.filter(|pid| *pid != own).collect()
 }
 
-/// Those of them that have mapped a library's code.
+/// The processes that have mapped a library's code.
 pub(super) fn using(library: &Glob) -> Vec<i32> {
     let uses = |pid: &i32| {
         let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
@@ -22,7 +22,7 @@ pub(super) fn using(library: &Glob) -> Vec<i32> {
     processes().into_iter().filter(uses).collect()
 }
 
-/// These processes and their descendants.
+/// The processes `of` and their descendants.
 pub(super) fn with_children(of: &[i32]) -> Vec<i32> {
     let parents: Vec<(i32, i32)> =
         processes().into_iter().filter_map(|pid| Some((pid, parent(pid)?))).collect();

@@ -1,4 +1,5 @@
-//! The packs about libraries: those that come with the program, those of files, and what one says of measures that were recorded.
+//! The packs about libraries: the built-in ones, those in files, and the evaluation of a pack on recorded
+//! measures.
 
 use thalweg_pack::{Change, Pack, Problem, Schema, Values, nearest};
 
@@ -12,7 +13,7 @@ const OURS: [(&str, &str); 3] = [
 ];
 /// The area of packs about libraries.
 const AREA: &str = "library";
-/// What is known of each process, by the names that packs use.
+/// The measures of each process, by the names that packs use.
 pub(super) const FIELDS: [(&str, &str); 7] = [
     ("process.descriptors", ""),
     ("process.descriptors_max", ""),
@@ -23,7 +24,7 @@ pub(super) const FIELDS: [(&str, &str); 7] = [
     ("window.lasted", "s"),
 ];
 
-/// Values by the numbers of their fields.
+/// Values indexed by the numbers of their fields.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Row(pub(super) Vec<f64>);
 
@@ -36,7 +37,7 @@ impl Values for Row {
 /// The text of a pack that comes with the program.
 ///
 /// # Errors
-/// There is none of this name.
+/// There is no pack of this name.
 pub fn ours(name: &str) -> Result<&'static str, String> {
     if let Some((_, text)) = OURS.iter().find(|(known, _)| *known == name) {
         return Ok(text);
@@ -49,7 +50,7 @@ pub fn ours(name: &str) -> Result<&'static str, String> {
 /// Reads a pack about a library.
 ///
 /// # Errors
-/// All that is wrong with it.
+/// All mistakes in the pack.
 pub fn read(file: &str, text: &str) -> Result<Pack, BadPack> {
     let bad = |problems| BadPack { file: file.to_owned(), text: text.to_owned(), problems };
     let mut schema = Schema::default();
@@ -87,14 +88,14 @@ pub fn read(file: &str, text: &str) -> Result<Pack, BadPack> {
     Err(bad(missing.into_iter().map(|message| Problem::new(0..0, message)).collect()))
 }
 
-/// What a pack says of the measures of one process in one window.
+/// The evaluation of a pack on the measures of one process in one window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tried {
     /// Measures and models with their values.
     pub figures: Vec<(String, f64)>,
-    /// Conditions that hold, with what they say.
+    /// Conditions that hold, with their texts.
     pub holds: Vec<(String, String)>,
-    /// Points that would be set, with their values and what forbids it, if something does.
+    /// Points that would be set, with their values and the reason that forbids it, if any.
     pub sets: Vec<(String, f64, Option<String>)>,
 }
 
@@ -124,7 +125,7 @@ pub fn tried(pack: &Pack, measures: &[(String, f64)]) -> Tried {
     tried
 }
 
-/// What forbids an action, if something does.
+/// The reason that forbids an action, if any.
 pub(super) fn forbidden(pack: &Pack, action: &thalweg_pack::Action, values: &impl Values) -> Option<String> {
     let conditions = action.forbidden.iter().map(|at| &pack.conditions[*at]);
     conditions

@@ -1,8 +1,10 @@
-//! A library of programs that run, tuned as a pack says: nobody compiles, links or starts them anew.
+//! Tunes a library in running programs, as a pack describes; the programs are not compiled, linked or started
+//! again.
 //!
-//! Each process that uses the library is attached to (`target.rs`). Window by window its calls are measured; where a condition of the pack holds,
-//! the action is tried in all processes at once (`trial.rs`), kept or taken back. Everything is taken back when this ends; what needs a call of the
-//! library for that is left as a note with the guard, which makes the call if this process is killed ([`put_back`]).
+//! The tuner attaches to each process that uses the library (`target.rs`), and measures its calls window by
+//! window. If a condition of the pack holds, the action is tried in all processes at once (`trial.rs`), and
+//! kept or taken back. All changes are taken back when tuning ends. Calls of the library that are necessary
+//! for that are left as a note with the guard, which makes them if this process is killed ([`put_back`]).
 
 mod calls;
 mod found;

@@ -1,4 +1,5 @@
-//! The loop: processes come and go, windows are measured, actions are tried in all of them at once, kept or taken back.
+//! The tuning loop: it attaches to processes, measures windows, and tries actions in all processes at once,
+//! which it keeps or takes back.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -16,81 +17,83 @@ use super::trial::{Trial, Verdict};
 use crate::action::Action;
 use crate::control::{Decision, Gain, What, percent};
 
-/// A window while something is looked for, and one while nothing is.
+/// The length of a window while an action is tried or looked for, and while none is.
 const WINDOW: Duration = Duration::from_millis(40);
 const IDLE: Duration = Duration::from_millis(160);
 const WINDOW_MAX: Duration = Duration::from_secs(1);
-/// Calls that count as progress which a window should see.
+/// The number of calls that count as progress which a window should contain.
 const PROGRESS: f64 = 20.0;
-/// Windows that have to be alike before something is tried.
+/// The number of windows that have to be alike before an action is tried.
 const STABLE: usize = 3;
 /// Windows are alike if their rates differ by less than this factor.
 const ALIKE: f64 = 1.6;
 /// Windows in a row without progress after which a trial ends.
 const BLIND: usize = 4;
-/// Windows in a row that are not alike, while something could be tried, after which windows become longer: a program that works in steps shows
-/// the same only in windows that are longer than its steps.
+/// The number of consecutive unlike windows, while an action could be tried, after which windows become
+/// longer: a program that works in steps is alike only in windows that are longer than its steps.
 const UNLIKE: usize = 5;
-/// Windows in a row with other calls than before a trial, after which it ends; the first is not counted.
+/// The number of consecutive windows with other calls than before a trial after which the trial ends; the
+/// first window is not counted.
 const SHIFTED: usize = 2;
-/// How often it is looked for processes, and what costs more is read.
+/// The interval at which processes are searched and expensive readings are made.
 const LOOK_EVERY: Duration = Duration::from_millis(1000);
 /// For how long an action that failed is not tried again; doubled each time.
 const REST: Duration = Duration::from_secs(10);
-/// Windows in which a value has to be wanted before it follows.
+/// The number of windows in which an action has to want another value before the value follows.
 const FOLLOW: usize = 2;
-/// What an action is expected to bring if it names no model.
+/// The expected gain of an action that names no model.
 const GAIN: f64 = 0.05;
 /// If a measure of calls changes by more than this part, the program is taken to have entered another phase.
 const SHIFT: f64 = 0.25;
 
-/// What is tuned, and how.
+/// The library that is tuned, and the options of tuning.
 pub struct Library<'l> {
     /// The pack.
     pub pack: &'l Pack,
-    /// These processes and their children; none: all that use the library.
+    /// The processes that are tuned, with their children; empty: all that use the library.
     pub processes: Vec<i32>,
-    /// What was set by calls stays when this ends.
+    /// Whether values that were set by calls stay when tuning ends.
     pub keep: bool,
-    /// It only says what it would do.
+    /// Whether the tuner only reports what it would do.
     pub advise: bool,
-    /// How long; none: until the processes have ended.
+    /// How long to tune; `None`: until the processes have ended.
     pub lasts: Option<Duration>,
-    /// Points that are left alone.
+    /// The points that the tuner must not change.
     pub pinned: Vec<String>,
-    /// Makes the command of a guard, which has to call [`thalweg_attach::guard`] and [`put_back`](super::put_back).
+    /// Makes the command of a guard, which has to call [`thalweg_attach::guard`] and
+    /// [`put_back`](super::put_back).
     pub guard: &'l dyn Fn() -> Option<Command>,
     /// Where [`Order`]s arrive; none: the session takes no orders.
     pub orders: Option<RefCell<Mailbox>>,
 }
 
-/// What is said while it works.
+/// A report while tuning goes on.
 #[derive(Debug)]
 pub enum LibraryProgress<'s> {
-    /// Something was decided.
+    /// The tuner made a decision.
     Decision(&'s Decision),
     /// A process was attached to.
     Attached(i32),
-    /// A process is not tuned: why.
+    /// A process is not tuned, with the reason.
     Refused(i32, &'s str),
-    /// A window of a process: seconds since the begin, and each field with its value.
+    /// A window of a process: seconds since the beginning, and each field with its value.
     Window(i32, f64, &'s [(&'s str, f64)]),
 }
 
-/// What an action would set in which process.
+/// The values that an action would set in each process.
 struct Candidate {
     action: usize,
     point: usize,
     /// Targets by their index, each with the value that it would get.
     values: Vec<(usize, f64)>,
-    /// The value of the first before it.
+    /// The present value of the first target.
     from: Option<f64>,
     gain: f64,
     model: String,
     why: String,
 }
 
-/// A candidate that is tried.
+/// A candidate on trial.
 struct Running {
     candidate: Candidate,
     trial: Trial,
@@ -105,12 +108,12 @@ struct Session<'l, 't> {
     tell: &'t mut dyn FnMut(&LibraryProgress<'_>),
     begun: Instant,
     targets: Vec<Target>,
-    /// Processes that are not tuned, with when they began, so that they are not looked at again.
+    /// Processes that are not tuned, with their start times, so they are not examined again.
     others: HashMap<i32, u64>,
     rates: Vec<f64>,
-    /// What calls were like in the last windows.
+    /// The signatures of calls in the last windows.
     signatures: VecDeque<Vec<f64>>,
-    /// Windows are not shorter than this, and how many in a row were not alike.
+    /// The least length of windows. `unlike` counts the consecutive windows that were not alike.
     least: Duration,
     unlike: usize,
     trial: Option<Running>,
@@ -121,17 +124,18 @@ struct Session<'l, 't> {
     /// Settings that the user pinned, besides those of [`Library::pinned`].
     pinned: Vec<String>,
     rests: HashMap<usize, (Instant, Duration)>,
-    /// What was said of actions that are forbidden, and of points that are left alone.
+    /// The warnings already reported about forbidden actions and about points that are not changed.
     warned: Vec<String>,
-    /// Windows in which an action that follows wanted another value, by action and process.
+    /// The number of windows in which a following action wanted another value, by action and process.
     wanted: HashMap<(usize, i32), usize>,
     number: u64,
 }
 
-/// Tunes a library in the processes that use it, until they have ended, `stop` says so, or the time is over.
+/// Tunes a library in the processes that use it, until they have ended, `stop` returns true, or the time is
+/// over.
 ///
 /// # Errors
-/// No process uses the library, or none can be attached to: says why.
+/// No process uses the library, or none can be attached to; the text says why.
 pub fn tune_library(
     library: &Library<'_>,
     stop: &dyn Fn() -> bool,
@@ -188,14 +192,14 @@ impl Session<'_, '_> {
             let seconds = begin.elapsed().as_secs_f64();
             let progress = self.look(seconds);
             self.window(progress / seconds);
-            // The calls that changes need belong to no window.
+            // Calls that changes need are discarded, so they belong to no window.
             self.targets.iter_mut().for_each(|target| drop(target.look(self.library.pack, seconds)));
             window = self.next(window, progress);
         };
         self.end(why)
     }
 
-    /// Attaches to processes that came.
+    /// Attaches to processes that have started.
     fn find(&mut self) -> Result<(), String> {
         let library = self.library;
         let Some(identity) = &library.pack.identity else {
@@ -243,7 +247,8 @@ impl Session<'_, '_> {
         let before = self.targets.len();
         self.targets.retain(Target::is_alive);
         if self.targets.len() != before {
-            // Numbers of targets have changed; what was tried stays where it is until the end of this.
+            // The targets' indices have changed, so the trial ends; the tried values stay in force until
+            // tuning ends.
             if let Some(running) = self.trial.take() {
                 self.decide(
                     What::TakenBack,
@@ -258,7 +263,7 @@ impl Session<'_, '_> {
         }
     }
 
-    /// Reads a window of all processes; the sum of what counts as progress.
+    /// Reads a window of all processes; returns the sum of the calls that count as progress.
     fn look(&mut self, seconds: f64) -> f64 {
         let pack = self.library.pack;
         let mut progress = 0.0;
@@ -282,7 +287,8 @@ impl Session<'_, '_> {
     /// The length of the next window.
     fn next(&self, window: Duration, progress: f64) -> Duration {
         if self.trial.is_some() {
-            // Fewer calls than before are what a trial has to see, and no reason to look for longer at what may be harm.
+            // A trial must notice that there are fewer calls than before, so its windows do not become
+            // longer, which would prolong possible harm.
             return window;
         }
         let is_idle = self.begun.elapsed() >= Duration::from_secs(3);
@@ -324,7 +330,7 @@ impl Session<'_, '_> {
         self.begin(candidate, before);
     }
 
-    /// Whether the last windows show the same: rates that differ little, and calls of one kind.
+    /// Whether the last windows are alike: rates that differ little, and calls of one kind.
     fn is_alike(&self, rates: &[f64]) -> bool {
         let (least, most) = bounds(rates.iter().copied());
         let calls = self.ranges();
@@ -332,14 +338,14 @@ impl Session<'_, '_> {
             && calls.iter().all(|(least, most)| *most <= (1.0 + SHIFT) * (1.0 + SHIFT) * *least)
     }
 
-    /// For each mean of what is kept of calls, the least and the most of the last windows.
+    /// For each mean of the values kept of calls, the least and the greatest in the last windows.
     fn ranges(&self) -> Vec<(f64, f64)> {
         let count = self.signatures.back().map_or(0, Vec::len);
         let of = |at: usize| bounds(self.signatures.iter().filter_map(|known| known.get(at).copied()));
         (0..count).map(of).collect()
     }
 
-    /// Windows were not alike.
+    /// Counts windows that were not alike, and makes windows longer after several.
     fn look_longer(&mut self) {
         self.unlike += 1;
         if self.unlike < UNLIKE {
@@ -351,7 +357,7 @@ impl Session<'_, '_> {
         self.signatures.clear();
     }
 
-    /// Leaves alone what applications set.
+    /// Excludes points that applications have set themselves.
     fn see_choices(&mut self) {
         for number in 0..self.library.pack.points.len() {
             let chosen = self.targets.iter().find_map(|target| target.points[number].chosen.clone());
@@ -368,7 +374,7 @@ impl Session<'_, '_> {
         }
     }
 
-    /// Whether this was not said before.
+    /// Returns whether this warning is new.
     fn warn(&mut self, text: String) -> bool {
         let is_new = !self.warned.contains(&text);
         if is_new {
@@ -377,7 +383,7 @@ impl Session<'_, '_> {
         is_new
     }
 
-    /// Takes back what was kept and is forbidden now.
+    /// Takes back kept actions that are forbidden now.
     fn see_forbidden(&mut self) {
         let pack = self.library.pack;
         for action in self.kept.clone() {
@@ -414,7 +420,7 @@ impl Session<'_, '_> {
         count
     }
 
-    /// What an action would set where: processes in which it is due, and whose value is another one.
+    /// The values that an action would set, for the processes in which it is due and the value differs.
     fn due(&mut self, action: usize) -> Vec<(usize, f64)> {
         let pack = self.library.pack;
         let of = &pack.actions[action];
@@ -472,7 +478,7 @@ impl Session<'_, '_> {
         }
     }
 
-    /// The candidate that promises most.
+    /// The candidate with the greatest expected gain.
     fn best(&mut self) -> Option<Candidate> {
         let pack = self.library.pack;
         let mut best: Option<Candidate> = None;
@@ -525,7 +531,7 @@ impl Session<'_, '_> {
         Ok(())
     }
 
-    /// What calls are like: the means of what is kept of them.
+    /// The signature of calls: the means of the values kept of them.
     fn signature(&self) -> Vec<f64> {
         let keeps = || self.library.pack.probes.iter().flat_map(|probe| &probe.keeps);
         let keeps = || keeps().filter(|keep| matches!(keep.what, thalweg_pack::Kept::Argument(_)));
@@ -535,7 +541,7 @@ impl Session<'_, '_> {
     fn step(&mut self, mut running: Running, rate: f64) {
         let point = running.candidate.point;
         let shifted = |((least, most), now): (&(f64, f64), &f64)| {
-            // Of what had no value before, nothing can be said.
+            // A mean that had no value before cannot be compared.
             least <= most && (*now > most * (1.0 + SHIFT) || *now < least * (1.0 - SHIFT))
         };
         if running.signature.iter().zip(&self.signature()).any(shifted) {
@@ -607,7 +613,8 @@ impl Session<'_, '_> {
         self.rests.insert(action, (Instant::now() + rest, rest));
     }
 
-    /// Actions that were kept go on: in processes that came, and where their value follows what is measured.
+    /// Applies kept actions further: in processes that have started, and where their value follows a
+    /// measurement.
     fn follow(&mut self) {
         for action in self.kept.clone() {
             let Change::Setting { point, .. } = &self.library.pack.actions[action].change else { continue };
@@ -642,7 +649,7 @@ impl Session<'_, '_> {
         }
     }
 
-    /// A candidate in words.
+    /// The text of a candidate.
     fn words(&self, candidate: &Candidate) -> String {
         let pack = self.library.pack;
         let setting = &pack.points[candidate.point].setting;
@@ -782,12 +789,12 @@ impl Session<'_, '_> {
     }
 }
 
-/// The least and the most of these; what is unknown does not count.
+/// The least and the greatest of these values, without unknown ones.
 fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, 0.0_f64), |(least, most), value| (least.min(value), most.max(value)))
 }
 
-/// Whether a point can only be changed when its former value was read.
+/// Whether a point can only be changed after its former value was read.
 fn needs_value(pack: &Pack, point: usize) -> bool {
     pack.points[point].lever.as_ref().is_some_and(|lever| matches!(lever.by, thalweg_pack::By::Calls { .. }))
 }

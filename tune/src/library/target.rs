@@ -1,4 +1,5 @@
-//! One process that uses the library: its calls as figures, its points as they are, and what takes them back.
+//! One process that uses the library: its calls as figures, the present values of its points, and the means
+//! to take changes back.
 
 use std::process::Command;
 
@@ -13,30 +14,30 @@ use super::known::Row;
 struct Watched {
     function: Function,
     wish: Wish,
-    /// Its place among the attachment's points.
+    /// The function's index among the attachment's points.
     index: usize,
     before: Figures,
 }
 
-/// What is known of a point in this process.
+/// The state of a point in this process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
-    /// The value it has.
+    /// The present value.
     pub(super) value: Option<f64>,
-    /// The value before it was changed; none: it was not.
+    /// The value before the tuner changed it; `None` if the tuner did not.
     pub(super) former: Option<f64>,
-    /// Why it is left alone, if it is.
+    /// Why the tuner does not change the point, if it does not.
     pub(super) chosen: Option<String>,
-    /// Calls of ours that look as if the application had chosen.
+    /// The number of the tuner's own calls that look like choices of the application.
     own: u64,
 }
 
 /// Why a process is not tuned.
 #[derive(Debug)]
 pub(super) enum NoTarget {
-    /// It does not use the library.
+    /// The process does not use the library.
     Other,
-    /// It does, and cannot be tuned: says why.
+    /// The process uses the library and cannot be tuned, for this reason.
     Refused(String),
 }
 
@@ -53,7 +54,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Attaches to a process, if it uses the library of this version, with these functions.
+    /// Attaches to a process, if it uses the library in the pack's version with the pack's functions.
     pub(super) fn open(pid: i32, pack: &Pack, guard: Option<Command>) -> Result<Target, NoTarget> {
         let refused = |why: thalweg_attach::Error| NoTarget::Refused(why.to_string());
         let attachment = Attachment::open(pid, Options { guard, is_filtered: false }).map_err(refused)?;
@@ -119,12 +120,12 @@ impl Target {
         Ok(())
     }
 
-    /// Whether it still runs.
+    /// Whether the process still runs.
     pub(super) fn is_alive(&self) -> bool {
         self.attachment.is_alive()
     }
 
-    /// Reads what was kept in the window that lasted so many seconds.
+    /// Reads the values kept in a window, which lasted `seconds`.
     pub(super) fn look(&mut self, pack: &Pack, seconds: f64) -> Result<(), String> {
         let mut since = Vec::new();
         for watched in &mut self.watched {
@@ -157,7 +158,7 @@ impl Target {
         Ok(())
     }
 
-    /// Notices what the application itself set since it was attached to.
+    /// Detects points that the application itself has set since the tuner attached.
     fn see_choices(&mut self, pack: &Pack) {
         for (state, point) in self.points.iter_mut().zip(&pack.points) {
             let Some((name, argument, number)) = choosing(point).filter(|_| state.chosen.is_none()) else {
@@ -171,7 +172,8 @@ impl Target {
                 None => figures.calls,
                 Some(argument) => {
                     let values = figures.arguments.iter().find(|(known, _)| *known == argument);
-                    // An `int` in a register: its upper half may be anything, mostly zero, and that of our own calls is the sign.
+                    // The argument is an `int`, so the upper half of its register may contain anything:
+                    // mostly zero, and the sign in the tuner's own calls.
                     let (number, signed) = (u64::from(number as u32), number.cast_unsigned());
                     values.map_or(0, |(_, values)| {
                         let has = |(first, last, _): &(u64, u64, u64)| {
@@ -188,7 +190,8 @@ impl Target {
         }
     }
 
-    /// Reads what costs more: the process's limits, readings, and points whose value is not known yet.
+    /// Makes the expensive readings: the process's limits, the pack's readings, and points with values that
+    /// are not known yet.
     pub(super) fn look_slowly(&mut self, pack: &Pack) {
         let (pid, row) = (self.pid, &mut self.row.0);
         row[0] = std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(f64::NAN, |list| list.count() as f64);
@@ -222,12 +225,12 @@ impl Target {
         came.value(&self.attachment, get.word.as_ref())
     }
 
-    /// Whether a point has this value already.
+    /// Whether a point already has this value.
     pub(super) fn has(&self, point: usize, value: f64) -> bool {
         self.points[point].value == Some(value)
     }
 
-    /// Gives a point a value.
+    /// Sets a point to a value.
     pub(super) fn set(&mut self, pack: &Pack, point: usize, value: f64) -> Result<(), String> {
         let whole = value.round();
         let Some(lever) = &pack.points[point].lever else { return Ok(()) };
@@ -275,7 +278,7 @@ impl Target {
         Ok(())
     }
 
-    /// Puts the value back that a point had before it was changed.
+    /// Restores the value that a point had before it was changed.
     pub(super) fn undo(&mut self, pack: &Pack, point: usize) -> Result<(), String> {
         let Some(former) = self.points[point].former else { return Ok(()) };
         match pack.points[point].lever.as_ref().map(|lever| &lever.by) {
@@ -292,7 +295,7 @@ impl Target {
         Ok(())
     }
 
-    /// Lets the calls of a function have another argument, or the program's own.
+    /// Replaces an argument in the calls of a function, or restores the program's own.
     fn change(&mut self, name: &str, set: Option<(usize, u64)>) -> Result<(), String> {
         let said = |error: thalweg_attach::Error| error.to_string();
         let Some(watched) = self.watched.iter_mut().find(|watched| watched.function.name == name) else {
@@ -313,7 +316,7 @@ impl Target {
         Ok(())
     }
 
-    /// What has to be called to put things back if this process is killed.
+    /// Leaves a note for the guard with the calls that restore values if this process is killed.
     fn leave_note(&mut self, pack: &Pack) {
         let mut note = String::new();
         for (state, point) in self.points.iter().zip(&pack.points) {
@@ -328,7 +331,7 @@ impl Target {
         self.attachment.note(&note);
     }
 
-    /// Takes everything back, or, if `keeps`, all but what was called.
+    /// Takes everything back, or, if `keeps`, everything except values that were set by calls.
     pub(super) fn end(mut self, pack: &Pack, keeps: bool) -> Result<(), String> {
         let mut failed = Vec::new();
         if keeps {
@@ -345,7 +348,8 @@ impl Target {
     }
 }
 
-/// By which calls an application chooses a point's value itself: the function, and the argument that always has a number.
+/// The calls by which an application itself chooses a point's value: the function, and the argument that
+/// always has a certain number.
 fn choosing(point: &Point) -> Option<(&str, Option<usize>, i64)> {
     let By::Calls { set, .. } = &point.lever.as_ref()?.by else { return None };
     let call = set.iter().rfind(|call| call.takes_value())?;
@@ -353,7 +357,7 @@ fn choosing(point: &Point) -> Option<(&str, Option<usize>, i64)> {
     Some((call.function.as_str(), argument, number))
 }
 
-/// The file of the library, if the process has it in this version.
+/// The file of the library, if the process has loaded it in the pack's version.
 fn identified(attachment: &Attachment, pack: &Pack) -> Result<String, NoTarget> {
     let identity = pack.identity.as_ref().ok_or(NoTarget::Other)?;
     let mut files = attachment.modules().all().iter().map(|module| module.short());
@@ -376,7 +380,7 @@ fn identified(attachment: &Attachment, pack: &Pack) -> Result<String, NoTarget> 
     Ok(file)
 }
 
-/// What came in a window.
+/// The calls in a window.
 struct Window {
     calls: u64,
     ticks: Option<Histogram>,
@@ -412,7 +416,8 @@ impl Window {
     }
 }
 
-/// The figures of a distribution, in the order of `thalweg_pack::FIGURES`. Of a bucket its greatest value counts, but for the least.
+/// The figures of a distribution, in the order of `thalweg_pack::FIGURES`. Each bucket is represented by its
+/// greatest value, except for the minimum.
 fn figures(values: &Histogram, scale: f64) -> [f64; 7] {
     let count = values.count();
     let sum = values.sum as f64;

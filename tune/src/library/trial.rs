@@ -1,37 +1,39 @@
-//! Whether a change of a library helps: the rate before it against the rate after it, then by turns until it is clear.
+//! Decides whether a change of a library helps: compares the rates before and after it, then takes turns
+//! until the result is clear.
 
 use crate::control::{Comparison, Gain};
 
-/// Windows after a change that are not counted.
+/// The number of windows after a change that are not counted.
 const SETTLE: usize = 1;
-/// Windows that are compared at first.
+/// The number of windows that are compared at first.
 const FIRST: usize = 2;
 /// A trial ends early if each window after the change is faster than each before it by this factor, or is
 /// slowed to the factor `HARM`.
 const CLEAR: f64 = 1.10;
 const HARM: f64 = 0.75;
-/// If the window that settles and the next are both slower than this, nothing more is waited for.
+/// The factor at which a trial ends at once if both the first window after the change and the next are
+/// slower.
 const MUCH_HARM: f64 = 0.5;
-/// Pairs that are compared at most.
+/// The most pairs that are compared.
 const PAIRS: usize = 8;
-/// And of a change that stays unless it is worse.
+/// The most pairs for a change that stays unless it is worse.
 const PAIRS_TRUSTED: usize = 4;
-/// Windows of a change whose effect lasts, so that turns tell nothing.
+/// The number of windows for a change with a lasting effect, for which turns are useless.
 const LASTING: usize = 8;
-/// A change has to gain this, or, if it stays unless it is worse, must not lose this.
+/// The least gain of a change, and the greatest loss of one that stays unless it is worse.
 const GAIN: f64 = 0.02;
 const LOSS: f64 = 0.01;
 
-/// What a window of a trial comes to.
+/// The result of a window of a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Verdict {
-    /// Go on.
+    /// The trial goes on.
     On,
-    /// Put the former values in force for now, or, if true, the new ones.
+    /// Apply the former values for now, or, if true, the new ones.
     Turn(bool),
-    /// It stays.
+    /// The change stays.
     Keep(Gain),
-    /// It is taken back; why.
+    /// The change is taken back, for this reason.
     Back(Option<Gain>, &'static str),
 }
 
@@ -45,13 +47,13 @@ pub(super) struct Trial {
     is_trusted: bool,
     is_on: bool,
     settle: usize,
-    /// The first window with the change was much slower.
+    /// Whether the first window with the change was much slower.
     is_much_slower: bool,
     former: Option<f64>,
 }
 
 impl Trial {
-    /// A change that was just made, after windows with these rates.
+    /// A trial of a change that was just made, after windows with these rates.
     pub(super) fn new(before: Vec<f64>, is_lasting: bool, is_trusted: bool) -> Trial {
         Trial {
             before,
@@ -71,7 +73,7 @@ impl Trial {
         &self.after
     }
 
-    /// Takes the rate of a window.
+    /// Adds the rate of a window.
     pub(super) fn take(&mut self, rate: f64) -> Verdict {
         let is_much_slower = self.is_on
             && self.pairs.gain().is_none()
@@ -113,7 +115,7 @@ impl Trial {
         self.turn()
     }
 
-    /// What the windows before and after show.
+    /// The gain from the windows before and after the change.
     fn gain(&self) -> Gain {
         let (before, after) = (&self.before, &self.after);
         Gain {
@@ -130,7 +132,7 @@ impl Trial {
         Verdict::Turn(false)
     }
 
-    /// Turns tell nothing, so the windows before stand against those after.
+    /// Judges a lasting change by the windows before and after it, because turns are useless.
     fn judge_lasting(&self, gain: Gain) -> Verdict {
         if self.after.len() < LASTING {
             return Verdict::On;
@@ -190,7 +192,8 @@ mod tests {
     use super::*;
     use thalweg_chance::Chance;
 
-    /// Runs a trial of a change that multiplies the rate by `factor`: the verdict, and how many windows it took.
+    /// Runs a trial of a change that multiplies the rate by `factor`: the verdict, and how many windows it
+    /// took.
     fn run(seed: u64, factor: f64, noise: f64, is_lasting: bool, is_trusted: bool) -> (Verdict, usize) {
         let mut chance = Chance::new(seed);
         let mut noisy = |rate: f64| rate * (1.0 + noise * (chance.uniform() - 0.5));

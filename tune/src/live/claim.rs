@@ -1,4 +1,4 @@
-//! One tuner at a time, and what people said that it shall leave alone.
+//! The lock that admits one tuner at a time, and the users' list of settings that tuners must not change.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -6,22 +6,23 @@ use std::path::{Path, PathBuf};
 
 use super::untuned::Untuned;
 
-/// The file that a tuner holds locked, in the run's space: the lock goes with the process, however that ends.
+/// The file in the run's space that a tuner holds locked; the kernel releases the lock when the process ends
+/// in any way.
 const CLAIM: &str = "tuner.lock";
-/// The file of names that a tuner leaves alone, one a line.
+/// The file of names that a tuner must not change, one on each line.
 const PINS: &str = "tuner.pins";
-/// More of a file of pins is not read.
+/// The most bytes that are read from a file of pins.
 const PINS_MAX: u64 = 1 << 20;
 
 /// The right to tune a run.
 #[derive(Debug)]
 pub(super) struct Claim {
-    /// Locked.
+    /// The locked file.
     _file: File,
 }
 
 impl Claim {
-    /// Takes the claim, if no other tuner has it.
+    /// Takes the lock, if no other tuner has it.
     pub(super) fn take(space: &Path) -> Result<Claim, Untuned> {
         let path = space.join(CLAIM);
         let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
@@ -54,10 +55,10 @@ fn pins_path(space: &Path) -> PathBuf {
     space.join(PINS)
 }
 
-/// Lets tuners of this run leave a setting, or a task's worker (`task/17.worker`), alone, also those to come.
+/// Makes present and later tuners of this run leave a setting or a task's worker (`task/17.worker`) alone.
 ///
 /// # Errors
-/// When the space cannot be written.
+/// The space cannot be written.
 pub fn pin(space: &Path, name: &str) -> Result<(), Untuned> {
     let path = pins_path(space);
     let open = OpenOptions::new().append(true).create(true).open(&path);
@@ -66,7 +67,7 @@ pub fn pin(space: &Path, name: &str) -> Result<(), Untuned> {
     written.map_err(|error| cannot("write", &path, &error))
 }
 
-/// What tuners of this run leave alone.
+/// The names that tuners of this run leave alone.
 pub fn pins(space: &Path) -> Vec<String> {
     let mut text = String::new();
     let read = File::open(pins_path(space)).and_then(|file| file.take(PINS_MAX).read_to_string(&mut text));

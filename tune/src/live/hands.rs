@@ -1,4 +1,4 @@
-//! How a tuner changes a run: by leases, so that whatever it tries goes back by itself when it dies.
+//! Changes a run by leases, so all tried values return by themselves when the tuner dies.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,15 +10,16 @@ use thalweg_space::{Answer, Command, Error};
 use crate::action::{Action, Knob};
 use crate::control::Decision;
 
-/// What is tried goes back after this, if the tuner does not renew it. Trials switch values more often than that.
+/// The lease of tried values, which return after this time unless the tuner renews it. Trials switch values
+/// more often than that.
 const LASTS: Duration = Duration::from_secs(30);
 /// How long the run may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Commands that wait for their answers at the same time.
 const AT_ONCE: usize = 32;
-/// At most this many tasks are moved back after the run has placed them anew.
+/// The most tasks that are moved back after the run has placed them again.
 const BACK_MAX: usize = 512;
-/// Letters of a text in a note.
+/// The most characters of a text in a note.
 const NOTE_MAX: usize = 300;
 
 /// Changes a run.
@@ -29,9 +30,9 @@ pub(super) struct Hands<'r> {
 
 /// Why something could not be done.
 pub(super) enum Refused {
-    /// Somebody else has set this.
+    /// Another process has set this setting.
     TakenOver(String, String),
-    /// The run refused it, or has ended.
+    /// The run refused the change, or has ended.
     Failed(String),
 }
 
@@ -40,7 +41,7 @@ impl<'r> Hands<'r> {
         Hands { reader, leases: HashMap::new() }
     }
 
-    /// Puts the new values of an action in force, for now.
+    /// Applies the new values of an action for now.
     pub(super) fn put(&mut self, action: &Action) -> Result<(), Refused> {
         for change in &action.changes {
             let Knob::Setting(name) = &change.knob else { continue };
@@ -64,7 +65,7 @@ impl<'r> Hands<'r> {
         Refused::TakenOver(name.to_owned(), format!("{error:#}"))
     }
 
-    /// Leaves the new values of an action, for good.
+    /// Applies the new values of an action for good.
     pub(super) fn keep(&mut self, action: &Action) -> Result<(), Refused> {
         self.put(action)?;
         for change in &action.changes {
@@ -84,7 +85,7 @@ impl<'r> Hands<'r> {
             let Knob::Setting(name) = &change.knob else { continue };
             let done = match self.leases.remove(name) {
                 Some(lease) => lease.give_back(),
-                // It was kept before.
+                // The action was kept before, so it has no lease.
                 None => self.reader.set(name, change.to),
             };
             taken = done.map_err(|error| self.lost(name, &error)).err().or(taken);
@@ -93,7 +94,7 @@ impl<'r> Hands<'r> {
         taken.map_or(Ok(()), Err)
     }
 
-    /// Lets go of a setting that somebody else has set.
+    /// Gives up the lease of a setting that another process has set.
     pub(super) fn let_go(&mut self, name: &str) {
         self.leases.remove(name);
     }
@@ -107,10 +108,12 @@ impl<'r> Hands<'r> {
         self.move_all(&moves.collect::<Vec<_>>(), terms)
     }
 
-    /// Moves tasks to where they were before the run placed them anew; at most as many as can be moved at once.
+    /// Moves tasks to their workers before the run placed them again, if they are no more than can be moved
+    /// at once.
     pub(super) fn move_back(&self, places: &[(u64, u64)]) {
         if !places.is_empty() && places.len() <= BACK_MAX {
-            // The run itself places a task that has ended, or whose former worker is parked.
+            // Errors are ignored: a task may have ended, or its former worker may be parked, and then the run
+            // itself has placed it.
             let _ = self.move_all(places, None);
         }
     }
@@ -140,7 +143,8 @@ impl<'r> Hands<'r> {
         }
     }
 
-    /// Lets the run write a decision among its events; false: it takes no commands yet. A run that knows no such note does without.
+    /// Lets the run record a decision among its events; returns false if the run accepts no commands yet. A
+    /// run without the command `note` records nothing.
     pub(super) fn note(&self, decision: &Decision) -> bool {
         let mut command = Command::new("tuner", "note");
         command.arguments = noted(decision);
@@ -150,7 +154,7 @@ impl<'r> Hands<'r> {
     }
 }
 
-/// A decision as the arguments of the command `note`, which a run writes down among its events.
+/// A decision as the arguments of the command `note`, by which a run records it among its events.
 pub fn noted(decision: &Decision) -> Vec<String> {
     let number = |value: f64| format!("{value:e}");
     let gain = decision.gain;

@@ -1,4 +1,4 @@
-//! The log: decisions of tuners among the events of a run, which may live or be over.
+//! The log: decisions of tuners among the events of a run, which may be live or ended.
 
 use std::path::Path;
 use thalweg_space::Error;
@@ -9,13 +9,14 @@ use crate::control::{Decision, Gain, What};
 
 /// The kind of these events.
 const KIND: &str = "tuner.decided";
-/// Events that are looked through at a time.
+/// The number of events that are searched at a time.
 const PART: usize = 4096;
 
-/// The decisions that the events in this directory hold, oldest first. Their times are seconds from the run's start.
+/// The decisions in the events of this directory, oldest first. The times of decisions are seconds from the
+/// run's start.
 ///
 /// # Errors
-/// When it is no space, or cannot be read.
+/// The directory is no space, or cannot be read.
 pub fn log(path: &Path) -> Result<Vec<Decision>, Error> {
     let mut feed = PathFeed::open(path)?;
     let mut clock = None;
@@ -36,7 +37,7 @@ pub fn log(path: &Path) -> Result<Vec<Decision>, Error> {
     Ok(decisions)
 }
 
-/// The decision that an event holds; none where a field of it is missing: it comes from another version.
+/// The decision in an event; `None` if a field is missing because the event is from another version.
 fn decision(event: &Event<'_>, at: f64) -> Option<Decision> {
     let text = |name: &str| {
         let (_, value) = event.fields().find(|(field, _)| field.name == name)?;

@@ -1,4 +1,4 @@
-//! How long single messages take, and which fail: known only from events, in mode full. It is asked for where a guard speaks of it.
+//! Measures the latencies and failures of single messages from events in mode full, if a guard limits them.
 
 use thalweg_monitor::{Follower, Report};
 use thalweg_space::lease::{Lease, Terms};
@@ -7,14 +7,14 @@ use thalweg_space::reader::{SettingView, SpaceReader};
 use super::untuned::Untuned;
 use crate::control::Seen;
 
-/// The setting, and what it has to be.
+/// The setting of the mode, and its necessary value.
 const MODE: &str = "monitor.mode";
 const FULL: &str = "full";
 
-/// Follows the messages of a run, which is in mode full meanwhile.
+/// Follows the messages of a run, and keeps the run in mode full meanwhile.
 pub(super) struct Messages {
     follower: Follower<'static>,
-    /// Puts the mode back when this is over, also by being killed.
+    /// The lease that restores the mode when the follower ends, even if the tuner is killed.
     lease: Option<Lease>,
 }
 
@@ -32,12 +32,12 @@ impl Messages {
         Ok(Messages { follower, lease: lease.transpose()? })
     }
 
-    /// Takes the events so far: often enough that none is overwritten.
+    /// Reads the events so far; it must be called often enough that none is overwritten.
     pub(super) fn look(&mut self) {
         self.follower.poll();
     }
 
-    /// Adds what was recorded since the last time to what was seen, and begins anew.
+    /// Adds the latencies and failures since the last call to `seen`, and starts the next window.
     pub(super) fn add(&mut self, seen: Seen) -> Result<Seen, Untuned> {
         self.follower.poll();
         let report = self.follower.report()?;
@@ -48,10 +48,10 @@ impl Messages {
         Ok(Seen { p99, errors: failed as f64 / seen.lasted, ..seen })
     }
 
-    /// Puts the mode back.
+    /// Restores the mode.
     pub(super) fn end(self) {
         if let Some(lease) = self.lease {
-            // Where somebody else has set it meanwhile it stays.
+            // An error is ignored: a mode that another process has set meanwhile stays.
             let _ = lease.give_back();
         }
     }

@@ -1,4 +1,4 @@
-//! The loop over a run that lives: measure, propose, try, keep or take back.
+//! The tuning loop over a live run: measure, propose, try, keep or take back.
 
 mod claim;
 mod hands;
@@ -40,33 +40,33 @@ const WINDOW: Duration = Duration::from_millis(150);
 const WINDOW_MAX: Duration = Duration::from_secs(3);
 /// The longest window in which nothing is tried.
 const IDLE_MAX: Duration = Duration::from_secs(1);
-/// Messages that a window should see.
+/// The number of messages that a window should contain.
 const MESSAGES: f64 = 200.0;
-/// Windows until tasks that were moved are where they should be.
+/// The number of windows until moved tasks have arrived.
 const QUIET: usize = 3;
-/// How many decisions are kept while the run takes no commands: the first ones.
+/// The number of decisions, the first ones, that are kept while the run accepts no commands.
 const UNNOTED_MAX: usize = 64;
-/// How often it is asked whether to go on.
+/// The interval at which `stop` is asked.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// How a run is tuned.
+/// The options of tuning a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What is to become better.
+    /// The goal to improve.
     pub goal: Goal,
-    /// What must not happen.
+    /// The limits that must not be broken.
     pub guards: Vec<Guard>,
-    /// How trials are decided.
+    /// The parameters by which trials are decided.
     pub policy: Policy,
-    /// Whether it only says what it would try.
+    /// Whether the tuner only reports what it would try.
     pub advise: bool,
     /// The part of one processor that the tuner may use while it tries nothing.
     pub budget: f64,
-    /// How long it tunes; none: until the run ends.
+    /// How long to tune; `None`: until the run ends.
     pub lasts: Option<Duration>,
     /// Further packs of rules: their names and texts.
     pub packs: Vec<(String, String)>,
-    /// The number of its first decision.
+    /// The number of the tuner's first decision.
     pub first: u64,
 }
 
@@ -85,41 +85,43 @@ impl Default for Options {
     }
 }
 
-/// What a tuner reports while it works.
+/// A report of a tuner while it works.
 #[derive(Debug)]
 pub enum TuneProgress<'t> {
-    /// It decided something.
+    /// The tuner made a decision.
     Decision(&'t Decision),
-    /// It measured a window.
+    /// The tuner measured a window.
     Window {
-        /// What was seen.
+        /// The measurements.
         window: &'t Window,
-        /// Progress a second, and of what.
+        /// Progress per second.
         rate: f64,
         /// What counts as progress.
         progress: Progress,
-        /// What is under trial.
+        /// The candidate on trial.
         trial: Option<&'t Candidate>,
     },
 }
 
-/// What came of tuning.
+/// The result of tuning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuned {
-    /// Decisions.
+    /// The number of decisions.
     pub decisions: u64,
-    /// Changes that stayed.
+    /// The number of changes that stayed.
     pub kept: usize,
-    /// What trials cost, in seconds of flow.
+    /// The cost of trials, in seconds of flow.
     pub cost_s: f64,
     /// The part of one processor that the tuner itself used.
     pub processor: f64,
 }
 
-/// Tunes the run whose space is in the directory `path`, until it ends, `stop` says so, or its time is over. `tell` is called with what happens.
+/// Tunes the run with its space in the directory `path`, until the run ends, `stop` returns true, or the
+/// tuner's time is over. `tell` is called with each report.
 ///
 /// # Errors
-/// When there is no such run, it cannot be tuned (it is over, or shows nothing of itself), somebody else tunes it, or a pack is wrong.
+/// There is no such run, it cannot be tuned (it has ended, or its mode is off), another process tunes it, or
+/// a pack is wrong.
 pub fn tune(
     path: &Path,
     options: &Options,
@@ -181,7 +183,7 @@ fn check(reader: &SpaceReader, settings: &[SettingView]) -> Result<(), Untuned> 
 struct Tuner<'r> {
     reader: &'r SpaceReader,
     hands: Hands<'r>,
-    /// Where a guard speaks of single messages.
+    /// The follower of single messages, if a guard limits their latency or failures.
     messages: Option<Messages>,
     controller: Controller,
     rules: Rules,
@@ -190,17 +192,19 @@ struct Tuner<'r> {
     settings: Vec<SettingView>,
     progress: Option<Progress>,
     profile: HashMap<u64, f64>,
-    /// Where tasks were last, or should be since we moved them: one that is elsewhere was moved by somebody else.
+    /// The last known worker of each task, or the one to which the tuner moved it. A task on another worker
+    /// was moved by another user.
     places: HashMap<u64, u32>,
-    /// Windows since something was changed.
+    /// The number of windows since the last change.
     quiet: usize,
-    /// Where tasks were before the number of workers was changed: the run lets its mapper place them anew then.
+    /// The workers of tasks before the number of workers was changed, because the run's mapper then places
+    /// all tasks again.
     former: Vec<(u64, u64)>,
     machine: f64,
-    /// Progress a second, as of the last window in which nothing was tried.
+    /// Progress per second in the last window without a trial.
     rate: f64,
     decisions: u64,
-    /// Decisions that the run has not noted yet.
+    /// Decisions that the run has not recorded yet.
     unnoted: VecDeque<Decision>,
 }
 
@@ -250,7 +254,7 @@ impl Tuner<'_> {
         Ok(self.reader.is_gone() || !self.reader.is_alive() || self.reader.info()?.finished)
     }
 
-    /// Waits for a window; why it is the last one, if it is.
+    /// Waits for a window; returns why tuning ends after it, if it does.
     fn wait(
         &mut self,
         length: Duration,
@@ -274,7 +278,8 @@ impl Tuner<'_> {
         }
     }
 
-    /// How long the next window is: short while something is tried, else so that the tuner stays within its budget.
+    /// The length of the next window: short during a trial, otherwise long enough for the tuner to stay
+    /// within its budget.
     fn next_length(&self, length: Duration, used: f64, begun: Instant) -> Duration {
         let base = self.base();
         if self.controller.trial().is_some() {
@@ -286,7 +291,7 @@ impl Tuner<'_> {
         base
     }
 
-    /// The window in which enough messages are seen.
+    /// The length of a window that contains enough messages.
     fn base(&self) -> Duration {
         let needed = MESSAGES / self.rate;
         if needed.is_finite() {
@@ -296,7 +301,7 @@ impl Tuner<'_> {
         }
     }
 
-    /// Takes a window; whether something was changed.
+    /// Measures a window; returns whether something was changed.
     fn window(
         &mut self,
         from: &Sample,
@@ -321,7 +326,7 @@ impl Tuner<'_> {
             seen = messages.add(seen)?;
         }
         if seen.rate.is_nan() || seen.rate <= 0.0 {
-            // Perhaps something else measures it now.
+            // Another kind of progress may be measurable now.
             self.progress = None;
         }
         let trial = self.controller.trial();
@@ -345,10 +350,10 @@ impl Tuner<'_> {
         Ok(changed)
     }
 
-    /// Does what the controller says.
+    /// Carries out the controller's order.
     fn obey(&mut self, order: Order) {
         let mut order = order;
-        // Taking a change back after a failure may fail as well; each time there is less left to do.
+        // Taking a change back after a failure may fail as well, but each time fewer changes are left.
         for _ in 0..8 {
             let done = match &order {
                 Order::Wait => return,
@@ -379,7 +384,7 @@ impl Tuner<'_> {
         }
     }
 
-    /// Leaves alone what people set or said.
+    /// Pins the settings that other users have set or pinned.
     fn see_to_pins(&mut self, now: &Sample) -> Result<bool, Untuned> {
         let mut surprises: Vec<(String, String)> = Vec::new();
         for name in pins(self.reader.path()) {
@@ -409,8 +414,8 @@ impl Tuner<'_> {
         Ok(changed)
     }
 
-    /// Finds the tasks that somebody else has moved. Tasks that the run itself moves (stolen ones and replicas) do
-    /// not count as moved by somebody.
+    /// Finds the tasks that another user has moved. Tasks that the run itself moves (stolen ones and
+    /// replicas) do not count.
     fn see_to_places(&mut self, now: &Sample, surprises: &mut Vec<(String, String)>) {
         self.quiet += 1;
         if self.quiet < QUIET {
@@ -433,7 +438,7 @@ impl Tuner<'_> {
         self.places = places;
     }
 
-    /// Notes where tasks are to be after an order.
+    /// Stores the workers on which tasks should be after an order.
     fn expect(&mut self, order: &Order, places: &[(u64, u64)]) {
         let action = match order {
             Order::Wait => return,
@@ -461,7 +466,7 @@ impl Tuner<'_> {
         if self.options.advise || self.reader.is_gone() {
             self.unnoted.clear();
         }
-        // In their order: a run that has just begun takes no commands yet.
+        // Decisions are sent in order; a run that has just begun accepts no commands yet.
         while self.unnoted.front().is_some_and(|decision| self.hands.note(decision)) {
             self.unnoted.pop_front();
         }
@@ -469,7 +474,7 @@ impl Tuner<'_> {
     }
 }
 
-/// Whether it changes how many workers take part.
+/// Whether an action changes how many workers take part.
 fn touches_workers(action: &Action) -> bool {
     action.changes.iter().any(|change| matches!(&change.knob, Knob::Setting(name) if name == "exec.workers"))
 }

@@ -1,4 +1,4 @@
-//! The model of a mapping, from what was measured: which tasks should go to which workers.
+//! Proposes which tasks should move to which workers, by a model of the mapping with measured costs.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,21 +6,21 @@ use super::window::{TaskIn, Window};
 use crate::action::{Action, Candidate, Change, Knob};
 use crate::mapping::{Link, Mapping, Problem, search};
 
-/// What each end pays for a message that goes to another worker, in seconds.
+/// The cost at each end of a message to another worker, in seconds.
 const CROSSING_S: f64 = 100e-9;
-/// Moves of a trial at most.
+/// The most moves in a trial.
 const MOVES_MAX: usize = 48;
-/// A move that brings less than this part is left out.
+/// The gain, as a fraction, below which a move is left out.
 const WORTH: f64 = 0.002;
-/// Where sources wait for room for less than this part of the time and no worker is this busy, the network does not
-/// limit the flow.
+/// If sources wait for room for less than this fraction of the time, and no worker is busy for [`BUSY`] of
+/// it, the network does not limit the flow.
 const SOURCE_WAITS: f64 = 0.05;
 const BUSY: f64 = 0.9;
 
-/// What is known of the machine and the run's user.
+/// The facts about the machine and the user's pins.
 pub(super) struct Around<'a> {
     pub(super) processors: f64,
-    /// Tasks that are left alone.
+    /// Whether a task is pinned.
     pub(super) pinned: &'a dyn Fn(u64) -> bool,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Around<'a> {
 pub(super) fn is_network_limited(window: &Window) -> bool {
     let busiest = window.workers.iter().map(|worker| worker.busy).fold(0.0, f64::max);
     let mut sources = window.sources().peekable();
-    // A source that has ended waits for nothing.
+    // A source that has ended does not wait, so a run without sources counts as limited by the network.
     let ended = sources.peek().is_none();
     busiest > BUSY || ended || window.sources().any(|source| source.output_wait > SOURCE_WAITS)
 }
@@ -42,7 +42,7 @@ pub(super) fn propose(window: &Window, around: &Around<'_>) -> Option<Candidate>
         window.workers.iter().enumerate().map(|(n, w)| (w.id, n as u32)).collect();
     let mut problem = problem(window, around, &workers);
     let present: Vec<u32> = present(window, &workers);
-    // Messages from and to threads of tasks' own cross wherever the others are.
+    // Messages from and to tasks with threads of their own change threads on any mapping.
     let outside = outside(window, &workers);
     problem.delay = delay(&problem, &present, outside);
     let stays = problem.delay * outside;
@@ -76,7 +76,7 @@ fn is_on(worker: Option<u32>, workers: &HashMap<u64, u32>) -> bool {
     worker.is_some_and(|worker| workers.contains_key(&u64::from(worker)))
 }
 
-/// The workers of the tasks, and of the stand-ins for tasks that lived shorter than the window.
+/// The workers of the tasks, and of the placeholders for tasks that lived shorter than the window.
 fn present(window: &Window, workers: &HashMap<u64, u32>) -> Vec<u32> {
     let places = window.tasks.iter().filter_map(|task| workers.get(&u64::from(task.worker?)).copied());
     places.chain(0..window.workers.len() as u32).collect()
@@ -85,7 +85,7 @@ fn present(window: &Window, workers: &HashMap<u64, u32>) -> Vec<u32> {
 fn problem(window: &Window, around: &Around<'_>, workers: &HashMap<u64, u32>) -> Problem {
     let tasks: Vec<_> = window.tasks.iter().filter(|task| is_on(task.worker, workers)).collect();
     let place = |worker: Option<u32>| workers[&u64::from(worker.unwrap_or_default())] as usize;
-    // Relative to the time that its worker had, as the loads are.
+    // The time is relative to the time that the task's worker had, as the loads are.
     let busy = |task: &TaskIn| task.busy * window.workers[place(task.worker)].had;
     let mut work: Vec<f64> = tasks.iter().map(|task| busy(task)).collect();
     let mut fixed: Vec<Option<u32>> = vec![None; tasks.len()];
@@ -116,7 +116,8 @@ fn problem(window: &Window, around: &Around<'_>, workers: &HashMap<u64, u32>) ->
     }
 }
 
-/// Messages a second between tasks of workers and those with a thread of their own: sources and sinks.
+/// Messages per second between tasks on workers and tasks with a thread of their own, which are sources and
+/// sinks.
 fn outside(window: &Window, workers: &HashMap<u64, u32>) -> f64 {
     let on_workers: HashSet<u64> =
         window.tasks.iter().filter(|task| is_on(task.worker, workers)).map(|task| task.id).collect();
@@ -125,8 +126,9 @@ fn outside(window: &Window, workers: &HashMap<u64, u32>) -> f64 {
     crossing.map(|stream| stream.rate).sum()
 }
 
-/// The delay by a crossing: the part of the present period (which is 1) that the loads do not explain. `outside` messages cross
-/// wherever tasks are placed: if streams hold next to nothing, most of the waiting is caused by these, and no move removes it.
+/// The delay per crossing message: the part of the present period (which is 1) that the loads do not explain,
+/// divided by the crossings. `outside` messages cross on any mapping: if streams hold almost nothing, they
+/// cause most of the waiting, which no move removes.
 fn delay(problem: &Problem, present: &[u32], outside: f64) -> f64 {
     let crosses = |link: &&Link| present[link.from as usize] != present[link.to as usize];
     let cut: f64 = problem.links.iter().filter(crosses).map(|link| link.traffic).sum::<f64>() + outside;
@@ -134,7 +136,7 @@ fn delay(problem: &Problem, present: &[u32], outside: f64) -> f64 {
     if cut > 0.0 && unexplained > 0.0 { unexplained / cut } else { 0.0 }
 }
 
-/// The same mapping with workers called so that most work stays where it is.
+/// The same mapping with workers renumbered so that most work stays where it is.
 fn relabelled(problem: &Problem, present: &[u32], found: Mapping) -> Vec<u32> {
     let workers = problem.speeds.len();
     let mut shared = vec![vec![0.0; workers]; workers];
@@ -163,7 +165,7 @@ fn fewest_moves(problem: &Problem, present: &[u32], mut places: Vec<u32>) -> Vec
     let mut moved: Vec<usize> = (0..places.len()).filter(|&at| places[at] != present[at]).collect();
     moved.sort_by(|&a, &b| problem.work[a].total_cmp(&problem.work[b]));
     let mut period = problem.period(&places);
-    // Each is looked at in turn where that takes a moment only.
+    // Each move is examined in turn if that takes little time.
     let (mut count, looked) = (moved.len(), if problem.links.len() < 20_000 { moved.len() } else { 0 });
     for (n, &at) in moved.iter().enumerate() {
         let to = std::mem::replace(&mut places[at], present[at]);
@@ -209,7 +211,7 @@ mod tests {
     use super::super::window::{StreamIn, WorkerIn};
     use super::*;
 
-    /// A chain of tasks on two workers by turns, behind a source that waits for room.
+    /// A chain of tasks that alternate between two workers, behind a source that waits for room.
     fn chain(work: &[f64], load: [f64; 2]) -> Window {
         let on_worker = |n: usize, busy: f64| TaskIn {
             id: n as u64 + 1,
@@ -253,7 +255,7 @@ mod tests {
         let window = chain(&[0.3, 0.3, 0.3, 0.3], [0.6, 0.6]);
         let candidate = propose_for(&window, 0).expect("crossings delay it");
         assert!(candidate.gain > 0.2, "{candidate:?}");
-        // Two moves make it two pieces.
+        // Two moves divide the chain into two pieces.
         assert_eq!(candidate.action.changes.len(), 2, "{candidate:?}");
         assert!(candidate.why.contains("100 % of messages cross"), "{}", candidate.why);
         let candidate = propose_for(&window, 2).expect("the others may move");
@@ -262,7 +264,7 @@ mod tests {
 
     #[test]
     fn what_waits_for_source_and_sink_is_not_promised_to_a_move() {
-        // Streams of two messages: nobody is busy, all wait for one another.
+        // With streams of two messages no worker is busy, because all tasks wait for each other.
         let mut window = chain(&[0.04, 0.04, 0.04, 0.04], [0.08, 0.08]);
         let promised = |window: &Window| propose_for(window, 0).map_or(0.0, |candidate| candidate.gain);
         assert_eq!(promised(&window), 4.0);

@@ -1,4 +1,4 @@
-//! What a run shows of itself at a moment: the rows of its live table, its processor time and memory.
+//! A sample of a run: the rows of its live table, its processor time and its memory.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,10 +10,10 @@ use thalweg_space::reader::SpaceReader;
 /// The worker of a task that has a thread of its own.
 const OWN_THREAD: u64 = u32::MAX as u64;
 
-/// A run at a moment.
+/// The state of a run at a moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sample {
-    /// When, in ticks of the run's clock, and how many of them a second has.
+    /// The time in ticks of the run's clock. `hz` is the number of ticks in a second.
     pub(super) ticks: u64,
     pub(super) hz: f64,
     pub(super) tasks: HashMap<u64, TaskAt>,
@@ -27,17 +27,17 @@ pub(super) struct Sample {
     pub(super) memory: f64,
 }
 
-/// A task at a moment.
+/// The state of a task at a moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TaskAt {
     pub(super) component: u64,
     pub(super) replica: u64,
-    /// None: a thread of its own.
+    /// The task's worker; `None`: a thread of its own.
     pub(super) worker: Option<u32>,
     pub(super) totals: TaskTotals,
 }
 
-/// A stream at a moment.
+/// The state of a stream at a moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StreamAt {
     pub(super) writer: u64,
@@ -47,7 +47,7 @@ pub(super) struct StreamAt {
     pub(super) read: u64,
 }
 
-/// A worker at a moment.
+/// The state of a worker at a moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WorkerAt {
     pub(super) busy_ticks: u64,
@@ -90,7 +90,8 @@ impl Sample {
     }
 }
 
-/// Processor time of a process so far, in seconds: of each thread to the nanosecond where the system counts so, else in its ticks.
+/// The processor time of a process so far, in seconds: in nanoseconds for each thread if the system counts
+/// them, otherwise in its ticks.
 pub(super) fn processor_s(pid: u32) -> Option<f64> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let mut ns = 0;

@@ -1,15 +1,15 @@
-//! Why a run is not tuned.
+//! Reasons why a run is not tuned.
 
 use std::{error, fmt};
 
 use thalweg_space::Error;
 
-/// Why a run is not tuned.
+/// Reasons why a run is not tuned.
 #[derive(Debug)]
 pub enum Untuned {
-    /// It cannot be: what stands in the way, and what to do.
+    /// The run cannot be tuned, for this reason, which also says what to do.
     Refused(String),
-    /// Its space could not be read, or a setting not be set.
+    /// The run's space could not be read, or a setting could not be set.
     Space(Error),
 }
 
@@ -26,7 +26,7 @@ impl error::Error for Untuned {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
             Untuned::Refused(_) => None,
-            // Its text is the error's own.
+            // The text is already that of the inner error, so its source is returned.
             Untuned::Space(error) => error.source(),
         }
     }

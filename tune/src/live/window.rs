@@ -1,4 +1,4 @@
-//! What happened between two moments of a run.
+//! The activity of a run between two moments.
 
 use std::collections::HashMap;
 
@@ -7,38 +7,38 @@ use thalweg_monitor::{Names, TaskTotals};
 use super::sample::{Sample, TaskAt};
 use crate::control::Seen;
 
-/// A window with at least this many messages gives a rate.
+/// The least number of messages from which a window's rate is computed.
 const ENOUGH: f64 = 20.0;
 
-/// What counts as progress of a run.
+/// The measure of a run's progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Messages that sinks read.
     Sinks,
     /// Messages that sources wrote.
     Sources,
-    /// Tasks that were made: of a network that unfolds with each message.
+    /// Tasks that were made, in a network that unfolds with each message.
     Tasks,
-    /// Dispatches: nothing else goes on often enough.
+    /// Dispatches, if nothing else happens often enough.
     Dispatches,
 }
 
 /// A run between two moments.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// How long it is, in seconds.
+    /// The length of the window, in seconds.
     pub lasted: f64,
-    /// Tasks that were there all the time.
+    /// The tasks that existed all the time.
     pub tasks: Vec<TaskIn>,
-    /// Streams that were there all the time.
+    /// The streams that existed all the time.
     pub streams: Vec<StreamIn>,
     /// Workers that took part at the end.
     pub workers: Vec<WorkerIn>,
-    /// Workers there are, also those that take no part.
+    /// The number of workers, including parked ones.
     pub workers_known: usize,
-    /// Tasks that were made, a second.
+    /// Tasks made per second.
     pub made: f64,
-    /// Dispatches a second.
+    /// Dispatches per second.
     pub dispatches: f64,
     /// Processors that the process used.
     pub processors: f64,
@@ -48,26 +48,26 @@ pub struct Window {
     pub held: f64,
 }
 
-/// A task in a window; times are parts of the window, counts are a second's.
+/// A task in a window; times are fractions of the window, counts are per second.
 #[derive(Clone, Debug)]
 pub struct TaskIn {
     /// Its number.
     pub id: u64,
-    /// Its component's path, and its replica in brackets where there are several.
+    /// The component's path, and the replica in brackets if there are several.
     pub name: String,
-    /// What its component is, as `box`, `source`.
+    /// The kind of its component, such as `box` or `source`.
     pub kind: String,
-    /// Its component.
+    /// The number of the task's component.
     pub component: u64,
-    /// Its worker; none: a thread of its own.
+    /// The task's worker; `None`: a thread of its own.
     pub worker: Option<u32>,
-    /// It ran.
+    /// The fraction of time in which it ran.
     pub busy: f64,
-    /// It waited for messages.
+    /// The fraction of time in which it waited for messages.
     pub input_wait: f64,
-    /// It waited for room.
+    /// The fraction of time in which it waited for room.
     pub output_wait: f64,
-    /// It could have run and did not.
+    /// The fraction of time in which it was ready and did not run.
     pub ready: f64,
     /// Messages read.
     pub reads: f64,
@@ -86,7 +86,7 @@ pub struct StreamIn {
     pub reader: u64,
     /// Messages that it can hold.
     pub capacity: u64,
-    /// Messages read a second.
+    /// Messages read per second.
     pub rate: f64,
     /// Messages in it at the end.
     pub held: f64,
@@ -97,14 +97,15 @@ pub struct StreamIn {
 pub struct WorkerIn {
     /// Its number.
     pub id: u64,
-    /// The part of its time in which it dispatched tasks: of the time that it had, for another process may have had its processor.
+    /// The fraction of its time in which it dispatched tasks, without the time in which another process had
+    /// its processor.
     pub busy: f64,
-    /// By what times of its tasks are multiplied so that they are parts of the time that it had.
+    /// The factor that converts times of its tasks to fractions of the time in which it had a processor.
     pub had: f64,
 }
 
 impl Window {
-    /// What happened from one moment to the other. None: no time passed.
+    /// The window between two samples; `None` if no time passed.
     pub(super) fn between(from: &Sample, to: &Sample, names: &Names) -> Option<Window> {
         let ticks = to.ticks.checked_sub(from.ticks).filter(|&ticks| ticks > 0)?;
         let lasted = ticks as f64 / to.hz;
@@ -131,7 +132,8 @@ impl Window {
             let before = from.workers.get(id)?;
             let busy = part(after.busy_ticks, before.busy_ticks);
             let waited = part(after.waiting_ticks, before.waiting_ticks);
-            // If nearly nothing of its time is known, its shares are left unknown.
+            // The factor is bounded, so if almost none of the worker's time is known, its shares are not
+            // scaled up to all of it.
             let had = 1.0 / (busy + waited).clamp(0.2, 1.0);
             Some(WorkerIn { id: *id, busy: (busy * had).min(1.0), had })
         });
@@ -156,12 +158,12 @@ impl Window {
         self.tasks.iter().filter(move |task| task.kind == kind)
     }
 
-    /// Sources: the tasks that read nothing and write.
+    /// The sources: the tasks that read nothing and write.
     pub fn sources(&self) -> impl Iterator<Item = &TaskIn> {
         self.of_kind("source")
     }
 
-    /// Progress of this kind, a second.
+    /// Progress of this kind per second.
     pub fn progress(&self, of: Progress) -> f64 {
         match of {
             Progress::Sinks => self.of_kind("sink").map(|task| task.reads).sum(),
@@ -180,13 +182,14 @@ impl Window {
             .unwrap_or(Progress::Dispatches)
     }
 
-    /// The window as the controller gets it.
+    /// The measurements of the window for the controller.
     pub(super) fn seen(&self, at: f64, of: Progress, shift: f64) -> Seen {
         let rate = self.progress(of);
         Seen {
             rate,
             processors: self.processors,
-            // Little's law: what is in the network over what leaves it.
+            // By Little's law the latency is the number of messages in the network divided by the rate at
+            // which they leave.
             latency: self.held / rate,
             memory: self.memory,
             held: self.held,
@@ -195,7 +198,7 @@ impl Window {
         }
     }
 
-    /// How the work divides over the components.
+    /// The fraction of the work that each component does.
     pub(super) fn profile(&self) -> HashMap<u64, f64> {
         let mut profile = HashMap::new();
         let all: f64 = self.tasks.iter().map(|task| task.busy).sum();
@@ -205,7 +208,7 @@ impl Window {
         profile
     }
 
-    /// The part of all messages between tasks of workers that go from one to another.
+    /// The fraction of all messages between tasks on workers that go to another worker.
     pub fn crossing(&self) -> f64 {
         let workers: HashMap<u64, u32> =
             self.tasks.iter().filter_map(|task| Some((task.id, task.worker?))).collect();
@@ -220,7 +223,7 @@ impl Window {
     }
 }
 
-/// The part of the work that is done elsewhere.
+/// The fraction of the work that is now done by other components.
 pub(super) fn shift(before: &HashMap<u64, f64>, now: &HashMap<u64, f64>) -> f64 {
     let gone = before.iter().map(|(component, part)| (part - now.get(component).unwrap_or(&0.0)).max(0.0));
     gone.sum()

@@ -1,19 +1,23 @@
-//! Which task belongs on which worker: what a mapping costs, and the search for a cheap one.
+//! Chooses a worker for each task: the cost of a mapping, and the search for a cheap one.
 //!
-//! **Model.** A task `i` has the work `w_i` (processor time per second, or per input message: any unit, the same for all). What task `i`
-//! sends to task `j` is the traffic `f_ij`. On a mapping `m`, worker `u` of speed `s_u` bears
+//! **Model.** A task `i` has the work `w_i` (processor time per second, or per input message: any unit, the
+//! same for all). The traffic from task `i` to task `j` is `f_ij`. On a mapping `m`, worker `u` of speed
+//! `s_u` has the load
 //!
 //! ```text
 //! L_u = ( Σ_{m(i)=u} w_i + c · Σ_{m(i)=u, m(j)≠u} (f_ij + f_ji) ) / s_u
 //! P   = max( max_u L_u, Σ_u L_u / p ) + κ · Σ_{m(i)≠m(j)} f_ij
 //! ```
 //!
-//! with `c` what each end pays for a message that crosses, `κ` what a crossing delays the flow although nobody is busy (waking a
-//! worker that sleeps), and `p` the processors that the workers share. `P` is the period: what one unit of input takes.
+//! where `c` is the cost at each end of a message that crosses, `κ` is the delay of the flow by a crossing
+//! although no worker is busy (waking a sleeping worker), and `p` is the number of processors that the
+//! workers share. `P` is the period: the time for one unit of input.
 //!
-//! **Search.** Refinement that is driven by the bottleneck: from longest-first, a cut along the streams, all on one worker, the present
-//! mapping and random ones, the best move, pair move or swap is made that lowers `P + 0.001 · rms(L)`, until none does. The family is that of
-//! Nguyen and Kirner's congestion avoidance (TPDS 2016). What it may spend is bounded, so it ends in time for a million tasks.
+//! **Search.** The search refines several start mappings: longest-first, a cut along the streams, all tasks
+//! on one worker, the present mapping, and random ones. Each step makes the best move, pair of moves or swap
+//! that lowers `P + 0.001 · rms(L)`, until none does. The method is of the family of Nguyen and Kirner's
+//! congestion avoidance (TPDS 2016). The number of steps is bounded, so the search ends in time for a million
+//! tasks.
 
 mod refine;
 mod starts;
@@ -22,33 +26,34 @@ mod tests;
 
 use refine::Refinement;
 
-/// Weight of the spread of loads: among mappings of the same period the even one is better.
+/// The weight of the spread of loads, which makes the more even of two mappings with the same period better.
 const RMS: f64 = 0.001;
-/// Elementary steps that a search may take: less than a tenth of a second.
+/// The most elementary steps of a search, which take less than a tenth of a second.
 const STEPS: u64 = 6_000_000;
-/// Random mappings that are refined, too, while there are steps left.
+/// The number of random mappings that are refined, too, while steps are left.
 const RESTARTS: u64 = 8;
 
-/// What tasks cost, which sends to which, and what there is to place them on.
+/// The costs of tasks, the traffic between them, and the workers to place them on.
 #[derive(Clone, Debug, Default)]
 pub struct Problem {
     /// The work of each task.
     pub work: Vec<f64>,
-    /// How much each task sends to each other one.
+    /// The traffic between tasks.
     pub links: Vec<Link>,
-    /// The speed of each worker; 1 is that at which the work was measured.
+    /// The speed of each worker, where 1 is the speed at which the work was measured.
     pub speeds: Vec<f64>,
-    /// What each of two workers pays for a unit of traffic between them.
+    /// The cost to each of two workers of a unit of traffic between them.
     pub crossing: f64,
     /// By how much a unit of traffic between workers delays the flow.
     pub delay: f64,
-    /// Workers that can run at the same time.
+    /// The number of workers that can run at the same time.
     pub processors: f64,
-    /// Tasks that stay where they are, and where that is; shorter than `work`: the others may go anywhere.
+    /// The workers of tasks that must not move. If the list is shorter than `work`, the other tasks may go
+    /// anywhere.
     pub fixed: Vec<Option<u32>>,
 }
 
-/// Traffic from a task to another.
+/// Traffic from one task to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
     /// The task that writes.
@@ -59,17 +64,17 @@ pub struct Link {
     pub traffic: f64,
 }
 
-/// A mapping and what it is expected to cost.
+/// A mapping and its expected cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mapping {
     /// The worker of each task.
     pub places: Vec<u32>,
-    /// Its period.
+    /// The mapping's period.
     pub period: f64,
 }
 
 impl Problem {
-    /// The period of a mapping; infinite where it does not fit the problem.
+    /// The period of a mapping; infinite if the mapping does not fit the problem.
     pub fn period(&self, places: &[u32]) -> f64 {
         let workers = self.speeds.len();
         if places.len() != self.work.len() || places.iter().any(|&place| place as usize >= workers) {
@@ -91,7 +96,7 @@ impl Problem {
         self.period_of(&loads, cut)
     }
 
-    /// The period of these loads, with so much traffic between workers.
+    /// The period for these loads and the traffic `cut` between workers.
     fn period_of(&self, loads: &[f64], cut: f64) -> f64 {
         let most = loads.iter().copied().fold(0.0, f64::max);
         let shared = loads.iter().sum::<f64>() / self.processors.max(1.0);
@@ -120,8 +125,8 @@ impl Problem {
     }
 }
 
-/// The best mapping found, starting also from `present` where that is one. None where the problem makes no sense (a NaN, a worker
-/// without speed, a link to a task that does not exist).
+/// The best mapping found, starting also from `present` if that is a valid mapping. `None` if the problem is
+/// invalid (a NaN, a worker without speed, a link to a task that does not exist).
 ///
 /// The same problem gives the same mapping.
 pub fn search(problem: &Problem, present: Option<&[u32]>) -> Option<Mapping> {
@@ -140,7 +145,7 @@ pub fn search(problem: &Problem, present: Option<&[u32]>) -> Option<Mapping> {
         if steps == 0 {
             break;
         }
-        // Each may spend its part, and what those before it left.
+        // Each start may use its share of the steps, and those that earlier starts left.
         let mut part = (steps / (count - n as u64).max(1)).max(1);
         let before = part;
         refinement.begin(&start);

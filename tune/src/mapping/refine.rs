@@ -1,12 +1,12 @@
-//! Makes the best move again and again, until no move improves the mapping.
+//! Makes the best move repeatedly, until no move improves the mapping.
 
 use super::{Problem, RMS};
 
-/// With at most this many tasks each is a candidate; with more, only those of the worker that limits.
+/// The number of tasks up to which each is a candidate; with more, only those of the most loaded worker are.
 const ALL_MAX: usize = 256;
-/// Candidates of a round at most.
+/// The most candidates in a round.
 const CANDIDATES_MAX: usize = 2048;
-/// Workers that a task may go to in a round at most: those with the least load.
+/// The most workers that a task may go to in a round: those with the least load.
 const TARGETS_MAX: usize = 16;
 /// The least improvement that counts: smaller ones are rounding errors.
 const BETTER: f64 = 1e-9;
@@ -14,22 +14,23 @@ const BETTER: f64 = 1e-9;
 /// A mapping under refinement.
 pub(super) struct Refinement<'p> {
     problem: &'p Problem,
-    /// Neighbours of each task with their traffic, both ways: those of task `t` begin at `first[t]`.
+    /// The neighbours of each task with their traffic in both directions are in `beside`; those of task `t`
+    /// begin at `first[t]`.
     first: Vec<u32>,
     beside: Vec<(u32, f64)>,
     places: Vec<u32>,
     loads: Vec<f64>,
     cut: f64,
-    /// The tasks of each worker, and where each stands there.
+    /// The tasks of each worker, and the index of each task there.
     members: Vec<Vec<u32>>,
     position: Vec<u32>,
-    /// Changes of loads by the move that is looked at.
+    /// The changes of loads by the move under examination.
     change: Vec<f64>,
-    /// From where the candidates of a long list are taken next.
+    /// The index at which the next candidates of a long list are taken.
     turn: usize,
 }
 
-/// A move that was found, and perhaps a second one that goes with it.
+/// A move that was found, and possibly a second one that belongs to it.
 #[derive(Clone, Copy)]
 struct Found {
     value: f64,
@@ -122,12 +123,12 @@ impl<'p> Refinement<'p> {
         }
     }
 
-    /// What is minimised.
+    /// The value that is minimised.
     fn value(&self) -> f64 {
         self.value_with(self.cut)
     }
 
-    /// The value with the changes that are looked at.
+    /// The value with the changes under examination.
     fn value_with(&self, cut: f64) -> f64 {
         let (mut most, mut sum, mut squares) = (0.0_f64, 0.0, 0.0);
         for (load, change) in self.loads.iter().zip(&self.change) {
@@ -141,7 +142,7 @@ impl<'p> Refinement<'p> {
         most.max(sum / problem.processors.max(1.0)) + problem.delay * cut + RMS * rms
     }
 
-    /// Tasks that may move in this round: all of few, else some of the worker that limits.
+    /// The tasks that may move in this round: all if there are few, otherwise some of the most loaded worker.
     fn candidates(&mut self) -> Vec<u32> {
         let movable = |task: &u32| self.problem.fixed(*task as usize).is_none();
         if self.places.len() <= ALL_MAX {
@@ -158,7 +159,7 @@ impl<'p> Refinement<'p> {
         members.iter().cycle().skip(from).take(CANDIDATES_MAX).copied().filter(movable).collect()
     }
 
-    /// Workers that tasks may go to: all of few, else those with the least load.
+    /// The workers that tasks may go to: all if there are few, otherwise those with the least load.
     fn targets(&self) -> Vec<u32> {
         let mut all: Vec<u32> = (0..self.loads.len() as u32).collect();
         if all.len() > TARGETS_MAX {
@@ -183,7 +184,8 @@ impl<'p> Refinement<'p> {
         best
     }
 
-    /// Two moves at once: a task with one of its neighbours, or in exchange for one from where it goes.
+    /// The best pair of moves: a task together with one of its neighbours, or in exchange for a task of its
+    /// new worker.
     fn best_double(&mut self, candidates: &[u32], steps: &mut u64) -> Option<Found> {
         let targets = self.targets();
         let mut best: Option<Found> = None;
@@ -214,7 +216,7 @@ impl<'p> Refinement<'p> {
         best
     }
 
-    /// The value if `task` went `to`; none when the steps are spent.
+    /// The value if `task` moved to worker `to`; `None` when the steps are used up.
     fn look(&mut self, task: u32, to: u32, steps: &mut u64) -> Option<f64> {
         let cut = self.change_by(task, to, steps);
         let value = self.value_with(self.cut + cut);
@@ -223,7 +225,8 @@ impl<'p> Refinement<'p> {
         (*steps > 0).then_some(value)
     }
 
-    /// Notes how the loads change if `task` goes `to`; by how much the traffic between workers does.
+    /// Stores how the loads change if `task` moves to worker `to`; returns by how much the traffic between
+    /// workers changes.
     fn change_by(&mut self, task: u32, to: u32, steps: &mut u64) -> f64 {
         let problem = self.problem;
         let (at, from, to) = (task as usize, self.places[task as usize] as usize, to as usize);

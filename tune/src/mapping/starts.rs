@@ -1,11 +1,11 @@
-//! Mappings that the search begins with.
+//! The mappings with which the search begins.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::Problem;
 
-/// A number that orders as its value does: loads are never NaN here.
+/// A load with a total order, which exists because loads are never NaN here.
 #[derive(Clone, Copy, PartialEq)]
 struct Load(f64);
 
@@ -23,14 +23,14 @@ impl Ord for Load {
     }
 }
 
-/// All on the fastest worker.
+/// All tasks on the fastest worker.
 pub(super) fn on_one(problem: &Problem) -> Vec<u32> {
     let speeds = problem.speeds.iter().enumerate();
     let fastest = speeds.max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0))).map_or(0, |(at, _)| at as u32);
     (0..problem.work.len()).map(|task| problem.fixed(task).unwrap_or(fastest)).collect()
 }
 
-/// The task with most work first, each to the worker that is done with it first (Graham 1969).
+/// Places tasks in order of falling work, each on the worker that would finish it first (Graham 1969).
 pub(super) fn longest_first(problem: &Problem) -> Vec<u32> {
     let mut loads = vec![0.0; problem.speeds.len()];
     let mut places = vec![0; problem.work.len()];
@@ -57,7 +57,7 @@ pub(super) fn longest_first(problem: &Problem) -> Vec<u32> {
     places
 }
 
-/// Cut along the streams into pieces of the same work, so that neighbours stay together.
+/// Cuts the tasks along the streams into pieces of equal work, so neighbours stay together.
 pub(super) fn along(problem: &Problem) -> Vec<u32> {
     let speed: f64 = problem.speeds.iter().sum();
     let total: f64 = problem.work.iter().sum();
@@ -65,7 +65,7 @@ pub(super) fn along(problem: &Problem) -> Vec<u32> {
     let (mut worker, mut before, mut end) = (0, 0.0, total * problem.speeds[0] / speed);
     for task in order(problem) {
         let work = problem.work[task];
-        // A task belongs to the piece that its middle lies in.
+        // A task belongs to the piece that contains the middle of its work.
         while before + work / 2.0 > end && worker + 1 < problem.speeds.len() {
             worker += 1;
             end += total * problem.speeds[worker] / speed;
@@ -76,8 +76,8 @@ pub(super) fn along(problem: &Problem) -> Vec<u32> {
     places
 }
 
-/// The tasks along the streams, depth first, so that a chain stays in one piece; where streams lead back, by the way that was
-/// entered first.
+/// The tasks in depth-first order along the streams, so a chain stays in one piece. A task that several
+/// streams reach is listed when it is first reached.
 fn order(problem: &Problem) -> Vec<usize> {
     let tasks = problem.work.len();
     let mut first = vec![0_u32; tasks + 1];
@@ -114,7 +114,7 @@ fn order(problem: &Problem) -> Vec<usize> {
     order
 }
 
-/// Each task anywhere (SplitMix64, the same for the same seed).
+/// A random worker for each task (SplitMix64, the same for the same seed).
 pub(super) fn random(problem: &Problem, seed: u64) -> Vec<u32> {
     let mut state = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut any = || {

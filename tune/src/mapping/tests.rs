@@ -1,10 +1,10 @@
-//! The search against all mappings there are.
+//! Compares the search with all possible mappings.
 
 use thalweg_chance::Chance;
 
 use super::{Link, Problem, search};
 
-/// The least period of all mappings, by trying each: an odometer over the tasks.
+/// The least period of all mappings, by trying each of them.
 fn exhaustive(problem: &Problem) -> f64 {
     let workers = problem.speeds.len() as u32;
     let mut places = vec![0; problem.work.len()];
@@ -17,7 +17,8 @@ fn exhaustive(problem: &Problem) -> f64 {
     }
 }
 
-/// The period worker by worker, straight from the formula: written a second time, so that it does not share a mistake.
+/// The period of each worker directly from the formula, written independently so that it shares no mistake
+/// with the code under test.
 fn by_definition(problem: &Problem, places: &[u32]) -> f64 {
     let on = |task: u32| places[task as usize];
     let mut worst: f64 = 0.0;
@@ -40,7 +41,7 @@ fn by_definition(problem: &Problem, places: &[u32]) -> f64 {
     worst.max(all / problem.processors) + problem.delay * cut
 }
 
-/// A network of this many tasks, mostly a chain with branches, as those of streams are.
+/// A network of this many tasks, mostly a chain with branches, as streaming networks are.
 fn network(chance: &mut Chance, tasks: u32, workers: usize) -> Problem {
     let work = (0..tasks).map(|_| chance.exponential(1.0) + 0.01).collect();
     let mut links = Vec::new();

@@ -1,4 +1,4 @@
-//! A virtual machine of PVM with a folder of its own, and a ping-pong of two tasks in it.
+//! A virtual machine of PVM with a folder of its own, in which two tasks play ping-pong.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Where Debian has PVM.
+/// The folder in which Debian installs PVM.
 const ROOT: &str = "/usr/lib/pvm3";
-/// The sources of the programs, seen from this crate and from others that use this file.
+/// The folder of the programs' sources, for this crate and for others that use this file.
 pub(crate) const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tune/tests/programs");
 const WAIT: Duration = Duration::from_secs(20);
 
-/// Says why a test does nothing.
+/// Prints why a test is skipped.
 pub(crate) fn skipped(why: &str) {
     eprintln!("skipped: {why}");
 }
 
-/// A daemon that lives as long as this.
+/// A PVM daemon that lives as long as this value.
 pub(crate) struct Machine {
     folder: tempfile::TempDir,
     daemon: Child,
@@ -34,7 +34,7 @@ fn environment(command: &mut Command, folder: &Path) {
 }
 
 impl Machine {
-    /// None: this computer has no PVM.
+    /// Starts the daemon; `None` if this computer has no PVM.
     pub(crate) fn start() -> Option<Machine> {
         let daemon = Path::new(ROOT).join("lib/pvmd");
         if !daemon.exists() || !Path::new("/usr/include/pvm3.h").exists() {
@@ -65,12 +65,12 @@ impl Machine {
         Some(machine)
     }
 
-    /// A ping-pong with these arguments, once it has begun.
+    /// Starts a ping-pong with these arguments, and waits until it has begun.
     pub(crate) fn run(&self, arguments: &[&str]) -> Run {
         self.started(&self.program, arguments)
     }
 
-    /// An integer sort of two tasks with these arguments, once it has begun.
+    /// Starts an integer sort of two tasks with these arguments, and waits until it has begun.
     #[allow(dead_code, reason = "not every test that has this module sorts")]
     pub(crate) fn sort(&self, arguments: &[&str]) -> Run {
         let program = self.folder.path().join("thalweg-pingsort");
@@ -91,7 +91,7 @@ impl Machine {
     }
 }
 
-/// Whether this program of PVM could be compiled.
+/// Compiles a program of PVM; returns whether that succeeded.
 fn compiled(source: &Path, program: &Path) -> bool {
     let mut compile = Command::new("cc");
     compile.arg("-O2").arg(source).arg("-o").arg(program).arg("-lpvm3");
@@ -113,17 +113,17 @@ fn processes_of(program: &Path) -> Vec<i32> {
         .collect()
 }
 
-/// Two tasks that play.
+/// A running program of two tasks.
 pub(crate) struct Run {
     child: Child,
     output: BufReader<std::process::ChildStdout>,
     processes: Vec<i32>,
-    /// Where it looks for a file that ends it.
+    /// The folder in which it looks for a file that ends it.
     stop: tempfile::TempDir,
 }
 
 impl Run {
-    /// A program that has said its first line.
+    /// Starts a program, and waits until it has printed its first line.
     pub(crate) fn of(command: &mut Command) -> Run {
         let stop = tempfile::tempdir().expect("a folder");
         command.env("STOP", stop.path().join("stop"));
@@ -149,7 +149,7 @@ impl Run {
         self.processes.iter().any(has)
     }
 
-    /// Ends it, if it can be ended, and waits; whether all that was received was right.
+    /// Ends the program, if possible, and waits; returns whether all data that it received were right.
     pub(crate) fn ended_well(&mut self) -> bool {
         std::fs::write(self.stop.path().join("stop"), "").expect("a file");
         let lines: Vec<String> = self.output.by_ref().lines().map_while(Result::ok).collect();
@@ -160,7 +160,7 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // Tasks that the daemon has started are no children of ours.
+        // Tasks that the daemon has started are no children of this process.
         for pid in &self.processes[1..] {
             let is_ours = std::fs::read_to_string(format!("/proc/{pid}/comm"));
             if is_ours.is_ok_and(|name| name.starts_with("thalweg-ping")) {

@@ -1,4 +1,4 @@
-//! What of a split's replicas may be moved, and what it is expected to take.
+//! The parts of a split's replicas that may be moved, and the time that each is expected to take.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,25 +6,27 @@ use std::sync::Arc;
 use super::{Known, PRIOR_SAMPLES, Siblings, Work};
 use crate::shared::balance::{self, Part};
 
-/// What was sampled in a window of the replicas of a split, together.
+/// The samples of all replicas of a split in a window.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Family {
     pub(super) work: Work,
     pub(super) replicas: u64,
-    /// What waits for those that were ever sampled, and how many those are.
+    /// The time that messages waiting for the replicas sampled so far will take; `seen` is the number of
+    /// these replicas.
     pub(super) backlog_ticks: u64,
     pub(super) seen: u64,
 }
 
 impl Family {
-    /// What waits for a replica that was never sampled: as much as for the others.
+    /// The backlog of a replica that was never sampled, which is estimated by the mean of the others.
     pub(super) fn backlog(&self) -> u64 {
         self.backlog_ticks / self.seen.max(1)
     }
 
-    /// What a replica is expected to take in such a window of which so much was sampled. Few samples say little: a replica of many may
-    /// have none by chance. So this is the mean of the gamma distribution that follows from the samples (a Poisson process) and
-    /// from the prior that replicas are like the mean of all, with the weight of [`PRIOR_SAMPLES`].
+    /// The time that a replica is expected to take in a window, given its sampled time. A replica may have
+    /// few samples, or none, by chance. So this is the mean of the gamma distribution that follows from the
+    /// samples (a Poisson process) and from the prior that replicas are like the mean of all, with the weight
+    /// of [`PRIOR_SAMPLES`].
     pub(super) fn expected(&self, sampled_ticks: u64) -> u64 {
         let Family { work, replicas, .. } = self;
         if work.samples == 0 {
@@ -39,22 +41,22 @@ impl Family {
 /// How a replica may move.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Anywhere: it is worth the way.
+    /// The replica may move to any worker, because its work is worth the way.
     Heavy,
-    /// It is light, but to this worker its messages have no way that they do not have now.
+    /// The replica is light, but may move to this worker, which its messages pass anyway.
     OnTheWay(usize),
-    /// With its siblings.
+    /// The replica moves only with its siblings.
     Light,
 }
 
-/// What may be moved, and the replicas that it consists of.
+/// The parts that may be moved, and the replicas in each.
 #[derive(Default)]
 pub(super) struct Parts {
     parts: Vec<Part>,
     members: Vec<Vec<u32>>,
-    /// What waits for each.
+    /// The backlog of each part.
     backlog: Vec<u64>,
-    /// Light replicas of the same spread on the same worker.
+    /// For light replicas: the part of each spread on each worker.
     lumps: HashMap<(*const Siblings, u32), usize>,
 }
 
@@ -80,7 +82,7 @@ impl Parts {
         self.members[at].push(replica);
     }
 
-    /// Divides the time that each worker was busy as what was sampled there divides: not every dispatch is.
+    /// Scales the sampled times to the time that each worker was busy, because not every dispatch is sampled.
     pub(super) fn scale(&mut self, busy: &[u64], sampled: &[u64]) {
         for (part, backlog) in self.parts.iter_mut().zip(&self.backlog) {
             let (busy, sampled) = (u128::from(busy[part.worker]), u128::from(sampled[part.worker].max(1)));
@@ -88,7 +90,8 @@ impl Parts {
         }
     }
 
-    /// The moves, and whether they are sure to be better: light ones with their siblings again, or heavy ones.
+    /// The moves, and whether they certainly gain, as those of light replicas back to their siblings and of
+    /// heavy ones do.
     pub(super) fn moves(&self, load: Vec<u64>) -> (Vec<(u32, u32)>, bool) {
         let gathered = self.gathered();
         let is_gathering = !gathered.is_empty();
@@ -101,7 +104,7 @@ impl Parts {
         (moves.into_iter().flat_map(each).collect(), is_sure)
     }
 
-    /// Lumps of the same spread on several workers, to go where most of it is.
+    /// Moves that bring the lumps of one spread on several workers to the worker with most of it.
     fn gathered(&self) -> Vec<(usize, usize)> {
         let mut most: HashMap<*const Siblings, Part> = HashMap::new();
         for (&(siblings, _), &at) in &self.lumps {

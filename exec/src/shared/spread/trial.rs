@@ -1,7 +1,8 @@
 //! Trials of moves with an uncertain gain: a move is undone unless more messages pass than before it.
 //!
-//! A light replica gains little from another worker, and what it loses (smaller batches, memory in the other's cache) is not
-//! in what dispatches took. So the rate of messages through all replicas of the split is measured before and after.
+//! A light replica gains little from another worker, and its loss (smaller batches, memory in another core's
+//! cache) does not show in the times of dispatches. So the rate of messages through all replicas of the split
+//! is measured before and after.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use super::{STAYS, Siblings, Table};
 
 /// How long a trial lasts.
 const LASTS_NS: u64 = 2_000_000;
-/// Moves stay if the rate grew by this, in percent.
+/// The growth of the rate, in percent, from which on the moves stay.
 const GAIN_PERCENT: f64 = 2.0;
 
 /// When each worker's samples of the window begin and end.
@@ -27,7 +28,7 @@ impl Rates {
         }
     }
 
-    /// Begins a window. What a worker sampled since it last added its samples to the table comes into it.
+    /// Begins a window, which includes the samples that workers have not yet added to the table.
     pub(super) fn restart(&mut self, now: u64, workers: usize) {
         self.told.resize(workers, (now, now));
         self.told.iter_mut().for_each(|(since, until)| *since = *until);
@@ -43,17 +44,17 @@ impl Rates {
     }
 }
 
-/// Moves that are tried.
+/// Moves on trial.
 pub(super) struct Trial {
     of: *const Siblings,
-    /// Where each replica was.
+    /// The moves that return each replica to its former worker.
     back: Vec<(u32, u32)>,
-    /// Messages in a tick before.
+    /// The rate before the trial, in messages per tick.
     rate: f64,
     until: u64,
 }
 
-// SAFETY: the address tells one split from another, and is not followed.
+// SAFETY: the address only identifies a split, and is not dereferenced.
 unsafe impl Send for Trial {}
 
 impl Trial {
@@ -63,13 +64,14 @@ impl Trial {
 }
 
 impl Table {
-    /// Messages in a tick through all replicas of a split, each worker's by its own time.
+    /// The rate of messages through all replicas of a split, per tick; each worker's messages are divided by
+    /// that worker's own window.
     fn rate(&self, of: *const Siblings) -> f64 {
         let members = self.replicas.iter().flatten().filter(|known| Arc::as_ptr(&known.siblings) == of);
         members.map(|known| known.work.messages as f64 / self.rates.span(known.worker).max(1) as f64).sum()
     }
 
-    /// The trial that these moves of light replicas of one split are.
+    /// A trial that consists of these moves, if all are of light replicas of one split.
     pub(super) fn trial_of(&self, moves: &[(u32, u32)], clock: &Clock, now: u64) -> Option<Trial> {
         let of = Arc::as_ptr(&self.replicas.get(moves.first()?.0 as usize)?.as_ref()?.siblings);
         let known = |replica: u32| self.replicas.get(replica as usize)?.as_ref();
@@ -77,8 +79,8 @@ impl Table {
         Some(Trial { of, back, rate: self.rate(of), until: now + clock.ns_to_ticks(LASTS_NS) })
     }
 
-    /// The moves that end a trial; none if it was worth keeping. `workers` take part, and have `waited` for
-    /// so long.
+    /// The moves that undo a trial; none if its moves stay. `workers` take part, and have `waited` for so
+    /// long.
     pub(super) fn judge(
         &mut self,
         trial: Trial,
@@ -89,13 +91,13 @@ impl Table {
         let gained = self.rate(trial.of) >= trial.rate * (1.0 + GAIN_PERCENT / 100.0);
         let mut back = if gained { Vec::new() } else { trial.back };
         back.retain(|&(replica, worker)| (worker as usize) < workers && self.may_go_back(replica, trial.of));
-        // It is not tried again soon.
+        // Two moves are counted, so the replica is not tried again soon.
         self.carry_out(&back, 2, clock, now);
         self.restart(now, self.interval, waited);
         back
     }
 
-    /// Whether it is one of this split still, and the user has not moved it.
+    /// Whether the replica still belongs to this split, and the user has not moved it.
     fn may_go_back(&self, replica: u32, of: *const Siblings) -> bool {
         let known = self.replicas.get(replica as usize).and_then(Option::as_ref);
         known.is_some_and(|known| Arc::as_ptr(&known.siblings) == of && known.rests_until != STAYS)
