@@ -149,7 +149,7 @@ impl Respondent {
         self.process.read(speaks, &mut self.line)
     }
 
-    /// Finds out what the line answers.
+    /// Determines which question the line answers.
     fn take_line(&mut self, number: u64, link: &Link) {
         if !self.mode.names_questions() {
             self.answers += 1;
