@@ -31,7 +31,7 @@ pub struct Origin {
     /// The clock of its events. Processes on the same machine share a clock, so that events of the same
     /// moment have the same time.
     pub clock: Clock,
-    /// From when times are counted: the start of the first process, in nanoseconds since 1970.
+    /// The origin of times: the start of the first process, in nanoseconds since 1970.
     begin_ns: u64,
     boot_id: [u8; 16],
 }

@@ -26,7 +26,7 @@ const PRINTED_MAX: u64 = 1 << 20;
 pub enum Outcome {
     /// The output is as expected, on one and on two workers.
     Agrees,
-    /// It ran; nothing says what is expected.
+    /// It ran; there is no expected output.
     Ran,
     /// The output differs; the text says how.
     Differs(String),
