@@ -173,7 +173,8 @@ class Element:
             self.sequence = to
 
     def show_block(self, data):
-        # What was begun in the block before goes on, and this block's first event is the one after it.
+        # An event that began in the previous block continues, and this block's first event is the one after
+        # it.
         if word(data, layout.BLOCK_SEQUENCE) != self.sequence + 1:
             self.begun = None
         if not self.begun:
@@ -228,6 +229,6 @@ def main(directory):
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit(__doc__.strip().split(": ", 1)[0] + ". Usage: thalweg_events.py DIRECTORY")
-    # Who reads no further (`| head`) has what it wanted.
+    # A reader that stops early (`| head`) ends this program without an error.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     main(sys.argv[1])
