@@ -1,4 +1,4 @@
-//! Feedback `A \\ P`: outputs of the body that match a pattern go back to its input.
+//! Feedback `A \ P`: outputs of the body that match a pattern go back to its input.
 //!
 //! One task is at both ends of the body. Each record that it sends in is a group of its own, and each group
 //! comes out again, at least as its end: so the task knows how many groups are inside, and the loop is over
