@@ -16,7 +16,7 @@ pub enum ErrorKind {
     Usage,
     /// The run failed, or it refused a command.
     Run,
-    /// This signal interrupted the operation.
+    /// The operation was interrupted by this signal.
     Interrupted(i32),
 }
 

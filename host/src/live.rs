@@ -264,7 +264,8 @@ impl Measuring {
         self.follower.finish().map_err(Error::usage_of)
     }
 
-    /// The report on the last `window` of a run that is over. It must be called before other reports.
+    /// The report on the last `window` of a run that is over. This method must be called before other
+    /// reports.
     ///
     /// # Errors
     /// The space cannot be read, or its events do not show the end of the run.
@@ -279,8 +280,8 @@ impl Measuring {
         }
     }
 
-    /// The report on the events between two times, counted from the start of the first process. It must be
-    /// called before other reports.
+    /// The report on the events between two times, counted from the start of the first process. This method
+    /// must be called before other reports.
     ///
     /// # Errors
     /// The space cannot be read.

@@ -25,8 +25,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub struct RecordingPlan {
     /// The directory of the space or session.
     pub from: PathBuf,
-    /// The directory of the archive. It does not exist, is empty, or has an archive of the same source, which
-    /// is continued.
+    /// The directory of the archive. This directory does not exist, is empty, or has an archive of the same
+    /// source, which is continued.
     pub to: PathBuf,
     /// Only events of writers whose names match are recorded.
     pub writers: Option<String>,
@@ -212,8 +212,8 @@ impl Recording {
         let mut taken = 0;
         let mut ended = Vec::new();
         for (place, part) in self.parts.iter_mut().enumerate() {
-            // This is read before the step, so that the step still archives the last events of a process that
-            // ends meanwhile.
+            // The flag is read before the step, so that the step still archives the last events of a process
+            // that ends meanwhile.
             let was_over = part.over;
             part.over = !part.space.is_alive();
             match part.archiver.step() {
@@ -230,8 +230,8 @@ impl Recording {
                     std::thread::sleep(FULL);
                     return Ok(true);
                 }
-                // A run that ends removes its directory. Its events are still mapped here, and are read when
-                // the recording ends.
+                // A run that ends removes its directory. The run's events are still mapped here, and are read
+                // when the recording ends.
                 Err(_) if part.space.is_gone() => {}
                 Err(error) => return Err(unwritable(error)),
             }

@@ -136,7 +136,7 @@ pub fn net(name: &str, signature: Option<&str>, body: Component) -> Component {
 }
 
 impl Component {
-    /// Serial composition, `self .. next`: what leaves `self` enters `next`.
+    /// Serial composition, `self .. next`: records that leave `self` enter `next`.
     #[track_caller]
     pub fn then(self, next: Component) -> Component {
         self.chain("..", next, Location::caller())
@@ -445,7 +445,7 @@ impl Writing {
         }
     }
 
-    /// Writes a component where it is used, in brackets unless it stands alone.
+    /// Writes a component where it is used, in brackets unless it is the whole topology.
     fn topology(&mut self, component: &Component, alone: bool) {
         let start = self.text.len();
         match &*component.form {

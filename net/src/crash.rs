@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::run::position::Position;
 
-/// The signals of a crash, and what they mean.
+/// The signals of a crash, and their meanings.
 const SIGNALS: [(c_int, &str, &str); 5] = [
     (libc::SIGSEGV, "SIGSEGV", "memory that it may not use"),
     (libc::SIGBUS, "SIGBUS", "memory that is not there"),
@@ -118,7 +118,8 @@ fn at_exit() -> io::Result<()> {
 
 /// Sets the handler of a signal; returns the former action.
 fn set(signal: c_int, handler: libc::sighandler_t) -> libc::sigaction {
-    // SAFETY: all zeroes are a valid action; both outlive the call. The handler takes what SA_SIGINFO gives it.
+    // SAFETY: all zeroes are a valid action; both outlive the call. The handler has the parameters of
+    // SA_SIGINFO.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         let mut before: libc::sigaction = std::mem::zeroed();
@@ -236,7 +237,7 @@ fn say(what: impl FnOnce(&mut Line) -> fmt::Result) {
     }
     line.length = line.length.min(Line::BYTES - 1);
     line.bytes[line.length] = b'\n';
-    // SAFETY: so many bytes are there.
+    // SAFETY: the line has this many bytes.
     unsafe { libc::write(2, line.bytes.as_ptr().cast(), line.length + 1) };
 }
 

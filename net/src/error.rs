@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 type Source = dyn std::error::Error + Send + Sync;
 
-/// An error of a library, or of starting a network: what failed, where, and what to do. Its cause is its
-/// source; `{error:#}` writes both. Two errors are equal if their texts are equal.
+/// An error of a library, or of starting a network: what failed, where, and what to do. The cause of an error
+/// is its source; `{error:#}` writes both. Two errors are equal if their texts are equal.
 #[derive(Clone, Debug)]
 pub struct Error {
     /// The message; `None` if the source is the message.

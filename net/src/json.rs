@@ -132,8 +132,8 @@ fn is_json(value: &Value) -> bool {
     matches!(value, Value::Text(text) if text.is_json())
 }
 
-/// The key of a question's number, in questions to a program and in their answers. It is no label, because
-/// labels are letters, digits and `_`.
+/// The key of a question's number, in questions to a program and in their answers. This key is no label,
+/// because labels are letters, digits and `_`.
 const QUESTION: &str = "@";
 const QUOTED_QUESTION: &str = "\"@\"";
 

@@ -49,7 +49,7 @@ mod x86 {
     #[inline]
     pub(super) fn widest<W: Work>(work: W) -> W::Output {
         if has_avx512() {
-            // SAFETY: the processor has just said that it knows these instructions.
+            // SAFETY: the check above has shown that the processor has these instructions.
             return unsafe { with_avx512(work) };
         }
         if has_avx2() {
@@ -244,7 +244,7 @@ pub(crate) fn each<W: Work + Clone>(work: &W) -> Vec<W::Output> {
     {
         all.push(x86::with_sse2(work.clone()));
         if x86::has_avx2() {
-            // SAFETY: the processor has just said that it knows these instructions.
+            // SAFETY: the check above has shown that the processor has these instructions.
             all.push(unsafe { x86::with_avx2(work.clone()) });
         }
         if x86::has_avx512() {

@@ -111,7 +111,7 @@ impl Library {
         (0..self.table().boxes().len()).map(|index| LibraryBox { library: self.clone(), index })
     }
 
-    /// Its parameters.
+    /// The library's parameters.
     pub(crate) fn parameters(&self) -> Result<Vec<ParameterSpec>, Error> {
         self.table().parameters().map(|parameter| parameter.spec().map_err(|why| self.wrong(why))).collect()
     }
@@ -300,7 +300,7 @@ impl Image {
             self.table.finish();
         }
         if self.owner.is_none() || !self.replaced.load(Ordering::Relaxed) {
-            std::mem::forget(self); // It stays loaded, with all that it may lead to.
+            std::mem::forget(self); // The image stays loaded, with all memory that it refers to.
         }
     }
 }

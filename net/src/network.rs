@@ -24,7 +24,7 @@ use crate::syntax::Diagnostic;
 use crate::syntax::ast::CommandMode;
 use thalweg_space::Space;
 
-/// A network that [`Network::start`] unfolds into tasks. It can be started several times.
+/// A network that [`Network::start`] unfolds into tasks. A network can be started several times.
 #[derive(Debug)]
 pub struct Network {
     pub(crate) resolved: Resolved,

@@ -90,7 +90,7 @@ impl<P> Default for PlanCache<P> {
 }
 
 impl<P> PlanCache<P> {
-    /// An empty cache. It allocates no memory until it is used.
+    /// An empty cache. The cache allocates no memory until it is used.
     pub fn new() -> PlanCache<P> {
         PlanCache { latest: (ShapeId::UNSET, 0), entries: Vec::new(), index: HashMap::new() }
     }

@@ -128,7 +128,7 @@ impl Record {
         // SAFETY: the block is this record's alone and has room for `length` values.
         let slots = unsafe { slots_of(record.block.as_ptr()) };
         for slot in 0..length {
-            // SAFETY: as above; `slot < length`. Writing does not drop what was there.
+            // SAFETY: as above; `slot < length`. Writing does not drop the former content.
             unsafe { slots.add(slot).write(value(slot)) };
         }
         // SAFETY: the block is this record's alone; its slots are filled.
@@ -158,7 +158,8 @@ impl Record {
         mark
     }
 
-    /// A message in a stream of records that is not itself a record. Its only slot holds the content.
+    /// A message in a stream of records that is not itself a record. The record's only slot holds the
+    /// content.
     pub(crate) fn message(content: Value) -> Record {
         let mut content = Some(content);
         Record::build(ShapeId::MESSAGE, 1, |_| content.take().unwrap_or_default())
@@ -211,8 +212,8 @@ impl Record {
         let slot_count = records.first().map_or(0, |record| record.header().length as usize);
         debug_assert!(records.iter().all(|record| record.header().length as usize == slot_count));
         let first = records.as_mut_ptr().cast_const().cast();
-        // SAFETY: a record is a pointer to its block, in which as many values as it has labels stand behind the header, by
-        // 1 and 2 above; records of one shape have as many. All are borrowed mutably.
+        // SAFETY: a record is a pointer to its block, in which the header is followed by one value for each
+        // label, by 1 and 2 above; records of one shape have equally many labels. All are borrowed mutably.
         unsafe { Rows::new(first, records.len(), blocks::SLOTS_OFFSET, slot_count) }
     }
 
@@ -341,7 +342,7 @@ pub fn take_just_written(value: &mut Value) -> Value {
 #[inline]
 pub(crate) fn put(slot: &mut Value, value: Value) {
     drop_heap(slot);
-    // SAFETY: what stands there now needs no drop.
+    // SAFETY: the present content needs no drop.
     unsafe { ptr::write(slot, value) }
 }
 
@@ -352,8 +353,8 @@ pub(crate) fn move_slot(slots: &mut [Value], from: usize, to: usize) {
     assert!(from < slots.len() && to < slots.len() && from != to);
     drop_heap(&mut slots[to]);
     let slots = slots.as_mut_ptr();
-    // SAFETY: two different slots within the slice; what stands in `to` needs no drop, and the copy takes the
-    // place of the value in `from`, which is overwritten without being dropped.
+    // SAFETY: two different slots within the slice; the content of `to` needs no drop, and the copy replaces
+    // the value in `from`, which is overwritten without being dropped.
     unsafe {
         ptr::copy_nonoverlapping(slots.add(from), slots.add(to), 1);
         slots.add(from).write(Value::Int(0));

@@ -80,7 +80,7 @@ fn live() -> i64 {
     text.trim_matches(|c: char| !c.is_ascii_digit() && c != '-').parse().unwrap()
 }
 
-/// This is a single test, because the library counts for the whole process.
+/// The cases form a single test, because the library counts for the whole process.
 #[test]
 fn values_of_a_library_live_as_long_as_they_are_used() {
     let names: Vec<_> = boxes().names().map(str::to_owned).collect();

@@ -1,8 +1,8 @@
 //! Memory is bounded for any number of records, through a star whose depth grows and shrinks and a split with
 //! ever new values.
 //!
-//! The process must have the same amount of memory after all records as after a tenth of them. This is a
-//! separate test binary, and its tests run in sequence, because they measure the whole process.
+//! The process must have the same amount of memory after all records as after a tenth of them. These tests
+//! have a binary of their own and run in sequence, because they measure the whole process.
 #![allow(clippy::print_stdout)]
 
 use std::sync::mpsc::{Sender, channel};

@@ -1,8 +1,8 @@
 //! The interface for boxes: their arguments, their output, and how a library of boxes is exported.
 //!
 //! A box is a function of the values that it reads from a record, and of an [`Out`] into which it emits
-//! records. It keeps no state between calls, may run on any thread, and may fail: by returning an `Err` (with
-//! a reason) or by panicking; the record then goes to the network's error stream.
+//! records. A box keeps no state between calls, may run on any thread, and may fail: by returning an `Err`
+//! (with a reason) or by panicking; the record then goes to the network's error stream.
 //!
 //! ```
 //! use thalweg_box::{Bytes, Out};

@@ -11,8 +11,9 @@ use super::obstacle;
 use super::table::write;
 use crate::error::Error;
 
-/// The compiler's options for sources for S-Net. These were written for compilers that accepted implicit
-/// declarations, wrong pointers and one variable in several files; the options still allow all of that.
+/// The compiler's options for sources for S-Net. Such sources were written for compilers that accepted
+/// implicit declarations, wrong pointers and one variable in several files; the options still allow all of
+/// that.
 const FLAGS: &[&str] = &[
     "-std=gnu11",
     "-O2",

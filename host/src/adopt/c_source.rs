@@ -165,7 +165,8 @@ fn end_of_string(bytes: &[u8], begin: usize) -> usize {
 #[derive(Default)]
 struct Conditions {
     open: Vec<Condition>,
-    /// The number of enclosing parts that are not taken. It has no limit, because the files are foreign.
+    /// The number of enclosing parts that are not taken. The number has no limit, because the files are
+    /// foreign.
     left_out: usize,
 }
 
@@ -220,7 +221,7 @@ fn directive(line: &str, conditions: &mut Conditions, included: &mut Vec<String>
     }
 }
 
-/// Words that may stand around a declaration and have brackets of their own.
+/// Words that may surround a declaration and have brackets of their own.
 const ATTRIBUTES: &[&str] = &["__attribute__", "__attribute", "__declspec", "asm", "__asm__", "__asm"];
 
 /// The names that a text defines for other files.

@@ -26,11 +26,11 @@ const PRINTED_MAX: u64 = 1 << 20;
 pub enum Outcome {
     /// The output is as expected, on one and on two workers.
     Agrees,
-    /// It ran; there is no expected output.
+    /// The program ran; there is no expected output.
     Ran,
     /// The output differs; the text says how.
     Differs(String),
-    /// It did not run; the text says why.
+    /// The program did not run; the text says why.
     Fails(String),
 }
 

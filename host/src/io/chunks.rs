@@ -16,7 +16,7 @@ pub(crate) struct Chunks {
     pub(crate) input: Input,
     labels: [Label; 3],
     chunk_bytes: usize,
-    /// The next chunk, as far as it was read. It is read ahead to determine which chunk is the last.
+    /// The next chunk, as far as it was read. The chunk is read ahead to determine which chunk is the last.
     ahead: Vec<u8>,
     /// A complete chunk that is returned next.
     whole: Option<Vec<u8>>,

@@ -55,7 +55,7 @@ impl Lines {
             let taken = end.map_or(available.len(), |at| (at + 1).min(available.len()));
             let too_long = self.skips || self.begun.len() + taken > self.bytes_max;
             let read = match end {
-                // The line continues in the next piece.
+                // The line continues in the next piece of input.
                 None => {
                     if !too_long {
                         self.begun.extend_from_slice(available);

@@ -37,7 +37,8 @@ pub(crate) struct Objects {
     column: usize,
     /// The line and column, from 1, where the list began.
     list: (u64, usize),
-    /// Whether the list has an element that is no record. It may then be no list, so its end is not required.
+    /// Whether the list has an element that is no record. The text may then be no list, so its end is not
+    /// required.
     is_odd: bool,
     bytes_max: usize,
 }
@@ -245,7 +246,7 @@ impl Objects {
         let indent = indent_of(&begun);
         let mut begins = memchr::memchr_iter(b'\n', &begun).map(|end| end + 1);
         let other = begins.find(|&begin| begin < begun.len() && !belongs(&begun[begin..], indent));
-        // This may be the line that is being read.
+        // The other line may be the one that is being read.
         let part = other.map_or(begun.as_slice(), |other| &begun[..other]);
         let ends_line = part.ends_with(b"\n");
         let is_one_line = !part.trim_ascii().contains(&b'\n');

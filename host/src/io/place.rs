@@ -494,7 +494,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
-            // Another process may have removed it.
+            // Another process may have removed the socket.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -174,7 +174,7 @@ impl Control {
 
     /// Processes the reports of the other threads, for a limited time, and ends leases.
     fn hear(&mut self, patience: Duration) {
-        // This fails only if the space was removed; then there are no settings.
+        // Ending leases fails only if the space was removed; then there are no settings.
         let _ = self.space.see_to_leases();
         if let Ok(told) = self.told.recv_timeout(patience) {
             self.note(told);

@@ -1,5 +1,5 @@
-//! The directory of the run's space. It is removed at the end of the run, and also if the run was refused,
-//! unless the user wants to keep it.
+//! The directory of the run's space. The directory is removed at the end of the run, and also if the run was
+//! refused, unless the user wants to keep it.
 
 use std::path::{Path, PathBuf};
 

@@ -94,7 +94,8 @@ impl Archive {
 }
 
 thalweg_space::settings! {
-    /// Counters about a full disk, for reports. They are cells in memory, so they need no space on the disk.
+    /// Counters about a full disk, for reports. The counters are cells in memory, so they need no space on
+    /// the disk.
     pub(crate) struct Published {
         /// How long the disk that keeps the events was full
         full_ns: SHOWN { name: "archive.full_ns", unit: "ns" },
@@ -182,7 +183,7 @@ impl Keeper {
                 ));
             }
             self.lets_go = true;
-            // This is repeated, because there may be new writers.
+            // Releasing writers is repeated, because there may be new ones.
             let _ = self.archiver.let_go();
         }
         self.publish(was_held && !begins);

@@ -171,8 +171,8 @@ pub struct FailedTask {
 }
 
 impl Run {
-    /// Starts a run as planned. Its notices are passed to `notices`; it ends in order when `interrupt`
-    /// requests it.
+    /// Starts a run as planned. The run's notices are passed to `notices`; the run ends in order when
+    /// `interrupt` requests it.
     ///
     /// # Errors
     /// The network has errors, a library, an input or an output cannot be opened, or an option is out of range.
@@ -225,7 +225,8 @@ impl Run {
             drop(failures);
             (None, None, None, None)
         };
-        // Sinks are started first, because a source may have to wait until another task runs.
+        // Sinks are started first, because a source that is held back is released as soon as no other task
+        // can run.
         ends.spawn_sinks(&runtime, sinks, output, outputs)?;
         ends.spawn_sources(&runtime, sources, Gate::new(input, valve, recording))?;
         let errors = ends.spawn_errors(failed, told)?;

@@ -40,7 +40,7 @@ impl Answering {
         let answer = move || {
             while !seen.load(Ordering::Relaxed) {
                 space.note_alive();
-                // This fails only if the space was removed; then there are no settings.
+                // Ending leases fails only if the space was removed; then there are no settings.
                 let _ = space.see_to_leases();
                 answer_all(&mut mailbox, &mover, &mut notes);
                 thread::park_timeout(LOOK_EVERY);

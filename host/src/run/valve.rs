@@ -123,7 +123,7 @@ pub(super) struct Reach {
     pub(super) told: Receiver<Progress>,
 }
 
-/// Both sides.
+/// Makes both sides of the link.
 pub(super) fn reach(runtime: &Runtime) -> (Reach, Reached) {
     let (tell, told) = channel();
     let (orders, taken) = channel();

@@ -122,13 +122,13 @@ pub enum DefinitionKind {
 /// A definition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
-    /// What it is.
+    /// The kind.
     pub kind: DefinitionKind,
     /// Its name.
     pub name: Name,
-    /// Where the name stands.
+    /// The place of the name.
     pub at: Place,
-    /// The whole definition, in the same source.
+    /// The span of the definition, in the same source.
     pub whole: Span,
     /// The part of the same source in which the name can be used: the file, or the net around the definition.
     pub seen: Span,
@@ -137,7 +137,7 @@ pub struct Definition {
 /// A name that refers to a definition; the name in the definition itself is one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// Where it stands.
+    /// The place.
     pub at: Place,
     /// Index into [`Index::definitions`].
     pub definition: usize,

@@ -128,7 +128,7 @@ enum State<Expanded> {
 enum Begun<T, Expanded> {
     /// A type definition with its text and scope.
     Open(T, usize),
-    /// It was expanded before.
+    /// The definition was expanded before.
     Done(Expanded),
     /// A definition that needs itself: its name and scope.
     Circle(Ident, usize),

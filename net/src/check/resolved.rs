@@ -2,8 +2,8 @@
 //!
 //! Nets and boxes are tables; a [`Node`] refers to them by index, so a net used twice is stored once. The
 //! graph of nets has no cycle and its depth, counted through nets, is at most [`DEPTH_MAX`]: walking it
-//! recursively is safe. Its *unfolding* can still be exponentially larger than the text (each net using the
-//! one before twice), so the code that unfolds it has a limit.
+//! recursively is safe. The *unfolding* of a program can still be exponentially larger than its text (each
+//! net using the one before twice), so the code that unfolds it has a limit.
 //!
 //! A node has a [`Node::name`] that is unique within its net (`inc`, `inc#2`, `star`); the path of a
 //! component consists of the names on the way to it, joined by `/`.
@@ -113,12 +113,12 @@ impl BoxUse {
 /// A component.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// What it is.
+    /// The kind.
     pub kind: NodeKind,
     /// Unique within its net: the name of the box or net, else the word of [`NodeKind::word`]; from the second
     /// on with `#2`, `#3`, ….
     pub name: Name,
-    /// Where it stands.
+    /// The place.
     pub at: Place,
     /// The variants that it accepts, as inferred, which `|` compares. Empty if it accepts no records
     /// (initialisers).
@@ -148,7 +148,7 @@ pub enum NodeKind {
     },
     /// A star: before every replica, a record that matches one of `exits` leaves.
     Star {
-        /// What is repeated.
+        /// The repeated component.
         body: Box<Node>,
         /// The patterns that let a record leave.
         exits: Vec<Pattern>,
@@ -157,14 +157,14 @@ pub enum NodeKind {
     },
     /// A feedback: outputs that match return to the input.
     Feedback {
-        /// What is looped.
+        /// The looped component.
         body: Box<Node>,
         /// The patterns that send a record back.
         backs: Vec<Pattern>,
     },
     /// A split: a replica per value of a tag.
     Split {
-        /// What is replicated.
+        /// The replicated component.
         body: Box<Node>,
         /// The tag (or the low end of the range).
         from: LabelAt,
@@ -177,7 +177,7 @@ pub enum NodeKind {
     },
     /// A component at a place.
     Place {
-        /// What is placed.
+        /// The placed component.
         body: Box<Node>,
         /// The number of the place.
         place: u64,

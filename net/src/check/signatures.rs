@@ -17,7 +17,7 @@ pub struct Signatures {
     by_place: HashMap<Place, usize>,
 }
 
-/// The signature of a net. Its `Display` has the form of a declaration.
+/// The signature of a net. The `Display` of a signature has the form of a declaration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetSignature {
     /// Its name.
@@ -36,7 +36,7 @@ pub struct NetSignature {
 /// The signature of a component.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComponentSignature {
-    /// Where it stands.
+    /// The place.
     pub at: Place,
     /// `box`, `net`, `filter`, …: see [`NodeKind::word`](super::NodeKind::word).
     pub word: &'static str,

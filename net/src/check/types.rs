@@ -38,8 +38,8 @@ const WORK_PER_COMPONENT: usize = 3;
 /// request.
 const SIGNATURE_WORK: usize = 25;
 
-/// Fills in [`Node::accepts`] of every node, and reports what does not fit; with `signatures` also returns
-/// what the nets and their components accept and emit.
+/// Fills in [`Node::accepts`] of every node, and reports components that do not fit; with `signatures` also
+/// returns what the nets and their components accept and emit.
 pub(super) fn check(draft: &mut Resolved, signatures: bool) -> (Vec<Diagnostic>, Signatures) {
     let components: usize = draft.nets.iter().map(|net| size(&net.body)).sum();
     let mut types = Types::new(draft);
@@ -167,7 +167,7 @@ struct Types<'a> {
     /// Components of which not all input variants were tried: the list may lack some, and some listed
     /// variants may match no record.
     unfinished: HashSet<Key>,
-    /// Label sets of boxes, filters and patterns, by where they stand.
+    /// Label sets of boxes, filters and patterns, by their places.
     sets: FastMap<Key, Rc<Vec<Set>>>,
     memo: HashMap<(NetId, Stream, bool), Stream>,
     /// Whether the component is the first of a network or a branch: there an initialiser runs at the start,
@@ -283,7 +283,7 @@ impl<'a> Types<'a> {
     fn looks_for_hole(&self, node: &Node) -> bool {
         match node.kind {
             NodeKind::Net(HOLE) => true,
-            // A net stands after those it uses.
+            // A net comes after those it uses.
             NodeKind::Net(net) => self.holes[net.0 as usize],
             NodeKind::Box(index) => self.resolved.box_use(index).signature.is_hole(),
             _ => node.parts().any(|part| self.looks_for_hole(part)),

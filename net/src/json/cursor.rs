@@ -553,7 +553,7 @@ fn on_one_line(text: &str) -> String {
     if !text.bytes().fold(false, |found, byte| found | (byte < b' ')) {
         return text.to_owned();
     }
-    // Line ends stand only between tokens, because texts escape them.
+    // Line ends occur only between tokens, because texts escape them.
     let lines = text.split(['\n', '\r']).map(|line| line.trim_matches([' ', '\t']));
     lines.collect()
 }

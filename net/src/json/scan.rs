@@ -67,7 +67,7 @@ impl Default for Scan {
 }
 
 impl Scan {
-    /// A scan that stands before a value, or before the space in front of it.
+    /// A scan that begins before a value, or before the space in front of it.
     pub fn new() -> Scan {
         Scan { state: State::Value, depth: 0, is_object: [0; DEPTH_MAX / 64] }
     }

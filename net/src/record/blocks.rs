@@ -149,7 +149,7 @@ impl FreeList {
 #[inline(always)]
 fn fetch(block: *mut Header) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint, which changes nothing but what is in the cache, whatever the address.
+    // SAFETY: the instruction is a hint that changes only the cache, for any address.
     unsafe {
         std::arch::asm!("prefetchw [{}]", in(reg) block, options(nostack, preserves_flags, readonly));
     }

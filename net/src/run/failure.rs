@@ -6,7 +6,8 @@ use crate::record::Record;
 use crate::wire::{Decoder, Encoder, Rest, WireError, Words};
 use thalweg_box::Value;
 
-/// A record that a component could not process. It left the network there; all other records go on.
+/// A record that a component could not process. The record left the network there; all other records
+/// continue.
 #[derive(Debug)]
 pub struct RecordError {
     /// The path of the component, with replicas: `main/star[2]/inc`.

@@ -59,7 +59,7 @@ pub use self::failure::{RecordError, StrayLine};
 pub use self::limits::{Settings, StartOptions, Ties};
 pub use self::nodes::{Elsewhere, FromNode, Got, Opened, Session, ToNode, Ways};
 
-/// The ends of a running network. It ends when `input` is dropped and all records have left.
+/// The ends of a running network. The network ends when `input` is dropped and all records have left.
 #[derive(Debug)]
 pub struct Running {
     /// Records go in here; dropping it ends the network.

@@ -12,7 +12,7 @@ use crate::record::Record;
 use crate::shape::ShapeId;
 use crate::shield::Shield;
 
-/// The end of the net at which the task stands.
+/// The end of the net that the task handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Entry,

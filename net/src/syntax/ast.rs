@@ -1,7 +1,8 @@
 //! The syntax tree of an S-Net file: the parts of the text, with the span of every part.
 //!
 //! The tree follows the grammar rule by rule (see [`super::parse`]). Names are not resolved here; `check`
-//! does that. Its depth is bounded by the parser ([`super::NESTING_MAX`]), so walking it recursively is safe.
+//! does that. The depth of a tree is bounded by the parser ([`super::NESTING_MAX`]), so walking it
+//! recursively is safe.
 //!
 //! A tree of a text with errors has holes: [`TopoKind::Missing`] where no topology could be parsed, and empty
 //! signatures and types. A part whose span contains an error may be incomplete.
@@ -19,7 +20,7 @@ pub type Name = Arc<str>;
 pub struct Ident {
     /// The name.
     pub name: Name,
-    /// Where the name stands.
+    /// The span of the name.
     pub span: Span,
 }
 
@@ -29,12 +30,12 @@ impl fmt::Display for Ident {
     }
 }
 
-/// A whole file.
+/// A file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct File {
     /// The definitions, in order.
     pub defs: Vec<Def>,
-    /// The whole text.
+    /// The span of the text.
     pub span: Span,
 }
 
@@ -58,7 +59,7 @@ pub enum Def {
 pub struct Meta {
     /// The text between `<metadata>` and `</metadata>`.
     pub text: Name,
-    /// The whole text, tags included.
+    /// The span, tags included.
     pub span: Span,
 }
 
@@ -69,7 +70,7 @@ pub struct NetDef {
     pub name: Ident,
     /// The declared signature, if any. Labels outside a declared input type bypass the net unchanged.
     pub signature: Option<Signature>,
-    /// What it is made of.
+    /// The contents.
     pub body: NetBody,
     /// From `net` to the last `;` or `}`.
     pub span: Span,
@@ -182,7 +183,7 @@ pub struct Code {
     pub mode: Option<Ident>,
     /// The text after `|`.
     pub text: Name,
-    /// The whole.
+    /// The span.
     pub span: Span,
 }
 
@@ -223,9 +224,9 @@ impl CommandMode {
 pub struct TypeDef {
     /// Its name.
     pub name: Ident,
-    /// What it stands for.
+    /// The definition of the name.
     pub of: Type,
-    /// The whole definition.
+    /// The span of the definition.
     pub span: Span,
 }
 
@@ -234,9 +235,9 @@ pub struct TypeDef {
 pub struct TypesigDef {
     /// Its name.
     pub name: Ident,
-    /// What it stands for.
+    /// The definition of the name.
     pub of: Signature,
-    /// The whole definition.
+    /// The span of the definition.
     pub span: Span,
 }
 
@@ -258,7 +259,7 @@ pub enum Map {
         input: Option<Type>,
         /// The type of the output.
         output: MapOutput,
-        /// The whole.
+        /// The span.
         span: Span,
     },
     /// The name of a `typesig`.
@@ -281,7 +282,7 @@ pub enum MapOutput {
 pub struct Type {
     /// The variants; none if they could not be read.
     pub variants: Vec<Variant>,
-    /// The whole.
+    /// The span.
     pub span: Span,
 }
 
@@ -365,14 +366,14 @@ impl fmt::Display for Label {
 pub struct LabelAt {
     /// The label.
     pub label: Label,
-    /// Where it stands, brackets included.
+    /// The span, brackets included.
     pub span: Span,
 }
 
 /// A topology: a component made of components.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topo {
-    /// What it is.
+    /// The kind.
     pub kind: TopoKind,
     /// The span; brackets around the whole topology are not part of it.
     pub span: Span,
@@ -398,7 +399,7 @@ pub enum TopoKind {
     },
     /// `A * {p}`, `A ** {p}`.
     Star {
-        /// What is repeated.
+        /// The repeated component.
         body: Box<Topo>,
         /// A record that matches one of these leaves. At least one.
         exits: Vec<Pattern>,
@@ -407,14 +408,14 @@ pub enum TopoKind {
     },
     /// `A \ {p}`.
     Feedback {
-        /// What is looped.
+        /// The looped component.
         body: Box<Topo>,
         /// A record from the body that matches one of these goes back to its input. At least one.
         backs: Vec<Pattern>,
     },
     /// `A ! <t>`, `A !! <t>`, `A !@ <t>`, `A !!@ <t>`, each also with `<t>:<u>`.
     Split {
-        /// What is replicated.
+        /// The replicated component.
         body: Box<Topo>,
         /// The tag whose value chooses the replica; the low end of a range.
         from: LabelAt,
@@ -427,7 +428,7 @@ pub enum TopoKind {
     },
     /// `A @ 3`.
     Place {
-        /// What is placed.
+        /// The placed component.
         body: Box<Topo>,
         /// The number of the place.
         place: u64,
@@ -443,7 +444,7 @@ pub struct Pattern {
     pub labels: Labels,
     /// The guard.
     pub guard: Option<TagExpr>,
-    /// The whole.
+    /// The span.
     pub span: Span,
 }
 
@@ -482,7 +483,7 @@ impl Action {
 /// `{a, b = c, <t>, <u = t + 1>}`: one output record of a filter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutRecord {
-    /// What it holds, in order.
+    /// The entries, in order.
     pub items: Vec<Item>,
     /// With the braces.
     pub span: Span,
@@ -495,7 +496,7 @@ pub struct Item {
     pub label: Label,
     /// The source of its value.
     pub value: ItemValue,
-    /// The whole entry.
+    /// The span of the entry.
     pub span: Span,
 }
 
@@ -513,9 +514,9 @@ pub enum ItemValue {
 /// An expression over tags, with C's meaning. Values are `i64`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TagExpr {
-    /// What it is.
+    /// The kind.
     pub kind: TagExprKind,
-    /// Where it stands.
+    /// The span.
     pub span: Span,
 }
 

@@ -65,13 +65,13 @@ enum Piece {
     Line,
     /// Nothing if the group fits on one line, else a line break.
     Soft,
-    /// A space if what follows, up to the next place to break, fits on the line.
+    /// A space if the text up to the next possible break fits on the line.
     Fill,
     /// A line break.
     Hard,
     /// A line break and an empty line.
     Blank,
-    /// A group of pieces that stands on one line if it fits; `broken`: it is broken even if it fits.
+    /// A group of pieces that is printed on one line if it fits; `broken`: it is broken even if it fits.
     Open {
         broken: bool,
     },
@@ -184,7 +184,7 @@ impl Layout<'_> {
         self.push(Piece::Space);
     }
 
-    /// The parts of a list between separators; each separator is one token and stands at the end of its part.
+    /// The parts of a list between separators; each separator is one token at the end of its part.
     fn listed<I>(&mut self, items: &[I], mut each: impl FnMut(&mut Self, &I)) {
         for (i, item) in items.iter().enumerate() {
             if i > 0 {

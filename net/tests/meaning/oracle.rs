@@ -2,9 +2,9 @@
 //! several.
 //!
 //! A component is a relation between the sequence of records that enter it, and the sequence of those that
-//! leave it. It is run on all its input at once; a deterministic combinator runs its parts on one record at a
-//! time. Nothing here comes from the runtime, and only the syntax tree and its names come from the crate. The
-//! input variants of each branch are computed independently ([`Routes`]).
+//! leave it. A component is run on all its input at once; a deterministic combinator runs its parts on one
+//! record at a time. Nothing here comes from the runtime, and only the syntax tree and its names come from
+//! the crate. The input variants of each branch are computed independently ([`Routes`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 

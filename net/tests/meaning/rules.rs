@@ -109,11 +109,11 @@ fn settled(mut at: Rest, next: impl Fn(&Rest) -> Rest) -> Rest {
     }
 }
 
-/// The labels that a loop (a star or a feedback) asks for, as a fixed point. `next` computes them from what
-/// is asked of records that certainly go round, and of those that do so if a guard holds. The first fixed
+/// The labels that a loop (a star or a feedback) asks for, as a fixed point. `next` computes them from the
+/// labels asked of records that certainly go round, and of those that do so if a guard holds. The first fixed
 /// point is whether a record is taken at all: the certain part begins with every record and shrinks, the
 /// guarded part begins with none and grows, because no guard is trusted to keep a record inside for ever. The
-/// second is what is asked of the records taken, and grows from nothing.
+/// second fixed point is the set of labels asked of accepted records, and grows from nothing.
 fn round(world: World, next: impl Fn(&Rest, &Rest) -> Rest) -> Rest {
     let only_taken = |rest: Rest| rest.into_iter().map(|asked| asked.map(|_| 0)).collect::<Rest>();
     let taken = settled(each(world, |_| None), |open| {

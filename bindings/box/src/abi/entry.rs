@@ -97,9 +97,9 @@ pub struct Out {
     table: *const OutTable,
     /// `capacity` valid values that belong to the host.
     values: *mut Value,
-    /// While the latest record is in `values`: [`HELD`], the number of its values (the first
-    /// `min(count, capacity)` slots; in the upper half) and its variant, from 1 (in the lower half). Otherwise 0.
-    /// It is one word, so that a call writes and compares it at once.
+    /// While the latest record is in `values`: [`HELD`], the number of its values (the first `min(count,
+    /// capacity)` slots; in the upper half) and its variant, from 1 (in the lower half). Otherwise 0. The
+    /// emission is one word, so that a call writes and compares it at once.
     emission: u64,
     // This field separates the two fields that each call sets to zero: otherwise the compiler stores both
     // zeros at once, and the load of `generator.state` after the call straddles that store, which costs a box
@@ -172,7 +172,7 @@ impl Out {
         }
         self.emission = emission(variant, T::COUNT as u32);
         if T::COUNT <= self.capacity as usize {
-            // SAFETY: the host gave `capacity` valid values, which nobody else touches during the call.
+            // SAFETY: the host gave `capacity` valid values, which no other code uses during the call.
             values.store(unsafe { std::slice::from_raw_parts_mut(self.values, self.capacity as usize) });
         }
     }
@@ -431,10 +431,10 @@ unsafe extern "C" fn call_batch<F: BoxFunction<A>, A>(
 /// requires, and none fails. `call` gets a pointer to the arguments and keeps them as [odd](Keep::odd) ones,
 /// except those that `keeping` declares to be on the heap or of any kind.
 ///
-/// # Safety
-/// Batch and output were prepared by [`Desk::call_in_place`] for a box of so many arguments: what leads to a record, with an
-/// offset, leads to that many valid values, which nobody else uses meanwhile. The host alone changes `unusual`, during
-/// [`Out::emit_variant`], and this function and the keeper, and this function `done`.
+/// # Safety Batch and output were prepared by [`Desk::call_in_place`] for a box with this number of
+/// arguments: a record's pointer plus the offset points to that many valid values, which no other code uses
+/// meanwhile. Only the host, during [`Out::emit_variant`], this function and the keeper change `unusual`;
+/// only this function changes `done`.
 #[inline(always)]
 unsafe fn each_record<E>(
     batch: *mut Batch,
@@ -473,8 +473,8 @@ unsafe fn each_record<E>(
     Ok(())
 }
 
-/// Makes the calls of a batch for a box that has no batch function. It is a separate function, so that its
-/// loop has all registers.
+/// Makes the calls of a batch for a box that has no batch function. The loop is in a separate function, so
+/// that it has all registers.
 ///
 /// # Safety
 /// Those of [`each_record`], for the arguments of this box.
@@ -668,7 +668,7 @@ mod tests {
         let place = Place { first_argument: 0, first_output: 1, output_count: 1, integers: 1 };
         let at = AtomicU64::new(0);
         let mut desk = Desk::new(1, 1);
-        // SAFETY: each pointer leads to two values, which nobody else uses meanwhile.
+        // SAFETY: each pointer points to two values, which no other code uses meanwhile.
         let rows = unsafe { Rows::new(pointers.as_ptr(), pointers.len(), 0, 2) };
         let (done, succeeded) = desk.call_in_place(entry, &place, rows, (Some(&at), 100), &mut host);
         (done, succeeded, records, early, at.into_inner())

@@ -83,7 +83,7 @@ const _: () = assert!(size_of::<OpaqueKind>() == 48 && size_of::<HeapTable>() ==
 /// Receives `length` bytes of a text; `to` is passed on unchanged.
 type WriteText = unsafe extern "C" fn(to: *mut c_void, text: *const u8, length: u64);
 
-// SAFETY: names and functions live as long as the library, and nobody changes them.
+// SAFETY: names and functions live as long as the library, and no code changes them.
 unsafe impl Sync for OpaqueKind {}
 
 /// A text's form: the text is the JSON of a value, such as `{"a": true}`, and not a plain text.
@@ -340,8 +340,8 @@ impl Text {
         unsafe { std::str::from_utf8_unchecked(self.0.bytes()) }
     }
 
-    /// The text, for changes that keep its length: in place if this is the only owner, else of a copy. It
-    /// becomes a plain text, even if it was JSON before.
+    /// The text, for changes that keep its length: in place if this is the only owner, else of a copy. The
+    /// value becomes a plain text, even if it was JSON before.
     pub fn make_mut(&mut self) -> &mut str {
         if !self.0.may_change() || self.is_json() {
             *self = Text::from_string(self.as_str().to_owned());
@@ -424,8 +424,8 @@ unsafe extern "C" fn size_of_cell(cell: *const c_void) -> u64 {
     size.unwrap_or(0)
 }
 
-/// The kind of this library's opaque values. Its address distinguishes libraries, because type ids are
-/// meaningful within one library only.
+/// The kind of this library's opaque values. The address of this kind distinguishes libraries, because type
+/// ids are meaningful within one library only.
 static HOME: OpaqueKind = OpaqueKind {
     name: c"Rust value".as_ptr(),
     text: None,

@@ -60,7 +60,8 @@ pub trait Keep: Copy {
     fn heap<H: OnHeap>(self, index: usize, value: &H);
     /// The argument with this number is this value.
     fn value(self, index: usize, value: &Value);
-    /// Argument `index` is this value. It may be on the heap, although arguments of this type seldom are.
+    /// Argument `index` is this value. This value may be on the heap, although arguments of this type seldom
+    /// are.
     fn odd(self, index: usize, value: &Value);
     /// Argument `index` is not taken, so it stays in its slot.
     fn leave(self, index: usize);
@@ -140,7 +141,7 @@ impl Keeper {
     #[inline(never)]
     fn odd_heap(self, index: usize, value: &Value) {
         self.value(index, value);
-        // SAFETY: nobody else uses the shelf.
+        // SAFETY: no other code uses the shelf.
         unsafe { (*self.0).unusual |= ODD };
     }
 }

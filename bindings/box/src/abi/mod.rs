@@ -53,7 +53,7 @@ pub struct LibraryTable {
 
 const _: () = assert!(size_of::<LibraryTable>() == 72);
 
-// SAFETY: a table is immutable after it was made, and what it leads to is Sync.
+// SAFETY: a table is immutable after it was made, and the data that it refers to are Sync.
 unsafe impl Sync for LibraryTable {}
 // SAFETY: as above; it owns nothing that is tied to a thread.
 unsafe impl Send for LibraryTable {}
@@ -145,13 +145,13 @@ impl LibraryTable {
         Ok(table)
     }
 
-    /// Its boxes.
+    /// The library's boxes.
     pub fn boxes(&self) -> &[BoxEntry] {
         // SAFETY: the library guarantees that there are this many entries, as long as it is loaded.
         unsafe { listed(self.boxes, self.box_count) }
     }
 
-    /// Its parameters.
+    /// The library's parameters.
     pub fn parameters(&self) -> impl Iterator<Item = &Parameter> {
         // SAFETY: as in `boxes`; each pointer points to a parameter.
         unsafe { listed(self.parameters, self.parameter_count).iter().map(|parameter| &**parameter) }

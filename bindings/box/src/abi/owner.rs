@@ -37,7 +37,7 @@ impl Owner {
         Box::new(Owner { made, gone, shares: [const { Share(AtomicU64::new(0)) }; SHARES] })
     }
 
-    /// The number of values, at most: some may just be dropped. Zero is final once the library makes no more
+    /// The number of values, at most: some may be being dropped. Zero is final once the library makes no more
     /// values.
     pub fn count(&self) -> u64 {
         // Acquire, paired with the release in `gone`: all uses of dropped values happened before.

@@ -30,8 +30,8 @@
 //! never routed there. Records that are perhaps accepted are routed without a warning: the program is
 //! responsible for what its guards mean, and otherwise every star that counts would get a warning. The run
 //! reports each record that is then lost. The check reports an error (E0501 to E0507) only for a way that a
-//! record surely takes, and none for a way that depends on a guard. It warns (W0601, W0602) of parts that no
-//! record reaches on any way, with guards or without.
+//! record surely takes, and none for a way that depends on a guard. The check warns (W0601, W0602) of parts
+//! that no record reaches on any way, with guards or without.
 //!
 //! A record fits a component if it has all labels of one of its variants (and, to be routed, no binding tag
 //! outside it). A record may have more labels, as everywhere in the language, even if they route it another

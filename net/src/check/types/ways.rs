@@ -18,7 +18,7 @@
 //! several successors, the other player chooses where a step leads to all of them. A player loses at a step
 //! without successors where that player has to choose. An endless play is won by the guards, unless a guard
 //! would have to keep a record in its loop for ever: the outermost loop of the play decides, by whether its
-//! own guard chooses that again and again. These are the rules of a parity game, with a rank for each round
+//! own guard chooses that again and again. The game is a parity game, with a rank for each round
 //! ([`Graph::round`]); it is solved by Zielonka's algorithm (*Infinite games on finitely coloured graphs*,
 //! 1998).
 //!
@@ -36,7 +36,8 @@ const STEPS_MAX: usize = 4096;
 /// The most smaller games that are played to solve one.
 const GAMES_MAX: usize = 1024;
 
-/// The way of a record through a component, provided that all records that leave get through what follows.
+/// The way of a record through a component, provided that all records that leave get through the following
+/// components.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
     /// The steps; the record enters at the first. Each step leads on and is reachable.

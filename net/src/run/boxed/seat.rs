@@ -88,7 +88,7 @@ impl Seats {
 }
 
 impl Seat {
-    /// The implementation, for calls. It is not replaced until the guard is dropped.
+    /// The implementation, for calls. The implementation is not replaced until the guard is dropped.
     #[inline]
     pub(crate) fn hold(&self) -> MutexGuard<'_, Held> {
         let mut held = locked(&self.held);

@@ -410,9 +410,9 @@ pub(crate) struct InitialiserTask {
 
 enum Initialising {
     New,
-    /// It was called once, and refuses records.
+    /// The initialiser was called once, and refuses records.
     Called,
-    /// It is called for each record.
+    /// The initialiser is called for each record.
     Calling,
 }
 

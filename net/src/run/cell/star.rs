@@ -145,7 +145,7 @@ impl CellStar {
 #[derive(Debug)]
 enum Way {
     Leaves,
-    /// They go to a cell, of which they may fill these patterns.
+    /// The records go to a cell, of which they may fill these patterns.
     Fills(Box<[usize]>),
 }
 

@@ -5,13 +5,13 @@
 //!   records ─► sender ─── link ────► entry ─► the part
 //!   records ◄─ receiver ◄── link ─── exit ◄──────┘
 //! ```
-//! A record that was sent is *under way* until it has come back. This can be known only if each record is a
-//! group of its own: inside a deterministic combinator, or where the user wants lost records back as failed
-//! records. There the sender keeps each record until the receiver sees the end of its group. Elsewhere both
-//! only count.
+//! A record that was sent is *under way* until it has come back. The sender can know this only if each record
+//! is a group of its own: inside a deterministic combinator, or where the user wants lost records back as
+//! failed records. There the sender keeps each record until the receiver sees the end of its group. Elsewhere
+//! both only count.
 //!
 //! When a node is lost, every record that is sent to it from then on fails, and so do all that are kept.
-//! Groups that end after failed records still end, so a task that waits for a group goes on.
+//! Groups that end after failed records still end, so a task that waits for a group continues.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

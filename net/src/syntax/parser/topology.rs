@@ -112,7 +112,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether the next token stands on another line than the one before it.
+    /// Whether the next token is on another line than the previous one.
     pub(super) fn starts_line(&self) -> bool {
         let between = Span { start: self.last_span().end, end: self.span().start };
         self.source.slice(between).contains('\n')

@@ -27,8 +27,8 @@ impl<F: FnMut(Emitted<'_>)> Host for F {
     }
 }
 
-/// The memory for the calls of a box: its arguments, its output, and its reason for failing. It is reused
-/// from call to call, so that a call has almost nothing to prepare.
+/// The memory for the calls of a box: its arguments, its output, and its reason for failing. The memory is
+/// reused from call to call, so that a call has almost nothing to prepare.
 #[repr(C)]
 pub struct Desk {
     /// The first field, so that the box's pointer to its output is also a pointer to the desk.
@@ -107,8 +107,8 @@ impl Desk {
         self.arguments.iter().enumerate().for_each(|(index, argument)| keeper.value(index, argument));
         let (arguments, count) = (self.arguments.as_mut_ptr(), self.arguments.len() as u32);
         let out = self.out_apart(host);
-        // SAFETY: `data` belongs to `call`; the arguments are valid values; desk and host live during the call and
-        // nobody else uses them.
+        // SAFETY: `data` belongs to `call`; the arguments are valid values; desk and host live during the
+        // call and no other code uses them.
         let status = unsafe { (entry.call)(entry.data, arguments, count, out) };
         status == Status::DONE
     }
@@ -152,7 +152,8 @@ impl Desk {
         status == Status::DONE
     }
 
-    /// Polls a generator once: `AGAIN` if there is more, `DONE` at its end. Its output was passed to `host`.
+    /// Polls a generator once: `AGAIN` if there is more, `DONE` at its end. The generator's output was passed
+    /// to `host`.
     pub fn poll<H: Host>(&mut self, generator: &mut Generator, host: &mut H) -> Status {
         let Some(next) = generator.handle.next else { return Status::DONE };
         let out = self.out_apart(host);
@@ -211,9 +212,9 @@ impl Desk {
         (batch.output_count, batch.integers) = (output_count as u32, integers);
         batch.usual = emission(1, output_count as u32);
         let desk = std::ptr::from_mut(self);
-        // SAFETY: `data` belongs to the functions. The records' slots are valid values, borrowed for the calls and used by
-        // nobody else; arguments and output are within, by the assertion. Batch and output are the desk's, and the host is
-        // borrowed as long as these calls last.
+        // SAFETY: `data` belongs to the functions. The records' slots are valid values, borrowed for the
+        // calls and used by no other code; arguments and output are within, by the assertion. Batch and
+        // output are the desk's, and the host is borrowed as long as these calls last.
         let status = unsafe {
             let batch = &raw mut (*desk).batch;
             match entry.call_batch {
@@ -307,8 +308,8 @@ impl std::fmt::Debug for Desk {
 }
 
 unsafe extern "C" fn take<H: Host>(out: *mut Out) {
-    // SAFETY: called by a box during a call that `Desk::out_for` prepared for this `H`; `out` is the desk, and desk
-    // and host are used by nobody else meanwhile.
+    // SAFETY: called by a box during a call that `Desk::out_for` prepared for this `H`; `out` is the desk,
+    // and no other code uses desk and host meanwhile.
     unsafe {
         let (desk, host) = (&mut *out.cast::<Desk>(), (*out).host.cast::<H>());
         if let Some(emitted) = desk.emitted() {
