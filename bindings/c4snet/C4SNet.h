@@ -35,7 +35,7 @@ typedef enum {
     CTYPE_float,
     CTYPE_double,
     CTYPE_ldouble, /* goes from box to box; files get its bytes */
-    CTYPE_pointer  /* likewise: the address */
+    CTYPE_pointer  /* goes from box to box; files get the address */
 } c4snet_type_t;
 
 /* Emits a record of the `variant`-th variant of the box's output, counted from 1: a `c4snet_data_t *` for

@@ -17,7 +17,7 @@ import thalweg_layout as layout
 Kind = collections.namedtuple("Kind", "name fields")
 Field = collections.namedtuple("Field", "name type choices")
 
-# struct's letter of each type of field in the fixed part; texts and bytes have their length there.
+# The letter for `struct` of each type of field; in the fixed part, texts and bytes have only their length.
 LETTERS = {
     layout.FIELD_U8: "B", layout.FIELD_U16: "H", layout.FIELD_U32: "I", layout.FIELD_U64: "Q",
     layout.FIELD_I8: "b", layout.FIELD_I16: "h", layout.FIELD_I32: "i", layout.FIELD_I64: "q",

@@ -7,7 +7,7 @@ use thalweg_space::reader::{Event, EventStream, Item, SpaceReader};
 
 /// The longest wait for the report.
 const ADOPTION_MAX: Duration = Duration::from_secs(1);
-/// The interval between two looks.
+/// The interval at which new events are read.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// The events of a run from a certain time on.

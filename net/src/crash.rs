@@ -96,7 +96,7 @@ impl Drop for CrashWatch {
     fn drop(&mut self) {
         WATCHED.store(0, Ordering::Release);
         for ((signal, ..), before) in SIGNALS.iter().zip(&self.before) {
-            // SAFETY: what `sigaction` gave back is put back.
+            // SAFETY: the action that `sigaction` returned is restored.
             unsafe { libc::sigaction(*signal, before, ptr::null_mut()) };
         }
     }

@@ -225,7 +225,7 @@ pub(crate) enum Source {
 /// A step of a rearrangement in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// From, to. The value in `to` is not needed any more.
+    /// The fields are the source and the target slot. The value in the target is not needed any more.
     Move(u16, u16),
     Swap(u16, u16),
 }

@@ -70,7 +70,7 @@ impl CSource {
         COMPILER_OUTPUT.iter().any(|name| self.named.contains(*name))
     }
 
-    /// Whether it is a program of its own.
+    /// Whether the file is a complete program.
     pub(super) fn has_main(&self) -> bool {
         self.defined.contains("main")
     }

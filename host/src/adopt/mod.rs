@@ -97,7 +97,7 @@ pub struct Program {
     pub left_out: Vec<(PathBuf, String)>,
     /// Its inputs.
     pub trials: Vec<Trial>,
-    /// The arguments of `thalweg run` that let it run as in S-Net.
+    /// The arguments of `thalweg run` with which the program runs as in S-Net.
     pub arguments: Vec<String>,
 }
 

@@ -623,7 +623,7 @@ mod tests {
         #[test]
         fn what_is_written_is_read_again(rows in prop::collection::vec((any::<String>(), any::<i64>(), proptest::num::f64::NORMAL), 1..6)) {
             let record = |(text, number, float): &(String, i64, f64)| Record::from_pairs([
-                // Texts that look like no number, and other values.
+                // Texts that do not look like numbers, and other values.
                 (Label::field("t"), Value::from(&*format!("t{text}"))),
                 (Label::tag("n"), Value::Int(*number)),
                 (Label::field("f"), Value::Float(*float)),

@@ -63,7 +63,7 @@ impl Drop for Answering {
     }
 }
 
-/// Answers all commands. If an event of the mailbox cannot be written, the run goes on, because the sender
+/// Answers all commands. If an event of the mailbox cannot be written, the run continues, because the sender
 /// has its answer.
 fn answer_all(mailbox: &mut Mailbox, mover: &TaskMover, notes: &mut Notes) {
     while let Ok(Some(received)) = mailbox.poll() {

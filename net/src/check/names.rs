@@ -27,7 +27,7 @@ const TYPES_MAX: usize = 256;
 
 /// The program with names resolved.
 pub(super) struct Names {
-    /// All nets, used or not; the main net and those that it uses come first, see [`Names::main`].
+    /// All nets, used or not; the main net and the nets that it uses come first: see [`Names::main`].
     pub(super) draft: Resolved,
     /// How many nets and boxes belong to the main net; `None` if there is none, or if it has no topology.
     pub(super) main: Option<(usize, usize)>,

@@ -129,7 +129,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The components that it is made of.
+    /// The direct parts of the component.
     fn parts(&self) -> &[ComponentId] {
         match self {
             Kind::Serial(parts) | Kind::Shielded(_, parts) | Kind::Parallel { branches: parts, .. } => parts,

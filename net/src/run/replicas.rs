@@ -139,7 +139,7 @@ mod tests {
     fn what_is_used_stays() {
         let mut replicas = Replicas::new(true);
         assert_eq!([1, 2, 3].map(|value| replicas.insert(value, 3)), [Room::Next; 3]);
-        // All were used: the hand goes round once, then takes the first.
+        // All replicas were used: the hand goes round once, then takes the first one.
         assert_eq!(replicas.insert(4, 3), Room::Instead(0, 1));
         assert_eq!(replicas.place(2), Some(1));
         assert_eq!(replicas.insert(5, 3), Room::Instead(2, 3));

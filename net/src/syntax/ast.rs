@@ -76,7 +76,7 @@ pub struct NetDef {
     pub span: Span,
 }
 
-/// What a net is made of.
+/// The body of a net.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NetBody {
     /// `net NAME;`: defined in `NAME.snet`.

@@ -27,10 +27,10 @@
 //! Records that go round for ever get through: the accepted records are the greatest fixed point, the labels
 //! asked for the least. Nothing here comes from the crate or from the other ways to find types.
 //!
-//! **Guards.** The language does not say what a type makes of a guard, which is known only when the network
-//! runs. Here a record is accepted if some outcome of the guards lets everything that is made of it through.
-//! No guard is trusted to keep a record inside for ever, and components that no outcome of the guards can
-//! reach ask for nothing.
+//! **Guards.** The language does not define the type of a guard, whose value is known only when the network
+//! runs. Here a record is accepted if some outcome of the guards lets all its descendants through. No guard
+//! is trusted to keep a record inside for ever, and components that no outcome of the guards can reach ask
+//! for nothing.
 
 use std::collections::BTreeSet;
 

@@ -525,7 +525,8 @@ impl Types<'_> {
         graph.way()
     }
 
-    /// The rounds that a record with these labels may make in a star or feedback; the first is its own.
+    /// The rounds that a record with these labels may make in a star or feedback; the first round is that of
+    /// the record itself.
     fn rounds(&mut self, node: &Node, body: &Node, patterns: &[Pattern], has: &Rc<Set>) -> Vec<Round> {
         let star = matches!(node.kind, NodeKind::Star { .. });
         let sets = self.pattern_sets(node, patterns);

@@ -33,7 +33,7 @@ struct State {
 pub(super) struct Held {
     pub(super) record: Option<Record>,
     pub(super) message: Message,
-    /// The groups that end after it in this process; in the part it is a group of its own.
+    /// The groups that end after the record in this process; in the part the record is a group of its own.
     pub(super) ends: Ends,
 }
 

@@ -54,7 +54,7 @@ final class Space {
         return space != null || failed ? space : make();
     }
 
-    /** Prevents that a space is made from now on. */
+    /** Prevents any space from being made from now on. */
     static synchronized void refuse() {
         failed = true;
     }
