@@ -49,7 +49,7 @@ enum {
     THALWEG_FLOAT = 2,  /* a double */
     THALWEG_TEXT = 3,   /* UTF-8 */
     THALWEG_BYTES = 4,
-    THALWEG_OPAQUE = 5, /* something that only its library understands */
+    THALWEG_OPAQUE = 5, /* a value that only its library understands */
     THALWEG_ARRAY = 6   /* numbers of one machine type, or a single one that remembers its type */
 };
 
@@ -292,7 +292,7 @@ static inline thalweg_value thalweg_scalar(uint64_t type, const void *number) {
 }
 
 static inline void thalweg_free_opaque(thalweg_heap *heap) {
-    /* The table was made with the head: see thalweg_opaque. */
+    /* The table was allocated with the header: see thalweg_opaque. */
     const thalweg_opaque_kind *kind = heap->table->kind;
     if (kind->free != NULL) kind->free(heap->data);
     free(heap);
@@ -450,9 +450,9 @@ static inline void *thalweg_make_mut_opaque(thalweg_value *value, const thalweg_
 
 /* The result of a call. */
 typedef enum {
-    THALWEG_DONE = 0,   /* the box has emitted all that this record gives */
+    THALWEG_DONE = 0,   /* the box has emitted all records for its input */
     THALWEG_FAILED = 1, /* the record fails, for the reason given to thalweg_fail */
-    THALWEG_AGAIN = 2   /* of a generator: there is more */
+    THALWEG_AGAIN = 2   /* a generator has more output */
 } thalweg_status;
 
 typedef struct thalweg_out thalweg_out;
@@ -545,7 +545,7 @@ typedef struct thalweg_parameter {
     const char *name, *unit, *doc;
     uint64_t min, max;
     uint64_t value; /* at the start, and while no network runs */
-    uint64_t *cell; /* where the value is while one does; the program's */
+    uint64_t *cell; /* the cell of the value while a network runs; it belongs to the program */
 } thalweg_parameter;
 
 /* Initialises a parameter: texts, the smallest and the largest value, the initial value. */

@@ -14,7 +14,7 @@ pub use thalweg_space::chain;
 pub enum ErrorKind {
     /// The request cannot be fulfilled: wrong arguments, missing or damaged files.
     Usage,
-    /// The run failed, or it refused a command.
+    /// The run failed or refused a command.
     Run,
     /// The operation was interrupted by this signal.
     Interrupted(i32),
@@ -52,7 +52,7 @@ impl Error {
         Error::new(ErrorKind::Usage, Some(code), message)
     }
 
-    /// The run failed, or refused a command.
+    /// An error of the run, which failed or refused a command.
     pub fn run(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Run, None, message)
     }

@@ -61,7 +61,7 @@ pub struct Obeyed {
 }
 
 impl LiveRun {
-    /// The run of the space that the user named, by a path, name or process id; or the newest.
+    /// The run whose space the user named by a path, name or process id, or the newest run.
     ///
     /// # Errors
     /// There is no such run, or it cannot be read.

@@ -154,8 +154,8 @@ impl Component {
         self.chain("||", other, Location::caller())
     }
 
-    /// Serial replication, `self * exits`: a record that matches one of the patterns, such as `{<n>} if <n >= 10>` or
-    /// `{a}, {b}`, leaves; any other goes through one more replica.
+    /// Serial replication, `self * exits`: a record that matches one of the patterns, such as `{<n>} if <n >=
+    /// 10>` or `{a}, {b}`, leaves; any other record goes through one more replica.
     #[track_caller]
     pub fn star(self, exits: &str) -> Component {
         self.postfix("*", exits, Fragment::Patterns, Location::caller())
@@ -320,7 +320,7 @@ fn given_at(at: Origin) -> String {
 struct Writing {
     text: String,
     boxes: Boxes,
-    /// By the name of each box: its declaration, its entry, where it was first given.
+    /// For the name of each box, the declaration, the entry, and the place where it was first given.
     declared: BTreeMap<String, (String, *const BoxEntry, Origin)>,
     /// The nets that are used, by name, with the place where each was first given.
     nets: BTreeMap<String, Origin>,

@@ -174,7 +174,7 @@ extern "C" fn on_crash(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
 /// `info` and `context` are what a handler of SIGSEGV was given.
 unsafe fn is_beside_stack(info: *const libc::siginfo_t, context: *const c_void) -> bool {
     const NEAR: u64 = 64 << 10;
-    // SAFETY: as demanded of the caller.
+    // SAFETY: guaranteed by the caller.
     let (address, stack) = unsafe { ((*info).si_addr() as u64, stack_pointer(context)) };
     stack.is_some_and(|stack| address.abs_diff(stack) < NEAR)
 }
@@ -183,7 +183,7 @@ unsafe fn is_beside_stack(info: *const libc::siginfo_t, context: *const c_void) 
 /// `context` is what a handler was given.
 #[cfg(target_arch = "x86_64")]
 unsafe fn stack_pointer(context: *const c_void) -> Option<u64> {
-    // SAFETY: as demanded of the caller.
+    // SAFETY: guaranteed by the caller.
     let context = unsafe { &*context.cast::<libc::ucontext_t>() };
     Some(context.uc_mcontext.gregs[libc::REG_RSP as usize] as u64)
 }
@@ -192,7 +192,7 @@ unsafe fn stack_pointer(context: *const c_void) -> Option<u64> {
 /// `context` is what a handler was given.
 #[cfg(target_arch = "aarch64")]
 unsafe fn stack_pointer(context: *const c_void) -> Option<u64> {
-    // SAFETY: as demanded of the caller.
+    // SAFETY: guaranteed by the caller.
     Some(unsafe { &*context.cast::<libc::ucontext_t>() }.uc_mcontext.sp)
 }
 

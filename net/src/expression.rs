@@ -1,10 +1,10 @@
 //! Compiled expressions over tags: 64-bit integers with C's operators, and faults where C's result is
 //! undefined.
 //!
-//! An expression is compiled once ([`Expression`]) and bound to a shape ([`Bound`]), where each tag is a slot.
-//! The common forms (a number, a tag, one operator over a tag and a number or two tags) are evaluated
-//! directly; anything longer is a sequence of three-address instructions over numbered registers, with jumps
-//! for `&&`, `||` and `?:`.
+//! An expression is compiled once ([`Expression`]) and bound to a shape ([`Bound`]), where each tag is a
+//! slot. The common forms (a number, a tag, one operator over a tag and a number or two tags) are evaluated
+//! directly; longer expressions are sequences of three-address instructions over numbered registers, with
+//! jumps for `&&`, `||` and `?:`.
 //!
 //! As in C, comparisons and logic give 0 or 1, division truncates towards zero, and the right side of `&&` and
 //! `||` and the branch of `?:` that is not taken are not evaluated. A result outside 64 bits and a division by
@@ -257,7 +257,7 @@ impl Fault {
 }
 
 impl Bound {
-    /// The value for a record with these slots, of the shape it was bound to.
+    /// The value for a record with these slots, whose shape is the one that the expression is bound to.
     ///
     /// # Errors
     /// A fault if a tag that is needed is missing or no integer, if a result does not fit into 64 bits, or

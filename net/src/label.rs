@@ -1,7 +1,7 @@
 //! Labels: the names of a record's values, interned for the whole process.
 //!
-//! A label is a number; comparing two is comparing numbers, and its kind is in the number. Text is looked up
-//! (without a lock) only for messages and files.
+//! A label is a number; comparing two is comparing numbers, and its kind is in the number. The text of a
+//! label is looked up (without a lock) only for messages and files.
 //!
 //! ```
 //! use thalweg_net::label::Label;

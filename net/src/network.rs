@@ -109,7 +109,7 @@ impl Network {
 
     /// Prepares the replacement of this network's box libraries by newly loaded ones, in all its runs:
     /// `before` are the boxes that it was made with, `boxes` are the result of [`Boxes::reload`]. Runs the
-    /// `init` of the new libraries; `space` is where they are observed.
+    /// `init` of the new libraries; `space` is the space in which the networks are observed.
     ///
     /// # Errors
     /// A box that the network uses is missing, has another signature, or is blocking in one version only; or

@@ -136,11 +136,11 @@ impl Record {
         record
     }
 
-    /// A record of length 0 with room for `length` values.
+    /// A record of length 0 with space for `length` values.
     #[inline]
     fn uninit(shape: ShapeId, length: usize) -> Record {
         let block = allocate(length);
-        // SAFETY: `allocate` gives a block that nobody else has, with its capacity set.
+        // SAFETY: `allocate` gives a block that no other code uses, with its capacity set.
         unsafe {
             (*block.as_ptr()).shape = shape;
             (*block.as_ptr()).length = 0;
@@ -278,8 +278,8 @@ impl Record {
         }
         let block = self.block.as_ptr();
         self.slots_mut().iter_mut().skip(length).for_each(drop_heap);
-        // SAFETY: the block is this record's alone; `length` fits. Slots that go need no drop any more, new ones
-        // are written before they count.
+        // SAFETY: the block is this record's alone; `length` fits. Removed slots need no drop any more, and
+        // new slots are written before they count.
         unsafe {
             let slots = slots_of(block);
             (*block).shape = shape;
@@ -290,7 +290,7 @@ impl Record {
         }
     }
 
-    /// Moves the values to a block with room for `length`.
+    /// Moves the values to a block with space for `length` values.
     #[cold]
     fn grow(&mut self, length: usize) {
         let mut larger = Record::uninit(self.shape(), length);

@@ -43,7 +43,7 @@ pub const RECORD_BYTES_MAX: usize = 1 << 30;
 /// An error of an input.
 #[derive(Debug)]
 pub enum XmlError {
-    /// This record is refused; the next ones can be read.
+    /// A record is refused; the records after it can be read.
     Record {
         /// Bytes from the beginning of the input.
         position: u64,
@@ -173,7 +173,7 @@ impl<R: BufRead> Records<R> {
                     if !empty {
                         self.skip()?;
                     }
-                    continue; // Of S-Net's own runtime; they carry no data.
+                    continue; // The element is one of S-Net's own runtime and carries no data.
                 }
                 other => {
                     if !empty {
@@ -362,7 +362,7 @@ fn member(start: &BytesStart<'_>, text: &[u8]) -> Result<(Label, Value), String>
     Ok((label, value))
 }
 
-/// A tag's value; an empty one is 0.
+/// A tag's value; an empty text is 0.
 fn tag(text: &[u8]) -> Result<i64, String> {
     let text = std::str::from_utf8(text.trim_ascii()).map_err(|_| "its value is no number".to_owned())?;
     if text.is_empty() {
@@ -408,7 +408,7 @@ fn is_base64(text: &[u8]) -> bool {
     !text.is_empty() && !is_number && digits.iter().all(is_digit) && lines.all(|line| line.len() % 4 == 0)
 }
 
-/// The element types and what C calls them.
+/// The element types and their names in C.
 const TYPES: [(ElementType, &str); 10] = [
     (ElementType::I8, "char"),
     (ElementType::U8, "unsigned char"),

@@ -364,7 +364,7 @@ impl Objects {
                 self.begun.clear();
                 let what = self.place(line, column, wrong.what);
                 self.is_odd = true;
-                // The bytes that were scanned lie before the line's end.
+                // The scanned bytes are before the line's end.
                 self.take_within(wrong.at);
                 self.indent = None;
                 self.at = At::Rest(Rest { what, line: self.first_line, ends: Ends::Record(indent) });

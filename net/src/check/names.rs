@@ -130,7 +130,7 @@ enum Begun<T, Expanded> {
     Open(T, usize),
     /// The definition was expanded before.
     Done(Expanded),
-    /// A definition that needs itself: its name and scope.
+    /// The definition refers to itself: its name and scope.
     Circle(Ident, usize),
 }
 
@@ -340,7 +340,7 @@ impl<'a> Resolver<'a> {
         self.references.push(Reference { at, definition });
     }
 
-    /// `seen` is the part of the text around the definitions in which they can be used.
+    /// Collects definitions; `seen` is the part of the text in which they can be used.
     fn collect(&mut self, defs: Vec<Def>, scope: usize, seen: Span) -> Vec<ast::Meta> {
         let mut metas = Vec::new();
         for def in defs {

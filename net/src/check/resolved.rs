@@ -63,8 +63,9 @@ pub struct Net {
     pub name: Name,
     /// Where it is defined (its name).
     pub at: Place,
-    /// Its declared signature with all type names replaced. A net with one shields: labels of a record
-    /// outside the input variant it matches pass around the net and are added to its outputs.
+    /// Its declared signature with all type names replaced. A net with a declared signature shields its
+    /// inside: labels of a record outside the matched input variant bypass the net and are added to its
+    /// outputs.
     pub signature: Option<Vec<Arrow>>,
     /// Its topology.
     pub body: Node,

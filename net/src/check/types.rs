@@ -186,7 +186,7 @@ struct Types<'a> {
     /// Stars and feedbacks in which records stay for another round, and those that some records leave.
     rounds: HashSet<Place>,
     exits: HashSet<Place>,
-    /// Synchrocells that records reach, and patterns that some match.
+    /// Synchrocells that records reach, and patterns that some records match.
     cells: HashSet<Place>,
     matched: HashSet<(Place, usize)>,
 }
@@ -418,7 +418,7 @@ impl<'a> Types<'a> {
         out
     }
 
-    /// The shapes that leave a component when these enter.
+    /// The shapes that leave a component when the shapes `input` enter.
     fn push(&mut self, node: &Node, input: Stream) -> Stream {
         self.work += 1 + input.len();
         if self.work > self.work_max {
@@ -457,7 +457,8 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// [`Types::push`] for a component that a network or a branch begins with, or not.
+    /// Does the work of [`Types::push`]; `begins`: whether the component is the first of a network or a
+    /// branch.
     fn push_as(&mut self, begins: bool, node: &Node, input: Stream) -> Stream {
         let before = std::mem::replace(&mut self.begins, begins);
         let out = self.push(node, input);
@@ -669,7 +670,8 @@ impl<'a> Types<'a> {
         out
     }
 
-    /// A star (`leave` true: what matches leaves) or a feedback (what matches goes back).
+    /// Pushes shapes through a star (`leave` true: matching records leave) or a feedback (matching records go
+    /// back).
     fn push_loop(
         &mut self,
         node: &Node,

@@ -262,7 +262,7 @@ impl<'a, 'k> Cursor<'a, 'k> {
         }
     }
 
-    /// Adds the values with names that stand below a key whose value has just been read.
+    /// Adds the named values below a key whose value has just been read.
     fn add_named(
         &mut self,
         names: &Names,

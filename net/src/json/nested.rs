@@ -80,7 +80,7 @@ struct Finder<'a> {
     /// Whether the previous token is one of these, each 0 or 1: an opening bracket; a comma or colon; a text;
     /// another value.
     follows: [u64; 4],
-    /// Whether a tab or an end of a line was seen outside texts.
+    /// Whether the text contains a tab or a line end outside of strings.
     has_lines: bool,
     open: Open,
 }

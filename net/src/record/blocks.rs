@@ -19,7 +19,7 @@ use thalweg_box::Value;
 
 use crate::shape::ShapeId;
 
-/// The head of a block; the slots follow it.
+/// The header of a block; the slots follow it.
 #[repr(C)]
 pub(super) struct Header {
     pub(super) shape: ShapeId,
@@ -199,7 +199,7 @@ impl Depot {
     }
 }
 
-/// The class whose blocks have room for `length` values, and their capacity.
+/// The class whose blocks have space for `length` values, and their capacity.
 #[inline]
 fn class_for(length: usize) -> (usize, usize) {
     match length {

@@ -29,7 +29,7 @@ const COMPONENTS_MAX: usize = 1 << 20;
 /// The weight of a box, compared with a component that only passes records on.
 const BOX_WEIGHT: u64 = 8;
 
-/// The place of this number in a network's text (`A @ 1`, `A !@ <t>`): on one machine, a place is a worker.
+/// The place with this number in a network's text (`A @ 1`, `A !@ <t>`): on one machine, a place is a worker.
 pub(crate) fn placed_at(number: u64) -> Placement {
     Placement::on_worker(number as usize)
 }
@@ -304,7 +304,7 @@ impl Builder<'_> {
         Ok(id)
     }
 
-    /// The components of a node: several if it is in series, none if it is the identity.
+    /// The components of a node: several if the node is a series, none if it is the identity.
     fn parts(&mut self, node: &Node, parent: ComponentId) -> Result<Vec<ComponentId>, Error> {
         match &node.kind {
             NodeKind::Serial(parts) => {

@@ -23,7 +23,7 @@ use crate::shape::ShapeId;
 pub(crate) enum Turn {
     /// The next groups come from this input in sequence; with the outer groups that end after each.
     Groups(Groups),
-    /// Only that a group from outside ends.
+    /// An outer group ends, and no new turn begins.
     Ends(Ends),
     /// A further input.
     Input(usize, In<Record>),

@@ -97,7 +97,7 @@ pub struct BoxDef {
     pub name: Ident,
     /// The labels that it consumes and emits.
     pub signature: BoxSignature,
-    /// Code kept with it, in the order written.
+    /// The code in its body, in the order written.
     pub codes: Vec<Code>,
     /// Metadata in its body.
     pub metas: Vec<Meta>,
@@ -370,7 +370,7 @@ pub struct LabelAt {
     pub span: Span,
 }
 
-/// A topology: a component made of components.
+/// A topology: a component that is composed of components.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topo {
     /// The kind.
@@ -455,7 +455,7 @@ pub struct Filter {
     pub rule: Option<FilterRule>,
 }
 
-/// What a filter does.
+/// The rule of a filter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FilterRule {
     /// The labels it needs and consumes.
@@ -467,7 +467,7 @@ pub struct FilterRule {
 /// `if <g> then outs else if <h> then outs else outs`; without guards only `otherwise`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Action {
-    /// `if <guard> then outputs else`, in order; the first guard that is not 0 is taken.
+    /// `if <guard> then outputs else`, in order; the outputs of the first guard that is not 0 are emitted.
     pub guarded: Vec<(TagExpr, Vec<OutRecord>)>,
     /// The records that are emitted if no guard holds; without records the input is consumed.
     pub otherwise: Vec<OutRecord>,
@@ -500,7 +500,7 @@ pub struct Item {
     pub span: Span,
 }
 
-/// Where the value of an entry comes from.
+/// The source of an entry's value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ItemValue {
     /// `a`, `<t>`, `<#t>`: the input's value; a tag that the input does not have is 0.

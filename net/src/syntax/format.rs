@@ -63,7 +63,7 @@ enum Piece {
     Space,
     /// A space if the group fits on one line, else a line break.
     Line,
-    /// Nothing if the group fits on one line, else a line break.
+    /// No output if the group fits on one line, else a line break.
     Soft,
     /// A space if the text up to the next possible break fits on the line.
     Fill,

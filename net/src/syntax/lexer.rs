@@ -272,7 +272,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// Metadata, where a definition can stand; a tag `<metadata>` may stand after a `{`.
+    /// Reads metadata where a definition is allowed; after a `{`, `<metadata>` may be a tag.
     fn metadata(&mut self) -> bool {
         let start = self.at;
         let Some(inner) = metadata_behind(self.rest()) else { return false };

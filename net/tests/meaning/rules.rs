@@ -111,7 +111,7 @@ fn settled(mut at: Rest, next: impl Fn(&Rest) -> Rest) -> Rest {
 
 /// The labels that a loop (a star or a feedback) asks for, as a fixed point. `next` computes them from the
 /// labels asked of records that certainly go round, and of those that do so if a guard holds. The first fixed
-/// point is whether a record is taken at all: the certain part begins with every record and shrinks, the
+/// point is whether a record is accepted at all: the certain part begins with every record and shrinks, the
 /// guarded part begins with none and grows, because no guard is trusted to keep a record inside for ever. The
 /// second fixed point is the set of labels asked of accepted records, and grows from nothing.
 fn round(world: World, next: impl Fn(&Rest, &Rest) -> Rest) -> Rest {

@@ -46,7 +46,7 @@ struct Batch {
     records: *const *mut u8,
     /// The cell for the number of the message that the box works on.
     at: *const AtomicU64,
-    /// The number of the first of them.
+    /// The number of the message of the first record.
     first: u64,
     /// The bits of the output values that have to be integers.
     integers: u64,
@@ -412,7 +412,8 @@ unsafe extern "C" fn call_batch<F: BoxFunction<A>, A>(
     batch: *mut Batch,
     out: *mut Out,
 ) -> Status {
-    // SAFETY: `data` is the `F` that `BoxEntry::new` kept, for ever; batch and `Out` are there for the time of this call.
+    // SAFETY: `data` is the `F` that `BoxEntry::new` kept, for ever; batch and `Out` are valid for the time
+    // of this call.
     let (function, out) = unsafe { (&*data.cast::<F>(), &mut *out) };
     // SAFETY: as above.
     if unsafe { (*batch).argument_count } as usize != F::COUNT {
@@ -442,7 +443,7 @@ unsafe fn each_record<E>(
     keeping: &[Keeping],
     mut call: impl FnMut(*mut Value, Keeper, *mut Out) -> Result<(), E>,
 ) -> Result<(), E> {
-    // SAFETY: as demanded of the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let Batch { records, at, first, count, argument_offset, output_offset, .. } = *batch;
         let keeper = Keeper(&raw mut (*batch).shelf);
@@ -481,7 +482,7 @@ unsafe fn each_record<E>(
 #[inline(never)]
 unsafe fn call_each(entry: &BoxEntry, batch: *mut Batch, out: *mut Out) -> Status {
     let (call, data) = (entry.call, entry.data);
-    // SAFETY: as demanded of the caller; `data` belongs to `call`.
+    // SAFETY: guaranteed by the caller; `data` belongs to `call`.
     let called = unsafe {
         let count = (*batch).argument_count;
         each_record(batch, out, &[], |arguments, keeper, out| {
@@ -514,7 +515,7 @@ impl Batch {
     /// As [`each_record`]; `arguments` leads to those of the call.
     #[inline(never)]
     unsafe fn is_usual_but_odd(batch: *mut Batch, arguments: *const Value, out: &Out) -> bool {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             if (*batch).shelf.unusual != ODD || !(*batch).is_usual(out) {
                 return false;
@@ -565,8 +566,8 @@ pub(super) fn guard(out: &mut Out, run: impl FnOnce(&mut Out) -> Result<(), Stri
 }
 
 impl BoxEntry {
-    /// The box `function` with its signature as S-Net text, such as `box inc ((x) -> (x))`. Both stay for
-    /// as long as this library is loaded.
+    /// The box `function` with its signature as S-Net text, such as `box inc ((x) -> (x))`. Function and
+    /// signature stay as long as this library is loaded.
     pub fn new<F: BoxFunction<A>, A: 'static>(signature: &str, function: F) -> BoxEntry {
         let signature: &'static str = String::leak(signature.to_owned());
         let data: &'static F = Box::leak(Box::new(function));

@@ -59,7 +59,7 @@ pub struct HeapTable {
 // SAFETY: tables are immutable, so are the kinds they point to, and cells are atomic.
 unsafe impl Sync for HeapTable {}
 
-/// How a library describes its opaque values of one kind.
+/// A library's description of its opaque values of one kind.
 #[repr(C)]
 pub struct OpaqueKind {
     /// UTF-8, ended by a zero.
@@ -104,7 +104,8 @@ unsafe extern "C" fn free_bytes(header: *mut Header) {
 #[repr(transparent)]
 pub(super) struct Block(pub(super) NonNull<Header>);
 
-// SAFETY: what a header leads to is Send + Sync (bytes, or a `T: Send + Sync`), and the count is atomic.
+// SAFETY: the data that a header points to are Send + Sync (bytes, or a `T: Send + Sync`), and the count is
+// atomic.
 unsafe impl Send for Block {}
 // SAFETY: as above; a shared block gives out shared references only.
 unsafe impl Sync for Block {}
@@ -135,7 +136,7 @@ impl Block {
     pub(super) fn bytes(&self) -> &[u8] {
         let header = self.header();
         if header.length == 0 {
-            return &[]; // A library in C may have no memory for nothing.
+            return &[]; // A library in C may have no memory for a value without bytes.
         }
         // SAFETY: the maker of the value puts `length` bytes at `data`, which no owner changes while the value is shared.
         unsafe { std::slice::from_raw_parts(header.data, header.length as usize) }
@@ -227,8 +228,8 @@ on_heap!(Text: 3, Bytes: 4, Opaque: 5);
 #[inline(always)]
 pub(super) fn take_block(slot: &mut Value, kind: u64) -> Option<Block> {
     let words: *mut [u64; 2] = std::ptr::from_mut(slot).cast();
-    // SAFETY: a value is two words without padding: its kind and, if that is on the heap, what leads to its head, which is not
-    // null. Kind 1 is an integer, of any number.
+    // SAFETY: a value is two words without padding: its kind and, if that is on the heap, the pointer to its
+    // header, which is not null. Kind 1 is an integer, of any number.
     unsafe {
         if (*words)[0] != kind {
             return None;
@@ -403,7 +404,7 @@ impl<T> OpaqueCell<T> {
     /// # Safety
     /// `cell` points to a live cell of a `T`.
     unsafe fn size_in(cell: *const c_void) -> u64 {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         let cell = unsafe { &*cell.cast::<OpaqueCell<T>>() };
         (cell.size)(&cell.value)
     }
@@ -418,7 +419,8 @@ fn size_if_plain<T>(_: &T) -> u64 {
 unsafe extern "C" fn size_of_cell(cell: *const c_void) -> u64 {
     // A panic must not unwind into the program.
     let size = std::panic::catch_unwind(|| {
-        // SAFETY: called for the data of an opaque value of this library, which lives: a cell, that says how it is measured.
+        // SAFETY: called for the data of an opaque value of this library, which is alive: a cell with the
+        // function for its size.
         unsafe { ((*cell.cast::<OpaqueCell<()>>()).size_in)(cell) }
     });
     size.unwrap_or(0)

@@ -63,7 +63,7 @@ pub trait Keep: Copy {
     /// Argument `index` is this value. This value may be on the heap, although arguments of this type seldom
     /// are.
     fn odd(self, index: usize, value: &Value);
-    /// Argument `index` is not taken, so it stays in its slot.
+    /// Argument `index` is not consumed, so it stays in its slot.
     fn leave(self, index: usize);
 }
 

@@ -5,8 +5,8 @@ use std::ffi::{CStr, c_char};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// A named number: a parameter that is set while the network runs, or state that boxes publish. `thalweg get` shows it as
-/// `box.NAME`, `thalweg set` changes it. Boxes of all libraries that name it share it.
+/// A named number: a parameter that is set while the network runs, or state that boxes publish. `thalweg get`
+/// shows it as `box.NAME`, `thalweg set` changes it. Boxes of all libraries that name the parameter share it.
 ///
 /// ```
 /// use thalweg_box::Parameter;
@@ -45,7 +45,7 @@ unsafe impl Sync for Parameter {}
 pub struct ParameterSpec {
     /// Its name in the library.
     pub name: String,
-    /// The unit of its value, or nothing.
+    /// The unit of its value, or an empty text.
     pub unit: String,
     /// What it does.
     pub doc: String,
@@ -142,7 +142,7 @@ impl std::fmt::Debug for Parameter {
     }
 }
 
-/// A text of a library, or nothing.
+/// A text of a library, or an empty text.
 pub(super) fn text(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();

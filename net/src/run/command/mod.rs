@@ -46,7 +46,7 @@ mod process;
 mod respondent;
 mod stray;
 
-/// The two tasks of such a box.
+/// The two tasks of a box that is a program.
 pub(crate) fn tasks(
     position: Position,
     part: Arc<CommandPart>,

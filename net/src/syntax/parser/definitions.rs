@@ -117,7 +117,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads the `;` after a definition. At the end of the file it may be missing.
+    /// Reads the `;` after a definition. At the end of the file the `;` may be missing.
     fn semicolon(&mut self, after: &str) -> Read<()> {
         if self.eat(T::Semicolon) || self.at(T::End) {
             return Ok(());
@@ -192,7 +192,7 @@ impl Parser<'_> {
         Topo { kind: TopoKind::Missing, span: self.span_from(start) }
     }
 
-    /// A topology after which something could not be read.
+    /// A topology followed by a hole, because the text after it could not be read.
     pub(super) fn and_missing(&self, topo: Topo) -> Topo {
         let (span, after) = (topo.span, self.missing(topo.span.after()));
         Topo { kind: TopoKind::Serial(vec![topo, after]), span: span.to(self.last_span()) }

@@ -50,7 +50,8 @@ pub struct Desk {
     nowhere: AtomicU64,
 }
 
-// SAFETY: the desk owns what its pointers lead to, except the host's, which are used during a call only.
+// SAFETY: the desk owns the data that its pointers point to, except the host's, which are used during a call
+// only.
 unsafe impl Send for Desk {}
 
 impl Desk {
