@@ -114,8 +114,9 @@ impl Boxes {
     /// Adds all boxes of a library file made with `thalweg_box::library!` or `thalweg.h`. The library stays loaded for the
     /// rest of the process.
     ///
-    /// # Errors The file is missing or no box library, was built for another version of the interface, or has
-    /// a box whose name is taken. If loading fails, none of the library's boxes is added.
+    /// # Errors
+    /// The file is missing or no box library, was built for another version of the interface, or has a box
+    /// whose name is taken. If loading fails, none of the library's boxes is added.
     pub fn load_library(&mut self, path: &Path) -> Result<(), Error> {
         self.load_library_as(path, Loading::Stays)
     }

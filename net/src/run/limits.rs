@@ -5,7 +5,8 @@ use thalweg_space::{Affects, Space, Tunable};
 use crate::error::Error;
 
 thalweg_space::settings! {
-    /// What can be set of a running network. `Settings::DECLARED` says of each what it is; [`StartOptions`] say what they are at first.
+    /// The settings of a running network. `Settings::DECLARED` describes each setting; [`StartOptions`] are
+    /// the initial values.
     pub struct Settings {
         /// Records that wait in the back channel of a feedback at most; further ones fail
         feedback_records: {
@@ -55,7 +56,7 @@ thalweg_space::settings! {
             default: INITIALISERS_START,
             affects: Affects::Network,
         },
-        /// Whether a box or filter hands records on to the one behind it that waits for them on the same worker, which works on them at once where they stand
+        /// Whether a box or filter hands records on to the next component, if that waits for them on the same worker and can work on them in place
         fuse: SWITCH { name: "net.fuse", affects: Affects::Network },
     }
 }

@@ -432,10 +432,11 @@ unsafe extern "C" fn call_batch<F: BoxFunction<A>, A>(
 /// requires, and none fails. `call` gets a pointer to the arguments and keeps them as [odd](Keep::odd) ones,
 /// except those that `keeping` declares to be on the heap or of any kind.
 ///
-/// # Safety Batch and output were prepared by [`Desk::call_in_place`] for a box with this number of
-/// arguments: a record's pointer plus the offset points to that many valid values, which no other code uses
-/// meanwhile. Only the host, during [`Out::emit_variant`], this function and the keeper change `unusual`;
-/// only this function changes `done`.
+/// # Safety
+/// Batch and output were prepared by [`Desk::call_in_place`] for a box with this number of arguments: a
+/// record's pointer plus the offset points to that many valid values, which no other code uses meanwhile.
+/// Only the host, during [`Out::emit_variant`], this function and the keeper change `unusual`; only this
+/// function changes `done`.
 #[inline(always)]
 unsafe fn each_record<E>(
     batch: *mut Batch,
@@ -478,7 +479,7 @@ unsafe fn each_record<E>(
 /// that it has all registers.
 ///
 /// # Safety
-/// Those of [`each_record`], for the arguments of this box.
+/// The conditions of [`each_record`] hold, for the arguments of this box.
 #[inline(never)]
 unsafe fn call_each(entry: &BoxEntry, batch: *mut Batch, out: *mut Out) -> Status {
     let (call, data) = (entry.call, entry.data);
@@ -511,8 +512,8 @@ impl Batch {
     /// Whether the only unusual fact about the last call with `out` is that a value on the heap was kept,
     /// which was then released.
     ///
-    /// Those of [`each_record`]; `arguments` points to those of the call.
-    /// As [`each_record`]; `arguments` leads to those of the call.
+    /// # Safety
+    /// The conditions of [`each_record`] hold; `arguments` points to the arguments of the call.
     #[inline(never)]
     unsafe fn is_usual_but_odd(batch: *mut Batch, arguments: *const Value, out: &Out) -> bool {
         // SAFETY: guaranteed by the caller.
