@@ -1,7 +1,7 @@
 /* Boxes for Thalweg in C (C11): values, emission, and the table by which a library is found.
  *
- * A box is a function of the values it takes off a record; it emits records by `thalweg_emit`. It keeps no state between
- * calls and may run on any thread. The whole of a library:
+ * A box is a function of the values that it reads from a record; it emits records by `thalweg_emit`. It keeps
+ * no state between calls and may run on any thread. A complete library:
  *
  *     #include "thalweg.h"
  *
@@ -20,8 +20,9 @@
  *     cc -std=c11 -shared -fPIC -O2 add.c -o libadd.so
  *     thalweg run NET.snet --boxes ./libadd.so
  *
- * Who owns what: arguments belong to the network, which drops what a box leaves of them. To keep or to emit one, take it
- * (`thalweg_take`) or copy it (`thalweg_copy`, which copies no bytes). What is emitted belongs to the network from then on.
+ * Ownership: arguments belong to the network, which drops those that a box leaves. To keep or to emit an
+ * argument, take it (`thalweg_take`) or copy it (`thalweg_copy`, which copies no bytes). Values that are
+ * emitted belong to the network from then on.
  *
  * Everything here is fixed by THALWEG_ABI_VERSION. A library built with another version is refused when it is loaded.
  */
@@ -48,7 +49,7 @@ enum {
     THALWEG_FLOAT = 2,  /* a double */
     THALWEG_TEXT = 3,   /* UTF-8 */
     THALWEG_BYTES = 4,
-    THALWEG_OPAQUE = 5, /* something that only its library understands */
+    THALWEG_OPAQUE = 5, /* a value that only its library understands */
     THALWEG_ARRAY = 6   /* numbers of one machine type, or a single one that remembers its type */
 };
 
@@ -58,14 +59,14 @@ enum {
     THALWEG_F32, THALWEG_F64
 };
 
-/* In an array's form, beside its element type: it is a single number. */
+/* A flag in an array's form, beside its element type: the array is a single number. */
 #define THALWEG_SCALAR 0x100u
-/* A text's form: it is a value as JSON writes it, such as {"a": true}, and not the text itself. */
+/* A text's form: the text is the JSON of a value, such as {"a": true}, and not a plain text. */
 #define THALWEG_JSON 0x200u
 
 struct thalweg_heap;
 
-/* A value: 16 bytes. `heap` for texts, bytes, opaque values and arrays. */
+/* A value: 16 bytes. `heap` is valid for texts, bytes, opaque values and arrays. */
 typedef struct thalweg_value {
     uint64_t kind;
     union {
@@ -78,25 +79,27 @@ typedef struct thalweg_value {
 /* Appends `length` bytes to a text. */
 typedef void (*thalweg_write)(void *to, const uint8_t *text, uint64_t length);
 
-/* What a library's opaque values of one kind are: static. Any of the functions may be NULL. */
+/* The description of a library's opaque values of one kind; static. Any of the functions may be NULL. */
 typedef struct thalweg_opaque_kind {
     const char *name;
     /* Writes the value as text, for files and messages. */
     void (*text)(const void *value, thalweg_write write, void *to);
     /* Frees the value; called once, on any thread. */
     void (*free)(void *value);
-    /* Makes another of the same content, or NULL: for thalweg_make_mut_opaque. */
+    /* Makes a copy of the value, or returns NULL: for thalweg_make_mut_opaque. */
     void *(*copy)(const void *value);
-    /* Bytes of memory that the value takes, with all that it leads to: for messages, and for the sizes of records that
-     * `thalweg streams` shows. Called on any thread, for some of the records that have the value, while nobody changes it.
-     * 0: that is not known. */
+    /* The bytes of memory of the value and of all that it refers to: for messages, and for the sizes of
+     * records that `thalweg streams` shows. Called on any thread, for some of the records that have the
+     * value, while no thread changes it. 0 if the size is not known. */
     uint64_t (*size)(const void *value);
-    /* Not 0: other builds of this library (`thalweg reload`) read values of a kind with this name and number. To be changed
-     * whenever the value's type is. With 0, boxes that are loaded anew do not take values of the build before. */
+    /* If not 0, other builds of this library (`thalweg reload`) read values of a kind with this name and
+     * number. The number must change whenever the value's type does. With 0, boxes that are loaded again do
+     * not accept values of the former build. */
     uint64_t layout;
 } thalweg_opaque_kind;
 
-/* Counts the values that lead into a library, so that it can be unloaded after it was replaced. The program's. */
+/* Counts the values that refer to a library, so that it can be unloaded after it was replaced. It belongs to
+ * the program. */
 typedef struct thalweg_owner {
     void (*made)(const struct thalweg_owner *owner);
     void (*gone)(const struct thalweg_owner *owner);
@@ -108,10 +111,11 @@ typedef struct thalweg_heap_table {
     const thalweg_owner *const *owner;
 } thalweg_heap_table;
 
-/* Who counts what this library makes: one for all its files. The program sets it when it loads the library. */
+/* The owner that counts this library's values: one for all its files. The program sets it when it loads the
+ * library. */
 __attribute__((weak, visibility("hidden"))) const thalweg_owner *thalweg_library_owner;
 
-/* The head of a counted value. Its maker's table frees it, so memory never crosses allocators. */
+/* The header of a counted value. Its maker's table frees it, so memory never crosses allocators. */
 typedef struct thalweg_heap {
     uint64_t references; /* owners, and the two marks below; changed atomically */
     const thalweg_heap_table *table;
@@ -125,7 +129,7 @@ static inline bool thalweg_is_heap(const thalweg_value *value) {
     return value->kind >= THALWEG_TEXT && value->kind <= THALWEG_ARRAY;
 }
 
-/* Drops a value; integer 0 stays in its place. */
+/* Drops a value and leaves integer 0 in its place. */
 static inline void thalweg_drop(thalweg_value *value) {
     if (thalweg_is_heap(value)) {
         thalweg_heap *heap = value->as.heap;
@@ -133,7 +137,8 @@ static inline void thalweg_drop(thalweg_value *value) {
             const thalweg_owner *owner = heap->table->owner != NULL ? *heap->table->owner : NULL;
             __atomic_thread_fence(__ATOMIC_ACQUIRE);
             heap->table->free(heap);
-            /* The library that made the value may be gone from here on: nothing of it is used any more. */
+            /* The library that made the value may be unloaded from here on, so nothing of it is used any
+             * more. */
             if (owner != NULL) owner->gone(owner);
         }
     }
@@ -141,7 +146,7 @@ static inline void thalweg_drop(thalweg_value *value) {
     value->as.integer = 0;
 }
 
-/* The value itself, leaving integer 0: what was the network's is the caller's. */
+/* Moves the value out, leaving integer 0: the value then belongs to the caller and not to the network. */
 static inline thalweg_value thalweg_take(thalweg_value *value) {
     thalweg_value taken = *value;
     value->kind = THALWEG_INT;
@@ -149,18 +154,18 @@ static inline thalweg_value thalweg_take(thalweg_value *value) {
     return taken;
 }
 
-/* The value once more: what it leads to is shared, not copied. */
+/* Another reference to the value: its memory is shared, not copied. */
 static inline thalweg_value thalweg_copy(const thalweg_value *value) {
     if (thalweg_is_heap(value)) __atomic_fetch_add(&value->as.heap->references, 1, __ATOMIC_RELAXED);
     return *value;
 }
 
-/* Marks in a count of references: the network keeps the value until the call has succeeded; its only owner may have changed
- * it since, so it cannot be given back if the record fails. */
+/* A mark in a count of references: the network keeps the value until the call has succeeded; its only owner
+ * may have changed it since, so it cannot be given back if the record fails. */
 #define THALWEG_KEPT (UINT64_C(1) << 62)
 #define THALWEG_CHANGED (UINT64_C(1) << 61)
 
-/* Whether nobody else shares what the value leads to, so that it may be changed in place: to be asked right before that. */
+/* Whether the value is not shared, so that it may be changed in place; check this right before changing it. */
 static inline bool thalweg_is_unique(const thalweg_value *value) {
     uint64_t references;
     if (!thalweg_is_heap(value)) return false;
@@ -192,13 +197,14 @@ static inline void thalweg_count_made(void) {
 
 static inline void thalweg_free_plain(thalweg_heap *heap) { free(heap); }
 
-/* Whatever is wrong with the memory of a value that a box makes ends the program: there is nobody to tell. */
+/* Ends the program if the memory of a value could not be allocated, because an error could not be reported. */
 static inline void *thalweg_must(void *memory) {
     if (memory == NULL) abort();
     return memory;
 }
 
-/* A text, bytes or array of `length` bytes, head and data in one piece of memory. `*data` is where they go. */
+/* A text, bytes or array of `length` bytes, header and data in one block of memory. `*data` is where the
+ * bytes are to be written. */
 static inline thalweg_value thalweg_room(uint64_t kind, uint64_t form, size_t length, void **data) {
     static const thalweg_heap_table table = {thalweg_free_plain, NULL, &thalweg_library_owner};
     thalweg_value value;
@@ -218,7 +224,7 @@ static inline thalweg_value thalweg_room(uint64_t kind, uint64_t form, size_t le
     return value;
 }
 
-/* Bytes, copied. */
+/* Bytes, which are copied. */
 static inline thalweg_value thalweg_bytes(const void *bytes, size_t length) {
     void *data;
     thalweg_value value = thalweg_room(THALWEG_BYTES, 0, length, &data);
@@ -242,17 +248,17 @@ static inline bool thalweg_is_utf8(const char *text, size_t length) {
     return true;
 }
 
-/* A text, copied. What is not UTF-8 becomes bytes, because every text is. */
+/* A text, which is copied. If it is not UTF-8 it becomes bytes, because every text must be UTF-8. */
 static inline thalweg_value thalweg_text_of(const char *text, size_t length) {
     thalweg_value value = thalweg_bytes(text, length);
     if (thalweg_is_utf8(text, length)) value.kind = THALWEG_TEXT;
     return value;
 }
 
-/* A text that ends with a zero, copied. */
+/* A text that ends with a zero, which is copied. */
 static inline thalweg_value thalweg_text(const char *text) { return thalweg_text_of(text, strlen(text)); }
 
-/* Bytes of an element of this type; 0 if there is no such type. */
+/* The size of an element of this type in bytes; 0 if there is no such type. */
 static inline size_t thalweg_element_bytes(uint64_t type) {
     switch (type) {
     case THALWEG_I8: case THALWEG_U8: return 1;
@@ -263,14 +269,14 @@ static inline size_t thalweg_element_bytes(uint64_t type) {
     }
 }
 
-/* Room for an array of `count` elements of `type`, to be filled at `*data`. */
+/* An array of `count` elements of `type`, which are to be written at `*data`. */
 static inline thalweg_value thalweg_array_room(uint64_t type, size_t count, void **data) {
     size_t bytes = thalweg_element_bytes(type);
     if (bytes == 0 || count > SIZE_MAX / bytes) abort();
     return thalweg_room(THALWEG_ARRAY, type, count * bytes, data);
 }
 
-/* An array of `count` elements of `type`, copied. */
+/* An array of `count` elements of `type`, which are copied. */
 static inline thalweg_value thalweg_array(uint64_t type, const void *elements, size_t count) {
     void *data;
     thalweg_value value = thalweg_array_room(type, count, &data);
@@ -278,7 +284,7 @@ static inline thalweg_value thalweg_array(uint64_t type, const void *elements, s
     return value;
 }
 
-/* A single number of `type`, which it remembers. */
+/* A single number of `type`; the value keeps the type. */
 static inline thalweg_value thalweg_scalar(uint64_t type, const void *number) {
     thalweg_value value = thalweg_array(type, number, 1);
     value.as.heap->form |= THALWEG_SCALAR;
@@ -286,13 +292,13 @@ static inline thalweg_value thalweg_scalar(uint64_t type, const void *number) {
 }
 
 static inline void thalweg_free_opaque(thalweg_heap *heap) {
-    /* The table was made with the head: see thalweg_opaque. */
+    /* The table was allocated with the header: see thalweg_opaque. */
     const thalweg_opaque_kind *kind = heap->table->kind;
     if (kind->free != NULL) kind->free(heap->data);
     free(heap);
 }
 
-/* A value of the library's own; it goes from box to box and is freed by `kind->free`. */
+/* A value of a type of the library; it is passed from box to box and is freed by `kind->free`. */
 static inline thalweg_value thalweg_opaque(const thalweg_opaque_kind *kind, void *data) {
     thalweg_value value;
     thalweg_heap *heap = (thalweg_heap *)thalweg_must(malloc(sizeof(thalweg_heap) + sizeof(thalweg_heap_table)));
@@ -312,7 +318,7 @@ static inline thalweg_value thalweg_opaque(const thalweg_opaque_kind *kind, void
     return value;
 }
 
-/* The number of a single number of a machine type. */
+/* The value of a single number of a machine type. */
 static inline bool thalweg_scalar_int(const thalweg_heap *heap, int64_t *integer) {
     if ((heap->form & THALWEG_SCALAR) == 0) return false;
     switch (heap->form & 0xff) {
@@ -330,12 +336,13 @@ static inline bool thalweg_scalar_int(const thalweg_heap *heap, int64_t *integer
     }
 }
 
-/* Whether a text is a value as JSON writes it. */
+/* Whether a text is the JSON of a value. */
 static inline bool thalweg_is_json(const thalweg_value *value) {
     return value->kind == THALWEG_TEXT && value->as.heap->form == THALWEG_JSON;
 }
 
-/* Readers: false if the value is of another kind, and then nothing is stored. JSON's true and false are 1 and 0. */
+/* Readers return false if the value is of another kind, and then store nothing. JSON's true and false are 1
+ * and 0. */
 static inline bool thalweg_get_int(const thalweg_value *value, int64_t *integer) {
     if (value->kind == THALWEG_INT) {
         *integer = value->as.integer;
@@ -352,7 +359,7 @@ static inline bool thalweg_get_int(const thalweg_value *value, int64_t *integer)
     return false;
 }
 
-/* A float; an integer is one, too. */
+/* Reads a float; an integer is converted. */
 static inline bool thalweg_get_float(const thalweg_value *value, double *number) {
     int64_t integer;
     if (value->kind == THALWEG_FLOAT) {
@@ -372,8 +379,9 @@ static inline bool thalweg_get_float(const thalweg_value *value, double *number)
     return true;
 }
 
-/* Text: `length` bytes of UTF-8 at `*text`, without a zero at their end, as long as the value lives. Of what JSON nests (and of
- * true, false, null) it is the text of the JSON; `thalweg_is_json` tells. */
+/* Reads a text: `length` bytes of UTF-8 at `*text`, without a final zero, valid as long as the value lives.
+ * For nested JSON (and for true, false, null) the result is the text of the JSON, which `thalweg_is_json`
+ * detects. */
 static inline bool thalweg_get_text(const thalweg_value *value, const char **text, size_t *length) {
     if (value->kind != THALWEG_TEXT) return false;
     *text = (const char *)value->as.heap->data;
@@ -381,7 +389,7 @@ static inline bool thalweg_get_text(const thalweg_value *value, const char **tex
     return true;
 }
 
-/* Bytes, as long as the value lives. */
+/* Reads bytes, which are valid as long as the value lives. */
 static inline bool thalweg_get_bytes(const thalweg_value *value, const uint8_t **bytes, size_t *length) {
     if (value->kind != THALWEG_BYTES) return false;
     *bytes = value->as.heap->data;
@@ -389,7 +397,7 @@ static inline bool thalweg_get_bytes(const thalweg_value *value, const uint8_t *
     return true;
 }
 
-/* The elements of an array of `type`, as long as the value lives. */
+/* Reads the elements of an array of `type`, which are valid as long as the value lives. */
 static inline bool thalweg_get_array(const thalweg_value *value, uint64_t type, const void **elements, size_t *count) {
     if (value->kind != THALWEG_ARRAY || (value->as.heap->form & 0xff) != type) return false;
     *elements = value->as.heap->data;
@@ -397,8 +405,8 @@ static inline bool thalweg_get_array(const thalweg_value *value, uint64_t type, 
     return true;
 }
 
-/* The bytes of a text, bytes or array to change: in place if nobody shares them, else of a copy that becomes the value.
- * A text must stay UTF-8; what was JSON is a plain text from then on. NULL if the value is of another kind. */
+/* The bytes of a text, bytes or array for changing: in place if they are not shared, else of a copy that
+ * becomes the value. A text must stay UTF-8; JSON becomes a plain text. NULL if the value is of another kind. */
 static inline void *thalweg_make_mut(thalweg_value *value, size_t *length) {
     if (!thalweg_is_heap(value) || value->kind == THALWEG_OPAQUE) return NULL;
     if (!thalweg_is_unique(value) || thalweg_is_json(value)) {
@@ -414,7 +422,8 @@ static inline void *thalweg_make_mut(thalweg_value *value, size_t *length) {
     return value->as.heap->data;
 }
 
-/* The library's own value of this kind; NULL if it is something else, or of a build of the library with another layout. */
+/* The library's own value of this kind; NULL if it is another value, or of a build of the library with
+ * another layout. */
 static inline void *thalweg_get_opaque(const thalweg_value *value, const thalweg_opaque_kind *kind) {
     const thalweg_opaque_kind *found;
     if (value->kind != THALWEG_OPAQUE) return NULL;
@@ -424,8 +433,8 @@ static inline void *thalweg_get_opaque(const thalweg_value *value, const thalweg
     return value->as.heap->data;
 }
 
-/* The same to change: in place if nobody shares it, else a copy of it that becomes the value. NULL if it is something else,
- * or its kind cannot be copied. */
+/* The library's own value for changing: in place if it is not shared, else a copy of it that becomes the
+ * value. NULL if it is another value, or its kind cannot be copied. */
 static inline void *thalweg_make_mut_opaque(thalweg_value *value, const thalweg_opaque_kind *kind) {
     void *data = thalweg_get_opaque(value, kind);
     if (data != NULL && !thalweg_is_unique(value)) {
@@ -439,11 +448,11 @@ static inline void *thalweg_make_mut_opaque(thalweg_value *value, const thalweg_
 
 /* ---- calls ----------------------------------------------------------------------------------------------------- */
 
-/* How a call ended. */
+/* The result of a call. */
 typedef enum {
-    THALWEG_DONE = 0,   /* the box has emitted all that this record gives */
+    THALWEG_DONE = 0,   /* the box has emitted all records for its input */
     THALWEG_FAILED = 1, /* the record fails, for the reason given to thalweg_fail */
-    THALWEG_AGAIN = 2   /* of a generator: there is more */
+    THALWEG_AGAIN = 2   /* a generator has more output */
 } thalweg_status;
 
 typedef struct thalweg_out thalweg_out;
@@ -453,10 +462,10 @@ typedef struct thalweg_out_table {
     void (*fail)(thalweg_out *out, const uint8_t *reason, uint64_t length);
 } thalweg_out_table;
 
-/* In the output's `emission`: there is one. */
+/* The flag in the output's `emission` that a record is there. */
 #define THALWEG_HELD (UINT64_C(1) << 63)
 
-/* The output of a box during a call. Its fields are used by the functions below only. */
+/* The output of a box during a call. Only the functions below use its fields. */
 struct thalweg_out {
     void *host;
     const thalweg_out_table *table;
@@ -470,30 +479,31 @@ struct thalweg_out {
     } generator;
 };
 
-/* Emits a record of the `variant`-th variant of the signature, counted from 1, with its `count` values in the order of
- * the signature; they belong to the network from then on. A variant or a count that the signature has not fails the
- * record. */
+/* Emits a record of the `variant`-th variant of the signature, counted from 1, with its `count` values in the
+ * order of the signature; they belong to the network from then on. A variant or a count that is not in the
+ * signature fails the record. */
 static inline void thalweg_emit(thalweg_out *out, uint32_t variant, uint32_t count, const thalweg_value *values) {
     uint32_t index;
     if (out->emission != 0) out->table->take(out);
     out->emission = THALWEG_HELD | (uint64_t)count << 32 | variant;
     for (index = 0; index < count; index++) {
         thalweg_value value = values[index], *slot = count <= out->capacity ? &out->values[index] : &value;
-        /* What stood there is dropped; what has no room, too. */
+        /* The former value of the slot is dropped, and so are values for which there is no slot. */
         if (thalweg_is_heap(slot)) thalweg_drop(slot);
         if (slot != &value) *slot = value;
     }
 }
 
-/* Says why the record fails. To be returned: `return thalweg_fail(out, "…");` */
+/* Reports why the record fails. Return its result: `return thalweg_fail(out, "…");` */
 static inline thalweg_status thalweg_fail(thalweg_out *out, const char *reason) {
     out->table->fail(out, (const uint8_t *)reason, strlen(reason));
     return THALWEG_FAILED;
 }
 
-/* Goes on to emit after the box has returned, as the network has room: `next` emits at most a record a call and answers
- * THALWEG_AGAIN until it has no more (then THALWEG_DONE). `drop` frees the state at the end, also of a network that is
- * stopped. One for a call; both run on any thread. false: there is one already. */
+/* Continues to emit after the box has returned, when the network has space: `next` emits at most one record
+ * per call and returns THALWEG_AGAIN until it has no more (then THALWEG_DONE). `drop` frees the state at the
+ * end, also when the network is stopped. A call of a box can start one generator; both functions run on any
+ * thread. Returns false if there is one already. */
 static inline bool thalweg_generate(thalweg_out *out, void *state, thalweg_status (*next)(void *, thalweg_out *),
                                     void (*drop)(void *)) {
     if (out->generator.state != NULL || state == NULL) return false;
@@ -503,7 +513,7 @@ static inline bool thalweg_generate(thalweg_out *out, void *state, thalweg_statu
     return true;
 }
 
-/* A box: `data` as in its entry, and the arguments in the order of the signature. */
+/* The function of a box: `data` is that of its entry, and the arguments are in the order of the signature. */
 typedef thalweg_status (*thalweg_call)(const void *data, thalweg_value *arguments, uint32_t count, thalweg_out *out);
 
 typedef struct thalweg_box {
@@ -513,41 +523,43 @@ typedef struct thalweg_box {
     uint32_t blocking;
     thalweg_call call;
     const void *data;
-    /* Calls for many records at once, as libraries in Rust have; NULL: the program makes one call after the other. */
+    /* A function for many records at once, as libraries in Rust have; NULL if the program makes each call
+     * itself. */
     void (*call_batch)(void);
 } thalweg_box;
 
-/* An entry: the signature as S-Net text (a literal), how many arguments it takes, the function. */
+/* An entry: the signature as S-Net text (a literal), the number of arguments, the function. */
 #define THALWEG_BOX(signature, argument_count, function) \
     { (const uint8_t *)(signature), sizeof(signature) - 1, (argument_count), 0, (function), NULL, NULL }
 
-/* The same for a box that waits for files, sockets or time: it gets a thread of its own. */
+/* An entry for a box that waits for files, sockets or time: it gets a thread of its own. */
 #define THALWEG_BLOCKING_BOX(signature, argument_count, function) \
     { (const uint8_t *)(signature), sizeof(signature) - 1, (argument_count), 1, (function), NULL, NULL }
 
 /* ---- parameters and events ------------------------------------------------------------------------------------- */
 
-/* A named number that a library shares with whoever observes its network: a parameter that is set while the network runs
- * (`thalweg set box.NAME 3`), or state that boxes publish (`thalweg get 'box.*'`). All libraries that name it share it. To be
- * defined by THALWEG_PARAMETER, static, and listed in THALWEG_LIBRARY_WITH. */
+/* A named number that a library shares with the observers of its network: a parameter that is set while the
+ * network runs (`thalweg set box.NAME 3`), or state that boxes publish (`thalweg get 'box.*'`). All libraries
+ * that name it share it. Define it by THALWEG_PARAMETER, static, and list it in THALWEG_LIBRARY_WITH. */
 typedef struct thalweg_parameter {
     const char *name, *unit, *doc;
     uint64_t min, max;
     uint64_t value; /* at the start, and while no network runs */
-    uint64_t *cell; /* where the value is while one does; the program's */
+    uint64_t *cell; /* the cell of the value while a network runs; it belongs to the program */
 } thalweg_parameter;
 
-/* Initialises a parameter: texts, the smallest and the largest value, the value at the start. */
+/* Initialises a parameter: texts, the smallest and the largest value, the initial value. */
 #define THALWEG_PARAMETER(name, unit, doc, min, max, value) {(name), (unit), (doc), (min), (max), (value), NULL}
 
-/* The value now, within its range. */
+/* The present value, within its range. */
 static inline uint64_t thalweg_read(thalweg_parameter *parameter) {
     uint64_t *cell = __atomic_load_n(&parameter->cell, __ATOMIC_ACQUIRE);
     uint64_t value = __atomic_load_n(cell != NULL ? cell : &parameter->value, __ATOMIC_RELAXED);
     return value < parameter->min ? parameter->min : value > parameter->max ? parameter->max : value;
 }
 
-/* Changes the value, or what of it is within the range. Costs a store: a box may publish a value for each record. */
+/* Changes the value, limited to its range. The cost is one store, so a box may publish a value for each
+ * record. */
 static inline void thalweg_publish(thalweg_parameter *parameter, uint64_t value) {
     uint64_t *cell = __atomic_load_n(&parameter->cell, __ATOMIC_ACQUIRE);
     value = value < parameter->min ? parameter->min : value > parameter->max ? parameter->max : value;
@@ -564,8 +576,8 @@ typedef struct thalweg_event_host {
     void (*write)(const struct thalweg_event_host *host, const uint64_t *words);
 } thalweg_event_host;
 
-/* A kind of event that boxes write (`thalweg events` shows it as box.NAME), with 1 to 8 fields. To be defined by
- * THALWEG_EVENT, static, and listed in THALWEG_LIBRARY_WITH. */
+/* A kind of event that boxes write (`thalweg events` shows it as box.NAME), with 1 to 8 fields. Define it by
+ * THALWEG_EVENT, static, and list it in THALWEG_LIBRARY_WITH. */
 typedef struct thalweg_event_kind {
     const char *name, *doc;
     const thalweg_event_field *fields;
@@ -576,7 +588,7 @@ typedef struct thalweg_event_kind {
 /* Initialises a kind of event: texts, and an array of fields. */
 #define THALWEG_EVENT(name, doc, fields) {(name), (doc), (fields), THALWEG_COUNT(fields), NULL}
 
-/* A number of an event: an integer, or a double by its bits. */
+/* A number of an event: an integer, or the bits of a double. */
 static inline uint64_t thalweg_word(int64_t integer) { return (uint64_t)integer; }
 static inline uint64_t thalweg_float_word(double number) {
     uint64_t word;
@@ -584,7 +596,7 @@ static inline uint64_t thalweg_float_word(double number) {
     return word;
 }
 
-/* Writes an event with the time now: `words` has a number for each field. */
+/* Writes an event with the present time: `words` has a number for each field. */
 static inline void thalweg_event(thalweg_event_kind *kind, const uint64_t *words) {
     const thalweg_event_host *host = __atomic_load_n(&kind->host, __ATOMIC_ACQUIRE);
     if (host != NULL) host->write(host, words);
@@ -614,15 +626,16 @@ typedef struct thalweg_library {
 #define THALWEG_EXPORT extern __attribute__((visibility("default")))
 #endif
 
-/* How many elements an array has. */
+/* The number of elements of an array. */
 #define THALWEG_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Exports the boxes of a library: once, at the end of a file. */
 #define THALWEG_LIBRARY(boxes) THALWEG_LIBRARY_WITH(boxes, NULL, 0, NULL, 0, NULL, NULL)
 
-/* The same for a library with more than boxes: an array of pointers to parameters and how many they are, likewise of kinds
- * of events (NULL and 0 for none), a function that runs before the first box is called and may fail (it emits nothing), and
- * one that runs after the last, when no value of the library is left (NULL for none). */
+/* Exports a library with more than boxes: arrays of pointers to parameters and to kinds of events with their
+ * lengths (NULL and 0 for none), a function that runs before the first call of a box and may fail (it emits
+ * nothing), and a function that runs after the last call, when no value of the library is left (NULL for
+ * none). */
 #define THALWEG_LIBRARY_WITH(boxes, parameters, parameter_count, events, event_count, init, finish) \
     THALWEG_EXPORT const thalweg_library *thalweg_boxes(void); \
     const thalweg_library *thalweg_boxes(void) { \

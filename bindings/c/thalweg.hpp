@@ -9,11 +9,12 @@
 //
 //     c++ -std=c++17 -shared -fPIC -O2 add.cpp -o libadd.so
 //
-// Arguments come in the order of the signature, as int64_t, int, bool, double, std::string, std::vector<T> of numbers,
-// std::vector<std::byte>, std::shared_ptr<const T> of the library's own types, or thalweg::Value for whatever comes.
-// An exception fails the record, with its what() as the reason. thalweg::Parameter and thalweg::Event share numbers with who
-// observes the network, as in thalweg.h. A library that is to be replaced while it runs (`thalweg reload`) is compiled with
-// -fno-gnu-unique by GCC, or else the loader keeps it.
+// Arguments come in the order of the signature, as int64_t, int, bool, double, std::string, std::vector<T> of
+// numbers, std::vector<std::byte>, std::shared_ptr<const T> of the library's own types, or thalweg::Value for
+// any value. An exception fails the record, with its what() as the reason. thalweg::Parameter and
+// thalweg::Event share numbers with observers of the network, as in thalweg.h. A library that is to be
+// replaced while it runs (`thalweg reload`) is compiled with -fno-gnu-unique by GCC, because otherwise the
+// loader does not unload it.
 #ifndef THALWEG_HPP
 #define THALWEG_HPP
 
@@ -34,12 +35,14 @@
 
 namespace thalweg {
 
-// Specialise it with a number that is not 0, to be changed whenever the type is, and boxes of other builds of the library
-// read values of the type: template <> inline constexpr uint64_t thalweg::layout<Polygon> = 1;
+// Specialise it with a number other than 0, which must change whenever the type does, and boxes of other
+// builds of the library read values of the type: template <> inline constexpr uint64_t
+// thalweg::layout<Polygon> = 1;
 template <typename T> inline constexpr uint64_t layout = 0;
 
-// Bytes of memory that a value takes: specialise it for a type that leads to more memory than its own (0: not known), and reports
-// tell how large records are: template <> inline uint64_t thalweg::deep_size(const Polygon &p) { return 16 * p.corners.size(); }
+// The bytes of memory of a value. Specialise it for a type that refers to other memory (0 if not known), and
+// reports show the sizes of records: template <> inline uint64_t thalweg::deep_size(const Polygon &p) {
+// return 16 * p.corners.size(); }
 template <typename T> inline uint64_t deep_size(const T &) {
     return std::is_trivially_destructible_v<T> ? sizeof(T) : 0;
 }
@@ -51,7 +54,7 @@ public:
         : parameter_ THALWEG_PARAMETER(name, unit, doc, min, max, value) {}
     uint64_t get() noexcept { return thalweg_read(&parameter_); }
     void set(uint64_t value) noexcept { thalweg_publish(&parameter_, value); }
-    // For the library's list.
+    // The pointer for the library's list.
     constexpr thalweg_parameter *raw() noexcept { return &parameter_; }
 
 private:
@@ -86,7 +89,7 @@ private:
 class Value {
 public:
     Value() noexcept : value_(thalweg_int(0)) {}
-    // Takes over what the C interface gave.
+    // Takes over a value of the C interface.
     explicit Value(thalweg_value value) noexcept : value_(value) {}
     Value(const Value &other) noexcept : value_(thalweg_copy(&other.value_)) {}
     Value(Value &&other) noexcept : value_(thalweg_take(&other.value_)) {}
@@ -98,7 +101,7 @@ public:
 
     const thalweg_value &raw() const noexcept { return value_; }
     thalweg_value &raw() noexcept { return value_; }
-    // Gives it away: the caller owns what comes back.
+    // Gives the value away: the caller owns the result.
     thalweg_value release() noexcept { return thalweg_take(&value_); }
 
 private:
@@ -132,7 +135,8 @@ template <typename T> uint64_t size_shared(const void *value) {
     }
 }
 
-// One kind for each type of the library. Its address says what a value is; hidden, so that it is the library's own.
+// One kind for each type of the library. Its address identifies the type; it is hidden, so that each library
+// has its own.
 template <typename T>
 __attribute__((visibility("hidden"))) inline const thalweg_opaque_kind kind = {
     typeid(T).name(), nullptr, free_shared<T>, copy_shared<T>, size_shared<T>, layout<T>};
@@ -152,7 +156,7 @@ inline const char *name_of(uint64_t kind) {
     throw std::invalid_argument(std::string("expected ") + expected + ", found " + name_of(found.kind));
 }
 
-// How an argument of each type is read.
+// The reader of arguments of each type.
 template <typename T, typename = void> struct Argument;
 
 template <> struct Argument<Value> {
@@ -241,7 +245,7 @@ template <typename T> Value to_value(std::shared_ptr<const T> shared) {
 
 } // namespace detail
 
-// Where a box emits its records.
+// The output of a box.
 class Out {
 public:
     explicit Out(thalweg_out *out) noexcept : out_(out) {}
@@ -251,7 +255,7 @@ public:
 
     // Emits a record of the `variant`-th variant, counted from 1.
     template <typename... T> void emit_variant(uint32_t variant, T &&...values) {
-        // All are made before one is given away, so that an exception leaks none.
+        // All values are made before one is given away, so that an exception leaks none.
         Value made[sizeof...(T) + 1] = {detail::to_value(std::forward<T>(values))..., Value()};
         thalweg_value given[sizeof...(T) + 1];
         for (size_t index = 0; index < sizeof...(T); index++) given[index] = made[index].release();
@@ -307,7 +311,7 @@ template <auto F> thalweg_status call(const void *, thalweg_value *arguments, ui
 // An entry: the signature as S-Net text (a literal) and the function.
 #define THALWEG_CXX_BOX(signature, function) \
     THALWEG_BOX(signature, thalweg::ArgumentsOf<&function>::count, thalweg::call<&function>)
-// The same for a box that waits for files, sockets or time: it gets a thread of its own.
+// An entry for a box that waits for files, sockets or time: it gets a thread of its own.
 #define THALWEG_CXX_BLOCKING_BOX(signature, function) \
     THALWEG_BLOCKING_BOX(signature, thalweg::ArgumentsOf<&function>::count, thalweg::call<&function>)
 

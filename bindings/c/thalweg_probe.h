@@ -8,12 +8,14 @@
  *         ...
  *     }
  *
- * `thalweg calls` shows the call graph while the program runs, or later. Header only: nothing to link with. C11 and C++17 with gcc or clang,
- * on Linux with a little-endian processor of 64 bits. docs/probes.md says more.
+ * `thalweg calls` shows the call graph while the program runs, or later. Header only: there is nothing to
+ * link. Requires C11 or C++17 with gcc or clang, on Linux with a little-endian processor of 64 bits. See
+ * docs/probes.md.
  *
- * A call costs two readings of the clock and some stores; where it is switched off, a load and a branch. Nothing on the way takes a lock or memory
- * from malloc, and what cannot be recorded is counted. In signal handlers and in threads and processes of whatever making it is safe; an event of a
- * handler that interrupts the writing of another is counted as dropped. */
+ * A call costs two readings of the clock and some stores; where it is switched off, a load and a branch. No
+ * probe takes a lock or memory from malloc, and events that cannot be recorded are counted. Probes are safe
+ * in signal handlers and in any thread or process; if a handler interrupts the writing of an event, the
+ * handler's own event is counted as dropped. */
 #ifndef THALWEG_PROBE_H
 #define THALWEG_PROBE_H
 
@@ -26,9 +28,9 @@ extern "C" {
 
 /* A place in the program whose calls are recorded. One is made per use of THALWEG_PROBE(). */
 struct thalweg_operation {
-    /* Its switch, in memory that it shares with who switches. */
+    /* The switch of the operation, in memory that is shared with the processes that switch it. */
     const uint64_t *on;
-    /* Its number in the catalog; 0: not declared yet. */
+    /* The number in the catalog; 0 if the operation is not declared yet. */
     uint32_t id;
     uint32_t line;
     const char *name, *file, *kind;
@@ -36,7 +38,7 @@ struct thalweg_operation {
 
 /* A call that is under way. */
 struct thalweg_call {
-    /* None: nothing is recorded. */
+    /* The thread; NULL if the call is not recorded. */
     struct thalweg_thread *thread;
     uint64_t entry;
     const struct thalweg_operation *operation;
@@ -44,31 +46,31 @@ struct thalweg_call {
     uint32_t outcome;
 };
 
-/* What outcomes are called. */
+/* The names of outcomes. */
 #define THALWEG_RETURNED 0
 #define THALWEG_FAILED 1
 #define THALWEG_UNWOUND 2
 
-/* A switch that is on: that of operations not declared yet. */
+/* The switch of operations that are not declared yet, which is on. */
 static const uint64_t thalweg_is_on = 1;
-/* And one that is off: that of all operations where there will be no space. */
+/* The switch of all operations if there will be no space, which is off. */
 static const uint64_t thalweg_is_off = 0;
 
-/* Declares an operation; 0 if that could not be done. */
+/* Declares an operation; 0 if that failed. */
 THALWEG_COLD uint32_t thalweg_declare_operation(struct thalweg_operation *operation);
 /* Decides whether the trace that begins here is recorded. */
 THALWEG_COLD int thalweg_begin_trace(struct thalweg_thread *thread, uint64_t sample);
 
 #define THALWEG_OPERATION_OF(name_, kind_) {&thalweg_is_on, 0, (uint32_t)__LINE__, (name_), __FILE__, (kind_)}
 
-/* A depth as events have it: all that are larger are the largest. */
+/* A depth in the form for events: depths above 65535 become 65535. */
 THALWEG_HOT uint16_t thalweg_depth(uint32_t depth) { return (uint16_t)(depth < 65535 ? depth : 65535); }
 
 /* Begins a call. */
 THALWEG_HOT void thalweg_begin(struct thalweg_call *call, struct thalweg_operation *operation)
 {
     struct thalweg_thread *thread;
-    /* All of it, or compilers warn in loops; where it is a local variable this costs nothing. */
+    /* All fields are set, or compilers warn in loops; for a local variable this costs nothing. */
     call->thread = NULL;
     call->outcome = THALWEG_RETURNED;
     call->operation = operation;
@@ -89,7 +91,7 @@ THALWEG_HOT void thalweg_begin(struct thalweg_call *call, struct thalweg_operati
             thalweg_count_lost(1);
             return;
         }
-        /* It may have been switched off by its name. */
+        /* The operation may have been switched off by its name. */
         if (!__atomic_load_n(operation->on, __ATOMIC_RELAXED))
             return;
     }
@@ -108,7 +110,7 @@ THALWEG_HOT void thalweg_begin(struct thalweg_call *call, struct thalweg_operati
     call->entry = thalweg_now();
 }
 
-/* Ends it. */
+/* Ends a call. */
 THALWEG_HOT void thalweg_end(struct thalweg_call *call)
 {
     struct thalweg_thread *thread = call->thread;
@@ -127,7 +129,7 @@ THALWEG_HOT void thalweg_end(struct thalweg_call *call)
         thread->has_trace = 0;
 }
 
-/* Ends the call of a constructor; `object` is a number for what it made, its address for instance. */
+/* Ends the call of a constructor; `object` is a number for the new object, for instance its address. */
 THALWEG_HOT void thalweg_end_constructor(struct thalweg_call *call, uint64_t object)
 {
     struct thalweg_thread *thread = call->thread;
@@ -145,7 +147,8 @@ THALWEG_HOT void thalweg_end_constructor(struct thalweg_call *call, uint64_t obj
         thread->has_trace = 0;
 }
 
-/* Two events instead of one: the first says that the call is under way, for calls that may take long. */
+/* Records two events instead of one: the first reports that the call is under way, for calls that may take
+ * long. */
 THALWEG_HOT void thalweg_enter(struct thalweg_call *call, struct thalweg_operation *operation)
 {
     thalweg_begin(call, operation);
@@ -167,10 +170,11 @@ THALWEG_HOT void thalweg_leave(struct thalweg_call *call)
         thread->has_trace = 0;
 }
 
-/* Says that the call failed, though it returns. */
+/* Marks the call as failed, though it returns. */
 THALWEG_HOT void thalweg_fail(struct thalweg_call *call) { call->outcome = THALWEG_FAILED; }
 
-/* The number of a counter, gauge or place, declared if need be; 0: it is switched off or cannot be declared. */
+/* The number of a counter, gauge or place, which is declared if needed; 0 if it is switched off or cannot be
+ * declared. */
 THALWEG_HOT uint32_t thalweg_id_of(struct thalweg_operation *operation)
 {
     uint32_t id;
@@ -186,18 +190,21 @@ THALWEG_HOT uint32_t thalweg_id_of(struct thalweg_operation *operation)
     return __atomic_load_n(__atomic_load_n(&operation->on, __ATOMIC_RELAXED), __ATOMIC_RELAXED) ? id : 0;
 }
 
-/* A number for work that is handed to another thread, or done later: recorded here, and by thalweg_take_over_work there. */
+/* A number for work that is handed to another thread, or done later: recorded here, and by
+ * thalweg_take_over_work there. */
 THALWEG_COLD uint64_t thalweg_hand_over(void);
-/* The work of this number begins: the outermost call that encloses this, or comes next in this thread, belongs to it. */
+/* Begins the work with this number: the outermost call that encloses this, or comes next in this thread,
+ * belongs to it. */
 THALWEG_COLD void thalweg_take_over_work(uint64_t span);
 
-/* Bytes of a `traceparent` with its end. */
+/* The bytes of a `traceparent`, with its final zero. */
 #define THALWEG_TRACEPARENT_BYTES 56
-/* Writes the W3C `traceparent` of a message that is sent now, which may have so many bytes (0: not known), and records the sending. An empty text and
- * 0 where nothing is recorded. */
+/* Writes the W3C `traceparent` of a message that is sent now, whose size is `bytes` (0 if not known), and
+ * records the sending. Gives an empty text and 0 if nothing is recorded. */
 THALWEG_COLD int thalweg_traceparent_out(char text[THALWEG_TRACEPARENT_BYTES], uint64_t bytes);
-/* Continues the trace of a message that was received: the outermost call that encloses this, or comes next in this thread, belongs to what sent
- * it. Where the sender's trace is not recorded, this one is not, if nothing of it was recorded yet. 0: the text is no `traceparent`. */
+/* Continues the trace of a message that was received: the outermost call that encloses this, or comes next in
+ * this thread, belongs to the sender. If the sender's trace is not recorded, this one is not recorded either,
+ * unless a part of it was recorded already. 0 if the text is no `traceparent`. */
 THALWEG_COLD int thalweg_traceparent_in(const char *text, uint64_t bytes);
 
 #ifdef __cplusplus
@@ -207,7 +214,7 @@ THALWEG_COLD int thalweg_traceparent_in(const char *text, uint64_t bytes);
 #define THALWEG_JOIN_(a, b) a##b
 #define THALWEG_JOIN(a, b) THALWEG_JOIN_(a, b)
 
-/* Counts, reads a gauge, writes a log line. `name` is a constant text. */
+/* Count, read a gauge, write a log line. `name` is a constant text. */
 #define THALWEG_COUNT(name_, by_)                                                                                                        \
     do {                                                                                                                                 \
         static struct thalweg_operation thalweg_place_ = THALWEG_OPERATION_OF(name_, "counter");                                         \
@@ -235,7 +242,8 @@ THALWEG_COLD int thalweg_traceparent_in(const char *text, uint64_t bytes);
 
 namespace thalweg
 {
-/* How many exceptions are under way in this thread: what std::uncaught_exceptions() gives, without a call. */
+/* The number of exceptions under way in this thread, as std::uncaught_exceptions() returns it, without a
+ * call. */
 inline __attribute__((always_inline, no_instrument_function)) unsigned exceptions(::thalweg_thread *thread) noexcept
 {
 #if defined(__cpp_exceptions)
@@ -249,7 +257,7 @@ inline __attribute__((always_inline, no_instrument_function)) unsigned exception
 #endif
 }
 
-/* Records the call of the scope that it lives in: that it was left by an exception, too. */
+/* Records the call of the scope that it lives in, and whether an exception left the scope. */
 class Probe
 {
   public:
@@ -268,7 +276,7 @@ class Probe
     }
     Probe(const Probe &) = delete;
     Probe &operator=(const Probe &) = delete;
-    /* Says that the call failed, though it returns. */
+    /* Marks the call as failed, though it returns. */
     void fail() noexcept { thalweg_fail(&call_); }
     ::thalweg_call *operator&() noexcept { return &call_; }
 
@@ -282,12 +290,12 @@ class Probe
     static ::thalweg_operation THALWEG_JOIN(variable_, _operation) = THALWEG_OPERATION_OF(name_, kind_);                                 \
     ::thalweg::Probe variable_(THALWEG_JOIN(variable_, _operation))
 #define THALWEG_PROBE_AS(variable_, name_) THALWEG_PROBE_OF(variable_, name_, "operation")
-/* Records the calls of this function, under its name without what it returns and takes. */
+/* Records the calls of this function, under its name without return type and parameters. */
 #define THALWEG_PROBE() THALWEG_PROBE_OF(THALWEG_JOIN(thalweg_probe_, __LINE__), __PRETTY_FUNCTION__, "function")
 
 #else
 
-/* Ends a call where its scope is left. */
+/* Ends a call when its scope is left. */
 static inline __attribute__((always_inline, unused, no_instrument_function)) void thalweg_leave_scope(struct thalweg_call *call)
 {
     thalweg_end(call);
@@ -302,7 +310,7 @@ static inline __attribute__((always_inline, unused, no_instrument_function)) voi
 
 #endif
 
-/* The same under a name of one's own, and for a part of a function: up to the end of its block. */
+/* Records calls under a chosen name, and of a part of a function: up to the end of its block. */
 #define THALWEG_SPAN(name_) THALWEG_PROBE_AS(THALWEG_JOIN(thalweg_probe_, __LINE__), name_)
 
 #include "thalweg_probe_cold.h"

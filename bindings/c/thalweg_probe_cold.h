@@ -1,4 +1,5 @@
-/* What is rare at probes: operations are declared, traces begin and cross threads and processes. See thalweg_probe.h. */
+/* Rare operations of probes: operations are declared, traces begin and cross threads and processes. See
+ * thalweg_probe.h. */
 #ifndef THALWEG_PROBE_COLD_H
 #define THALWEG_PROBE_COLD_H
 
@@ -6,10 +7,10 @@
 extern "C" {
 #endif
 
-/* Parts of a pattern at most; a longer one switches nothing that is declared after it. */
+/* The most parts of a pattern; a longer pattern has no effect on probes that are declared after it. */
 #define THALWEG_PATTERN_PARTS 1024
 
-/* The bytes of a character in UTF-8. */
+/* The number of bytes of a character in UTF-8. */
 THALWEG_HOT size_t thalweg_character(const char *text)
 {
     size_t count = 1;
@@ -18,7 +19,8 @@ THALWEG_HOT size_t thalweg_character(const char *text)
     return count;
 }
 
-/* Whether the whole of `text` is as the pattern says: `*` stands for any characters but `/`, `**` for any, `?` for one but `/`. */
+/* Whether the pattern matches all of `text`: `*` matches any characters but `/`, `**` any, `?` one character
+ * but `/`. */
 THALWEG_COLD int thalweg_matches(const char *pattern, size_t pattern_bytes, const char *text)
 {
     unsigned char reached[2][THALWEG_PATTERN_PARTS + 1];
@@ -38,7 +40,7 @@ THALWEG_COLD int thalweg_matches(const char *pattern, size_t pattern_bytes, cons
             if (!here[n])
                 continue;
             if (pattern[n] == '*') {
-                /* Two stars, wherever in their row this one stands, take a `/` as well. */
+                /* A star next to another star matches a `/` as well. */
                 int any = (n > 0 && pattern[n - 1] == '*') || (n + 1 < pattern_bytes && pattern[n + 1] == '*');
                 next[n] |= any || *text != '/';
             } else if (pattern[n] == '?') {
@@ -56,7 +58,8 @@ THALWEG_COLD int thalweg_matches(const char *pattern, size_t pattern_bytes, cons
     return reached[now][pattern_bytes];
 }
 
-/* What the last pattern that matches says of a new probe; -1: none does. The caller holds the lock. */
+/* The state that the last matching pattern gives to a new probe; -1 if none matches. The caller holds the
+ * lock. */
 THALWEG_COLD int thalweg_switched(const char *name)
 {
     char path[4200];
@@ -82,7 +85,8 @@ THALWEG_COLD int thalweg_switched(const char *name)
     return said;
 }
 
-/* The name of a function without what it returns and takes: `shop::Cart::add` of `int shop::Cart::add(int) [with …]`. */
+/* The name of a function without return type and parameters: `shop::Cart::add` of `int shop::Cart::add(int)
+ * [with …]`. */
 THALWEG_COLD void thalweg_short_name(const char *name, char *text, size_t room)
 {
     size_t n, begin = 0, end = strlen(name), count;
@@ -100,7 +104,7 @@ THALWEG_COLD void thalweg_short_name(const char *name, char *text, size_t room)
         else if (angles == 0 && name[n] == '(' && n > begin && name[n + 1] != 'a' /* (anonymous namespace) */)
             break;
         if (angles == 0 && !strncmp(name + n, "operator", 8) && (n == 0 || strchr(" :*&", name[n - 1]))) {
-            /* Its name may have brackets of any kind. */
+            /* The name of an operator may contain brackets of any kind. */
             n += 8;
             n += strcspn(name + n, "(");
             if (name[n] == '(' && name[n + 1] == ')')
@@ -119,7 +123,7 @@ THALWEG_COLD void thalweg_short_name(const char *name, char *text, size_t room)
 
 THALWEG_COLD uint32_t thalweg_declare_operation(struct thalweg_operation *operation)
 {
-    /* With the lock, which guards it. */
+    /* The lock guards this buffer. */
     static char short_name[THALWEG_TEXT_BYTES];
     const char *name = operation->name;
     const int is_function = !strcmp(operation->kind, "function");
@@ -157,7 +161,7 @@ THALWEG_COLD uint32_t thalweg_declare_operation(struct thalweg_operation *operat
             if (thalweg_append_own()) {
                 thalweg_process.probes++;
                 thalweg_process.sites = id;
-                /* Who switches from here on finds the probe; what was switched before is in the file. */
+                /* Processes that switch from here on find the probe; earlier switches are in the file. */
                 said = thalweg_switched(name);
                 if (said >= 0)
                     __atomic_store_n(on, (uint64_t)said, __ATOMIC_RELAXED);
@@ -176,7 +180,7 @@ THALWEG_COLD uint32_t thalweg_declare_operation(struct thalweg_operation *operat
 
 THALWEG_COLD int thalweg_begin_trace(struct thalweg_thread *thread, uint64_t sample)
 {
-    /* What came in from elsewhere was decided there. */
+    /* For a trace from another process, that process has decided. */
     uint32_t skip = thread->skip;
     thread->skip = 0;
     if (!skip && (thread->has_trace || thread->traces++ % (sample ? sample : 1) == 0))
@@ -187,7 +191,8 @@ THALWEG_COLD int thalweg_begin_trace(struct thalweg_thread *thread, uint64_t sam
 
 THALWEG_COLD uint64_t thalweg_new_span(void)
 {
-    /* A bijection of the count, so no two of a process are the same; the random number makes others' differ. */
+    /* A bijection of the count, so no two spans of a process are equal; the random number makes those of
+     * other processes differ. */
     uint64_t span = (__atomic_add_fetch(&thalweg_process.spans, 1, __ATOMIC_RELAXED) ^ thalweg_process.span_base) *
                     UINT64_C(0x9e3779b97f4a7c15);
     return span ? span : 1;
@@ -210,7 +215,7 @@ THALWEG_COLD void thalweg_take_over_work(uint64_t span)
     if (!thread || thread->muted)
         return;
     if (span == 0) {
-        /* It was handed over in a trace that is left out. */
+        /* The work was handed over in a trace that is not recorded. */
         thread->skip = thread->depth == 0;
         return;
     }
@@ -238,7 +243,7 @@ THALWEG_COLD int thalweg_traceparent_out(char text[THALWEG_TRACEPARENT_BYTES], u
     return 1;
 }
 
-/* So many hexadecimal digits, lower case as the standard has them; -1 if there are others. */
+/* A number of `digits` hexadecimal digits, lower case as in the standard; -1 if there are other characters. */
 THALWEG_COLD int thalweg_hexadecimal(const char *text, unsigned digits, uint64_t *value)
 {
     unsigned n;
@@ -267,7 +272,7 @@ THALWEG_COLD int thalweg_traceparent_in(const char *text, uint64_t bytes)
     if (!thread)
         return 1;
     if (!(flags & 1)) {
-        /* Left out there; here as well, unless the trace has begun. */
+        /* The sender's trace is not recorded, so this one is not either, unless it has begun. */
         thread->skip = thread->depth == 0;
         return 1;
     }

@@ -1,8 +1,10 @@
-/* The element of a thread, and how an event is appended to it: what thalweg_probe.h and the writers that `thalweg kinds` makes are built on.
+/* The element of a thread, and how an event is appended to it: the basis of thalweg_probe.h and of the
+ * writers that `thalweg kinds` makes.
  *
- * C11 and C++17, gcc and clang, Linux. Nothing to link with: what a process has once is in weak symbols, which the linker joins. The protocol
- * is that of docs/layout.md: arguments and first word, relaxed; then the head, release. An event takes no lock, system call or allocation,
- * but where a block ends. */
+ * C11 and C++17, gcc and clang, Linux. There is nothing to link: the state of a process is in weak symbols,
+ * which the linker joins. The protocol is that of docs/layout.md: arguments and first word are stored first,
+ * relaxed, then the head with release. An event takes no lock, system call or allocation, except at the end
+ * of a block. */
 #ifndef THALWEG_RING_H
 #define THALWEG_RING_H
 
@@ -30,13 +32,13 @@
 #ifdef __cplusplus
 extern "C" {
 #else
-/* Strict C hides it. */
+/* Strict C hides this declaration. */
 extern int clock_gettime(int clock, struct timespec *time);
 #endif
 
-/* Chunks of switches that a process may have: four million operations. */
+/* The most chunks of switches of a process: four million operations. */
 #define THALWEG_SWITCHES_MAX 64
-/* Kinds of event that a process may have in C and C++. */
+/* The most kinds of event of a process in C and C++. */
 #define THALWEG_KINDS_MAX 512
 
 struct thalweg_choice {
@@ -51,15 +53,15 @@ struct thalweg_field {
     const struct thalweg_choice *choices;
 };
 
-/* A kind of event, as a file made by `thalweg kinds` describes it. */
+/* A kind of event, as described by a file that `thalweg kinds` made. */
 struct thalweg_kind {
     const char *name, *doc;
     uint64_t hash;
     const struct thalweg_field *fields;
     uint32_t field_count;
-    /* Words of the fixed part, and of the whole event; 0: texts follow. */
+    /* The number of words of the fixed part, and of the whole event; 0 if texts follow. */
     uint32_t words, event_words;
-    /* Its place in the process's table, from 1; 0: it has none yet. */
+    /* The index in the process's table, from 1; 0 if it has none yet. */
     uint32_t index;
 };
 
@@ -69,43 +71,45 @@ struct thalweg_tail {
     size_t count;
 };
 
-/* An instrumented function that was entered: for thalweg_instrument.c. */
+/* An instrumented function that is being executed: for thalweg_instrument.c. */
 struct thalweg_frame {
     uint64_t address, entry;
 };
 
-/* A thread's element, and where its calls are. Written by that thread, and the signal handlers that interrupt it, alone. */
+/* The element of a thread, and the state of the thread's calls. Written only by that thread, and by the
+ * signal handlers that interrupt it. */
 struct thalweg_thread {
-    /* Where the next event goes, and where the block ends: bytes since the start, block headers included. */
+    /* The position of the next event, and the end of the block: bytes since the start, block headers
+     * included. */
     uint64_t position, end;
-    /* Where positions lie in memory. */
+    /* The address that positions are relative to. */
     unsigned char *base;
-    /* Events of the element so far, the dropped ones included. */
+    /* The number of events of the element so far, including dropped ones. */
     uint64_t sequence;
     uint64_t *head;
-    /* High half of the times that the block's base can express. */
+    /* The high half of the times that can be expressed relative to the block's base. */
     uint32_t high, last_low;
-    /* An event is being written: a signal handler that finds it so counts its own as missed. */
+    /* Whether an event is being written: a signal handler that finds this set counts its own event as missed. */
     volatile uint32_t busy, missed;
     uint32_t accounted;
-    /* How many recorded calls enclose this point; whether the trace here is left out. */
+    /* The number of recorded calls that enclose this point; whether the trace of this thread is not recorded. */
     uint32_t depth, muted;
-    /* What the sampling counts; whether the next trace continues one that is left out. */
+    /* The counter of the sampling; whether the next trace continues one that is not recorded. */
     uint32_t traces, skip;
-    /* The trace, if it has an identity: whether it was recorded, its halves, and the span it continues. */
+    /* The trace, if it has an identity: whether it was recorded, its halves, and the span that it continues. */
     uint32_t has_trace;
     uint64_t trace_high, trace_low;
-    /* Where the C++ runtime counts the thread's exceptions. */
+    /* The C++ runtime's counter of the thread's exceptions. */
     const unsigned *exceptions;
-    /* First words of the kinds, by their index: 0, not declared in this element's catalog. */
+    /* The first words of the kinds, by their index; 0 if the kind is not declared in this element's catalog. */
     uint64_t kind_words[THALWEG_KINDS_MAX];
-    /* What follows is looked at where a block ends. */
+    /* The following fields are used only at the end of a block. */
     unsigned char *map;
     uint64_t map_bytes, block_bytes, block_count;
     uint32_t policy, tid, number, file_number, generation, stalled;
     uint64_t drops, read_position, owner_sequence;
     uint32_t kinds_declared, in_use;
-    /* After this time, in ticks, to make the element is tried again. */
+    /* The time, in ticks, after which making the element is tried again. */
     uint64_t retry_at;
     uint32_t tries;
     struct thalweg_frame *frames;
@@ -113,17 +117,18 @@ struct thalweg_thread {
     struct thalweg_thread *next;
 };
 
-/* What a process has once. */
+/* The state of a process. */
 struct thalweg_process {
-    /* The thread that does something rare: makes the space, an element, an operation. 0: none. */
+    /* The thread that performs a rare operation (making the space, an element, an operation), or 0. */
     uint32_t lock;
-    /* 0: there is no space yet; 1: there is; 2: there will be none. */
+    /* 0: there is no space yet; 1: there is a space; 2: there will be none. */
     uint32_t state;
-    /* The clock is CLOCK_MONOTONIC, not the processor's counter. */
+    /* Whether the clock is CLOCK_MONOTONIC, and not the processor's counter. */
     uint32_t is_monotonic;
     uint32_t pid;
     uint64_t hz;
-    /* The setting `probe.sample`: one trace in so many is recorded; and how many events found no element. */
+    /* The setting `probe.sample`: one of this many traces is recorded; and the number of events for which
+     * there was no element. */
     uint64_t *sample, *lost;
     uint64_t no_sample, no_lost;
     unsigned char *identity, *settings;
@@ -131,10 +136,10 @@ struct thalweg_process {
     uint64_t block_bytes, wait_ns;
     unsigned char *switches[THALWEG_SWITCHES_MAX];
     struct thalweg_thread *threads;
-    /* Makes spans unique: a random number, and how many there were. */
+    /* A random number, and the number of spans so far, which together make spans unique. */
     uint64_t span_base, spans;
     uint64_t process_start;
-    /* Bytes of the catalog, of whole records. */
+    /* The bytes of the catalog, of complete records. */
     uint64_t catalog_bytes;
     uint32_t key, has_handlers, is_forked;
     char path[4096];
@@ -142,14 +147,15 @@ struct thalweg_process {
 };
 
 THALWEG_SHARED struct thalweg_process thalweg_process;
-/* The thread's element; none before its first event. */
+/* The thread's element; NULL before its first event. */
 THALWEG_SHARED __thread struct thalweg_thread *thalweg_current __attribute__((tls_model("initial-exec")));
 
-/* The thread's element, made if need be; none where it cannot be made: what was lost is counted. */
+/* The thread's element, which is made if needed; NULL if it cannot be made, in which case lost events are
+ * counted. */
 THALWEG_COLD struct thalweg_thread *thalweg_open_thread(void);
-/* Makes room for an event of so many bytes; 0: it was dropped and counted. */
+/* Makes space for an event of this many bytes; 0 if the event was dropped and counted. */
 THALWEG_COLD int thalweg_make_way(struct thalweg_thread *thread, struct thalweg_kind *kind, uint64_t bytes, uint64_t ticks);
-/* Counts as dropped what signal handlers could not write. */
+/* Counts events as dropped that signal handlers could not write. */
 THALWEG_COLD void thalweg_account(struct thalweg_thread *thread);
 THALWEG_COLD void thalweg_put_tails(struct thalweg_thread *thread, struct thalweg_kind *kind, uint64_t ticks, const uint64_t *words,
                                     unsigned word_count, const struct thalweg_tail *tails, const unsigned char *lengths,
@@ -168,7 +174,7 @@ static __attribute__((unused, noinline, cold, no_instrument_function)) uint64_t 
     return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
 }
 
-/* The time, in ticks of the space's clock. */
+/* The present time, in ticks of the space's clock. */
 THALWEG_HOT uint64_t thalweg_now(void)
 {
 #if defined(__x86_64__)

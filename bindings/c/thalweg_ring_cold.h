@@ -1,4 +1,5 @@
-/* What is rare at an element: it is made, taken over and closed, its blocks roll, kinds are declared, a process forks. See thalweg_ring.h. */
+/* Rare operations on an element: it is made, taken over and closed, its blocks roll, kinds are declared, a
+ * process forks. See thalweg_ring.h. */
 #ifndef THALWEG_RING_COLD_H
 #define THALWEG_RING_COLD_H
 
@@ -20,7 +21,8 @@ THALWEG_COLD void thalweg_close_block(struct thalweg_thread *thread)
     }
 }
 
-/* Counts events as dropped: nothing more goes into this block, or what follows would have the wrong sequence. */
+/* Counts events as dropped. No further event is stored in this block, because its sequence number would be
+ * wrong. */
 THALWEG_COLD void thalweg_drop(struct thalweg_thread *thread, uint64_t count)
 {
     thalweg_close_block(thread);
@@ -47,7 +49,7 @@ THALWEG_COLD void thalweg_account(struct thalweg_thread *thread)
     thread->busy = 0;
 }
 
-/* Says who writes from here on. */
+/* Records which thread writes from here on. */
 THALWEG_COLD void thalweg_put_owner(struct thalweg_thread *thread)
 {
     uint64_t *at = (uint64_t *)(thread->base + thread->position);
@@ -202,7 +204,7 @@ THALWEG_COLD int thalweg_make_element(struct thalweg_thread *thread)
     return 1;
 }
 
-/* From here on this thread writes the element. */
+/* Makes this thread the writer of the element. */
 THALWEG_COLD void thalweg_take_over(struct thalweg_thread *thread)
 {
     thread->tid = (uint32_t)syscall(SYS_gettid);
@@ -224,7 +226,7 @@ THALWEG_COLD void thalweg_take_over(struct thalweg_thread *thread)
     __atomic_store_n(thalweg_word(thalweg_process.identity, THALWEG_IDENTITY_WRITERS), thalweg_process.writers, __ATOMIC_RELEASE);
 }
 
-/* The thread ends: its element is free for another. */
+/* Handles the end of a thread: its element can be used by another thread. */
 THALWEG_COLD void thalweg_close_thread(void *of)
 {
     struct thalweg_thread *thread = (struct thalweg_thread *)of;
@@ -239,7 +241,8 @@ THALWEG_COLD void thalweg_close_thread(void *of)
     __atomic_store_n(&thread->in_use, 0, __ATOMIC_RELEASE);
 }
 
-/* In the child of a fork: nothing of it goes into the parent's space. Its own is made with its next event. */
+/* Runs in the child of a fork, whose events must not go into the parent's space. The child's own space is
+ * made with its next event. */
 THALWEG_COLD void thalweg_forked(void)
 {
     struct thalweg_thread *thread, *current = thalweg_current;
@@ -248,13 +251,15 @@ THALWEG_COLD void thalweg_forked(void)
         return;
     thalweg_process.no_sample = thalweg_process.sample ? *thalweg_process.sample : 1;
     thalweg_process.state = 0;
-    /* Its spans are others than its parent's from the first one on, which may come before there is a space. */
+    /* The spans of the child differ from its parent's from the first one on, which may come before there is a
+     * space. */
     thalweg_random(&thalweg_process.span_base, 8);
     thalweg_process.is_forked = 1;
     thalweg_process.sample = thalweg_process.lost = NULL;
     thalweg_process.no_lost = 0;
     for (thread = thalweg_process.threads; thread; thread = thread->next) {
-        /* A fork in a signal handler: what it interrupted goes on with its stores, to nowhere. */
+        /* If the fork happened in a signal handler, the interrupted writer continues its stores, which now go
+         * to unused memory. */
         if (thread->map && thread->busy)
             syscall(SYS_mmap, thread->map, (long)thread->map_bytes, THALWEG_PROT_READ_WRITE,
                     THALWEG_MAP_PRIVATE_ANONYMOUS | THALWEG_MAP_FIXED, -1L, 0L);
@@ -272,7 +277,7 @@ THALWEG_COLD void thalweg_forked(void)
             (long)(THALWEG_SETTINGS_TOOLS + THALWEG_SETTINGS_TOOL_BYTES * THALWEG_SETTINGS_CELL_COUNT));
 }
 
-/* Keeps the code of a library in memory that is unloaded: the process will call it still. */
+/* Keeps the code of an unloaded library in memory, because the process will still call it. */
 extern int thalweg_dladdr(const void *address, void *found) __asm__("dladdr") __attribute__((weak));
 extern void *thalweg_dlopen(const char *path, int mode) __asm__("dlopen") __attribute__((weak));
 
@@ -288,7 +293,7 @@ THALWEG_COLD void thalweg_stay(void)
         thalweg_dlopen(found.path, 2 | 4 | 0x1000 /* now, if it is loaded, not to be deleted */);
 }
 
-/* Sees to it that there is a space; the caller holds the lock. */
+/* Ensures that there is a space; the caller holds the lock. */
 THALWEG_COLD int thalweg_has_space(void)
 {
     if (thalweg_process.state == 0) {
@@ -312,7 +317,7 @@ THALWEG_COLD int thalweg_has_space(void)
     return thalweg_process.state == 1;
 }
 
-/* Gives a thread that has none an element. */
+/* Gives an element to a thread that has none. */
 THALWEG_COLD int thalweg_open_element(struct thalweg_thread *thread)
 {
     uint64_t signals;
@@ -327,7 +332,7 @@ THALWEG_COLD int thalweg_open_element(struct thalweg_thread *thread)
     return made;
 }
 
-/* The element of a thread that has ended, for this one. */
+/* Reuses the element of a thread that has ended for this thread. */
 THALWEG_COLD struct thalweg_thread *thalweg_reuse(void)
 {
     struct thalweg_thread *thread = __atomic_load_n(&thalweg_process.threads, __ATOMIC_ACQUIRE);
@@ -375,7 +380,8 @@ THALWEG_COLD struct thalweg_thread *thalweg_open_thread(void)
         thalweg_open_element(thread);
     }
     if (thalweg_process.state == 2) {
-        /* There is no space and will be none, as the environment says or since nothing can be written: from here on nothing is asked again. */
+        /* There is no space and will be none, because of the environment or because nothing can be written:
+         * later events return at once. */
         __atomic_store_n(&thread->in_use, 0, __ATOMIC_RELEASE);
         syscall(SYS_rt_sigprocmask, 2L, &signals, NULL, 8L);
         thalweg_count_lost(1);
@@ -391,7 +397,7 @@ THALWEG_COLD struct thalweg_thread *thalweg_open_thread(void)
 THALWEG_COLD int thalweg_make_way(struct thalweg_thread *thread, struct thalweg_kind *kind, uint64_t bytes, uint64_t ticks)
 {
     if (!thread->map) {
-        /* None could be made: it is tried again in a second, then in two, and so on. */
+        /* The element could not be made: it is tried again after a second, then after two, and so on. */
         if (ticks < thread->retry_at || !thalweg_open_element(thread)) {
             if (ticks >= thread->retry_at) {
                 thread->retry_at = ticks + (thalweg_process.hz << thread->tries);
@@ -423,7 +429,7 @@ THALWEG_COLD int thalweg_make_way(struct thalweg_thread *thread, struct thalweg_
     return 1;
 }
 
-/* An event with texts: what does not fit into a block is cut, and the event marked so. */
+/* Appends an event with texts. Text that does not fit into a block is cut, and the event is marked as cut. */
 THALWEG_COLD void thalweg_put_tails(struct thalweg_thread *thread, struct thalweg_kind *kind, uint64_t ticks, const uint64_t *words,
                                     unsigned word_count, const struct thalweg_tail *tails, const unsigned char *lengths,
                                     unsigned tail_count)

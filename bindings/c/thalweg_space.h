@@ -1,7 +1,7 @@
 /* The space of a process that writes with thalweg_ring.h: its directory, identity, catalog, settings and switches, and the session it joins.
  *
- * All of it is rare, and done by one thread at a time with its signals blocked. No memory is taken from malloc, so it may be done in a signal
- * handler, and in the child of a fork of many threads. */
+ * All of this is rare, and done by one thread at a time with its signals blocked. No memory is taken from
+ * malloc, so it may be done in a signal handler, and in the child of a fork of a process with many threads. */
 #ifndef THALWEG_SPACE_H
 #define THALWEG_SPACE_H
 
@@ -18,11 +18,11 @@
 #ifdef __cplusplus
 extern "C" {
 #else
-/* Strict C hides it. */
+/* Strict C hides this declaration. */
 extern long syscall(long number, ...);
 #endif
 
-/* AT_FDCWD and others, which strict C hides. */
+/* AT_FDCWD, which strict C hides. */
 #define THALWEG_HERE -100L
 #define THALWEG_PROT_READ_WRITE 3L
 #define THALWEG_MAP_SHARED 1L
@@ -30,10 +30,10 @@ extern long syscall(long number, ...);
 #define THALWEG_MAP_PRIVATE_ANONYMOUS 34L
 #define THALWEG_POPULATE_WRITE 23L
 #define THALWEG_RECORD_BYTES 65536
-/* A text that is longer is cut in the catalog. */
+/* The catalog cuts a longer text. */
 #define THALWEG_TEXT_BYTES 24000
 
-/* A record of a catalog while it is made; the thread that holds the lock has it. */
+/* The record of a catalog that is being made; the thread that holds the lock uses it. */
 THALWEG_SHARED unsigned char thalweg_record[THALWEG_RECORD_BYTES];
 THALWEG_SHARED size_t thalweg_record_bytes;
 
@@ -44,7 +44,7 @@ THALWEG_HOT void thalweg_store(unsigned char *map, size_t at, uint64_t value)
     __atomic_store_n(thalweg_word(map, at), value, __ATOMIC_RELAXED);
 }
 
-/* Blocks the thread's signals and waits for other threads that do something rare; 0: it waited too long. */
+/* Blocks the thread's signals and waits for other threads in rare operations; 0 if it waited too long. */
 THALWEG_COLD int thalweg_enter_cold(uint64_t *signals)
 {
     uint64_t all = ~UINT64_C(0), begun = 0;
@@ -70,7 +70,7 @@ THALWEG_COLD void thalweg_leave_cold(uint64_t *signals)
     syscall(SYS_rt_sigprocmask, 2L, signals, NULL, 8L);
 }
 
-/* Counts events that found no element. */
+/* Counts events for which there was no element. */
 THALWEG_COLD void thalweg_count_lost(uint64_t count)
 {
     uint64_t *lost = __atomic_load_n(&thalweg_process.lost, __ATOMIC_ACQUIRE);
@@ -100,7 +100,8 @@ THALWEG_COLD size_t thalweg_read_text(const char *path, char *text, size_t room)
     return count;
 }
 
-/* A file that would become larger than its limit raises a signal, which is blocked here: it is taken, or the program would die of it. */
+/* A file that would become larger than its limit raises a signal, which is blocked here: it must be consumed,
+ * because it would end the program. */
 THALWEG_COLD void thalweg_take_signal(void)
 {
     uint64_t signals = UINT64_C(1) << (25 - 1);
@@ -109,7 +110,8 @@ THALWEG_COLD void thalweg_take_signal(void)
         syscall(SYS_rt_sigtimedwait, &signals, NULL, &at_once, 8L);
 }
 
-/* Makes a file of zeroes and maps it; its room is reserved, so a store to it cannot fail. At `where` if that is not NULL. */
+/* Makes a file of zeroes and maps it; its memory is reserved, so a store to it cannot fail. The map is at
+ * `where` if that is not NULL. */
 THALWEG_COLD unsigned char *thalweg_make_map(const char *path, size_t bytes, void *where)
 {
     long address = -1;
@@ -135,7 +137,7 @@ THALWEG_COLD unsigned char *thalweg_make_map(const char *path, size_t bytes, voi
     return (unsigned char *)address;
 }
 
-/* Anonymous memory of zeroes. */
+/* Anonymous memory, filled with zeroes. */
 THALWEG_COLD void *thalweg_memory(size_t bytes)
 {
     long address = syscall(SYS_mmap, NULL, (long)bytes, THALWEG_PROT_READ_WRITE, THALWEG_MAP_PRIVATE_ANONYMOUS, -1L, 0L);
@@ -167,7 +169,7 @@ THALWEG_COLD void thalweg_record_text(const char *text, size_t room)
     thalweg_record_raw(text, count);
 }
 
-/* Where a record begins that is made behind those before. */
+/* The start of a record that is made after the previous ones. */
 THALWEG_COLD size_t thalweg_begin_record(int is_first)
 {
     size_t at = is_first ? 0 : thalweg_record_bytes;
@@ -198,7 +200,7 @@ THALWEG_COLD void thalweg_seal_record(size_t at, uint32_t type)
     memcpy(thalweg_record + at + 8, &hash, 8);
 }
 
-/* Appends what was made to a catalog, all at once; what was written in part, as on a full disk, is taken back. */
+/* Appends the record in memory to a catalog at once; a partial write, as on a full disk, is removed again. */
 THALWEG_COLD int thalweg_append(const char *path)
 {
     long done, before;
@@ -242,7 +244,7 @@ THALWEG_COLD void thalweg_path(char *path, size_t room, const char *name)
     snprintf(path, room, "%s/%s", thalweg_process.path, name);
 }
 
-/* Appends what was made to the process's own catalog. */
+/* Appends the record in memory to the process's own catalog. */
 THALWEG_COLD int thalweg_append_own(void)
 {
     char path[4200];
@@ -255,7 +257,7 @@ THALWEG_COLD int thalweg_append_own(void)
 
 /* ---- the machine ---- */
 
-/* The start of a process: field 22 of its line. */
+/* The start time of a process: field 22 of its line. */
 THALWEG_COLD uint64_t thalweg_start_of(uint32_t pid)
 {
     char path[64], line[1024], *at;

@@ -1,4 +1,4 @@
-/* How a space is made, how it joins a session, and how it ends. See thalweg_space.h. */
+/* Making a space, joining a session, and ending the space. See thalweg_space.h. */
 #ifndef THALWEG_SPACE_MADE_H
 #define THALWEG_SPACE_MADE_H
 
@@ -6,7 +6,7 @@
 extern "C" {
 #endif
 
-/* Takes the lock of a file or directory within two seconds. */
+/* Locks a file or directory, waiting at most two seconds. */
 THALWEG_COLD int thalweg_flock(int file)
 {
     uint64_t begun = thalweg_monotonic();
@@ -18,7 +18,7 @@ THALWEG_COLD int thalweg_flock(int file)
     return 1;
 }
 
-/* Makes a directory and those above it. */
+/* Makes a directory and its parents. */
 THALWEG_COLD int thalweg_make_directories(const char *path)
 {
     char part[4096];
@@ -38,7 +38,7 @@ THALWEG_COLD int thalweg_make_directories(const char *path)
     return 1;
 }
 
-/* Where spaces are. */
+/* The directory of all spaces. */
 THALWEG_COLD int thalweg_parent(char *path, size_t room)
 {
     const char *chosen = getenv("THALWEG_SPACES"), *runtime;
@@ -50,7 +50,7 @@ THALWEG_COLD int thalweg_parent(char *path, size_t room)
     return runtime && *runtime && snprintf(path, room, "%s/thalweg", runtime) < (int)room;
 }
 
-/* Opens the session's manifest, locked; it is made if there is none. */
+/* Opens and locks the session's manifest, which is created if it does not exist. */
 THALWEG_COLD int thalweg_enter_session(void)
 {
     char path[4200], made[4300];
@@ -73,7 +73,8 @@ THALWEG_COLD int thalweg_enter_session(void)
     return file;
 }
 
-/* Appends what was made to the manifest, after what a killed process left half written was cut off. */
+/* Appends the record in memory to the manifest, after cutting off a record that a killed process left
+ * incomplete. */
 THALWEG_COLD int thalweg_append_locked(int file)
 {
     uint64_t at = THALWEG_CATALOG_HEADER, bytes;
@@ -112,7 +113,7 @@ THALWEG_COLD int thalweg_make_space_directory(const char *parent, const char *na
     return 0;
 }
 
-/* Declares a setting in the cell of this number. */
+/* Declares a setting in the cell with this number. */
 THALWEG_COLD uint64_t *thalweg_make_setting(unsigned cell, const char *name, const char *doc, const char *unit, uint64_t min,
                                             uint64_t value, int is_shown)
 {
@@ -187,7 +188,7 @@ THALWEG_COLD void thalweg_join(int session, const char *name, const char *host)
     thalweg_process.in_session = (uint32_t)thalweg_append_locked(session);
 }
 
-/* Copies the catalog that the parent of a fork had, so that operations keep their numbers. */
+/* Copies the catalog of the parent of a fork, so that operations keep their numbers. */
 THALWEG_COLD int thalweg_copy_catalog(const char *from, const char *to, uint64_t bytes)
 {
     int source = thalweg_open_file(from, O_RDONLY), target = thalweg_open_file(to, O_WRONLY | O_CREAT | O_EXCL);
@@ -205,14 +206,15 @@ THALWEG_COLD int thalweg_copy_catalog(const char *from, const char *to, uint64_t
     return bytes == 0;
 }
 
-/* Words of a chunk of switches. */
+/* The number of words of a chunk of switches. */
 THALWEG_COLD uint32_t thalweg_switches_of(uint32_t chunk)
 {
     uint32_t words = THALWEG_SWITCHES_CHUNK_WORDS_FIRST << (chunk < 16 ? chunk : 16);
     return words < THALWEG_SWITCHES_CHUNK_WORDS_MAX ? words : THALWEG_SWITCHES_CHUNK_WORDS_MAX;
 }
 
-/* Makes a chunk of switches; in the child of a fork where its parent's was, with what stood there. */
+/* Makes a chunk of switches; in the child of a fork at the address of the parent's chunk, with the same
+ * content. */
 THALWEG_COLD int thalweg_make_switches(uint32_t chunk, int again)
 {
     char path[4200], name[32];
@@ -239,7 +241,7 @@ THALWEG_COLD int thalweg_make_switches(uint32_t chunk, int again)
     return map != NULL;
 }
 
-/* The files of a space in its directory. */
+/* Makes the files of a space in its directory. */
 THALWEG_COLD int thalweg_fill_space(const char *name, const char *host, const char *command, const char *parents)
 {
     char path[4200], named[4200];
@@ -270,7 +272,7 @@ THALWEG_COLD int thalweg_fill_space(const char *name, const char *host, const ch
     __atomic_store_n(thalweg_word(thalweg_process.settings, 0), THALWEG_SETTINGS_MAGIC_VALUE, __ATOMIC_RELEASE);
     thalweg_write_identity(name, host, command);
     if (parents) {
-        /* Its catalog has them; what holds is what held in the parent. */
+        /* The child's catalog has the settings; their values are those of the parent. */
         unsigned char *cells = thalweg_process.settings + THALWEG_SETTINGS_CELLS;
         uint64_t sample = thalweg_process.no_sample;
         for (chunk = 0; chunk < 2; chunk++) {
@@ -293,7 +295,7 @@ THALWEG_COLD int thalweg_fill_space(const char *name, const char *host, const ch
     return syscall(SYS_renameat, THALWEG_HERE, path, THALWEG_HERE, named) == 0;
 }
 
-/* Removes what was made before something failed. */
+/* Removes the files that were made before a failure. */
 THALWEG_COLD void thalweg_remove_space(void)
 {
     static const char *const names[] = {"space.new", "settings", "0000.catalog", "probes"};
@@ -310,7 +312,7 @@ THALWEG_COLD void thalweg_remove_space(void)
     syscall(SYS_unlinkat, THALWEG_HERE, thalweg_process.path, 0x200L /* a directory */);
 }
 
-/* A number of the environment, such as 64k or 16M; what else it says counts as not said. */
+/* A number in the environment, such as 64k or 16M; any other text counts as not set. */
 THALWEG_COLD uint64_t thalweg_number(const char *text, uint64_t otherwise)
 {
     char *end;
@@ -394,7 +396,7 @@ THALWEG_COLD int thalweg_make_space(int is_child)
     return made;
 }
 
-/* Marks the orderly end: called when the process exits. */
+/* Marks the orderly end of the process; called when the process exits. */
 THALWEG_COLD void thalweg_finish(void)
 {
     uint64_t signals;

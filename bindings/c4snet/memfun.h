@@ -1,4 +1,4 @@
-/* S-Net's names for memory. */
+/* S-Net's names of functions for memory. */
 #ifndef THALWEG_C4SNET_MEMFUN_H
 #define THALWEG_C4SNET_MEMFUN_H
 

@@ -17,7 +17,7 @@ import thalweg_layout as layout
 Kind = collections.namedtuple("Kind", "name fields")
 Field = collections.namedtuple("Field", "name type choices")
 
-# struct's letter of each type of field in the fixed part; texts and bytes have their length there.
+# The letter for `struct` of each type of field; in the fixed part, texts and bytes have only their length.
 LETTERS = {
     layout.FIELD_U8: "B", layout.FIELD_U16: "H", layout.FIELD_U32: "I", layout.FIELD_U64: "Q",
     layout.FIELD_I8: "b", layout.FIELD_I16: "h", layout.FIELD_I32: "i", layout.FIELD_I64: "q",
@@ -173,7 +173,8 @@ class Element:
             self.sequence = to
 
     def show_block(self, data):
-        # What was begun in the block before goes on, and this block's first event is the one after it.
+        # An event that began in the previous block continues, and this block's first event is the one after
+        # it.
         if word(data, layout.BLOCK_SEQUENCE) != self.sequence + 1:
             self.begun = None
         if not self.begun:
@@ -228,6 +229,6 @@ def main(directory):
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit(__doc__.strip().split(": ", 1)[0] + ". Usage: thalweg_events.py DIRECTORY")
-    # Who reads no further (`| head`) has what it wanted.
+    # A reader that stops early (`| head`) ends this program without an error.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     main(sys.argv[1])

@@ -1,16 +1,16 @@
-//! Whether a run has adopted a value that a setting was given: it says so by an event.
+//! Waiting for a run to adopt a new value of a setting, which it reports by an event.
 
 use std::time::{Duration, Instant};
 
 use thalweg_space::NameRef;
 use thalweg_space::reader::{Event, EventStream, Item, SpaceReader};
 
-/// How long to wait for the run to say so.
+/// The longest wait for the report.
 const ADOPTION_MAX: Duration = Duration::from_secs(1);
-/// How often to look.
+/// The interval at which new events are read.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// The events of a run from now on.
+/// The events of a run from a certain time on.
 pub(crate) struct Adoption<'r> {
     reader: &'r SpaceReader,
     events: EventStream,
@@ -26,7 +26,7 @@ impl<'r> Adoption<'r> {
         Adoption { reader, events, begun: Instant::now() }
     }
 
-    /// How long it took the run to say that it adopted the value; none if it does not say so within a while.
+    /// The time until the run reported that it adopted the value; `None` if it did not in time.
     pub(crate) fn wait(mut self, name: &str, value: u64) -> Option<Duration> {
         while self.begun.elapsed() < ADOPTION_MAX {
             if self.is_said(name, value)? {
@@ -40,7 +40,7 @@ impl<'r> Adoption<'r> {
         None
     }
 
-    /// Whether new events say so; none if they cannot be read.
+    /// Whether a new event reports the adoption; `None` if events cannot be read.
     fn is_said(&mut self, name: &str, value: u64) -> Option<bool> {
         let Adoption { reader, events, .. } = self;
         let mut said = false;

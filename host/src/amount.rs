@@ -1,10 +1,10 @@
-//! Numbers as a person reads them, and as a person writes them: with units.
+//! Numbers in the form for people: with units and separated thousands.
 
 use std::time::Duration;
 
 use thalweg_pack::{Dimension, Unit};
 
-/// A count with its thousands apart: `63,640`.
+/// A count with separated thousands: `63,640`.
 pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -17,19 +17,19 @@ pub fn count(value: u64) -> String {
     out
 }
 
-/// A number of things, in singular or plural: `1 record`, `63,640 records`.
+/// A count with a noun, in singular or plural: `1 record`, `63,640 records`.
 pub fn counted(value: u64, what: &str) -> String {
     format!("{} {what}{}", count(value), if value == 1 { "" } else { "s" })
 }
 
-/// The units of times and sizes, as they are written behind a number.
+/// The units of times and sizes, as they are written after a number.
 const TIMES: &str = "ns, us, ms, s, min, h";
 const SIZES: &str = "B, kB, MB, GB, KiB, MiB, GiB";
 
-/// Bytes: `300MB`, `64 KiB`; a bare number is bytes.
+/// A size in bytes: `300MB`, `64 KiB`; a bare number is bytes.
 ///
 /// # Errors
-/// What is written is no number with a unit of size, or no whole number of bytes.
+/// The text is no number with a unit of size, or no whole number of bytes.
 pub fn size(text: &str) -> Result<u64, String> {
     whole(text, known("B"))
 }
@@ -37,20 +37,20 @@ pub fn size(text: &str) -> Result<u64, String> {
 /// A time: `5ms`, `1.5 s`, `2min`; a bare number is seconds.
 ///
 /// # Errors
-/// What is written is no number with a unit of time, or no time at all.
+/// The text is no number with a unit of time, or the time is zero.
 pub fn time(text: &str) -> Result<Duration, String> {
     let ns = amount(text, known("s"))? * known("s").factor;
     let time = Duration::try_from_secs_f64(ns / 1e9).map_err(|error| format!("{text}: {error}"))?;
     if time.is_zero() { Err("it has to last some time".to_owned()) } else { Ok(time) }
 }
 
-/// A part of a run: its last part (`10s`), or from one time to another, both counted from its start (`1.5s..2min`,
-/// `1min..`).
+/// A part of a run: the last part of it (`10s`), or from one time to another, both counted from its start
+/// (`1.5s..2min`, `1min..`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
     /// A length of time, counted back from the end.
     Last(Duration),
-    /// From, to.
+    /// The times from the start: from, to.
     Between(Duration, Duration),
 }
 
@@ -64,7 +64,7 @@ impl Span {
     }
 }
 
-/// A part of a run: `10s`, or `1.5s..2min`; `..2s` begins at the start and `2s..` ends at the end.
+/// Parses a part of a run: `10s`, or `1.5s..2min`; `..2s` begins at the start and `2s..` ends at the end.
 ///
 /// # Errors
 /// The text is no time, or the second time comes before the first.
@@ -83,18 +83,18 @@ pub fn span(text: &str) -> Result<Span, String> {
     Err(format!("{text}: the second time has to come after the first"))
 }
 
-/// Microseconds: `100us`, `1ms`; a bare number is microseconds.
+/// A time in microseconds: `100us`, `1ms`; a bare number is microseconds.
 ///
 /// # Errors
-/// What is written is no number with a unit of time, or no whole number of microseconds.
+/// The text is no number with a unit of time, or no whole number of microseconds.
 pub fn microseconds(text: &str) -> Result<u64, String> {
     whole(text, known("us"))
 }
 
-/// How often in a second: `1000`, `1000/s`, `60/min`.
+/// A rate per second: `1000`, `1000/s`, `60/min`.
 ///
 /// # Errors
-/// The text is no such number, or not more than 0.
+/// The text is no rate, or the rate is not more than 0.
 pub fn per_second(text: &str) -> Result<f64, String> {
     let (number, unit) = parted(text);
     let wrong = || format!("{text:?} is no rate: expected records a second, more than 0");
@@ -111,14 +111,14 @@ pub fn per_second(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A whole number of `unit`: alone, or with any unit of the same dimension.
+/// A whole number of `unit`, given without a unit or with any unit of the same dimension.
 pub(crate) fn whole(text: &str, unit: Unit) -> Result<u64, String> {
     let plain = text.trim().replace('_', "");
     if let Ok(number) = plain.parse() {
         return Ok(number);
     }
     let number = amount(&plain, unit)?;
-    // A value in another unit, such as 0.1 ms, is no exact binary fraction.
+    // A value in another unit, such as 0.1 ms, has no exact binary fraction.
     let rounded = number.round();
     if rounded < 0.0 || rounded > (1u64 << 53) as f64 || (number - rounded).abs() > 1e-6 * rounded.max(1.0) {
         return Err(format!("{text} is no whole number here, or too large"));
@@ -126,7 +126,7 @@ pub(crate) fn whole(text: &str, unit: Unit) -> Result<u64, String> {
     Ok(rounded as u64)
 }
 
-/// A number of `unit`: alone, or with any unit of the same dimension.
+/// A number of `unit`, given without a unit or with any unit of the same dimension.
 fn amount(text: &str, unit: Unit) -> Result<f64, String> {
     let units = if unit.dimension == known("B").dimension {
         SIZES.to_owned()
@@ -146,7 +146,7 @@ fn amount(text: &str, unit: Unit) -> Result<f64, String> {
     Ok(number * (written.factor / unit.factor))
 }
 
-/// The number and its unit.
+/// The number and its unit, as separate texts.
 fn parted(text: &str) -> (&str, &str) {
     let text = text.trim();
     let digit = |c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | '_');
@@ -154,14 +154,15 @@ fn parted(text: &str) -> (&str, &str) {
     (text[..split].trim(), text[split..].trim())
 }
 
-/// A unit, which for sizes may be written in small or capital letters: bits are not used here.
+/// The unit with this name. Names of sizes may be written in small or capital letters, because bits are not
+/// used here.
 fn named(name: &str) -> Option<Unit> {
     let (name, per) = name.split_once('/').map_or((name, ""), |(name, per)| (name, per));
     let size = SIZES.split(", ").find(|size| size.eq_ignore_ascii_case(name)).unwrap_or(name);
     if per.is_empty() { Unit::named(size) } else { Unit::parse(&format!("{size}/{per}")) }
 }
 
-/// The unit a setting's value is in, if a person may write another one of its dimension.
+/// The unit of a setting's value, if a person may write another unit of its dimension.
 pub(crate) fn convertible(name: &str) -> Option<Unit> {
     Unit::parse(name).filter(|unit| unit.dimension != Dimension::NONE)
 }

@@ -1,7 +1,7 @@
-//! The commands that a run takes, as both sides write and read them: a run that lives takes moves of tasks, one that was started
-//! with control takes all.
+//! The commands that a run accepts, as both sides write and read them. Every running run accepts moves of
+//! tasks; a run that was started with control accepts all commands.
 //!
-//! A command has an answer: what came of it, and the command that undoes it, where there is one.
+//! A command has an answer: its result, and the command that undoes it, if one exists.
 
 use std::path::{Path, PathBuf};
 
@@ -10,24 +10,25 @@ use thalweg_space::Command;
 
 use crate::error::Error;
 
-/// What a run is commanded to do.
+/// A command to a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunCommand {
-    /// Let all records leave, and go on with the network in this file, with the boxes of these libraries too.
+    /// Let all records leave, then continue with the network in this file, with the boxes of these libraries
+    /// as well.
     Load {
         /// The file of the network.
         network: PathBuf,
         /// Libraries with further boxes.
         libraries: Vec<PathBuf>,
     },
-    /// Load this library's file anew, and go on with the boxes in it.
+    /// Load this library's file again, and continue with the boxes in it.
     Reload {
         /// The library's file.
         library: PathBuf,
     },
-    /// Stop reading; what is inside goes on.
+    /// Stop reading; records inside the network continue.
     Pause,
-    /// Read on.
+    /// Continue reading.
     Resume,
     /// Let all records leave, and pause.
     Drain,
@@ -37,13 +38,13 @@ pub enum RunCommand {
     Move {
         /// The task's id.
         task: u64,
-        /// Where to.
+        /// The new place.
         to: Placement,
     },
 }
 
 impl RunCommand {
-    /// The command as it is sent. Paths become those by which a process elsewhere finds the files.
+    /// The command in the form that is sent. Paths become absolute, so that another process finds the files.
     pub fn to_command(&self) -> Command {
         let of_run = |name| Command::new("run", name);
         match self {
@@ -62,10 +63,10 @@ impl RunCommand {
         }
     }
 
-    /// Reads a command that was sent.
+    /// Parses a command that was sent.
     ///
     /// # Errors
-    /// A run knows no such command, or it has other arguments.
+    /// The command is unknown, or its arguments are wrong.
     pub fn read(command: &Command) -> Result<RunCommand, Error> {
         let wrong = |what: &str| Err(Error::run(what));
         Ok(match (command.name.as_str(), command.arguments.as_slice()) {
@@ -95,7 +96,7 @@ impl RunCommand {
 
 const MOVE: &str = "move takes a place, as in `worker 1`, for a task, as in `task 17`";
 
-/// The path as a process elsewhere finds it.
+/// The path in the form in which another process finds it.
 fn absolute(path: &Path) -> String {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).to_string_lossy().into_owned()
 }

@@ -1,4 +1,4 @@
-//! Changing a run so that the change can be taken back: a setting, or by the name `task/N.worker` a task's worker.
+//! Changes of a run that can be undone: a setting, or by the name `task/N.worker` a task's worker.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -11,34 +11,34 @@ use crate::error::Error;
 use crate::live::{Change, LiveRun, Obeyed};
 use crate::settings::written;
 
-/// How long to wait for the run's answer to a command.
+/// The longest wait for the run's answer to a command.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// What was changed.
+/// The result of a change.
 #[derive(Clone, Debug)]
 pub enum Changed {
-    /// A setting.
+    /// A setting was changed.
     Setting(Change),
-    /// A task's worker.
+    /// A task was moved to another worker.
     Moved(Obeyed),
 }
 
-/// What takes a change back: the arguments of [`LiveRun::change`].
+/// The arguments of [`LiveRun::change`] that undo a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undo {
     /// The setting's name.
     pub setting: String,
-    /// The value it had.
+    /// The former value.
     pub value: String,
 }
 
 impl LiveRun {
-    /// Sets a setting, or moves a task if the name is `task/N.worker`. Moving is a command, because a setting for each
-    /// task would be too many. for good or under a lease of these terms. The arguments are those of `thalweg set` and
-    /// of a verdict's action.
+    /// Changes a setting, or moves a task if the name is `task/N.worker`, permanently or under a lease with
+    /// these terms. Moving is a command, because a setting for each task would be too many. The arguments are
+    /// those of `thalweg set` and of a verdict's action.
     ///
     /// # Errors
-    /// As [`LiveRun::set_for`] and [`LiveRun::command_for`].
+    /// The errors of [`LiveRun::set_for`] and [`LiveRun::command_for`].
     pub fn change(&self, setting: &str, value: &str, terms: Option<Terms>) -> Result<Changed, Error> {
         let Some(task) = moved(setting) else {
             return Ok(Changed::Setting(self.set_for(setting, value, terms)?));
@@ -50,7 +50,7 @@ impl LiveRun {
 }
 
 impl Changed {
-    /// What takes the change of this setting back, if anything does.
+    /// The change that undoes a change of this setting, if one exists.
     pub fn undo(&self, setting: &str) -> Option<Undo> {
         let value = match self {
             Changed::Setting(change) => {
@@ -66,7 +66,7 @@ impl Changed {
     }
 }
 
-/// The task of `task/N.worker`.
+/// The task in a name of the form `task/N.worker`.
 fn moved(setting: &str) -> Option<&str> {
     setting.strip_prefix("task/")?.strip_suffix(".worker")
 }

@@ -1,6 +1,7 @@
-//! Why something about a run cannot be done.
+//! Errors of operations on runs.
 //!
-//! An error says what, where and what to do; the error that caused it is its source. [`chain`] writes all of them in one line.
+//! An error says what failed, where, and what to do; the error that caused it is its source. [`chain`] writes
+//! all of them in one line.
 
 use std::fmt;
 
@@ -8,20 +9,20 @@ use thalweg_net::syntax::Diagnostic;
 
 pub use thalweg_space::chain;
 
-/// What sort of failure an [`Error`] is. The program has one exit code for each.
+/// The kind of an [`Error`]. The program has one exit code for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// What was asked for cannot be done: wrong arguments, missing or damaged files.
+    /// The request cannot be fulfilled: wrong arguments, missing or damaged files.
     Usage,
-    /// The run failed, or it refused a command.
+    /// The run failed or refused a command.
     Run,
-    /// This signal asked to end before it was done.
+    /// The operation was interrupted by this signal.
     Interrupted(i32),
 }
 
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why something about a run cannot be done.
+/// An error of an operation on a run.
 #[derive(Debug)]
 pub struct Error(Box<Content>);
 
@@ -29,7 +30,7 @@ pub struct Error(Box<Content>);
 struct Content {
     kind: ErrorKind,
     code: Option<&'static str>,
-    /// None: the message of its source is enough.
+    /// The message; `None` if the message of its source is enough.
     message: Option<String>,
     diagnostics: Vec<Diagnostic>,
     source: Option<Source>,
@@ -41,7 +42,7 @@ impl Error {
         Error(Box::new(Content { kind, code, message, diagnostics, source }))
     }
 
-    /// What was asked for cannot be done: what, where, what to do.
+    /// A usage error: the request cannot be fulfilled. The message says what, where, and what to do.
     pub fn usage(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Usage, None, message)
     }
@@ -51,7 +52,7 @@ impl Error {
         Error::new(ErrorKind::Usage, Some(code), message)
     }
 
-    /// The run failed, or refused a command.
+    /// An error of the run, which failed or refused a command.
     pub fn run(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Run, None, message)
     }
@@ -72,29 +73,29 @@ impl Error {
         Error(Box::new(Content { kind, code, message, diagnostics, source }))
     }
 
-    /// A usage error that says no more than `source` does.
+    /// A usage error whose message is that of `source`.
     pub fn usage_of(source: impl Into<Source>) -> Error {
         Error::of(ErrorKind::Usage, None, source)
     }
 
-    /// A usage error with a code that says no more than `source` does.
+    /// A usage error with a code, whose message is that of `source`.
     pub fn coded_of(code: &'static str, source: impl Into<Source>) -> Error {
         Error::of(ErrorKind::Usage, Some(code), source)
     }
 
-    /// A failure of the run that says no more than `source` does.
+    /// A failure of the run whose message is that of `source`.
     pub fn run_of(source: impl Into<Source>) -> Error {
         Error::of(ErrorKind::Run, None, source)
     }
 
-    /// The same, because of `source`.
+    /// The same error with `source` as its cause.
     #[must_use]
     pub fn because(mut self, source: impl Into<Source>) -> Error {
         self.0.source = Some(source.into());
         self
     }
 
-    /// What sort of failure this is.
+    /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
@@ -111,7 +112,7 @@ impl Error {
 }
 
 impl fmt::Display for Error {
-    /// What, where, what to do; `{error:#}` adds the causes, as [`chain`] does.
+    /// Writes the message; `{error:#}` adds the causes, as [`chain`] does.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if f.alternate() {
             return f.write_str(&chain(self));

@@ -1,4 +1,5 @@
-//! The events of a run, or of all runs of a session, as they come, with what is needed to print them: times, names, processes.
+//! The events of a run, or of all runs of a session, as they arrive, with the times, names and processes for
+//! printing them.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -12,24 +13,25 @@ use thalweg_space::reader::{Event, Feed, Item, KindInfo, SpaceReader};
 use crate::error::Error;
 use crate::spaces;
 
-/// Where the items of a feed come from, for code that prints them.
+/// The process that the items of a feed come from, for code that prints them.
 pub struct Origin {
-    /// In a session, the name of its space's directory there.
+    /// In a session, the name of the directory of its space.
     pub directory: Option<String>,
     /// The process.
     pub pid: u32,
-    /// The texts behind the numbers in its events.
+    /// The texts for the numbers in its events.
     pub names: Names,
-    /// Its tasks and streams.
+    /// The names of its tasks and streams.
     called: Called,
     /// The bases of its dispatches, and the dispatch that the current event records.
     bases: Bases,
     dispatch: Option<WholeDispatch>,
-    /// Something was asked for that is not among them.
+    /// Whether a name was requested that is not among them.
     missed: Cell<bool>,
-    /// The clock of its events. Processes that share a machine share one, or their events of the same moment would have two times.
+    /// The clock of its events. Processes on the same machine share a clock, so that events of the same
+    /// moment have the same time.
     pub clock: Clock,
-    /// From when times are counted: the start of the first process, in nanoseconds since 1970.
+    /// The origin of times: the start of the first process, in nanoseconds since 1970.
     begin_ns: u64,
     boot_id: [u8; 16],
 }
@@ -43,7 +45,7 @@ impl Origin {
         let info = space.info()?;
         let names = thalweg_monitor::names(space)?;
         let mut called = Called::default();
-        // A damaged live table does not keep events from being read.
+        // A damaged live table does not prevent events from being read.
         let _ = called.look(space);
         let (pid, mut clock, boot_id) = (info.pid, info.clock, info.boot_id);
         let mut begin_ns = clock.anchor().real_ns;
@@ -57,13 +59,13 @@ impl Origin {
         Ok(Origin { directory, pid, names, called, bases, dispatch, missed, clock, begin_ns, boot_id })
     }
 
-    /// The event's time, in seconds from the beginning.
+    /// The event's time, in seconds from the origin.
     pub fn seconds(&self, ticks: u64) -> f64 {
         self.clock.real_ns(ticks).wrapping_sub(self.begin_ns).cast_signed() as f64 / 1e9
     }
 
-    /// The name of the task, stream or operation that a field of an event refers to; none if the field refers to none
-    /// of these, or the name is not known.
+    /// The name of the task, stream or operation that a field of an event refers to; `None` if the field
+    /// refers to none of these, or the name is not known.
     pub fn called(&self, event: &Event<'_>, field: &str) -> Option<String> {
         if is_operation(event.kind, field) {
             let site = event.u64(event.kind.field(field)?);
@@ -73,12 +75,12 @@ impl Origin {
         self.name(refers, event.u64(event.kind.field(field)?))
     }
 
-    /// Whether the field of such events stands for something that has a name.
+    /// Whether the field of such events refers to an object that has a name.
     pub fn has_name(&self, kind: &KindInfo, field: &str) -> bool {
         is_operation(kind, field) || Refers::of(kind, field).is_some()
     }
 
-    /// What a task or stream of this number is called, if it is known.
+    /// The name of a task or stream with this number, if it is known.
     pub fn name(&self, refers: Refers, id: u64) -> Option<String> {
         let name = self.called.name(refers, id, &self.names);
         if name.is_none() && id != 0 {
@@ -87,7 +89,7 @@ impl Origin {
         name
     }
 
-    /// The dispatch that the event at hand records, if it does.
+    /// The dispatch that the current event records, if it records one.
     pub fn dispatch(&self) -> Option<&WholeDispatch> {
         self.dispatch.as_ref()
     }
@@ -104,7 +106,7 @@ fn is_operation(kind: &KindInfo, field: &str) -> bool {
     kind.name.starts_with("probe.") && matches!(field, "operation" | "counter" | "gauge")
 }
 
-/// The events of a run, or of all of a session in the order of time.
+/// The events of a run, or of all runs of a session, in the order of time.
 ///
 /// ```no_run
 /// use thalweg_host::LiveEvents;
@@ -122,15 +124,15 @@ fn is_operation(kind: &KindInfo, field: &str) -> bool {
 pub struct LiveEvents {
     feed: ScopeFeed,
     origins: Vec<Origin>,
-    /// Some process of the session cannot be read.
+    /// Whether some process of the session cannot be read.
     is_damaged: bool,
 }
 
 impl LiveEvents {
-    /// The events of the run, or of the session, that the user named; or of the newest run.
+    /// The events of the run or session that the user named, or of the newest run.
     ///
     /// # Errors
-    /// There is none, or it cannot be read.
+    /// There is no such run or session, or it cannot be read.
     pub fn find(name: Option<&str>) -> Result<LiveEvents, Error> {
         match spaces::session(name)? {
             Some(session) => Ok(LiveEvents::of(ScopeFeed::of_session(session).map_err(Error::usage_of)?)),
@@ -141,15 +143,15 @@ impl LiveEvents {
     /// The events of the run whose space is this directory.
     ///
     /// # Errors
-    /// There is none, or it cannot be read.
+    /// There is no such run, or it cannot be read.
     pub fn open(path: &Path) -> Result<LiveEvents, Error> {
         let mut events = LiveEvents::of(ScopeFeed::of(path).map_err(Error::usage_of)?);
         events.meet()?;
         Ok(events)
     }
 
-    /// Only those between two times, counted from the start of the first process. To be asked for before the first poll; what lies
-    /// outside is not read.
+    /// Restricts the events to those between two times, counted from the start of the first process. Must be
+    /// called before the first poll; events outside the range are not read.
     ///
     /// # Errors
     /// A space cannot be read.
@@ -162,12 +164,12 @@ impl LiveEvents {
         LiveEvents { feed, origins: Vec::new(), is_damaged: false }
     }
 
-    /// Looks for processes that joined, and reads the names again. To be called before the first poll, and again when
-    /// there is nothing more.
+    /// Looks for processes that joined, and reads the names again. Must be called before the first poll, and
+    /// again when a poll returns 0.
     ///
     /// # Errors
-    /// A process of a session cannot be read: that is reported once, and the others are read nevertheless. Another
-    /// error is a damaged catalog.
+    /// A process of a session cannot be read: that is reported once, and the others are read nevertheless.
+    /// Any other error is a damaged catalog.
     pub fn look(&mut self) -> Result<(), Error> {
         let found = self.feed.look().map_err(Error::usage_of);
         self.is_damaged |= found.is_err();
@@ -182,7 +184,7 @@ impl LiveEvents {
         found
     }
 
-    /// Opens the spaces that were found since.
+    /// Opens the spaces of the processes that were found.
     fn meet(&mut self) -> Result<(), Error> {
         for space in &self.feed.spaces()[self.origins.len()..] {
             let name =
@@ -193,22 +195,23 @@ impl LiveEvents {
         Ok(())
     }
 
-    /// Whether more may come: a process lives, or none has joined the session yet.
+    /// Whether more events may come: a process is running, or none has joined the session yet.
     pub fn may_come(&self) -> bool {
         let spaces = self.feed.spaces();
         spaces.iter().any(SpaceReader::is_alive) || (spaces.is_empty() && !self.is_damaged)
     }
 
-    /// Whether it is one run, which has ended and took its space along: what is mapped can still be read, its files cannot.
+    /// Whether it is a single run that has ended and removed its space: mapped memory can still be read,
+    /// files cannot.
     pub fn is_gone(&self) -> bool {
         self.feed.is_single() && self.feed.spaces().iter().all(SpaceReader::is_gone)
     }
 
-    /// Hands at most `limit` items to `take`, each with its process and that one's place among all; returns how many. 0 means that
-    /// there is nothing more now.
+    /// Passes at most `limit` items to `take`, each with its process and the index of the process; returns
+    /// their number. 0 means that there are no more items now.
     ///
     /// # Errors
-    /// When files are damaged, after everything that could be read was handed over.
+    /// Files are damaged; all readable items were passed before.
     pub fn poll(
         &mut self,
         limit: usize,

@@ -11,20 +11,20 @@ use signal_hook::low_level::exit;
 
 use crate::error::Error;
 
-/// Whether somebody asked the run to end. Clones share the request.
+/// A request that the run should end. Clones share the request.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
-    /// The signal that came; 0 is none. Written by the thread that listens.
+    /// The signal that arrived, or 0. Written by the thread that waits for signals.
     signal: Arc<AtomicI32>,
     stopped: Arc<AtomicBool>,
     resting: Arc<AtomicBool>,
-    /// What is removed when the program ends at once.
+    /// The directory to remove when the program ends at once.
     leftover: Arc<Mutex<Option<PathBuf>>>,
 }
 
 impl Interrupt {
-    /// Listens to SIGINT, SIGTERM and SIGHUP from now on: the first is noted, the second ends the program with its code. A
-    /// SIGHUP that the program was started to ignore (`nohup`) stays ignored.
+    /// Handles SIGINT, SIGTERM and SIGHUP from now on: the first one is noted, the second one ends the
+    /// program with its code. A SIGHUP that the program was started to ignore (`nohup`) stays ignored.
     pub fn listen() -> io::Result<Interrupt> {
         let interrupt = Interrupt::default();
         let all = [SIGINT, SIGTERM, SIGHUP];
@@ -49,7 +49,7 @@ impl Interrupt {
         exit(i32::from(exit_code(signal)));
     }
 
-    /// What to remove when the program ends at once; nothing from now on if it is none.
+    /// Sets the directory to remove when the program ends at once; `None` for no directory.
     pub(crate) fn leave_behind(&self, leftover: Option<&Path>) {
         *self.leftover() = leftover.map(Path::to_path_buf);
     }
@@ -58,8 +58,8 @@ impl Interrupt {
         self.leftover.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the run to end from within: the output is closed, or a record failed and the run should end with the
-    /// first failure.
+    /// Requests the run to end from within: the output is closed, or a record failed and the run should end
+    /// with the first failure.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
@@ -69,7 +69,7 @@ impl Interrupt {
         self.stopped.load(Ordering::Relaxed) || self.is_signalled()
     }
 
-    /// Asks the source to pause between two records, or to go on.
+    /// Requests the source to pause between two records, or to continue.
     pub(crate) fn rest(&self, rests: bool) {
         self.resting.store(rests, Ordering::Relaxed);
     }
@@ -79,7 +79,7 @@ impl Interrupt {
         self.resting.load(Ordering::Relaxed)
     }
 
-    /// Whether it was the user who asked.
+    /// Whether a signal requested the end.
     pub fn is_signalled(&self) -> bool {
         self.signal.load(Ordering::Relaxed) != 0
     }
@@ -90,12 +90,12 @@ impl Interrupt {
     }
 }
 
-/// The exit code of a program that a signal ended: 128 and its number, as shells have it.
+/// The exit code of a program that a signal ended: 128 plus the signal's number, as in shells.
 pub fn exit_code(signal: i32) -> u8 {
     128 + u8::try_from(if signal == 0 { SIGINT } else { signal }).unwrap_or(0)
 }
 
-/// Removes a directory to which others may still be adding files.
+/// Removes a directory to which other threads may still be adding files.
 fn remove(folder: &Path) {
     let _withdrawn = thalweg_space::discover::withdraw(folder);
     for _ in 0..100 {

@@ -1,8 +1,9 @@
-//! Between the libraries and what a person uses: runs of networks with their sources, sinks and control, and live runs as commands,
-//! screens and a tuner see them.
+//! Runs of networks with their sources, sinks and control, and live runs for commands, screens and a tuner:
+//! the layer between the libraries and the program.
 //!
-//! A run is started from a [`Plan`], has [`Notices`] to give while it goes on, and ends with [`Ended`]. Code that looks at a run from
-//! outside opens it as a [`LiveRun`]. Arguments, printing and exit codes are the program's: nothing here writes to the terminal.
+//! A run is started from a [`Plan`], reports [`Notices`] while it goes on, and ends with [`Ended`]. Code that
+//! observes a run from outside opens it as a [`LiveRun`]. The program handles arguments, printing and exit
+//! codes: this crate never writes to the terminal.
 //!
 //! ```no_run
 //! use thalweg_host::{Interrupt, Notices, Plan, Run};

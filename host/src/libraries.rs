@@ -1,5 +1,5 @@
-//! Where box libraries are found: at the path that the user wrote, or by name in the directories of `THALWEG_BOXES`. Never in
-//! the current directory by accident: a file there is written `./libNAME.so`.
+//! The search for box libraries: at the path that the user wrote, or by name in the directories of
+//! `THALWEG_BOXES`. The current directory is never searched; a file there is written `./libNAME.so`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,14 @@ use thalweg_net::{Boxes, Loading};
 
 use crate::error::Error;
 
-/// The directories that are searched, with `:` between them.
+/// The environment variable with the directories to search, separated by `:`.
 const VARIABLE: &str = "THALWEG_BOXES";
 
 /// The boxes of all these libraries.
 ///
 /// # Errors
-/// With the code E0904: a library that is not found, or cannot be loaded; the functions below have the same errors.
+/// With the code E0904: a library is not found, or cannot be loaded; the functions below have the same
+/// errors.
 pub fn load(libraries: &[PathBuf], loading: Loading) -> Result<Boxes, Error> {
     let mut boxes = Boxes::new();
     libraries.iter().try_for_each(|library| add(&mut boxes, library, loading))?;
@@ -36,7 +37,7 @@ fn find_in(named: &Path, directories: Option<&OsStr>) -> Result<PathBuf, Error> 
     if name.contains('/') {
         return Ok(named.to_owned());
     }
-    // An empty or relative entry would mean the current directory.
+    // Empty and relative entries are ignored, because they would mean the current directory.
     let all = directories.map(|all| std::env::split_paths(all).collect::<Vec<_>>()).unwrap_or_default();
     let searched: Vec<&PathBuf> = all.iter().filter(|directory| directory.is_absolute()).collect();
     let candidates = [name.to_string(), format!("lib{name}.so")];
@@ -77,8 +78,8 @@ mod tests {
         assert_eq!(found("tidy", &both), Some(library.clone()));
         assert_eq!(found("libtidy.so", &both), Some(library));
         assert_eq!(found("./libtidy.so", &both), Some("./libtidy.so".into()));
-        // Empty and relative entries are not searched. This source file lies in the current directory of the test, so
-        // a search there would find it.
+        // Empty and relative entries are not searched. This source file is in the current directory of the
+        // test, so a search there would find it.
         assert!(Path::new("Cargo.toml").is_file());
         assert_eq!(found("Cargo.toml", OsStr::new("::.:./")), None);
         let said = find_in(Path::new("libtidy.so"), None).unwrap_err().to_string();

@@ -1,5 +1,5 @@
-//! A run as seen from outside: found by its path, name or process, measured, set and commanded. It may live, or be over
-//! and kept.
+//! A run for observers: found by its path, name or process, then measured, changed and commanded. The run may
+//! still be running, or be over with its space kept.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -31,11 +31,11 @@ use crate::run::is_paused;
 use crate::settings::{known, value_of};
 use crate::spaces;
 
-/// How often a run that lives is looked at while it is measured. Reading more often would cost its writers time, and
-/// their elements hold the events of a longer time.
+/// The interval at which a running run is read while it is measured. Reading more often would cost its
+/// writers time, and their elements hold the events of a longer time.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// A run that lives, or one that is over, whose space was kept.
+/// A running run, or one that is over and whose space was kept.
 pub struct LiveRun {
     reader: SpaceReader,
 }
@@ -43,28 +43,28 @@ pub struct LiveRun {
 /// The result of a change of a setting.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// The setting before the change. None for a pattern of probes.
+    /// The setting before the change; `None` for a pattern of probes.
     pub before: Option<SettingView>,
     /// The value that was written.
     pub value: u64,
-    /// How long it took the run to say that it adopted the value; none if it did not in a second.
+    /// The time until the run reported that it adopted the value; `None` if it did not within a second.
     pub adopted: Option<Duration>,
 }
 
-/// A command that was obeyed.
+/// The result of a command that was executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Obeyed {
-    /// What was done, in the run's words.
+    /// The run's description of what was done.
     pub result: String,
-    /// What undoes it, if it can be undone.
+    /// The command that undoes it, if it can be undone.
     pub undo: Option<Command>,
 }
 
 impl LiveRun {
-    /// The run of the space that the user named, by a path, name or process id; or the newest.
+    /// The run whose space the user named by a path, name or process id, or the newest run.
     ///
     /// # Errors
-    /// There is none, or it cannot be read.
+    /// There is no such run, or it cannot be read.
     pub fn find(name: Option<&str>) -> Result<LiveRun, Error> {
         LiveRun::open(&spaces::find(name)?)
     }
@@ -72,12 +72,12 @@ impl LiveRun {
     /// The run whose space is this directory.
     ///
     /// # Errors
-    /// There is none, or it cannot be read.
+    /// There is no such run, or it cannot be read.
     pub fn open(path: &Path) -> Result<LiveRun, Error> {
         Ok(LiveRun { reader: SpaceReader::open(path).map_err(Error::usage_of)? })
     }
 
-    /// The runs of a session whose processes live, each with the name of its space, in the order of these names.
+    /// The running runs of a session, each with the name of its space, in the order of these names.
     ///
     /// # Errors
     /// The directory around the session cannot be read.
@@ -86,7 +86,7 @@ impl LiveRun {
         let listed = discover::list(&around).map_err(Error::usage_of)?;
         let members = listed.iter().filter(|space| space.alive && space.session.as_deref() == Some(session));
         let mut live: Vec<(String, LiveRun)> = members
-            // A process that ends meanwhile takes its space with it.
+            // A process that ends meanwhile removes its space.
             .filter_map(|space| {
                 Some((space.info.as_ref().ok()?.name.clone(), LiveRun::open(&space.path).ok()?))
             })
@@ -95,7 +95,7 @@ impl LiveRun {
         Ok(live)
     }
 
-    /// The same run, with this name of a tool for its changes; without it the name is the program's.
+    /// The same run with this tool name for its changes; the default is the program's name.
     #[must_use]
     pub fn called(self, tool: &str) -> LiveRun {
         LiveRun { reader: self.reader.called(tool) }
@@ -106,22 +106,22 @@ impl LiveRun {
         self.reader.path()
     }
 
-    /// Its space.
+    /// The reader of its space.
     pub fn reader(&self) -> &SpaceReader {
         &self.reader
     }
 
-    /// Whether its process lives.
+    /// Whether its process is running.
     pub fn is_alive(&self) -> bool {
         self.reader.is_alive()
     }
 
-    /// Whether its sources rest, because a command asked for it.
+    /// Whether its sources are paused by a command.
     pub fn is_paused(&self) -> bool {
         is_paused(self.path())
     }
 
-    /// Begins to measure it. Reports have at most `top` components, tasks, streams and waits.
+    /// Starts to measure it. Reports have at most `top` components, tasks, streams and waits.
     ///
     /// # Errors
     /// Its space cannot be read.
@@ -137,19 +137,20 @@ impl LiveRun {
         self.reader.settings().map_err(Error::usage_of)
     }
 
-    /// Sets a setting, or with the name `probe/PATTERN.on` the probes that match, to a value as a person writes it, and waits
-    /// up to a second until the run says that it has adopted it.
+    /// Changes a setting, or with the name `probe/PATTERN.on` the matching probes, to a value in the form for
+    /// people, and waits up to a second until the run reports that it has adopted it.
     ///
     /// # Errors
-    /// There is no such setting, it does not take the value, or the process has ended.
+    /// There is no such setting, the value is not valid for it, or the process has ended.
     pub fn set(&self, name: &str, value: &str) -> Result<Change, Error> {
         self.set_for(name, value, None)
     }
 
-    /// As `set`, for good or under a lease of these terms: then the run puts the former value back.
+    /// Changes a setting as `set` does, permanently or under a lease with these terms: then the run restores
+    /// the former value.
     ///
     /// # Errors
-    /// As [`LiveRun::set`], and when the setting takes no lease.
+    /// The errors of [`LiveRun::set`], and an error if the setting cannot be leased.
     pub fn set_for(&self, name: &str, value: &str, terms: Option<Terms>) -> Result<Change, Error> {
         let setting = match probes(name) {
             Some(probes) => probes,
@@ -176,15 +177,16 @@ impl LiveRun {
     /// Sends a command to the run, and waits for the answer, at most for `patience`.
     ///
     /// # Errors
-    /// It takes no commands, refuses this one, or does not answer in time.
+    /// The run accepts no commands, refuses this one, or does not answer in time.
     pub fn command(&self, command: &RunCommand, patience: Duration) -> Result<Obeyed, Error> {
         self.command_for(command, patience, None)
     }
 
-    /// As `command`, for good or under a lease of these terms: then the run takes it back.
+    /// Sends a command as `command` does, permanently or under a lease with these terms: then the run undoes
+    /// it.
     ///
     /// # Errors
-    /// As [`LiveRun::command`], and when nothing takes the command back.
+    /// The errors of [`LiveRun::command`], and an error if no command undoes this one.
     pub fn command_for(
         &self,
         command: &RunCommand,
@@ -215,44 +217,45 @@ impl std::fmt::Debug for LiveRun {
     }
 }
 
-/// What `probe/PATTERN.on` stands for: a switch of all probes that match.
+/// The view of `probe/PATTERN.on`: a switch of all matching probes.
 fn probes(name: &str) -> Option<SettingView> {
     name.strip_prefix("probe/")?.strip_suffix(".on")?;
     Some(SettingView::switch(name))
 }
 
-/// Follows a run, and reports on it.
+/// Follows a run, and makes reports on it.
 pub struct Measuring {
     follower: Follower<'static>,
     /// Whether the events from before the first window were read.
     has_begun: bool,
 }
 
-/// A window of a run that was measured.
+/// The measurement of a window of a run.
 #[derive(Debug)]
 pub struct Window {
     /// The report on the window.
     pub report: Report,
-    /// Whether the run ended in it.
+    /// Whether the run ended in the window.
     pub ended: bool,
 }
 
 impl Measuring {
-    /// Begins to measure the run, or all runs of the session, in this directory; `top` as in [`LiveRun::measure`].
+    /// Starts to measure the run, or all runs of the session, in this directory; `top` as in
+    /// [`LiveRun::measure`].
     ///
     /// # Errors
-    /// There is none, or it cannot be read.
+    /// There is no run, or it cannot be read.
     pub fn open(path: &Path, top: usize) -> Result<Measuring, Error> {
         let follower = Follower::open(path, top).map_err(Error::usage_of)?;
         Ok(Measuring { follower, has_begun: false })
     }
 
-    /// Whether the process lives and has not ended its run, as of the last look.
+    /// Whether the process was running and had not ended its run when it was last read.
     pub fn is_running(&self) -> bool {
         self.follower.is_running()
     }
 
-    /// The report of all that is left of the run.
+    /// The report on the rest of the run.
     ///
     /// # Errors
     /// The space cannot be read any more.
@@ -261,14 +264,15 @@ impl Measuring {
         self.follower.finish().map_err(Error::usage_of)
     }
 
-    /// The report of the last `window` of a run that is over. It has to be called before other reports.
+    /// The report on the last `window` of a run that is over. This method must be called before other
+    /// reports.
     ///
     /// # Errors
-    /// The space cannot be read, or its events do not tell what the end of the run did.
+    /// The space cannot be read, or its events do not show the end of the run.
     pub fn last(mut self, window: Duration) -> Result<Report, Error> {
         self.follower.last(window.as_nanos() as f64).map_err(Error::usage_of)?;
         let report = self.whole()?;
-        // Totals are those of the whole run.
+        // Totals cover the whole run, so the window cannot be computed from them.
         if report.window.partial && !report.window.complete {
             Err(Error::usage(UNRECORDED))
         } else {
@@ -276,8 +280,8 @@ impl Measuring {
         }
     }
 
-    /// The report of what happened between two times, counted from the start of the first process. It has to be
-    /// called before other reports.
+    /// The report on the events between two times, counted from the start of the first process. This method
+    /// must be called before other reports.
     ///
     /// # Errors
     /// The space cannot be read.
@@ -287,7 +291,7 @@ impl Measuring {
         self.whole()
     }
 
-    /// Measures for this time from now on, or until the run ends, or until `goes_on` says no.
+    /// Measures for this time from now on, or until the run ends, or until `goes_on` returns false.
     ///
     /// # Errors
     /// The space cannot be read any more.
@@ -301,7 +305,7 @@ impl Measuring {
         Ok(Window { report, ended })
     }
 
-    /// Takes the events of so much time. Whether the run ended meanwhile.
+    /// Reads the events of this time. Returns whether the run ended meanwhile.
     fn follow(&mut self, time: Duration, mut goes_on: impl FnMut() -> bool) -> bool {
         let end = Instant::now() + time;
         loop {

@@ -1,5 +1,5 @@
-//! What a run has to say while it goes on: failed records, a full disk, a socket that listens. The code that starts the run decides
-//! where that is shown.
+//! Notices of a run while it goes on: failed records, a full disk, a listening socket. The code that starts
+//! the run decides where they are shown.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,31 +8,31 @@ use thalweg_net::syntax::Diagnostic;
 
 use crate::error::{Error, chain};
 
-/// Something that a run has to say. [`fmt::Display`] writes it as a line without colours.
+/// A notice of a run. [`fmt::Display`] writes it as a line without colours.
 #[derive(Clone, Debug)]
 pub enum Notice {
-    /// Something went wrong, and the run goes on or ends in order.
+    /// An error after which the run goes on, or ends in order.
     Error {
-        /// The code that `thalweg explain` knows, if there is one.
+        /// The code for `thalweg explain`, if it has one.
         code: Option<&'static str>,
-        /// What, where, what to do.
+        /// The message: what failed, where, and what to do.
         message: String,
     },
-    /// A warning: something may be wrong.
+    /// A warning about a possible problem.
     Warning {
-        /// The code that `thalweg explain` knows.
+        /// The code for `thalweg explain`.
         code: &'static str,
-        /// What, where.
+        /// The message: what may be wrong, and where.
         message: String,
     },
-    /// Nothing is wrong, but a user should know it.
+    /// Information for the user that is no problem.
     Note(String),
-    /// Something about the text of the network.
+    /// A diagnostic of the network's text.
     Diagnostic(Diagnostic),
 }
 
 impl Notice {
-    /// An error, with what caused it.
+    /// The notice of an error, with its causes.
     pub(crate) fn of(error: &Error) -> Notice {
         Notice::Error { code: error.code(), message: chain(error) }
     }
@@ -50,17 +50,17 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Where notices go. Clones lead to the same place.
+/// The receiver of notices. Clones have the same receiver.
 #[derive(Clone)]
 pub struct Notices(Arc<dyn Fn(Notice) + Send + Sync>);
 
 impl Notices {
-    /// Passes each notice to `take`, on the thread that gives it, so `take` should return soon.
+    /// Passes each notice to `take`, on the thread that creates it, so `take` should return soon.
     pub fn to(take: impl Fn(Notice) + Send + Sync + 'static) -> Notices {
         Notices(Arc::new(take))
     }
 
-    /// Nobody wants to know.
+    /// Drops all notices.
     pub fn none() -> Notices {
         Notices::to(drop)
     }

@@ -1,4 +1,4 @@
-//! Recordings: what a run, or all runs of a session, record is kept in an archive while they go on.
+//! Recordings: the events of a run, or of all runs of a session, are kept in an archive during the run.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -13,35 +13,37 @@ use thalweg_space::reader::{Item, Member, Session, SpaceReader};
 use crate::error::Error;
 use crate::run::OnFull;
 
-/// How long to sleep when nothing was new.
+/// The time to sleep when there were no new events.
 const IDLE: Duration = Duration::from_millis(2);
-/// How long to sleep before a full disk is tried again.
+/// The time to sleep before a full disk is tried again.
 const FULL: Duration = Duration::from_millis(50);
-/// How often to look for processes that joined the session.
+/// The interval at which processes that joined the session are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What is recorded, and how.
+/// The source of a recording, and its options.
 #[derive(Clone, Debug)]
 pub struct RecordingPlan {
     /// The directory of the space or session.
     pub from: PathBuf,
-    /// The directory of the archive: one that does not exist, is empty, or has an archive of the same, which is gone on with.
+    /// The directory of the archive. This directory does not exist, is empty, or has an archive of the same
+    /// source, which is continued.
     pub to: PathBuf,
-    /// Only writers with such names.
+    /// Only events of writers whose names match are recorded.
     pub writers: Option<String>,
-    /// What happens when the disk is full.
+    /// The behaviour when the disk is full.
     pub on_full: OnFull,
-    /// How long events may wait until they are on the disk.
+    /// The longest time until events are on the disk.
     pub sync: Duration,
-    /// Level of the compressor, 1 to 19; 0: events are kept as they are.
+    /// The level of the compressor, 1 to 19; 0 keeps events uncompressed.
     pub level: i32,
-    /// The most bytes that an archive may have: beyond, its oldest segments are removed. In a session, that of each process.
+    /// The most bytes of an archive; beyond it, the oldest segments are removed. In a session, the limit is
+    /// that of each process.
     pub max_bytes: Option<u64>,
-    /// How old a segment may get.
+    /// The greatest age of a segment.
     pub max_age: Option<Duration>,
 }
 
-/// A recording that goes on.
+/// A recording in progress.
 ///
 /// ```no_run
 /// use thalweg_host::{Recording, RecordingPlan};
@@ -73,16 +75,16 @@ struct Members {
     looked: Option<Instant>,
 }
 
-/// A space that is recorded.
+/// A space that is being recorded.
 #[derive(Debug)]
 struct Part {
     archiver: Archiver,
     space: SpaceReader,
-    /// The process was seen dead, so no events will be added.
+    /// Whether the process was found to have ended, so that no events will be added.
     over: bool,
 }
 
-/// A time for which the disk has no room.
+/// A period in which the disk is full.
 #[derive(Debug)]
 struct Full {
     since: Instant,
@@ -93,13 +95,13 @@ struct Full {
 /// The counts of a recording so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recorded {
-    /// Events that it has.
+    /// The number of events in it.
     pub events: u64,
-    /// Bytes of them in the elements they came from.
+    /// The bytes of these events in the elements they came from.
     pub event_bytes: u64,
-    /// Bytes of the archive.
+    /// The bytes of the archive.
     pub bytes: u64,
-    /// Events that are lost: overwritten since the recording began, or dropped by their writers.
+    /// The number of lost events: overwritten since the recording began, or dropped by their writers.
     pub lost: u64,
 }
 
@@ -133,7 +135,7 @@ impl RecordingPlan {
 }
 
 impl Recording {
-    /// Begins to record as planned.
+    /// Starts a recording as planned.
     ///
     /// # Errors
     /// There is no such space or session, or the archive's directory holds something else or cannot be written.
@@ -183,11 +185,11 @@ impl Recording {
             let to = self.plan.to.join(&member.directory);
             match found.and_then(|from| Recording::part_of(&self.plan, &from, to)) {
                 Ok(part) => self.parts.push(part),
-                // A process that cannot be read does not keep the others from being recorded.
+                // A process that cannot be read does not prevent the others from being recorded.
                 Err(error) => self.problems.push(format!("{}: {error:#}", member.directory)),
             }
         }
-        // A process that joined is listed when its archive is there.
+        // A process that joined is listed only once its archive exists.
         copy_manifest(&self.plan)
     }
 
@@ -200,17 +202,18 @@ impl Recording {
         Ok(Part { archiver, space, over: false })
     }
 
-    /// Keeps what is new, and sleeps a little if nothing is. Gives whether more may come: `false` once every process has ended.
+    /// Archives new events, and sleeps a little if there are none. Returns whether more may come: `false`
+    /// once every process has ended.
     ///
     /// # Errors
-    /// The disk is full and the plan says to stop then, or a file is damaged or cannot be written.
+    /// The disk is full and the plan requires to stop then, or a file is damaged or cannot be written.
     pub fn step(&mut self) -> Result<bool, Error> {
         self.find_members()?;
         let mut taken = 0;
         let mut ended = Vec::new();
         for (place, part) in self.parts.iter_mut().enumerate() {
-            // This is asked before the step, so that the step still takes the last events of a process that
-            // ends meanwhile.
+            // The flag is read before the step, so that the step still archives the last events of a process
+            // that ends meanwhile.
             let was_over = part.over;
             part.over = !part.space.is_alive();
             match part.archiver.step() {
@@ -218,7 +221,7 @@ impl Recording {
                 Err(error) if error.is_full() => {
                     self.full.get_or_insert_with(|| Full::new(&error));
                     if self.plan.on_full != OnFull::Wait {
-                        // Events that find no room in the elements meanwhile are lost and counted.
+                        // Events for which the elements have no space meanwhile are lost and counted.
                         let _ = part.archiver.let_go();
                     }
                     if self.plan.on_full == OnFull::Stop {
@@ -227,8 +230,8 @@ impl Recording {
                     std::thread::sleep(FULL);
                     return Ok(true);
                 }
-                // A run that ends removes its directory. Its events are still mapped here, and are read when
-                // the recording ends.
+                // A run that ends removes its directory. The run's events are still mapped here, and are read
+                // when the recording ends.
                 Err(_) if part.space.is_gone() => {}
                 Err(error) => return Err(unwritable(error)),
             }
@@ -260,7 +263,7 @@ impl Recording {
         Ok(())
     }
 
-    /// What was recorded so far.
+    /// The counts so far.
     pub fn progress(&self) -> Progress {
         self.parts.iter().map(|part| part.archiver.progress()).fold(self.done, |sum, part| Progress {
             events: sum.events + part.events,
@@ -270,26 +273,27 @@ impl Recording {
         })
     }
 
-    /// The reason why nothing is written, once for each time that the disk is full.
+    /// The reason why nothing is written, once for each period in which the disk is full.
     pub fn full(&mut self) -> Option<String> {
         let full = self.full.as_mut()?;
         (!std::mem::replace(&mut full.told, true)).then(|| full.why.clone())
     }
 
-    /// For how long the disk has been full now.
+    /// The time for which the disk has been full, if it is full now.
     pub fn full_for(&self) -> Option<Duration> {
         self.full.as_ref().map(|full| full.since.elapsed())
     }
 
-    /// Returns the problems since the last call: what could not be recorded, and why.
+    /// The problems since the last call: the processes that could not be recorded, and why.
     pub fn problems(&mut self) -> Vec<String> {
         std::mem::take(&mut self.problems)
     }
 
-    /// Ends the recording: what is committed now is still kept. Writers that wait for it go on without it.
+    /// Ends the recording. Events that are committed now are still kept. Writers that wait for the recording
+    /// go on without it.
     ///
     /// # Errors
-    /// The remaining events cannot be kept.
+    /// The remaining events cannot be archived.
     pub fn finish(mut self) -> Result<Recorded, Error> {
         for part in std::mem::take(&mut self.parts) {
             self.end(part)?;
@@ -309,7 +313,7 @@ impl Recording {
         } else {
             thalweg_space::archive::info(&self.plan.to).map_err(unwritable)?.map(&mut take);
         }
-        // A large archive is read completely only if it has gaps.
+        // Counting the gaps requires reading the whole archive, so it is done only if there are any.
         if self.has_drops || self.done.lost_bytes > 0 {
             recorded.lost = lost_in(&self.plan.to)?;
         }
@@ -317,7 +321,7 @@ impl Recording {
     }
 }
 
-/// Why the recording fails.
+/// The error when the archive cannot be written.
 fn unwritable(error: SpaceError) -> Error {
     Error::run("the archive cannot be written").because(error)
 }
@@ -329,7 +333,7 @@ impl Full {
     }
 }
 
-/// How many events the gaps of an archive count.
+/// The number of events that the gaps of an archive count.
 fn lost_in(path: &Path) -> Result<u64, Error> {
     use thalweg_space::reader::Feed;
     let mut feed = ScopeFeed::of(path).map_err(Error::usage_of)?;
@@ -343,7 +347,7 @@ fn lost_in(path: &Path) -> Result<u64, Error> {
     Ok(lost)
 }
 
-/// Refuses a directory that has something else than the archive of a session.
+/// Refuses a directory with any content other than the archive of this session.
 fn check_session(plan: &RecordingPlan) -> Result<(), Error> {
     let cannot = |error| Error::usage(format!("cannot make {}", plan.to.display())).because(error);
     std::fs::create_dir_all(&plan.to).map_err(cannot)?;

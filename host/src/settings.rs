@@ -1,4 +1,4 @@
-//! Settings as a person names and writes them.
+//! Settings in the form in which a person names and writes them.
 
 use thalweg_space::SettingSpec;
 use thalweg_space::reader::SettingView;
@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::run::Published;
 use crate::spaces::nearest;
 
-/// The settings that a run of a network declares, by name. Boxes declare more: their parameters.
+/// The settings that a run of a network declares, by name. Boxes declare further ones: their parameters.
 pub fn declared() -> Vec<SettingSpec<'static>> {
     let exec = thalweg_exec::Settings::DECLARED;
     let net = thalweg_net::run::Settings::DECLARED;
@@ -18,7 +18,7 @@ pub fn declared() -> Vec<SettingSpec<'static>> {
     all
 }
 
-/// The setting of this name; a mistake names the nearest.
+/// The setting with this name; the error for an unknown name suggests the nearest one.
 pub fn known<'s>(settings: &'s [SettingView], name: &str) -> Result<&'s SettingView, Error> {
     settings.iter().find(|setting| setting.name == name).ok_or_else(|| {
         let hint = nearest(name, settings.iter().map(|setting| setting.name.as_str())).map_or_else(
@@ -29,8 +29,8 @@ pub fn known<'s>(settings: &'s [SettingView], name: &str) -> Result<&'s SettingV
     })
 }
 
-/// What a person wrote as a setting's value: one of its choices, or a number within its range, which may have a unit where
-/// the setting is a time or a size.
+/// Parses a setting's value: one of its choices, or a number within its range, which may have a unit if the
+/// setting is a time or a size.
 pub fn value_of(setting: &SettingView, text: &str) -> Result<u64, Error> {
     let name = &setting.name;
     if let Some(n) = setting.choices.iter().position(|choice| choice == text) {
@@ -59,13 +59,13 @@ pub fn value_of(setting: &SettingView, text: &str) -> Result<u64, Error> {
     }))
 }
 
-/// A setting's value as the user writes it: a choice's word, else a number.
+/// A setting's value in the form for users: the word of a choice, else a number.
 pub fn written(setting: &SettingView, value: u64) -> String {
     let choice = usize::try_from(value).ok().and_then(|n| setting.choices.get(n));
     choice.cloned().unwrap_or_else(|| value.to_string())
 }
 
-/// The values that a setting takes, in words.
+/// The valid values of a setting, in words.
 pub fn range(setting: &SettingView) -> String {
     if setting.choices.is_empty() {
         let max = if setting.max == u64::MAX { "…".to_owned() } else { setting.max.to_string() };

@@ -1,4 +1,5 @@
-//! Which space a command speaks of: a path, a name or process id that `thalweg ls` shows, or else the newest.
+//! The space that a command refers to: a path, a name or process id that `thalweg ls` shows, or else the
+//! newest.
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +33,7 @@ pub fn find(name: Option<&str>) -> Result<PathBuf, Error> {
 /// The directory of the space or session the user named, or of the newest space.
 ///
 /// # Errors
-/// There is none.
+/// There is no such space.
 pub fn find_feed(name: Option<&str>) -> Result<PathBuf, Error> {
     let is_space = name.is_some_and(|name| Path::new(name).join("space").is_file());
     match session(name.filter(|_| !is_space))? {
@@ -41,16 +42,17 @@ pub fn find_feed(name: Option<&str>) -> Result<PathBuf, Error> {
     }
 }
 
-/// The events of the run or session that the user named, or of the newest run; [`thalweg_monitor::report`], [`thalweg_monitor::story`]
-/// and [`thalweg_monitor::slowest`] take them.
+/// The events of the run or session that the user named, or of the newest run, for
+/// [`thalweg_monitor::report`], [`thalweg_monitor::story`] and [`thalweg_monitor::slowest`].
 ///
 /// # Errors
-/// There is none, or it cannot be read.
+/// There is no such run or session, or it cannot be read.
 pub fn feed(name: Option<&str>) -> Result<ScopeFeed, Error> {
     ScopeFeed::of(find_feed(name)?).map_err(Error::usage_of)
 }
 
-/// The directory of the session the user named by its path or as `thalweg ls` shows it; none if that is no session.
+/// The directory of the session that the user named by its path or by its name in `thalweg ls`; `None` if the
+/// name is that of no session.
 pub fn session(name: Option<&str>) -> Result<Option<PathBuf>, Error> {
     let Some(name) = name else { return Ok(None) };
     if Path::new(name).join(MANIFEST).is_file() {
@@ -60,18 +62,18 @@ pub fn session(name: Option<&str>) -> Result<Option<PathBuf>, Error> {
     Ok(sessions()?.into_iter().find(is_called))
 }
 
-/// All spaces in the default place.
+/// All spaces in the default directory.
 pub fn listed() -> Result<Vec<Listed>, Error> {
     let parent = parent()?;
     discover::list(&parent).map_err(Error::usage_of)
 }
 
-/// The sessions in the default place.
+/// The sessions in the default directory.
 pub fn sessions() -> Result<Vec<PathBuf>, Error> {
     discover::sessions(&parent()?).map_err(Error::usage_of)
 }
 
-/// Where spaces are by default.
+/// The default directory of spaces.
 pub fn parent() -> Result<PathBuf, Error> {
     default_parent().map_err(Error::usage_of)
 }
@@ -138,7 +140,7 @@ fn newest(listed: &[Listed]) -> Result<PathBuf, Error> {
     })
 }
 
-/// When the process made the space, in nanoseconds since 1970.
+/// The time when the process made the space, in nanoseconds since 1970.
 pub fn started(space: &Listed) -> u64 {
     space.info.as_ref().map_or(0, |info| info.clock.anchor().real_ns)
 }

@@ -1,15 +1,16 @@
-//! Files of settings: what a run starts from, one `NAME = VALUE` a line, as `thalweg tune --save` writes them.
+//! Files with the initial settings of a run, one `NAME = VALUE` per line, as `thalweg tune --save` writes
+//! them.
 
 use std::path::Path;
 
 use crate::error::Error;
 
-/// What a file of settings says.
+/// The content of a file of settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SettingsFile {
-    /// Settings and their values, in its order.
+    /// Settings and their values, in the order of the file.
     pub settings: Vec<(String, String)>,
-    /// Tasks by name and their workers.
+    /// The names of tasks, with their workers.
     pub places: Vec<(String, usize)>,
 }
 
@@ -17,7 +18,7 @@ impl SettingsFile {
     /// Reads the file.
     ///
     /// # Errors
-    /// It cannot be read, or a line of it is no setting.
+    /// The file cannot be read, or one of its lines is no setting.
     pub fn read(path: &Path) -> Result<SettingsFile, Error> {
         let text = std::fs::read_to_string(path);
         let text =
@@ -26,7 +27,7 @@ impl SettingsFile {
             .map_err(|(line, why)| Error::usage(format!("{}:{line}: {why}", path.display())))
     }
 
-    /// Reads the text of such a file; a mistake comes with its line.
+    /// Parses the text of such a file; an error has the number of its line.
     ///
     /// # Errors
     /// A line is no setting.

@@ -1,6 +1,8 @@
-//! Records that are expensive for a reason the test plants, in real runs: the report names them by that.
+//! Real runs with records that are expensive for a known reason: the report must name the records by that
+//! reason.
 //!
-//! Expensive records sleep for hundreds of times as long as others compute, so other programs on the machine change nothing of it.
+//! Expensive records sleep hundreds of times longer than other records compute, so the load of the machine
+//! does not change the result.
 
 #[path = "../../net/tests/support/ends.rs"]
 mod ends;
@@ -15,10 +17,11 @@ use thalweg_net::record::Record;
 use thalweg_net::{Boxes, Network, Value};
 use thalweg_space::{Space, SpaceOptions};
 
-/// What every record takes.
+/// The computing time of every record.
 const COMPUTES: Duration = Duration::from_micros(30);
 
-/// The expensive records of a box that gets `records` records with `<k>` and `text` as drawn, and sleeps for those that `is_dear` accepts.
+/// The expensive records in the report on a box that gets `records` records with generated `<k>` and `text`,
+/// and sleeps for those that `is_dear` accepts.
 fn told(
     records: usize,
     draw: impl Fn(usize) -> (i64, usize),
@@ -58,12 +61,13 @@ fn told(
     report.expensive.into_iter().filter(|row| row.component.ends_with("work")).collect()
 }
 
-/// A number below `below`, in no order.
+/// A pseudo-random number below `below`.
 fn scattered(at: usize, below: usize) -> usize {
     (at * at * 31 + at * 7919) % 1009 % below
 }
 
-/// That there is one row, by this, and that it takes more than this share of the time.
+/// Checks that there is one row, by this criterion, and that its share of the time is greater than
+/// `time_share`.
 fn check(rows: &[Expensive], by: ExpensiveBy, which: &[&str], time_share: f64) {
     let [row] = rows else { panic!("one reason: {rows:?}") };
     assert!(row.by == by && which.contains(&row.which.as_str()), "{row:?}");
@@ -82,7 +86,8 @@ fn a_box_that_is_slow_for_a_value_of_a_tag() {
 fn a_box_that_is_slow_for_large_records() {
     let draw = |at| (scattered(at, 7) as i64, 100 * (1 + scattered(3 * at + 1, 10)));
     let rows = told(500, draw, Duration::from_millis(5), |_, length| length == 1000);
-    // A record of one text and one tag: two slots of 16 bytes, and the text with its head.
+    // The size is that of a record of one text and one tag: two slots of 16 bytes, and the text with its
+    // header.
     check(&rows, ExpensiveBy::Size, &["records of bytes: 1080 and more"], 0.5);
 }
 

@@ -1,4 +1,4 @@
-//! A run from its plan to its end, and what an observer sees and does from outside: all in one process.
+//! A run from its plan to its end, observed and changed from outside: all in one process.
 
 use std::ffi::OsStr;
 use std::io::Write;

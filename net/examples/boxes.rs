@@ -1,5 +1,6 @@
-//! Records through sixteen boxes in a row on one worker, one in flight or many. To count what a box costs a record, run it on two
-//! numbers of records under `valgrind --tool=callgrind` and divide the difference by sixteen and by theirs.
+//! Sends records through sixteen boxes in a row on one worker, one in flight or many. To count what a box
+//! costs a record, run it on two numbers of records under `valgrind --tool=callgrind`, and divide the
+//! difference of instructions by sixteen and by the difference of the numbers.
 //!
 //! usage: boxes RECORDS IN_FLIGHT off|metrics|full fused|apart
 
@@ -15,7 +16,7 @@ use thalweg_space::{Space, SpaceOptions};
 
 const BOXES: usize = 16;
 
-/// Sends records as long as fewer than so many are under way.
+/// Sends a record whenever fewer than a given number are under way.
 struct Ends {
     left: u64,
     under_way: usize,

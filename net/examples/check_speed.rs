@@ -1,4 +1,5 @@
-//! How long checking takes: ten thousand lines of nets, boxes, filters, stars and choices, the best of several times.
+//! Measures the time of checking ten thousand lines of nets, boxes, filters, stars and choices, as the best
+//! of several runs.
 //!
 //!     cargo run --release -p thalweg-net --example check_speed
 

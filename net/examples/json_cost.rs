@@ -1,6 +1,7 @@
-//! What records in JSON cost: plain ones, and values that only pass through.
+//! Measures the cost of records in JSON: plain ones, and values that only pass through.
 //!
-//! `json_cost [CASE [ROUNDS]]` with CASE plain, nested or copy does one alone, to count its instructions.
+//! `json_cost [CASE [ROUNDS]]` with CASE plain, nested or copy runs only that case, to count its
+//! instructions.
 
 #![allow(clippy::print_stdout)]
 
@@ -11,7 +12,7 @@ use thalweg_net::json::{Reader, write_record};
 
 const PLAIN: &str = r#"{"a": 12345, "p": "text", "q": 2, "<t>": 77}"#;
 
-/// An order as a web service gives it, some 3 kB.
+/// An order as a web service sends it, some 3 kB.
 fn nested() -> String {
     let item = r#"{"sku": "A-1734", "title": "Ein Stuhl aus Holz, geölt", "qty": 2, "price": 129.90, "tags": ["home", "wood", null], "stock": {"here": true, "depots": [12, 7, 0]}}"#;
     format!(
@@ -20,7 +21,7 @@ fn nested() -> String {
     )
 }
 
-/// Reads and writes the line so often.
+/// Reads and writes the line `rounds` times.
 fn pass(line: &[u8], rounds: u64) {
     let mut reader = Reader::default();
     let mut out = Vec::with_capacity(line.len() + 64);
@@ -32,7 +33,7 @@ fn pass(line: &[u8], rounds: u64) {
     }
 }
 
-/// Copies the line in and out, as any record does whose value is carried.
+/// Copies the line in and out, as happens to any record with a carried value.
 fn copy(line: &[u8], rounds: u64) {
     let mut out = Vec::with_capacity(line.len() + 64);
     for _ in 0..rounds {

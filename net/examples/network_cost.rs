@@ -1,5 +1,5 @@
-//! What a record costs per component of a running network: nanoseconds here, instructions under
-//! `valgrind --tool=callgrind` (build with `--profile profiling`).
+//! Measures the cost of a record per component of a running network: in nanoseconds here, and in instructions
+//! under `valgrind --tool=callgrind` (build with `--profile profiling`).
 //!
 //! `cargo run --release -p thalweg-net --example network_cost [RECORDS [WORKERS [CASE [REPEATS]]]]`
 #![allow(clippy::print_stdout, missing_docs)]
@@ -11,7 +11,7 @@ use thalweg_exec::{Context, In, Mode, Options, Out, Runtime, Stop, Task, TaskSpe
 use thalweg_net::record::Record;
 use thalweg_net::{Boxes, Network, json};
 
-/// Components in each chain.
+/// The number of components in each chain.
 const LENGTH: usize = 16;
 
 struct Source {
@@ -51,7 +51,7 @@ impl Task for Sink {
     }
 }
 
-/// Nanoseconds from the first record to the last.
+/// The nanoseconds from the first record to the last.
 fn run(connect: &str, records: u64, workers: usize) -> f64 {
     let boxes = Boxes::new()
         .with("box inc ((x) -> (x))", |x: i64, out: &mut BoxOut| out.emit((x + 1,)))

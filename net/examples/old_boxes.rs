@@ -2,7 +2,7 @@
 
 use thalweg_box::{LibraryTable, abi};
 
-/// What tables of all versions begin with.
+/// The fields at the beginning of the tables of all versions.
 #[repr(C)]
 struct Head {
     magic: u64,

@@ -1,5 +1,5 @@
-//! What records cost per operation: nanoseconds here; instructions from the difference of two runs under
-//! `valgrind --tool=callgrind` with different numbers of rounds.
+//! Measures the cost of operations on records: in nanoseconds here, and in instructions by the difference of
+//! two runs under `valgrind --tool=callgrind` with different numbers of rounds.
 //!
 //! `cargo run --release -p thalweg-net --example record_cost [ROUNDS [PART_OF_NAME]]`
 #![allow(clippy::print_stdout, missing_docs)]
@@ -17,7 +17,7 @@ use thalweg_net::syntax::ast::{self, Def, NetBody, TopoKind};
 use thalweg_net::syntax::{Source, parse};
 use thalweg_net::{Value, json};
 
-/// Records in a batch.
+/// The number of records in a batch.
 const BATCH: i64 = 64;
 
 struct Box1 {
@@ -52,7 +52,7 @@ fn measured(rounds: u64, mut operation: impl FnMut(u64)) {
     (0..rounds).for_each(&mut operation);
 }
 
-/// Prints the best of many short runs: a machine that does other things disturbs some, not all.
+/// Prints the best of many short runs, because other load on the machine disturbs some of them but not all.
 fn measure(name: &str, rounds: u64, operations: u64, mut operation: impl FnMut(u64)) {
     const RUNS: u64 = 200;
     if std::env::args().nth(2).is_some_and(|part| !name.contains(&part)) {
@@ -97,7 +97,7 @@ fn main() {
     });
     measure("clone and drop", rounds, 1, |_| drop(black_box(small.clone())));
 
-    // As a dispatch does it: a batch of records, each a message of its own.
+    // The measurement imitates a dispatch: a batch of records, each a message of its own.
     let mut batch: Vec<Option<Record>> = (0..BATCH).map(|n| Some(record(n))).collect();
     let (mut same, mut there, mut back) = (Box1::new("a", "a"), Box1::new("a", "b"), Box1::new("b", "a"));
     let batches = rounds / BATCH as u64;

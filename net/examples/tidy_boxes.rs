@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use thalweg_box::{Bytes, Opaque, Out};
 
-/// How many tickets there are.
+/// The number of live tickets.
 static LIVE: AtomicI64 = AtomicI64::new(0);
 
 /// A value that only this library understands.
@@ -44,7 +44,7 @@ fn live(_: i64, out: &mut Out) {
     out.emit((LIVE.load(Ordering::SeqCst),));
 }
 
-/// Gives every ticket of a series, one at a time.
+/// Emits the tickets of a series, one at a time.
 fn series(count: i64, out: &mut Out) {
     let data = Bytes::from_vec(vec![1; 100]);
     out.generate((0..count).map(move |number| {

@@ -1,7 +1,8 @@
-//! Implementations of boxes: what a network's `box` declarations stand for.
+//! Implementations of boxes: the functions that a network's `box` declarations refer to.
 //!
-//! Noun: the *registry* of boxes. Job: keep each implementation with its declared signature, from Rust functions
-//! and from libraries. Invariant: names are unique, and a function takes as many arguments as its signature says.
+//! Noun: the *registry* of boxes. Job: keep each implementation with its declared signature, from Rust
+//! functions and from libraries. Invariant: names are unique, and a function has as many arguments as its
+//! signature.
 //!
 //! ```
 //! use thalweg_box::Out;
@@ -31,7 +32,7 @@ use crate::library::{Library, LibraryBox, Loading};
 use crate::syntax::ast::BoxSignature;
 use crate::syntax::{Source, parse_box};
 
-/// The boxes that networks can use, by name.
+/// The registry of the boxes that networks can use, by name.
 #[derive(Clone, Debug, Default)]
 pub struct Boxes {
     implementations: BTreeMap<String, Implementation>,
@@ -44,11 +45,11 @@ pub struct Boxes {
 pub(crate) struct Implementation {
     pub(crate) signature: BoxSignature,
     pub(crate) entry: EntryOf,
-    /// Where it comes from, as messages say it.
+    /// The origin of the box, in the form for messages.
     from: String,
 }
 
-/// Where an entry lives: in a library, which it keeps loaded, or in the program that made it.
+/// The owner of an entry: a library, which the entry keeps loaded, or the program that made it.
 #[derive(Clone, Debug)]
 pub(crate) enum EntryOf {
     Library(LibraryBox),
@@ -67,7 +68,7 @@ impl std::ops::Deref for EntryOf {
 }
 
 impl EntryOf {
-    /// Lets its library be called by networks that are observed in `space`.
+    /// Prepares the entry's library for calls from networks that are observed in `space`.
     pub(crate) fn start(&self, space: Option<&Space>) -> Result<(), Error> {
         match self {
             EntryOf::Library(entry) => entry.library().start(space),
@@ -83,7 +84,7 @@ impl Implementation {
 }
 
 impl Boxes {
-    /// No boxes yet.
+    /// An empty registry.
     pub fn new() -> Boxes {
         Boxes::default()
     }
@@ -91,17 +92,17 @@ impl Boxes {
     /// Adds the box `function` under its signature in S-Net text.
     ///
     /// # Errors
-    /// The signature can't be read or has another number of arguments than the function, or there is a box of
-    /// that name already.
+    /// The signature cannot be parsed, its number of arguments is not that of the function, or the name is
+    /// already used.
     pub fn add<F: BoxFunction<A>, A: 'static>(&mut self, signature: &str, function: F) -> Result<(), Error> {
         let entry = EntryOf::Program(Arc::new(BoxEntry::new(signature, function)));
         self.insert(entry, "this program")
     }
 
-    /// The same as [`Boxes::add`], for signatures that stand in the program's own text.
+    /// Adds a box as [`Boxes::add`] does, for signatures that are part of the program's source.
     ///
     /// # Panics
-    /// Where `add` gives an error.
+    /// If `add` returns an error.
     #[must_use]
     pub fn with<F: BoxFunction<A>, A: 'static>(mut self, signature: &str, function: F) -> Boxes {
         if let Err(error) = self.add(signature, function) {
@@ -114,23 +115,23 @@ impl Boxes {
     /// rest of the process.
     ///
     /// # Errors
-    /// The file is missing or no box library, was built for another version of the interface, or has a box whose
-    /// name is taken. In each case none of its boxes is added.
+    /// The file is missing or no box library, was built for another version of the interface, or has a box
+    /// whose name is taken. If loading fails, none of the library's boxes is added.
     pub fn load_library(&mut self, path: &Path) -> Result<(), Error> {
         self.load_library_as(path, Loading::Stays)
     }
 
-    /// Loads a library as [`Boxes::load_library`] does, in one of two ways.
+    /// Loads a library as [`Boxes::load_library`] does, in the given way.
     ///
     /// # Errors
-    /// As [`Boxes::load_library`], and when a copy cannot be made.
+    /// The errors of [`Boxes::load_library`], and an error when a copy cannot be made.
     pub fn load_library_as(&mut self, path: &Path, loading: Loading) -> Result<(), Error> {
         *self = self.with_library(Library::load(path, loading)?, path)?;
         Ok(())
     }
 
-    /// These boxes, with those of one library file read anew. The file was loaded before as
-    /// [`Loading::Replaceable`]. Networks go on with what they have until
+    /// These boxes, with one library file loaded again. The file was loaded before as
+    /// [`Loading::Replaceable`]. Networks continue with their present boxes until
     /// [`Network::reload`](crate::Network::reload).
     ///
     /// # Errors
@@ -155,13 +156,13 @@ impl Boxes {
         others.with_library(Library::load(path, Loading::Replaceable)?, path)
     }
 
-    /// Says that these boxes are not used any more where `by` has others: their libraries may be unloaded.
+    /// Marks the libraries of these boxes that `by` does not contain as unused, so that they may be unloaded.
     pub(crate) fn replaced(&self, by: &Boxes) {
         let gone = |library: &&Arc<Library>| !by.libraries.iter().any(|other| Arc::ptr_eq(library, other));
         self.libraries.iter().filter(gone).for_each(|library| library.replace());
     }
 
-    /// Whether an entry is of the program, or of a library that these boxes are from.
+    /// Whether an entry belongs to the program, or to a library in this registry.
     pub(crate) fn has_library_of(&self, entry: &EntryOf) -> bool {
         match entry {
             EntryOf::Library(entry) => {
@@ -184,7 +185,7 @@ impl Boxes {
     /// The parameters that its libraries share with the observers of a run.
     ///
     /// # Errors
-    /// A library declares nonsense.
+    /// A library declares an invalid parameter.
     pub fn parameters(&self) -> Result<Vec<ParameterSpec>, Error> {
         let all: Result<Vec<_>, _> = self.libraries.iter().map(|library| library.parameters()).collect();
         Ok(all?.concat())
@@ -193,7 +194,7 @@ impl Boxes {
     /// The kinds of events that boxes of its libraries write.
     ///
     /// # Errors
-    /// A library declares nonsense.
+    /// A library declares an invalid kind.
     pub fn events(&self) -> Result<Vec<EventSpec>, Error> {
         let all: Result<Vec<_>, _> = self.libraries.iter().map(|library| library.events()).collect();
         Ok(all?.concat())
@@ -202,7 +203,7 @@ impl Boxes {
     /// Adds boxes that a library, linked into this program as `from`, offers by `thalweg_box_entries()`.
     ///
     /// # Errors
-    /// As [`Boxes::add`]; none of the boxes is added then.
+    /// The errors of [`Boxes::add`]; in this case none of the boxes is added.
     pub fn add_entries(
         &mut self,
         from: &str,
@@ -216,7 +217,8 @@ impl Boxes {
         Ok(())
     }
 
-    /// Lets boxes whose code is a command, `<<< exec | … >>>`, run it (in `sh`), unless there is another implementation.
+    /// Allows boxes whose code is a command, `<<< exec | … >>>`, to run it (in `sh`), unless they have
+    /// another implementation.
     pub fn allow_commands(&mut self) {
         self.runs_commands = true;
     }
@@ -230,12 +232,12 @@ impl Boxes {
         self.implementations.keys().map(String::as_str)
     }
 
-    /// Whether there is a box of this name that may wait, and so gets a thread of its own.
+    /// Whether the box with this name may block, and so gets a thread of its own.
     pub fn is_blocking(&self, name: &str) -> bool {
         self.get(name).is_some_and(|implementation| implementation.entry.is_blocking())
     }
 
-    /// Names and signatures, for checking networks against them.
+    /// Names and signatures, with which networks are checked.
     pub fn known(&self) -> KnownBoxes {
         let signatures =
             self.implementations.iter().map(|(name, box_)| (name.clone(), box_.signature.clone()));

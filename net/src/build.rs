@@ -1,9 +1,9 @@
-//! Networks written in Rust: components composed into a value, which becomes the same [`Network`] as a text.
+//! Networks composed in Rust: a value built of components becomes the same [`Network`] as a text.
 //!
-//! Noun: the *component*, as a program composes it. Job: write it down as S-Net text, so that one checker and one
-//! runtime serve both. Invariant: a piece of text given here is exactly one pattern, filter, tag or signature, so
-//! that nothing in it can change what stands around it. Composing never fails; [`Network::build`] tells all that is
-//! wrong, each error with the place in the Rust program.
+//! Noun: the *component*, as a program composes it. Job: write it as S-Net text, so that one checker and one
+//! runtime serve both. Invariant: a piece of text given here is exactly one pattern, filter, tag or
+//! signature, so that nothing in it can change the text around it. Composing never fails; [`Network::build`]
+//! reports all errors, each with its place in the Rust program.
 //!
 //! ```
 //! use thalweg_box::Out;
@@ -50,13 +50,14 @@ use crate::syntax::{Diagnostic, Fragment, NESTING_MAX, Source, Span, parse_box, 
 /// A place in a Rust program.
 type Origin = &'static Location<'static>;
 
-/// A component: a box, a filter, or what combinators made of components. Clones are cheap and mean the same box or
-/// net used again.
+/// A component: a box, a filter, or a combination of components. Clones are cheap and stand for the same box
+/// or net.
 #[derive(Clone, Debug)]
 pub struct Component {
     form: Arc<Form>,
     at: Origin,
-    /// Levels of components in it, itself included: at most `NESTING_MAX`, so that walking it recursively is safe.
+    /// The levels of components in it, itself included: at most `NESTING_MAX`, so that walking it recursively
+    /// is safe.
     height: usize,
 }
 
@@ -80,7 +81,7 @@ enum Form {
         sign: &'static str,
         parts: Vec<Component>,
     },
-    /// A star, feedback, split or placement, with what stands behind the body.
+    /// A star, feedback, split or placement, with the text after the body.
     Postfix {
         body: Component,
         behind: String,
@@ -88,8 +89,8 @@ enum Form {
     Wrong(Vec<Diagnostic>),
 }
 
-/// The box `function` under its declaration in S-Net text, such as `box inc ((x) -> (x))`. The function stays for the
-/// rest of the process.
+/// The box `function` with its declaration in S-Net text, such as `box inc ((x) -> (x))`. The function stays
+/// for the rest of the process.
 #[track_caller]
 pub fn boxed<F: BoxFunction<A>, A: 'static>(declaration: &str, function: F) -> Component {
     let at = Location::caller();
@@ -135,7 +136,7 @@ pub fn net(name: &str, signature: Option<&str>, body: Component) -> Component {
 }
 
 impl Component {
-    /// Serial composition, `self .. next`: what leaves `self` enters `next`.
+    /// Serial composition, `self .. next`: records that leave `self` enter `next`.
     #[track_caller]
     pub fn then(self, next: Component) -> Component {
         self.chain("..", next, Location::caller())
@@ -147,20 +148,20 @@ impl Component {
         self.chain("|", other, Location::caller())
     }
 
-    /// The deterministic twin of [`Component::or`], `self || other`.
+    /// The deterministic variant of [`Component::or`], `self || other`.
     #[track_caller]
     pub fn or_in_order(self, other: Component) -> Component {
         self.chain("||", other, Location::caller())
     }
 
-    /// Serial replication, `self * exits`: a record that matches one of the patterns, such as `{<n>} if <n >= 10>` or
-    /// `{a}, {b}`, leaves; any other goes through one more replica.
+    /// Serial replication, `self * exits`: a record that matches one of the patterns, such as `{<n>} if <n >=
+    /// 10>` or `{a}, {b}`, leaves; any other record goes through one more replica.
     #[track_caller]
     pub fn star(self, exits: &str) -> Component {
         self.postfix("*", exits, Fragment::Patterns, Location::caller())
     }
 
-    /// The deterministic twin of [`Component::star`], `self ** exits`.
+    /// The deterministic variant of [`Component::star`], `self ** exits`.
     #[track_caller]
     pub fn star_in_order(self, exits: &str) -> Component {
         self.postfix("**", exits, Fragment::Patterns, Location::caller())
@@ -179,7 +180,7 @@ impl Component {
         self.postfix("!", tag, Fragment::Tags, Location::caller())
     }
 
-    /// The deterministic twin of [`Component::split`], `self !! tag`.
+    /// The deterministic variant of [`Component::split`], `self !! tag`.
     #[track_caller]
     pub fn split_in_order(self, tag: &str) -> Component {
         self.postfix("!!", tag, Fragment::Tags, Location::caller())
@@ -196,7 +197,8 @@ impl Component {
         Component { form: Arc::new(Form::Wrong(vec![error])), at, height: 1 }
     }
 
-    /// In place of what can't be made of `self`; errors of `self` are reported as well.
+    /// A component with these errors in place of one that cannot be made of `self`; errors of `self` are
+    /// reported as well.
     fn with_wrong(self, mut wrong: Vec<Diagnostic>, at: Origin) -> Component {
         let mut writing = Writing::default();
         writing.survey(&self);
@@ -230,7 +232,7 @@ impl Component {
 }
 
 impl Boxes {
-    /// A box of these as a component: for boxes of libraries in a network that Rust composes.
+    /// The box of this name as a component, so that a network composed in Rust can use boxes of libraries.
     ///
     /// # Errors
     /// There is no box of this name.
@@ -248,8 +250,9 @@ impl Network {
     /// The network `name` with this topology, checked as [`Network::parse`] checks a text.
     ///
     /// # Errors
-    /// All that is wrong: with the pieces of text that components were given (placed in these), else with the whole
-    /// (placed in the network as S-Net text). Each says where in the Rust program it comes from.
+    /// All errors of the network: those in the pieces of text that components were given (placed in these),
+    /// or else those of the whole network (placed in its S-Net text). Each names its place in the Rust
+    /// program.
     #[track_caller]
     pub fn build(name: &str, topology: Component) -> Result<Network, Vec<Diagnostic>> {
         let at = Location::caller();
@@ -317,22 +320,23 @@ fn given_at(at: Origin) -> String {
 struct Writing {
     text: String,
     boxes: Boxes,
-    /// By the name of each box: its declaration, its entry, where it was first given.
+    /// For the name of each box, the declaration, the entry, and the place where it was first given.
     declared: BTreeMap<String, (String, *const BoxEntry, Origin)>,
-    /// By name: the nets that are used, and where they were first given.
+    /// The nets that are used, by name, with the place where each was first given.
     nets: BTreeMap<String, Origin>,
-    /// Which piece of the text comes from where.
+    /// The origin in the Rust program of each piece of the text.
     origins: Vec<(Span, Origin)>,
     wrong: Vec<Diagnostic>,
-    /// Components seen, with those used twice counted twice.
+    /// The number of components visited; a component that is used twice counts twice.
     seen: usize,
 }
 
-/// Most components of a network in Rust: one that uses parts of itself twice, again and again, ends here.
+/// The most components of a network in Rust, a bound for components that use parts of themselves twice, again
+/// and again.
 const COMPONENTS_MAX: usize = 1 << 20;
 
 impl Writing {
-    /// Collects what is wrong, and the boxes, of a component and all in it.
+    /// Collects the errors and the boxes of a component and of all components in it.
     fn survey(&mut self, component: &Component) {
         self.seen += 1;
         if self.seen > COMPONENTS_MAX {
@@ -411,7 +415,7 @@ impl Writing {
         self.text.push_str(";\n");
     }
 
-    /// `net NAME { boxes nets } connect topology`, without what ends it.
+    /// Writes `net NAME { boxes nets } connect topology`, without the final `;`.
     fn net(&mut self, head: &str, boxes: &str, body: &Component, level: usize) {
         let indent = "    ".repeat(level);
         self.text.push_str(&format!("{indent}net {head} {{\n{boxes}"));
@@ -441,7 +445,7 @@ impl Writing {
         }
     }
 
-    /// A component where it is used; with brackets unless it stands alone.
+    /// Writes a component where it is used, in brackets unless it is the whole topology.
     fn topology(&mut self, component: &Component, alone: bool) {
         let start = self.text.len();
         match &*component.form {
@@ -470,7 +474,7 @@ impl Writing {
         self.origins.push((Span::new(start, self.text.len()), component.at));
     }
 
-    /// Says where in the Rust program the component comes from that a diagnostic speaks of.
+    /// Adds to a diagnostic the place in the Rust program of the component that it concerns.
     fn tell_origin(&self, diagnostic: &mut Diagnostic, whole: Origin) {
         let Some(place) = diagnostic.primary.as_ref().map(|primary| primary.span) else { return };
         let holds = |span: &Span| span.start <= place.start && place.end <= span.end;

@@ -1,10 +1,11 @@
-//! The line that a box which ends the process leaves: it names the box and its message. This module has `unsafe`: signal
-//! handlers, and what they read of the call that they interrupt.
+//! The line that is printed when a box ends the process: it names the box and its message. This module
+//! contains `unsafe` for signal handlers, and for reading the call that they interrupt.
 //!
-//! Each thread notes which call of a box it is in. A handler for the signals of a crash, and one that `exit` runs, look at the
-//! note of the thread they run on and write the line to standard error, with nothing that allocates, locks or waits. Then the
-//! process ends as it would have without them: by the signal; after `exit` with code 1, since records are missing. `_exit` and
-//! SIGKILL run nothing of the process; which box ended it stands in the space alone, in the live rows of its workers.
+//! Each thread notes the call of a box that it executes. A handler for the signals of a crash, and one that
+//! `exit` runs, read the note of their thread and write the line to standard error, with nothing that
+//! allocates, locks or waits. Then the process ends as it would have without them: by the signal; after
+//! `exit` with code 1, because records are missing. `_exit` and SIGKILL run no code of the process; which box
+//! ended it is then recorded only in the space, in the live rows of its workers.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -17,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::run::position::Position;
 
-/// The signals of a crash, and what they mean.
+/// The signals of a crash, and their meanings.
 const SIGNALS: [(c_int, &str, &str); 5] = [
     (libc::SIGSEGV, "SIGSEGV", "memory that it may not use"),
     (libc::SIGBUS, "SIGBUS", "memory that is not there"),
@@ -26,25 +27,26 @@ const SIGNALS: [(c_int, &str, &str); 5] = [
     (libc::SIGFPE, "SIGFPE", "a calculation without a result"),
 ];
 
-/// The call of a box that a thread is in.
+/// The call of a box that a thread executes.
 #[derive(Clone, Copy)]
 struct Call {
     position: *const Position,
-    /// Where the number of its message stands, if anybody looks there; else `message` is it.
+    /// The cell with the number of its message, if the number is observed; else `message` is the number.
     at: *const AtomicU64,
     message: u64,
 }
 
 thread_local! {
-    // Without a destructor, so that a handler may read it at any time.
+    // The cell has no destructor, so that a handler may read it at any time.
     static CALL: Cell<Call> = const { Cell::new(Call { position: ptr::null(), at: ptr::null(), message: 0 }) };
 }
 
-/// Notes that the calling thread is in a call, as long as it lives.
+/// Notes that the calling thread executes a call, for the lifetime of this value.
 pub(crate) struct Calling<'a>(PhantomData<(&'a Position, *const ())>);
 
 impl<'a> Calling<'a> {
-    /// The box at `position` is called. `at` is where the number of its message will stand, beginning with `message`.
+    /// Notes a call of the box at `position`. `at` is the cell that will hold the number of its message,
+    /// starting with `message`.
     #[inline(always)]
     pub(crate) fn new(position: &'a Position, (at, message): (Option<&'a AtomicU64>, u64)) -> Calling<'a> {
         let at = at.map_or(ptr::null(), ptr::from_ref);
@@ -60,27 +62,28 @@ impl Drop for Calling<'_> {
     }
 }
 
-/// Says which box it was when one ends the process, until this is dropped. One at a time.
+/// Watches the process until this is dropped: if a box ends the process, the line names it. Only one watch
+/// exists at a time.
 #[derive(Debug)]
 pub struct CrashWatch {
     before: [libc::sigaction; SIGNALS.len()],
 }
 
-/// The process that is watched; 0 is none. A child of a fork is another one.
+/// The id of the watched process, or 0. A forked child has another id and is not watched.
 static WATCHED: AtomicU32 = AtomicU32::new(0);
 /// Whether the line was written.
 static SAID: AtomicBool = AtomicBool::new(false);
-/// How to see the report; it stays for ever.
+/// The advice on how to see the report; it is never freed.
 static ADVICE: AtomicPtr<String> = AtomicPtr::new(ptr::null_mut());
 
 impl CrashWatch {
-    /// Begins to watch, once the libraries of the boxes are loaded. `space` is where the run is recorded.
+    /// Starts to watch, after the libraries of the boxes are loaded. `space` is where the run is recorded.
     ///
     /// # Errors
-    /// When handlers cannot be set.
+    /// The handlers cannot be installed.
     pub fn new(space: &Path) -> io::Result<CrashWatch> {
         let advice = format!("`thalweg report {}` shows what was recorded", space.display());
-        // A handler may read the one before.
+        // The former advice is leaked, because a handler may read it.
         ADVICE.store(Box::into_raw(Box::new(advice)), Ordering::Release);
         at_exit()?;
         let before = SIGNALS.map(|(signal, ..)| set(signal, on_crash as *const () as libc::sighandler_t));
@@ -93,13 +96,13 @@ impl Drop for CrashWatch {
     fn drop(&mut self) {
         WATCHED.store(0, Ordering::Release);
         for ((signal, ..), before) in SIGNALS.iter().zip(&self.before) {
-            // SAFETY: what `sigaction` gave back is put back.
+            // SAFETY: the action that `sigaction` returned is restored.
             unsafe { libc::sigaction(*signal, before, ptr::null_mut()) };
         }
     }
 }
 
-/// Lets the functions that run at the end of the process look at how it came; once for the process.
+/// Registers the functions that run when the process exits; once for the process.
 fn at_exit() -> io::Result<()> {
     unsafe extern "C" {
         fn at_quick_exit(function: extern "C" fn()) -> c_int;
@@ -113,9 +116,10 @@ fn at_exit() -> io::Result<()> {
     if failed { Err(io::Error::other("no room for a function that runs at the end")) } else { Ok(()) }
 }
 
-/// Sets the handler of a signal; what was set before.
+/// Sets the handler of a signal; returns the former action.
 fn set(signal: c_int, handler: libc::sighandler_t) -> libc::sigaction {
-    // SAFETY: all zeroes are a valid action; both outlive the call. The handler takes what SA_SIGINFO gives it.
+    // SAFETY: all zeroes are a valid action; both outlive the call. The handler has the parameters of
+    // SA_SIGINFO.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         let mut before: libc::sigaction = std::mem::zeroed();
@@ -156,7 +160,7 @@ extern "C" fn on_crash(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
             call.message(line)
         });
     }
-    // As it would have ended: the signal waits until this returns.
+    // The signal is raised again, and is delivered when this handler returns.
     // SAFETY: both may be called in a handler.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
@@ -164,13 +168,13 @@ extern "C" fn on_crash(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
     }
 }
 
-/// Whether the address that could not be used is next to the stack pointer, where the guard page of a full stack is.
+/// Whether the faulting address is next to the stack pointer, where the guard page of a full stack is.
 ///
 /// # Safety
 /// `info` and `context` are what a handler of SIGSEGV was given.
 unsafe fn is_beside_stack(info: *const libc::siginfo_t, context: *const c_void) -> bool {
     const NEAR: u64 = 64 << 10;
-    // SAFETY: as demanded of the caller.
+    // SAFETY: guaranteed by the caller.
     let (address, stack) = unsafe { ((*info).si_addr() as u64, stack_pointer(context)) };
     stack.is_some_and(|stack| address.abs_diff(stack) < NEAR)
 }
@@ -179,7 +183,7 @@ unsafe fn is_beside_stack(info: *const libc::siginfo_t, context: *const c_void) 
 /// `context` is what a handler was given.
 #[cfg(target_arch = "x86_64")]
 unsafe fn stack_pointer(context: *const c_void) -> Option<u64> {
-    // SAFETY: as demanded of the caller.
+    // SAFETY: guaranteed by the caller.
     let context = unsafe { &*context.cast::<libc::ucontext_t>() };
     Some(context.uc_mcontext.gregs[libc::REG_RSP as usize] as u64)
 }
@@ -188,7 +192,7 @@ unsafe fn stack_pointer(context: *const c_void) -> Option<u64> {
 /// `context` is what a handler was given.
 #[cfg(target_arch = "aarch64")]
 unsafe fn stack_pointer(context: *const c_void) -> Option<u64> {
-    // SAFETY: as demanded of the caller.
+    // SAFETY: guaranteed by the caller.
     Some(unsafe { &*context.cast::<libc::ucontext_t>() }.uc_mcontext.sp)
 }
 
@@ -200,7 +204,7 @@ unsafe fn stack_pointer(_: *const c_void) -> Option<u64> {
 }
 
 impl Call {
-    /// The box, or that it was none.
+    /// Writes the name of the box, or that no box was called.
     fn name(self, line: &mut Line) -> fmt::Result {
         // SAFETY: the position lives as long as the call, in which this thread is.
         match unsafe { self.position.as_ref() } {
@@ -219,13 +223,13 @@ impl Call {
     }
 }
 
-/// Writes what happened as one line on standard error, the first time.
+/// Writes the event as one line on standard error, only the first time.
 fn say(what: impl FnOnce(&mut Line) -> fmt::Result) {
     if SAID.swap(true, Ordering::Relaxed) {
         return;
     }
     let mut line = Line { bytes: [0; Line::BYTES], length: 0 };
-    // What does not fit is cut off.
+    // A line that is too long is cut off.
     let _ = line.write_str("error[E0802]: ").and_then(|()| what(&mut line));
     // SAFETY: the advice was leaked.
     if let Some(advice) = unsafe { ADVICE.load(Ordering::Acquire).as_ref() } {
@@ -233,11 +237,11 @@ fn say(what: impl FnOnce(&mut Line) -> fmt::Result) {
     }
     line.length = line.length.min(Line::BYTES - 1);
     line.bytes[line.length] = b'\n';
-    // SAFETY: so many bytes are there.
+    // SAFETY: the line has this many bytes.
     unsafe { libc::write(2, line.bytes.as_ptr().cast(), line.length + 1) };
 }
 
-/// A line on the stack.
+/// A buffer for a line, on the stack.
 struct Line {
     bytes: [u8; Line::BYTES],
     length: usize,

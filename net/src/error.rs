@@ -1,15 +1,15 @@
-//! What goes wrong around a network, other than in its text.
+//! Errors around a network, other than those of its text.
 
 use std::fmt;
 use std::sync::Arc;
 
 type Source = dyn std::error::Error + Send + Sync;
 
-/// An error of a library, or of starting a network: what, where, what to do. What caused it is its source; `{error:#}` writes
-/// both. Two errors are equal if they say the same.
+/// An error of a library, or of starting a network: what failed, where, and what to do. The cause of an error
+/// is its source; `{error:#}` writes both. Two errors are equal if their texts are equal.
 #[derive(Clone, Debug)]
 pub struct Error {
-    /// None: the source speaks for it.
+    /// The message; `None` if the source is the message.
     message: Option<String>,
     source: Option<Arc<Source>>,
 }

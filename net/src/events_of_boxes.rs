@@ -1,4 +1,5 @@
-//! Events that boxes of libraries write: each thread that runs boxes gets a writer of its own when the first one comes.
+//! Events that boxes of libraries write: each thread that runs boxes gets a writer of its own at its first
+//! event.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,17 +10,17 @@ use thalweg_space::{Space, Writer};
 /// A kind of event of a library, in one space.
 #[derive(Debug)]
 pub(crate) struct Kind {
-    /// Tells kinds apart, also those that are gone.
+    /// A number that distinguishes this kind from all others, including dropped ones.
     number: u64,
     space: Space,
     schema: Schema,
 }
 
-/// What a thread writes with, for one space.
+/// The writer of a thread for one space.
 struct Writing {
     space: Space,
     writer: Writer,
-    /// What was declared so far, by the kind's number. `None`: it could not be.
+    /// The kinds that were declared so far, by their numbers. `None` if the declaration failed.
     kinds: Vec<(u64, Option<SchemaId>)>,
 }
 
@@ -37,9 +38,9 @@ impl Kind {
         self.schema.fields.len()
     }
 
-    /// Writes an event: a word for each field. A space that cannot be written any more takes none.
+    /// Writes an event, a word for each field. If the space cannot be written any more, the event is dropped.
     pub(crate) fn write(&self, words: &[u64]) {
-        // A thread that ends has no writer any more.
+        // A thread that is ending has no writer any more.
         let _ = WRITING.try_with(|all| {
             let mut all = all.borrow_mut();
             if let Some(writing) = self.writing(&mut all)

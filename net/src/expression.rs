@@ -1,9 +1,10 @@
-//! Expressions over tags, compiled: 64-bit integers with C's operators, and faults where C has no answer.
+//! Compiled expressions over tags: 64-bit integers with C's operators, and faults where C's result is
+//! undefined.
 //!
-//! An expression is compiled once ([`Expression`]) and bound to a shape ([`Bound`]), where each tag is a slot.
-//! The common forms (a number, a tag, one operator over a tag and a number or two tags) are evaluated
-//! directly; anything longer is a sequence of three-address instructions over numbered registers, with jumps
-//! for `&&`, `||` and `?:`.
+//! An expression is compiled once ([`Expression`]) and bound to a shape ([`Bound`]), where each tag is a
+//! slot. The common forms (a number, a tag, one operator over a tag and a number or two tags) are evaluated
+//! directly; longer expressions are sequences of three-address instructions over numbered registers, with
+//! jumps for `&&`, `||` and `?:`.
 //!
 //! As in C, comparisons and logic give 0 or 1, division truncates towards zero, and the right side of `&&` and
 //! `||` and the branch of `?:` that is not taken are not evaluated. A result outside 64 bits and a division by
@@ -35,14 +36,14 @@ struct Code {
     register_count: usize,
 }
 
-/// What an instruction reads.
+/// An operand of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Operand {
     Number(i64),
     Register(u16),
     /// Index into [`Code::tags`]; in a [`Bound`] expression, the slot.
     Tag(u16),
-    /// In a [`Bound`] expression: the tag at this index of [`Code::tags`], which the shape has not.
+    /// In a [`Bound`] expression: the tag at this index of [`Code::tags`], which the shape does not have.
     Missing(u16),
 }
 
@@ -63,7 +64,7 @@ enum Instruction {
         a: Operand,
         to: u16,
     },
-    /// To `to`, 0 or 1.
+    /// Writes 0 or 1 to `to`.
     Truth {
         a: Operand,
         to: u16,
@@ -76,7 +77,7 @@ enum Instruction {
     Jump {
         target: u32,
     },
-    /// A hole in a text with errors.
+    /// The instruction of a hole in a text with errors.
     Fail,
 }
 
@@ -94,7 +95,7 @@ impl Expression {
         &self.code.tags
     }
 
-    /// The expression for records of a shape.
+    /// Binds the expression to the records of a shape.
     pub fn bind(&self, shape: ShapeId) -> Bound {
         let code = &self.code;
         let bind = |operand| match operand {
@@ -209,7 +210,7 @@ impl Compiler {
         self.instructions.len() - 1
     }
 
-    /// Lets the jump at `from` lead to what comes next.
+    /// Sets the target of the jump at `from` to the next instruction.
     fn land(&mut self, from: usize) {
         let next = self.instructions.len() as u32;
         match &mut self.instructions[from] {
@@ -238,7 +239,7 @@ enum Form {
     Long,
 }
 
-/// A [`RecordFault`] in a word, so that results travel in registers.
+/// A [`RecordFault`] in one word, so that results are returned in registers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fault(u64);
 
@@ -256,17 +257,18 @@ impl Fault {
 }
 
 impl Bound {
-    /// The value for a record with these slots, of the shape it was bound to.
+    /// The value for a record with these slots, whose shape is the one that the expression is bound to.
     ///
     /// # Errors
-    /// A fault if a tag that is needed is missing or no integer, a result does not fit, or for a division by
-    /// zero.
+    /// A fault if a tag that is needed is missing or no integer, if a result does not fit into 64 bits, or
+    /// for a division by zero.
     #[inline]
     pub fn evaluate(&self, slots: &[Value]) -> Result<i64, RecordFault> {
         self.value(slots).map_err(|fault| self.explain(fault))
     }
 
-    /// As [`evaluate`](Self::evaluate); the fault is for [`explain`](Self::explain).
+    /// Evaluates as [`evaluate`](Self::evaluate) does; [`explain`](Self::explain) turns the fault into a
+    /// reason.
     #[inline]
     pub(crate) fn value(&self, slots: &[Value]) -> Result<i64, Fault> {
         match self.form {
@@ -278,7 +280,7 @@ impl Bound {
         }
     }
 
-    /// A fault of this expression in full.
+    /// The full description of a fault of this expression.
     #[cold]
     pub(crate) fn explain(&self, Fault(fault): Fault) -> RecordFault {
         let detail = (fault & 0xffff) as usize;
@@ -347,7 +349,7 @@ fn integer(slots: &[Value], slot: u16) -> Result<i64, Fault> {
     }
 }
 
-/// What an overflow names.
+/// The operations that an overflow can name.
 const OPERATIONS: [&str; 6] = ["-", "abs", "+", "*", "/", "%"];
 
 fn unary(op: UnaryOp, a: i64) -> Result<i64, Fault> {

@@ -1,8 +1,8 @@
 //! Filters: the component that renames, drops, copies and computes.
 //!
-//! The first alternative whose guard is not 0 says which records come out. All its expressions are evaluated
-//! before anything is emitted, so a record that faults has had no effect. The last output is made in the
-//! memory of the input.
+//! The first alternative whose guard is not 0 determines the output records. All its expressions are
+//! evaluated before anything is emitted, so a record that faults has had no effect. The last output is made
+//! in the memory of the input.
 
 #![forbid(unsafe_code)]
 
@@ -17,20 +17,20 @@ use crate::record::{Ends, Record, put};
 use crate::shape::ShapeId;
 use crate::syntax::ast::{self, ItemValue};
 
-/// A compiled filter. A clone shares the program and its plans, and has its own cache of these.
+/// A compiled filter. A clone shares the program and its plans, and has a cache of plans of its own.
 #[derive(Clone, Debug)]
 pub struct Filter {
     /// `None` for the identity `[]`.
     rule: Option<Arc<Rule>>,
     cache: PlanCache<Result<Arc<Plan>, RecordFault>>,
-    /// What the expressions of the chosen alternative gave, output by output.
+    /// The values of the expressions of the chosen alternative, output by output.
     computed: Vec<i64>,
 }
 
 #[derive(Debug)]
 struct Rule {
     pattern: Vec<Label>,
-    /// The last one has no guard.
+    /// The alternatives; the last one has no guard.
     alternatives: Vec<(Option<Expression>, Vec<Output>)>,
     plans: CommonPlans<Result<Arc<Plan>, RecordFault>>,
 }
@@ -42,7 +42,7 @@ struct Output {
 
 #[derive(Debug)]
 enum Origin {
-    /// The input's value of a label; a tag that the input has not is 0.
+    /// The input's value of a label; a tag that the input does not have is 0.
     Copy(Label),
     Compute(Expression),
 }
@@ -50,16 +50,16 @@ enum Origin {
 /// A rule for records of one shape.
 #[derive(Clone, Debug)]
 struct Plan {
-    /// If the record only gets a number, or nothing but its shape.
+    /// The short form, if the filter only writes a number into the record, or only changes its shape.
     direct: Option<Direct>,
-    /// An alternative that copies what the shape has not faults when it is taken.
+    /// The alternatives; one that copies a label that the shape does not have faults when it is chosen.
     alternatives: Box<[(Option<Bound>, Planned)]>,
 }
 
 type Planned = Result<Alternative, RecordFault>;
 
-/// What most filters come to: without a choice, one record, which is the input with at most one number written
-/// into it.
+/// The form of most filters: without a choice, one output record, which is the input with at most one number
+/// written into it.
 #[derive(Clone, Debug)]
 struct Direct {
     number: Option<(Bound, usize)>,
@@ -76,7 +76,7 @@ struct Alternative {
 
 #[derive(Clone, Debug)]
 struct OutputPlan {
-    /// Where its values begin among the computed ones.
+    /// The index of its first value among the computed ones.
     computed_from: usize,
     rearrangement: Rearrangement,
 }
@@ -98,8 +98,9 @@ impl Filter {
         self.rule.as_ref().is_none_or(|rule| rule.alternatives.iter().all(|(_, outputs)| outputs.len() == 1))
     }
 
-    /// Applies the filter to records where they stand, up to the first that gives not exactly one record, or fails, or is
-    /// of a shape that is no record's. How many those are; the others are as they were.
+    /// Applies the filter to records in place, up to the first that does not give exactly one record, that
+    /// fails, or whose shape is not that of a record. Returns the number of processed records; the others are
+    /// unchanged.
     #[inline]
     pub(crate) fn pass(&mut self, records: &mut [Record]) -> usize {
         let Some(rule) = &self.rule else {
@@ -121,10 +122,10 @@ impl Filter {
         passed
     }
 
-    /// Applies the filter to a record and emits what comes out, in order.
+    /// Applies the filter to a record and emits its output records, in order.
     ///
     /// # Errors
-    /// The record as it was and the fault; then nothing was emitted.
+    /// The unchanged record and the fault; in this case nothing was emitted.
     #[inline]
     pub fn apply(
         &mut self,
@@ -144,7 +145,8 @@ impl Filter {
     }
 }
 
-/// Alters records of one shape, up to the first of another or that cannot be altered; how many.
+/// Alters records of one shape, up to the first record of another shape or that cannot be altered; returns
+/// their number.
 #[inline(always)]
 fn altered(records: &mut [Record], shape: ShapeId, mut alter: impl FnMut(&mut Record) -> bool) -> usize {
     let not_altered = |record: &mut Record| record.shape() != shape || !alter(record);
@@ -153,7 +155,7 @@ fn altered(records: &mut [Record], shape: ShapeId, mut alter: impl FnMut(&mut Re
 }
 
 impl Direct {
-    /// Changes the record; false: the expression has no value.
+    /// Changes the record; false if the expression has no value.
     #[inline(always)]
     fn alter(&self, record: &mut Record) -> bool {
         if let Some((expression, slot)) = &self.number {
@@ -166,7 +168,7 @@ impl Direct {
 }
 
 impl Plan {
-    /// As [`Filter::pass`], up to the first record of another shape.
+    /// Applies the filter as [`Filter::pass`] does, up to the first record of another shape.
     #[inline]
     fn pass(&self, computed: &mut Vec<i64>, shape: ShapeId, records: &mut [Record]) -> usize {
         match &self.direct {
@@ -175,7 +177,8 @@ impl Plan {
         }
     }
 
-    /// Makes a record of the plan's shape the one record that it gives; false: it gives none, several, or fails.
+    /// Turns a record of the plan's shape into its one output record; false if it has no or several outputs,
+    /// or fails.
     fn alter(&self, computed: &mut Vec<i64>, record: &mut Record) -> bool {
         let Ok(alternative) = self.choose(record.slots()) else { return false };
         let [output] = &*alternative.outputs else { return false };
@@ -186,7 +189,7 @@ impl Plan {
         true
     }
 
-    /// The alternative for a record with these slots.
+    /// The alternative that applies to a record with these slots.
     #[inline]
     fn choose(&self, slots: &[Value]) -> Result<&Alternative, RecordFault> {
         for (guard, alternative) in &self.alternatives {
@@ -199,7 +202,7 @@ impl Plan {
         unreachable!("the last alternative has no guard")
     }
 
-    /// As [`Filter::apply`], for a record of the plan's shape.
+    /// Applies the filter as [`Filter::apply`] does, to a record of the plan's shape.
     #[inline(never)]
     fn apply(
         &self,
@@ -309,7 +312,7 @@ impl Alternative {
         Some(Direct { number, shape, length })
     }
 
-    /// Computes what the expressions of all outputs give.
+    /// Evaluates the expressions of all outputs.
     #[inline]
     fn compute(&self, slots: &[Value], computed: &mut Vec<i64>) -> Result<(), RecordFault> {
         computed.clear();
@@ -322,7 +325,7 @@ impl Alternative {
     #[inline]
     fn emit(&self, record: Record, computed: &[i64], emit: &mut impl FnMut(Record)) {
         let Some((last, before)) = self.outputs.split_last() else {
-            // What ended with the record ends without it.
+            // Groups that ended with the record still have to end although it is gone.
             if record.ends() != Ends::NOTHING {
                 emit(Record::mark(record.ends()));
             }

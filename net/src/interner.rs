@@ -1,7 +1,7 @@
 //! An append-only table read without a lock: the store behind labels and shapes.
 //!
 //! Entries live as long as the process. Chunk `c` holds `64 << c` entries, so that the table grows without
-//! moving what is in it and an index leads to its entry in two dependent loads.
+//! moving its entries and an index leads to its entry in two dependent loads.
 
 #![forbid(unsafe_code)]
 
@@ -10,12 +10,12 @@ use std::sync::OnceLock;
 const CHUNK_FIRST: usize = 64;
 const CHUNKS: usize = 15;
 
-/// How many entries a table holds at most.
+/// The most entries that a table holds.
 pub(crate) const ENTRIES_MAX: usize = CHUNK_FIRST * ((1 << CHUNKS) - 1);
 
 type Chunk<T> = Box<[OnceLock<T>]>;
 
-/// See the module.
+/// An append-only table: see the module.
 pub(crate) struct AppendTable<T> {
     chunks: [OnceLock<Chunk<T>>; CHUNKS],
 }
@@ -32,7 +32,8 @@ impl<T> AppendTable<T> {
         self.chunks.get(chunk)?.get()?[offset].get()
     }
 
-    /// Sets the entry at `index`. The caller counts: each index below [`ENTRIES_MAX`] is set once.
+    /// Sets the entry at `index`. The caller assigns the indices: each index below [`ENTRIES_MAX`] is set
+    /// once.
     pub(crate) fn set(&self, index: usize, entry: T) {
         let (chunk, offset) = place(index);
         let chunk =

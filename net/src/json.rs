@@ -1,18 +1,18 @@
-//! Records as JSON: one object a record, in files one a line.
+//! Records as JSON: one object per record, and in files one record per line.
 //!
 //! ```text
 //! {"A": 5, "x": 0.5, "key": "text", "data": {"$base64": "AAEC"}, "<n>": 3, "<#b>": 1}
 //! ```
-//! A key is a label; tags and binding tags have integers of 64 bits. A key that is no label is the field that
-//! [`Label::of_key`] makes of it, and is written as the key again. A number with a fraction or an exponent
-//! is a float; `{"$float": "NaN"}` (or `"Infinity"`, `"-Infinity"`) stands for what JSON has no number for.
-//! A list of numbers is an array: of `long` if all are integers, else of `double`.
-//! Whatever else JSON has (`true`, `null`, objects, other lists, numbers of more than 64 bits) is carried as its text
-//! ([`Text::from_json`]) and written as it came.
-//! Values that only boxes understand are written as `{"$opaque": "opaque value"}` and cannot be read back.
+//! A key is a label; tags and binding tags have integers of 64 bits. A key that is no label becomes the field
+//! that [`Label::of_key`] makes of it, and is written as the key again. A number with a fraction or an
+//! exponent is a float; `{"$float": "NaN"}` (or `"Infinity"`, `"-Infinity"`) represents floats that JSON
+//! cannot write as numbers. A list of numbers is an array: of `long` if all are integers, else of `double`.
+//! Any other JSON value (`true`, `null`, objects, other lists, numbers of more than 64 bits) is carried as
+//! its text ([`Text::from_json`]) and written unchanged. Values that only boxes understand are written as
+//! `{"$opaque": "opaque value"}` and cannot be read back.
 //!
-//! A [`Reader`] also carries the text of whatever no program looks at, if it would be spelled otherwise when it is
-//! written: `1.10`, `"\u00e9"`, `[1, 2.5]`.
+//! A [`Reader`] also carries values that no program reads as their text, if they would be spelled differently
+//! when written: `1.10`, `"\u00e9"`, `[1, 2.5]`.
 //!
 //! ```
 //! use thalweg_net::json;
@@ -50,14 +50,14 @@ pub use write::{write_named, write_record, write_value};
 
 use cursor::{Cursor, Fault, Keys, is_spelled_so, respelled};
 
-/// What is wrong with a record's text.
+/// An error in a record's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonError {
-    /// In which line of the text, from 1.
+    /// The line of the text, from 1.
     pub line: usize,
-    /// Where in the line, in characters from 1 (in bytes, if the text is not UTF-8).
+    /// The column in the line, in characters from 1 (in bytes, if the text is not UTF-8).
     pub column: usize,
-    /// What, and what to write instead.
+    /// The fault, and what to write instead.
     pub message: String,
 }
 
@@ -72,12 +72,12 @@ impl std::error::Error for JsonError {}
 /// Reads a record, with or without the end of its line.
 ///
 /// # Errors
-/// The first thing that is wrong.
+/// The first error in the text.
 pub fn read_record(text: &[u8]) -> Result<Record, JsonError> {
     LATEST.with_borrow_mut(|latest| read(text, latest, false, |cursor| cursor.only_record()))
 }
 
-/// Reads the records of an input, one after the other.
+/// Reads the records of an input in sequence.
 #[derive(Debug, Default)]
 pub struct Reader {
     latest: Keys,
@@ -85,15 +85,15 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A reader that calls values by these names.
+    /// A reader that gives these labels to the values at their paths.
     pub fn named(names: Arc<Names>) -> Reader {
         Reader { latest: Keys::default(), names }
     }
 
-    /// Reads a record as [`read_record`] does, but what no program names keeps its spelling.
+    /// Reads a record as [`read_record`] does, but values that no program names keep their spelling.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first error in the text.
     pub fn read(&mut self, text: &[u8]) -> Result<Record, JsonError> {
         let names = &self.names;
         read(text, &mut self.latest, true, |cursor| {
@@ -106,13 +106,12 @@ impl Reader {
 /// Reads a line that may have several records: an object, a list of objects, or nothing, `null` or `[]`.
 ///
 /// # Errors
-/// The first thing that is wrong.
+/// The first error in the text.
 pub(crate) fn read_records(line: &[u8]) -> Result<Vec<Record>, JsonError> {
     LATEST.with_borrow_mut(|latest| read(line, latest, false, |cursor| cursor.records()))
 }
 
-/// A value in JSON that a [`Reader`] carried as its text, as the value that it stands for; nothing for what S-Net has no
-/// value for.
+/// The value of a JSON text that a [`Reader`] carried unchanged; `None` if S-Net has no value for it.
 pub fn plain(text: &Text) -> Option<Value> {
     let mut latest = Keys::default();
     let mut cursor = Cursor::new(text.as_str(), &mut latest, false);
@@ -120,7 +119,7 @@ pub fn plain(text: &Text) -> Option<Value> {
     (!is_json(&value)).then_some(value)
 }
 
-/// A float that is written in this way: the number, or its text where it would be written otherwise.
+/// A float that is written in this way: the number, or its text if the number would be written differently.
 pub fn spelled(number: f64, text: &str) -> Value {
     let is_json = || Scan::new().push(format!("{text} ").as_bytes()) == Ok(Some(text.len()));
     match is_spelled_so(text) || respelled(text) || !is_json() {
@@ -133,13 +132,14 @@ fn is_json(value: &Value) -> bool {
     matches!(value, Value::Text(text) if text.is_json())
 }
 
-/// The key by which a question to a program, and each answer, has the question's number. Labels are letters, digits and `_`, so
-/// it is none.
+/// The key of a question's number, in questions to a program and in their answers. This key is no label,
+/// because labels are letters, digits and `_`.
 const QUESTION: &str = "@";
 const QUOTED_QUESTION: &str = "\"@\"";
 
-/// Reads a line that answers a question: `{"@": 17, "label": value, …}` (a record), or a list that begins with the question's
-/// number: `[17]` (no record), `[17, {…}, {…}]`. Which question it answers, if it says that, also where it is no answer.
+/// Reads a line that answers a question: `{"@": 17, "label": value, …}` (a record), or a list that begins
+/// with the question's number: `[17]` (no record), `[17, {…}, {…}]`. Also returns the number of the question,
+/// if the line contains it, even if the line is no valid answer.
 pub(crate) fn read_answer(line: &[u8]) -> (Option<i64>, Result<Vec<Record>, JsonError>) {
     let mut question = None;
     let records = LATEST.with_borrow_mut(|latest| {
@@ -156,7 +156,7 @@ pub(crate) fn read_answer(line: &[u8]) -> (Option<i64>, Result<Vec<Record>, Json
     (question, records)
 }
 
-/// The question of a line that is JSON, but no answer.
+/// The question's number in a line that is JSON, but no answer.
 #[cold]
 fn question_of(line: &[u8]) -> Option<i64> {
     match serde_json::from_slice(line).ok()? {
@@ -190,7 +190,7 @@ fn read<'k, R>(
     })
 }
 
-/// In which line a byte stands, and where that begins.
+/// The number of the line that contains a byte, and where the line begins.
 #[cold]
 fn line_of(text: &[u8], at: usize) -> (usize, usize) {
     let before = &text[..at];

@@ -1,7 +1,7 @@
 //! Labels: the names of a record's values, interned for the whole process.
 //!
-//! A label is a number; comparing two is comparing numbers, and its kind is in the number. Text is looked up
-//! (without a lock) only for messages and files.
+//! A label is a number; comparing two is comparing numbers, and its kind is in the number. The text of a
+//! label is looked up (without a lock) only for messages and files.
 //!
 //! ```
 //! use thalweg_net::label::Label;
@@ -25,31 +25,33 @@ use crate::syntax::ast;
 
 pub use crate::syntax::ast::LabelKind;
 
-/// How many different names data (as opposed to programs) may introduce. What a program names comes on top.
+/// The most names that data (as opposed to programs) may introduce. Names in programs are not counted.
 pub const NAMES_FROM_DATA_MAX: usize = 1 << 16;
 
 static NAMES: AppendTable<Name> = AppendTable::new();
 static INDEX: LazyLock<Mutex<HashMap<&'static str, u32>>> = LazyLock::new(Mutex::default);
 
-/// A name, as programs write it, and as data do.
+/// A name in the spelling of programs and in that of data.
 struct Name {
     name: &'static str,
     /// The key of the field of this name in JSON, quotes and escapes included.
     quoted_key: &'static str,
-    /// Whether a program names it. Set once, before the records that the program is to see are read, so relaxed.
+    /// Whether a program contains the name. Set once, before the records that the program is to process are
+    /// read, so relaxed.
     by_program: AtomicBool,
 }
 
-/// A label: a field, a tag or a binding tag. The order of labels is that of their first use in the process.
+/// A label: a field, a tag or a binding tag. Labels are ordered by their first use in the process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label(u32); // index of the name × 4 + kind
 
 /// Why a text is not a label, or cannot become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LabelError {
-    /// Not `name`, `<name>` or `<#name>` with a name of letters, digits and `_` that starts with no digit.
+    /// The text is not `name`, `<name>` or `<#name>` with a name of letters, digits and `_` that does not
+    /// begin with a digit.
     Malformed,
-    /// Data brought more than [`NAMES_FROM_DATA_MAX`] names.
+    /// Data introduced more than [`NAMES_FROM_DATA_MAX`] names.
     TooMany,
 }
 
@@ -57,7 +59,7 @@ impl Label {
     /// The field `name`.
     ///
     /// # Panics
-    /// If the process has some two million names, as all constructors that return a `Label`.
+    /// If the process has some two million names; the same holds for all constructors that return a `Label`.
     pub fn field(name: &str) -> Label {
         Label::new(LabelKind::Field, name)
     }
@@ -80,7 +82,7 @@ impl Label {
         label
     }
 
-    /// Reads `a`, `<t>` or `<#b>`, as data writes labels.
+    /// Parses `a`, `<t>` or `<#b>`, as data writes labels.
     pub fn parse(text: &str) -> Result<Label, LabelError> {
         let (kind, name) = match text.strip_prefix('<').map(|rest| rest.strip_suffix('>')) {
             None => (LabelKind::Field, text),
@@ -97,15 +99,16 @@ impl Label {
         Ok(Label::from_parts(kind, index))
     }
 
-    /// The label of this kind and name in another process of the program. The name may be one that no text can say, since a
-    /// shield made it; it counts among those that data bring unless it is known here.
+    /// The label of this kind and name in another process of the program. The name may be one that no text
+    /// can contain, because a shield made it; it counts as a name from data unless this process knows it.
     pub(crate) fn of_peer(kind: LabelKind, name: &str) -> Result<Label, LabelError> {
         let index = intern(name, NAMES_FROM_DATA_MAX).ok_or(LabelError::TooMany)?;
         Ok(Label::from_parts(kind, index))
     }
 
-    /// The label that a key of data stands for: `a`, `<t>` and `<#b>` as [`Label::parse`] reads them, and any other text a
-    /// field whose name is the text with each character that no name has as `_xHEX_`: `user-id` is `user_x2D_id`.
+    /// The label of a key in data: `a`, `<t>` and `<#b>` as [`Label::parse`] reads them. Any other text is a
+    /// field, in whose name each character that names cannot contain is written as `_xHEX_`: `user-id` is
+    /// `user_x2D_id`.
     ///
     /// ```
     /// # use thalweg_net::label::Label;
@@ -115,7 +118,7 @@ impl Label {
     /// ```
     ///
     /// # Errors
-    /// Data brought too many names.
+    /// Data introduced too many names.
     pub fn of_key(key: &str) -> Result<Label, LabelError> {
         match Label::parse(key) {
             Err(LabelError::Malformed) => {}
@@ -132,7 +135,7 @@ impl Label {
         self.entry().quoted_key
     }
 
-    /// The key of a label in data: what [`Label::of_key`] reads.
+    /// The key of a label in data, as [`Label::of_key`] reads it.
     pub fn key(self) -> String {
         match (self.kind(), foreign::key_of(self.name())) {
             (LabelKind::Field, Some(key)) => key,
@@ -140,7 +143,7 @@ impl Label {
         }
     }
 
-    /// Whether a program names it, as a field or a tag; if not, nobody looks at its values.
+    /// Whether a program names it, as a field or a tag; if not, no component reads its values.
     pub fn is_of_program(self) -> bool {
         self.entry().by_program.load(Ordering::Relaxed)
     }
@@ -158,7 +161,7 @@ impl Label {
         Label(name << 2 | kind)
     }
 
-    /// Field, tag or binding tag.
+    /// The kind: field, tag or binding tag.
     #[inline]
     pub fn kind(self) -> LabelKind {
         match self.0 & 3 {
@@ -173,7 +176,7 @@ impl Label {
         self.entry().name
     }
 
-    /// Whether it is a tag or a binding tag: its values are integers.
+    /// Whether it is a tag or a binding tag, whose values are integers.
     #[inline]
     pub fn is_integer(self) -> bool {
         self.0 & 3 != 0
@@ -198,7 +201,7 @@ impl From<&ast::LabelAt> for Label {
     }
 }
 
-/// The labels of something written in a program, in the order written.
+/// The labels in a part of a program, in the order written.
 pub fn labels_of<'a, L: 'a>(written: impl IntoIterator<Item = &'a L>) -> Vec<Label>
 where
     Label: From<&'a L>,

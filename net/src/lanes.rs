@@ -1,28 +1,30 @@
-//! Looks at 64 bytes at once, by the widest instructions that the processor has: which of them are a certain byte, as bits.
+//! Compares 64 bytes at once, by the widest instructions of the processor; results are 64 bits, one for each
+//! byte.
 //!
-//! Work that is generic over its [`Lanes`] is compiled once for each set of instructions, as a whole, and [`widest`] chooses
-//! when it runs. On processors other than x86-64 there are none.
+//! Code that is generic over its [`Lanes`] is compiled once for each set of instructions, as a whole, and
+//! [`widest`] chooses at run time. On processors other than x86-64 there are no lanes.
 
-/// 64 bytes. Only functions that [`widest`] chose have any, so the processor knows the instructions.
+/// 64 bytes. Only code that [`widest`] chose can have a value of such a type, so the processor has the
+/// instructions.
 pub(crate) trait Lanes: Copy {
     fn load(bytes: &[u8; 64]) -> Self;
-    /// Which are this byte.
+    /// The bytes that are equal to `byte`.
     fn equal(self, byte: u8) -> u64;
-    /// Which are this byte when bit 5 is set in them.
+    /// The bytes that are equal to `byte` after bit 5 is set in them.
     fn equal_folded(self, byte: u8) -> u64;
-    /// Which are less than this one, as unsigned numbers.
+    /// The bytes that are less than `bound`, as unsigned numbers.
     fn below(self, bound: u8) -> u64;
-    /// In each bit, whether the bits up to it are set an odd number of times.
+    /// For each bit, whether an odd number of the bits up to it is set.
     fn prefix_xor(bits: u64) -> u64;
 }
 
-/// What is to be done; `run` is to be inlined always, with all that it calls.
+/// The code to run on lanes; `run` must always be inlined, with all functions that it calls.
 pub(crate) trait Work {
     type Output;
     fn run<L: Lanes>(self) -> Self::Output;
 }
 
-/// Does the work with the widest lanes that there are; nothing without any.
+/// Runs the work with the widest available lanes; `None` without any.
 #[inline]
 pub(crate) fn widest<W: Work>(work: W) -> Option<W::Output> {
     #[cfg(target_arch = "x86_64")]
@@ -47,7 +49,7 @@ mod x86 {
     #[inline]
     pub(super) fn widest<W: Work>(work: W) -> W::Output {
         if has_avx512() {
-            // SAFETY: the processor has just said that it knows these instructions.
+            // SAFETY: the check above has shown that the processor has these instructions.
             return unsafe { with_avx512(work) };
         }
         if has_avx2() {
@@ -216,16 +218,16 @@ mod x86 {
         }
     }
 
-    /// The same bits, of which the compiler does not know that they were compared: else it spreads what is combined with them
-    /// over vectors again, one byte at a time.
+    /// The same bits, hidden from the compiler, which otherwise computes with them as vectors again, one byte
+    /// at a time.
     #[inline(always)]
     fn as_number(mut bits: u64) -> u64 {
-        // SAFETY: there is no instruction.
+        // SAFETY: the assembly contains no instruction.
         unsafe { asm!("/* {0} */", inout(reg) bits, options(pure, nomem, nostack, preserves_flags)) };
         bits
     }
 
-    /// The product with all ones, without carries.
+    /// The carry-less product with a number whose bits are all ones.
     #[inline]
     #[target_feature(enable = "pclmulqdq")]
     fn carryless_prefix_xor(bits: u64) -> u64 {
@@ -234,7 +236,7 @@ mod x86 {
     }
 }
 
-/// The same work with all lanes that this processor has.
+/// The results of the work with all lanes of this processor.
 #[cfg(test)]
 pub(crate) fn each<W: Work + Clone>(work: &W) -> Vec<W::Output> {
     let mut all = Vec::new();
@@ -242,7 +244,7 @@ pub(crate) fn each<W: Work + Clone>(work: &W) -> Vec<W::Output> {
     {
         all.push(x86::with_sse2(work.clone()));
         if x86::has_avx2() {
-            // SAFETY: the processor has just said that it knows these instructions.
+            // SAFETY: the check above has shown that the processor has these instructions.
             all.push(unsafe { x86::with_avx2(work.clone()) });
         }
         if x86::has_avx512() {

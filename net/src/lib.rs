@@ -1,9 +1,10 @@
 //! S-Net networks: the language, records, boxes and combinators.
 //!
-//! `syntax` reads text, `check` resolves names and types; neither knows that anything runs. [`label`], [`shape`]
-//! and [`record`] are the data; [`plan`], [`pattern`], [`expression`], [`filter`] and [`router`] what components
-//! do with them; [`json`] and [`xml`] read and write them. [`boxes`] are the implementations, [`Network`] is a program with
-//! its implementations (from text, or by [`build`] from Rust), and [`run`] unfolds it into tasks.
+//! `syntax` reads text, `check` resolves names and types; neither depends on the runtime. [`label`],
+//! [`shape`] and [`record`] are the data; [`plan`], [`pattern`], [`expression`], [`filter`] and [`router`]
+//! are the operations of components on them; [`json`] and [`xml`] read and write records. [`boxes`] are the
+//! implementations, [`Network`] is a program with its implementations (from text, or by [`build`] from Rust),
+//! and [`run`] unfolds it into tasks.
 
 pub mod boxes;
 pub mod build;

@@ -1,8 +1,9 @@
-//! Libraries of boxes, loaded into the process. This module has the `unsafe` for that.
+//! Libraries of boxes, loaded into the process. This module contains the `unsafe` code for loading.
 //!
-//! Only files that the user named are loaded, by their full path: the system's search path is never asked. A library stays
-//! loaded for the rest of the process, unless it was loaded to be [replaced](Loading::Replaceable): then it is unloaded when
-//! nothing leads into it any more, neither a box that somebody may call nor a value that it frees.
+//! Only files that the user named are loaded, by their full path; the system's search path is never used. A
+//! library stays loaded for the rest of the process, unless it was loaded to be
+//! [replaced](Loading::Replaceable): then it is unloaded when no box that can still be called and no value
+//! that it must free refers to it.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -25,47 +26,49 @@ use crate::events_of_boxes::Kind;
 /// How a library is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loading {
-    /// As the file that it is, for the rest of the process.
+    /// The file itself is loaded, for the rest of the process.
     Stays,
-    /// From a copy without a name, so that the file may be built anew meanwhile, and another image of it be loaded
-    /// ([`Boxes::reload`](crate::Boxes::reload)).
+    /// A nameless copy of the file is loaded, so that the file may be rebuilt meanwhile, and another image of
+    /// it be loaded ([`Boxes::reload`](crate::Boxes::reload)).
     Replaceable,
 }
 
 /// A loaded library.
 #[derive(Debug)]
 pub(crate) struct Library {
-    /// `None` once it was given to those that wait to be unloaded.
+    /// The image; `None` once it was moved to the list of libraries that wait to be unloaded.
     image: Option<Image>,
 }
 
-/// What of a library is in memory.
+/// The image of a library in memory.
 #[derive(Debug)]
 struct Image {
     path: PathBuf,
-    /// The library's own, as long as its code is there.
+    /// The library's table, valid as long as its code is loaded.
     table: &'static LibraryTable,
-    /// Whether its `init` was done, so that `finish` is due.
+    /// Whether its `init` has run, so that `finish` is due.
     started: Mutex<bool>,
-    /// What its parameters and kinds of events are bound to, which must live as long as it can be called.
+    /// The settings and kinds that its parameters and events are bound to, which must live as long as the
+    /// library can be called.
     bound: Mutex<Bound>,
-    /// Counts the values that lead into it; only of one that may be unloaded.
+    /// The count of the values that refer to the library; only for a library that may be unloaded.
     owner: Option<Box<Owner>>,
     replaced: AtomicBool,
-    /// Last, so that the rest goes before the code.
+    /// The code; the last field, so that all other fields are dropped before it.
     _code: libloading::Library,
 }
 
 #[derive(Debug, Default)]
 struct Bound {
-    /// The space that it is bound to now.
+    /// The space that the library is bound to now.
     space: Option<PathBuf>,
     settings: Vec<Setting>,
     #[allow(clippy::vec_box, reason = "libraries have pointers to them, so they must not move")]
     kinds: Vec<Box<BoundKind>>,
 }
 
-/// A kind of event of a library, bound to a space. The function is first: the library gets a pointer to it.
+/// A kind of event of a library, bound to a space. The function is the first field, because the library gets
+/// a pointer to it.
 #[repr(C)]
 #[derive(Debug)]
 struct BoundKind {
@@ -108,7 +111,7 @@ impl Library {
         (0..self.table().boxes().len()).map(|index| LibraryBox { library: self.clone(), index })
     }
 
-    /// Its parameters.
+    /// The library's parameters.
     pub(crate) fn parameters(&self) -> Result<Vec<ParameterSpec>, Error> {
         self.table().parameters().map(|parameter| parameter.spec().map_err(|why| self.wrong(why))).collect()
     }
@@ -118,12 +121,13 @@ impl Library {
         self.table().events().map(|kind| kind.spec().map_err(|why| self.wrong(why))).collect()
     }
 
-    /// The file it was loaded from, by its full path.
+    /// The full path of the file that it was loaded from.
     pub(crate) fn path(&self) -> &Path {
         &self.image().path
     }
 
-    /// Lets it be called: binds its parameters and kinds of events to `space`, and runs its `init`, once.
+    /// Prepares the library for calls: binds its parameters and kinds of events to `space`, and runs its
+    /// `init` once.
     pub(crate) fn start(&self, space: Option<&Space>) -> Result<(), Error> {
         if let Some(space) = space {
             self.bind(space)?;
@@ -136,7 +140,8 @@ impl Library {
         Ok(())
     }
 
-    /// Says that another image of the same file took its place: it is unloaded when nothing leads into it.
+    /// Marks the library as replaced by another image of the same file: it is unloaded when nothing refers to
+    /// it any more.
     pub(crate) fn replace(&self) {
         self.image().replaced.store(true, Ordering::Relaxed);
     }
@@ -198,7 +203,8 @@ unsafe extern "C" fn write(host: *const EventHost, words: *const u64) {
     bound.kind.write(words);
 }
 
-/// The schema of a kind. Catalogs want texts for ever: each is kept once, however often its library is loaded.
+/// The schema of a kind. Catalogs require static texts, so each text is leaked once, however often its
+/// library is loaded.
 fn schema(spec: &EventSpec) -> Schema {
     static SCHEMAS: Mutex<Option<HashMap<String, Schema>>> = Mutex::new(None);
     let mut schemas = locked(&SCHEMAS);
@@ -230,14 +236,14 @@ impl Drop for Library {
     }
 }
 
-/// Why a file cannot be loaded as a library: what the system says of it, or what is wrong with it.
+/// Why a file cannot be loaded as a library: the system's error, or a fault of the file.
 type Reason = Box<dyn std::error::Error + Send + Sync>;
 
-/// Libraries that nobody can call any more, but whose values may still be there.
+/// Libraries that cannot be called any more, but whose values may still exist.
 static UNUSED: Mutex<Vec<Image>> = Mutex::new(Vec::new());
 
-/// Finishes libraries that nobody can call any more, and unloads those that were replaced, when no value of theirs is left.
-/// How many wait for that.
+/// Finishes libraries that cannot be called any more, and unloads those that were replaced once no value of
+/// theirs is left. Returns how many still wait for that.
 pub fn unload_unused() -> usize {
     let mut unused = locked(&UNUSED);
     let going = unused.extract_if(.., |image| image.is_free()).collect::<Vec<Image>>();
@@ -284,7 +290,7 @@ impl Image {
         })
     }
 
-    /// Whether nothing can lead into it any more, given that nobody has it as a library.
+    /// Whether nothing refers to the image any more, given that no [`Library`] holds it.
     fn is_free(&self) -> bool {
         self.owner.as_ref().is_none_or(|owner| owner.count() == 0)
     }
@@ -294,17 +300,17 @@ impl Image {
             self.table.finish();
         }
         if self.owner.is_none() || !self.replaced.load(Ordering::Relaxed) {
-            std::mem::forget(self); // It stays loaded, with all that it may lead to.
+            std::mem::forget(self); // The image stays loaded, with all memory that it refers to.
         }
     }
 }
 
-/// The file at `path`, whose first bytes are those of a shared library.
+/// Opens the file at `path` if its first bytes are those of a shared library.
 fn shared_library(path: &Path) -> Result<File, Reason> {
     if path.is_dir() {
         return Err("it is a directory; name the library's file in it".into());
     }
-    // A pipe or a device would be waited for, or never end.
+    // Reading a pipe or a device could block or never end.
     if !path.is_file() {
         return Err("it is no regular file".into());
     }
@@ -322,8 +328,9 @@ fn open(path: &Path) -> Result<libloading::Library, Reason> {
     unsafe { libloading::Library::new(path) }.map_err(|error| one_line(&error).into())
 }
 
-/// Loads a copy of `file`, which is at `path`. The copy has no name after that. It stands beside the library, so that what it
-/// wants by `$ORIGIN` is found; where that place takes no file, among the temporary ones.
+/// Loads a copy of `file`, which is at `path`, and removes the copy's name. The copy is made beside the
+/// library, so that libraries it needs by `$ORIGIN` are found; if that folder is not writable, the copy is
+/// made among the temporary files.
 fn open_copy(file: &mut File, path: &Path) -> Result<libloading::Library, Reason> {
     static COPIES: AtomicU64 = AtomicU64::new(0);
     let number = COPIES.fetch_add(1, Ordering::Relaxed);
@@ -333,7 +340,8 @@ fn open_copy(file: &mut File, path: &Path) -> Result<libloading::Library, Reason
         Ok(copy) => return copy.open(),
         Err(why) => why,
     };
-    // Some of the name is enough to know it by, and too long a name is a reason to be here.
+    // A part of the name is enough to identify the copy, and a name that is too long may be why the copy is
+    // made here.
     let start: String = name.chars().take(NAME_CHARS).collect();
     let copy = Copy::of(file, std::env::temp_dir().join(of(&start)))?;
     let folder = path.parent().unwrap_or(path).display();
@@ -344,10 +352,10 @@ fn open_copy(file: &mut File, path: &Path) -> Result<libloading::Library, Reason
     })
 }
 
-/// So much of a library's name is in that of its temporary copy.
+/// The number of characters of a library's name in the name of its temporary copy.
 const NAME_CHARS: usize = 60;
 
-/// A copy of a library's file, until it was loaded.
+/// A copy of a library's file, removed when it is dropped.
 struct Copy(PathBuf);
 
 impl Copy {
@@ -368,7 +376,7 @@ impl Copy {
 
 impl Drop for Copy {
     fn drop(&mut self) {
-        // It was there a moment ago; whatever removed it meanwhile did what is done here.
+        // The file existed a moment ago; if another process removed it meanwhile, the purpose is met.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -383,7 +391,7 @@ fn one_line(error: &libloading::Error) -> String {
     text.replace('\n', " ")
 }
 
-/// A panic under one of these locks leaves every step either done or not begun.
+/// Ignores poisoning, because a panic under one of these locks leaves every step either done or not begun.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -24,11 +24,11 @@ use crate::syntax::Diagnostic;
 use crate::syntax::ast::CommandMode;
 use thalweg_space::Space;
 
-/// A network: what [`Network::start`] unfolds into tasks. Can be started several times.
+/// A network that [`Network::start`] unfolds into tasks. A network can be started several times.
 #[derive(Debug)]
 pub struct Network {
     pub(crate) resolved: Resolved,
-    /// In the order of `resolved.boxes`; none of those that are commands.
+    /// The implementations, in the order of `resolved.boxes`; `None` for boxes that are commands.
     implementations: Vec<Option<Arc<Seats>>>,
     pub(crate) warnings: Vec<Diagnostic>,
 }
@@ -37,7 +37,7 @@ impl Network {
     /// Reads the network in a file: the net named like the file. External nets are found beside it.
     ///
     /// # Errors
-    /// All that is wrong with the text and the boxes it uses.
+    /// All errors of the text and of the boxes it uses.
     pub fn load(path: &Path, boxes: &Boxes) -> Result<Network, Vec<Diagnostic>> {
         Network::new(check::check_file(path, Some(&boxes.known())), boxes)
     }
@@ -45,7 +45,7 @@ impl Network {
     /// Reads the network `name` from a text without external nets.
     ///
     /// # Errors
-    /// As [`Network::load`].
+    /// The errors of [`Network::load`].
     pub fn parse(name: &str, text: &str, boxes: &Boxes) -> Result<Network, Vec<Diagnostic>> {
         Network::new(check::check_text(name, text, Some(&boxes.known())), boxes)
     }
@@ -62,7 +62,7 @@ impl Network {
                 None if boxes.runs_commands() && declared.command().is_some() => {
                     implementations.push(None);
                 }
-                // Checking says so too; this is for a program that was checked without these boxes.
+                // The check reports the same; this applies to a program that was checked without these boxes.
                 implementation => {
                     let (code, wrong) = match implementation {
                         None => ("E0401", "has no implementation"),
@@ -80,7 +80,7 @@ impl Network {
         Ok(Network { resolved, implementations, warnings: diagnostics })
     }
 
-    /// What is doubtful about the network, though it can run.
+    /// The warnings about the network, which can run nevertheless.
     pub fn warnings(&self) -> &[Diagnostic] {
         &self.warnings
     }
@@ -90,12 +90,12 @@ impl Network {
         self.resolved.net(self.resolved.main).name.clone()
     }
 
-    /// Of all boxes that are no commands.
+    /// The implementations of all boxes that are no commands.
     pub(crate) fn implementations(&self) -> impl Iterator<Item = &Arc<Seats>> {
         self.implementations.iter().flatten()
     }
 
-    /// The command that the box is, if it is one, and how it is asked.
+    /// The command of a box, if it has one, and its mode.
     pub(crate) fn command(&self, id: BoxId) -> Option<(CommandMode, &str)> {
         match self.implementations[id.0 as usize] {
             Some(_) => None,
@@ -107,13 +107,13 @@ impl Network {
         self.implementations[id.0 as usize].as_ref().expect("a box that is no command")
     }
 
-    /// Prepares that this network, wherever it runs, goes on with the boxes of libraries that were loaded anew: `before` are
-    /// the boxes that it was made with, `boxes` are what [`Boxes::reload`] gave. Runs the `init` of the new libraries;
-    /// `space` is where they are observed.
+    /// Prepares the replacement of this network's box libraries by newly loaded ones, in all its runs:
+    /// `before` are the boxes that it was made with, `boxes` are the result of [`Boxes::reload`]. Runs the
+    /// `init` of the new libraries; `space` is the space in which the networks are observed.
     ///
     /// # Errors
-    /// A box that the network uses is missing, has another signature, or now waits or does not; or an `init` failed. Then
-    /// nothing was changed.
+    /// A box that the network uses is missing, has another signature, or is blocking in one version only; or
+    /// an `init` failed. In this case nothing was changed.
     pub fn reload(&self, before: &Boxes, boxes: &Boxes, space: Option<&Space>) -> Result<Replacement, Error> {
         let mut replaced = Vec::new();
         for (seats, declared) in self.implementations.iter().zip(&self.resolved.boxes) {
@@ -138,7 +138,7 @@ impl Network {
     }
 }
 
-/// A replacement of libraries that is ready to happen.
+/// A prepared replacement of libraries.
 #[derive(Debug)]
 pub struct Replacement {
     replaced: Vec<(Arc<Seats>, EntryOf)>,
@@ -147,8 +147,8 @@ pub struct Replacement {
 }
 
 impl Replacement {
-    /// Lets each task go on with the new boxes after the call that it is in, and waits for these calls. The old libraries
-    /// are unloaded when no value leads into them any more: now, or when
+    /// Makes each task use the new boxes after its present call, and waits for these calls. The old libraries
+    /// are unloaded when no value refers to them any more: now, or when
     /// [`unload_unused`](crate::library::unload_unused) is called.
     pub fn finish(self) {
         let Replacement { replaced, before, boxes } = self;

@@ -1,4 +1,4 @@
-//! Patterns: which records leave a star, return in a feedback, or fill a synchrocell.
+//! Patterns: they select the records that leave a star, return in a feedback, or fill a synchrocell.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ pub struct Pattern {
     cache: PlanCache<Match>,
 }
 
-/// What a shape means for a pattern.
+/// The meaning of a pattern for records of one shape.
 #[derive(Clone, Debug)]
 enum Match {
     Never,
@@ -40,7 +40,7 @@ impl Pattern {
         &self.labels
     }
 
-    /// Whether all records of a shape match, or none does; `None`: the guard says so of each.
+    /// Whether all records of a shape match, or none does; `None` if the guard decides for each.
     pub(crate) fn matches_shape(&self, shape: ShapeId) -> Option<bool> {
         match plan(&self.labels, self.guard.as_ref(), shape) {
             Match::Never => Some(false),

@@ -1,9 +1,9 @@
-//! Plans: what a component does with the slots of a record, worked out once per shape.
+//! Plans: how a component rearranges the slots of a record, computed once per shape.
 //!
-//! A box `(a) -> (b)` that meets a record `{a, p, q}` takes slot *a* and turns the record into `{b, p, q}`: *p*
-//! and *q* are inherited. Which slot goes where depends on the shape alone, so a component keeps a
-//! [`PlanCache`] of plans, and per record does only what the plan says; for the last record that a box emits, in
-//! the memory of its input.
+//! A box `(a) -> (b)` that receives a record `{a, p, q}` reads slot *a* and turns the record into `{b, p,
+//! q}`: *p* and *q* are inherited. The slots to move depend on the shape alone, so a component keeps a
+//! [`PlanCache`] of plans, and for each record it only follows the plan. The last record that a box emits
+//! reuses the memory of its input.
 //!
 //! ```
 //! use thalweg_net::{Value, label::Label, plan::{OutPlan, TakePlan}, record::Record};
@@ -28,10 +28,10 @@ use crate::label::Label;
 use crate::record::{Record, move_slot, put};
 use crate::shape::{self, ShapeId};
 
-/// Why a component could not do its work on a record. Cheap to make.
+/// Why a component could not process a record. Cheap to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordFault {
-    /// The record has not this label.
+    /// The record does not have this label.
     MissingLabel(Label),
     /// A tag has a value that is no integer.
     NotInteger(Label),
@@ -39,7 +39,7 @@ pub enum RecordFault {
     Overflow(&'static str),
     /// A division, or a remainder, by zero.
     DivisionByZero,
-    /// Anything else, in words.
+    /// Any other reason, in words.
     Other(Box<str>),
 }
 
@@ -76,11 +76,11 @@ fn described(label: Label) -> String {
 pub struct PlanCache<P> {
     latest: (ShapeId, usize),
     entries: Vec<(ShapeId, P)>,
-    /// Used beyond [`SCANNED_MAX`] entries.
+    /// The index of the plan of each shape, used when there are more than [`SCANNED_MAX`] plans.
     index: HashMap<ShapeId, usize>,
 }
 
-/// How many entries are searched one by one.
+/// The most plans that are searched one by one.
 const SCANNED_MAX: usize = 8;
 
 impl<P> Default for PlanCache<P> {
@@ -90,12 +90,12 @@ impl<P> Default for PlanCache<P> {
 }
 
 impl<P> PlanCache<P> {
-    /// An empty cache. It takes no memory until it is used.
+    /// An empty cache. The cache allocates no memory until it is used.
     pub fn new() -> PlanCache<P> {
         PlanCache { latest: (ShapeId::UNSET, 0), entries: Vec::new(), index: HashMap::new() }
     }
 
-    /// The plan for a shape; computed if this shape was not met before.
+    /// The plan for a shape; computed if no record had this shape before.
     #[inline]
     pub fn get(&mut self, shape: ShapeId, compute: impl FnOnce() -> P) -> &P {
         if self.latest.0 != shape {
@@ -122,8 +122,8 @@ impl<P> PlanCache<P> {
     }
 }
 
-/// What all replicas of a component worked out for the shapes they met: so a replica made for one record does not work out
-/// what those before it did. For those that have a [`PlanCache`] each.
+/// The plans that all replicas of a component share: a replica that is made for a single record reuses the
+/// plans of earlier replicas. Each replica also has a [`PlanCache`].
 #[derive(Debug)]
 pub(crate) struct CommonPlans<P>(Mutex<HashMap<ShapeId, P>>);
 
@@ -132,25 +132,25 @@ impl<P: Clone> CommonPlans<P> {
         CommonPlans(Mutex::default())
     }
 
-    /// The plan for a shape; computed if no replica met this shape before.
+    /// The plan for a shape; computed if no replica has met this shape before.
     pub(crate) fn get(&self, shape: ShapeId, compute: impl FnOnce() -> P) -> P {
-        // A panic under the lock leaves a plan out, no more.
+        // A panic under the lock can only lose a plan, so a poisoned lock is still valid.
         let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         plans.entry(shape).or_insert_with(compute).clone()
     }
 }
 
-/// Which slots a box takes its arguments from.
+/// The slots of a box's arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TakePlan {
     slots: Box<[usize]>,
 }
 
 impl TakePlan {
-    /// For records of a shape and the labels a box takes, in the order of its arguments.
+    /// The plan for records of a shape, given the labels of a box's arguments in their order.
     ///
     /// # Errors
-    /// [`RecordFault::MissingLabel`] with the first label that the shape has not.
+    /// [`RecordFault::MissingLabel`] with the first label that the shape does not have.
     pub fn new(shape: ShapeId, labels: &[Label]) -> Result<TakePlan, RecordFault> {
         let slot = |&label| shape.slot(label).ok_or(RecordFault::MissingLabel(label));
         Ok(TakePlan { slots: labels.iter().map(slot).collect::<Result<_, _>>()? })
@@ -163,16 +163,16 @@ impl TakePlan {
     }
 }
 
-/// How the outputs of one variant are made: the values given, and what is inherited.
+/// How the outputs of one variant are made from the given values and the inherited ones.
 #[derive(Clone, Debug)]
 pub struct OutPlan {
     rearrangement: Rearrangement,
 }
 
 impl OutPlan {
-    /// For inputs of a shape, the labels that are consumed, and the labels of the output in the order of its
-    /// values. What is neither consumed nor in the output is inherited, except binding tags. Of a label
-    /// that is twice in the output, the later value counts.
+    /// The plan for inputs of a shape, given the consumed labels, and the labels of the output in the order
+    /// of its values. Labels that are neither consumed nor in the output are inherited, except binding tags.
+    /// If a label is twice in the output, the later value counts.
     ///
     /// # Panics
     /// If the outputs have more than [`shape::LABELS_MAX`] labels.
@@ -186,31 +186,32 @@ impl OutPlan {
         self.rearrangement.output
     }
 
-    /// An output: `value(i)` gives the value of the `i`-th label (each at most once, in any order); inherited
-    /// values are shared with the input, which has the shape of the plan.
+    /// Builds an output: `value(i)` gives the value of the `i`-th label (each at most once, in any order);
+    /// inherited values are shared with the input, which has the shape of the plan.
     pub fn build(&self, input: &Record, value: impl FnMut(usize) -> Value) -> Record {
         self.rearrangement.copy(input, value)
     }
 
-    /// As [`build`](Self::build), of the slots of a record of the plan's input shape.
+    /// Builds an output as [`build`](Self::build) does, from the slots of a record of the plan's input shape.
     pub(crate) fn build_from(&self, input: &[Value], value: impl FnMut(usize) -> Value) -> Record {
         self.rearrangement.copy_slots(input, value)
     }
 
-    /// What makes an input the output when the output's values were written into it, from slot `first` on, in their order.
+    /// The rearrangement that turns an input into the output when the output's values are in the input's
+    /// slots from `first` on, in order.
     pub(crate) fn written_at(&self, first: usize) -> Rearrangement {
         self.rearrangement.with_given_at(first)
     }
 
-    /// As [`build`](Self::build), for the last use of the input: nothing is shared, the values move, as a rule
-    /// within the same memory.
+    /// Builds an output as [`build`](Self::build) does, for the last use of the input: values are moved and
+    /// not shared, usually within the same memory.
     #[inline]
     pub fn build_last(&self, input: Record, value: impl FnMut(usize) -> Value) -> Record {
         self.rearrangement.reuse(input, value)
     }
 }
 
-/// Where the value of an output's label comes from.
+/// The source of the value of an output's label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// The input's slot.
@@ -224,13 +225,13 @@ pub(crate) enum Source {
 /// A step of a rearrangement in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// From, to. The value that stood there is wanted no more.
+    /// The fields are the source and the target slot. The value in the target is not needed any more.
     Move(u16, u16),
     Swap(u16, u16),
 }
 
-/// Steps that move values from slots to other slots (from, to), no two to the same one or from the same one.
-/// A step reads no slot that one before has emptied or dropped.
+/// The steps that move values from slots to other slots (from, to), each slot at most once a source and once
+/// a target. A step reads no slot that an earlier step has emptied or dropped.
 fn steps(mut moves: Vec<(usize, usize)>) -> Box<[Step]> {
     let mut steps = Vec::with_capacity(moves.len());
     moves.retain(|(from, to)| from != to);
@@ -240,7 +241,7 @@ fn steps(mut moves: Vec<(usize, usize)>) -> Box<[Step]> {
                 let (from, to) = moves.swap_remove(free);
                 steps.push(Step::Move(from as u16, to as u16));
             }
-            // All that is left are cycles: a swap brings one value home and shortens its cycle.
+            // Only cycles are left: a swap moves one value to its target and shortens its cycle.
             None => {
                 let (_, to) = moves.pop().expect("not empty");
                 steps.push(Step::Swap(first as u16, to as u16));
@@ -252,28 +253,29 @@ fn steps(mut moves: Vec<(usize, usize)>) -> Box<[Step]> {
     steps.into()
 }
 
-/// How a record of one shape becomes one of another.
+/// How a record of one shape becomes a record of another shape.
 #[derive(Clone, Debug)]
 pub(crate) struct Rearrangement {
     input: ShapeId,
     output: ShapeId,
     input_length: usize,
     output_length: usize,
-    /// Per output slot.
+    /// The source of each output slot.
     sources: Box<[Source]>,
-    /// In place: steps that bring each input value to the first output slot that wants it, …
+    /// The first step in place: each input value moves to the first output slot that needs it.
     steps: Box<[Step]>,
-    /// … output slots that copy another output slot (from, to), …
+    /// The second step in place: output slots that copy another output slot (from, to).
     copies: Box<[(u16, u16)]>,
     copies_or_zeros: bool,
-    /// … output slots that are given a value (which one, to), …
+    /// The third step in place: output slots that receive a given value (index of the value, to).
     given: Box<[(u16, u16)]>,
-    /// … and output slots that are 0.
+    /// The last step in place: output slots that are set to 0.
     zeros: Box<[u16]>,
 }
 
 impl Rearrangement {
-    /// From the labels of the output that are not inherited, each with its source; the later one counts.
+    /// A rearrangement, given the output labels that are not inherited, each with its source; a later entry
+    /// for a label wins.
     pub(crate) fn new(
         input: ShapeId,
         consumed: &[Label],
@@ -323,7 +325,8 @@ impl Rearrangement {
         }
     }
 
-    /// If an input becomes the output by writing given values into it (which one, to), and by its new shape.
+    /// The given values to write (index of the value, to), if writing them and changing the shape turns an
+    /// input into the output.
     pub(crate) fn written(&self) -> Option<&[(u16, u16)]> {
         let same_length = self.input_length == self.output_length;
         (same_length && self.steps.is_empty() && !self.copies_or_zeros).then_some(&*self.given)
@@ -348,14 +351,14 @@ impl Rearrangement {
         })
     }
 
-    /// The input itself, rearranged.
+    /// Rearranges the input itself and returns it.
     #[inline]
     pub(crate) fn reuse(&self, mut record: Record, value: impl FnMut(usize) -> Value) -> Record {
         self.apply(&mut record, value);
         record
     }
 
-    /// Makes an input the output.
+    /// Turns an input into the output.
     #[inline]
     pub(crate) fn apply(&self, record: &mut Record, value: impl FnMut(usize) -> Value) {
         assert!(record.shape() == self.input, "a plan is for one shape");
@@ -376,7 +379,7 @@ impl Rearrangement {
         self.fill(record.slots_mut(), value);
     }
 
-    /// The same output, where the values given stand side by side in the input, from slot `first` on.
+    /// The same rearrangement for given values that are in adjacent slots of the input, from slot `first` on.
     pub(crate) fn with_given_at(&self, first: usize) -> Rearrangement {
         let at = |source: &Source| match *source {
             Source::Given(n) => Source::Input(first + n),

@@ -3,7 +3,7 @@
 //! ```text
 //! Record ─► ┌ shape · length · capacity · ends ┬ slot 0 ┬ slot 1 ┬ … ┐     16 bytes each
 //! ```
-//! Blocks, and the lists of free ones: `record/blocks.rs`.
+//! The blocks, and the lists of free blocks, are in `record/blocks.rs`.
 //!
 //! ```
 //! use thalweg_net::{Value, label::Label, record::Record};
@@ -13,10 +13,11 @@
 //! assert_eq!(record.to_string(), r#"{a="text", <n>=3}"#);
 //! ```
 //!
-//! This file and that one are the only ones of the crate's records with unsafe code. What they rely on:
-//! 1. a `Record` owns its block alone; the first `length` slots hold valid values, `length ≤ capacity`;
+//! Only this file and `record/blocks.rs` contain unsafe code on records. The code relies on these invariants:
+//! 1. a `Record` owns its block exclusively; the first `length` slots hold valid values, `length ≤ capacity`;
 //! 2. `length` is the number of labels of `shape`, except while a record is being built;
-//! 3. a free block that a thread or the depot keeps belongs to that one alone and holds no values.
+//! 3. a free block that a thread or the depot keeps belongs to that thread or the depot exclusively and holds
+//!    no values.
 
 mod blocks;
 
@@ -32,27 +33,29 @@ use crate::shape::{self, ShapeId};
 
 use blocks::{Header, allocate, release, slots_of};
 
-/// A record: labels and their values. One pointer, owned; free to go to another thread.
+/// A record: labels and their values, as one owned pointer that may be sent to another thread.
 #[repr(transparent)]
 pub struct Record {
     block: NonNull<Header>,
 }
 
-/// What ends behind a record: the group of records that one input of a deterministic combinator caused. It stays with
-/// the record's block, so a component that makes its last output in the block of its input hands it on for nothing.
+/// The groups that end after a record. A group is the set of records that one input of a deterministic
+/// combinator caused. The mark is stored in the record's block, so a component that makes its last output in
+/// the block of its input passes it on without cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ends(usize);
 
 impl Ends {
-    /// Nothing: further records of the group follow, or there are no groups here.
+    /// No group ends: further records of the group follow, or there are no groups here.
     pub(crate) const NOTHING: Ends = Ends(0);
     /// The record is the last of its group.
     pub(crate) const GROUP: Ends = Ends(1);
-    /// It is the last of its group in this stream; the group goes on in the next (of a star's exits).
+    /// The record is the last of its group in this stream; the group continues in the next stream (of a
+    /// star's exits).
     pub(crate) const STAGE: Ends = Ends(2);
-    /// Nothing ends, but the group goes on in the next stream, too (of a star's exits).
+    /// No group ends, but the group also continues in the next stream (of a star's exits).
     pub(crate) const INSIDE: Ends = Ends(8);
-    /// The group around the one that ends, too.
+    /// The enclosing group ends as well.
     pub(crate) const OUTER: Ends = Ends(4);
 
     #[inline]
@@ -65,23 +68,24 @@ impl Ends {
         self.0 & other.0 != 0
     }
 
-    /// What is sent of it to another process.
+    /// The bits that are sent to another process.
     pub(crate) fn bits(self) -> u8 {
         self.0 as u8
     }
 
-    /// What another process sent of it.
+    /// The mark with the bits that another process sent.
     pub(crate) fn from_bits(bits: u8) -> Ends {
         Ends(usize::from(bits))
     }
 
-    /// [`Ends::OUTER`] if anything ends here: what is the own group outside is the outer one inside.
+    /// [`Ends::OUTER`] if any group ends here, because the own group outside a combinator is the outer group
+    /// inside it.
     #[inline]
     pub(crate) fn as_outer(self) -> Ends {
         if self.0 == 0 { Ends::NOTHING } else { Ends::OUTER }
     }
 
-    /// The other way round.
+    /// The mark outside a combinator for a mark inside it: the reverse of the conversion above.
     #[inline]
     pub(crate) fn to_group(self) -> Ends {
         if self.has(Ends::OUTER) { Ends::GROUP } else { Ends::NOTHING }
@@ -101,7 +105,7 @@ impl Record {
         Record::build(shape, shape.labels().len(), |_| Value::Int(0))
     }
 
-    /// A record with these labels. Of a label given twice, the later value counts.
+    /// A record with these labels. If a label is given twice, the later value counts.
     ///
     /// # Panics
     /// With more than [`shape::LABELS_MAX`] labels.
@@ -124,7 +128,7 @@ impl Record {
         // SAFETY: the block is this record's alone and has room for `length` values.
         let slots = unsafe { slots_of(record.block.as_ptr()) };
         for slot in 0..length {
-            // SAFETY: as above; `slot < length`. Writing does not drop what was there.
+            // SAFETY: as above; `slot < length`. Writing does not drop the former content.
             unsafe { slots.add(slot).write(value(slot)) };
         }
         // SAFETY: the block is this record's alone; its slots are filled.
@@ -132,11 +136,11 @@ impl Record {
         record
     }
 
-    /// A record of length 0 with room for `length` values.
+    /// A record of length 0 with space for `length` values.
     #[inline]
     fn uninit(shape: ShapeId, length: usize) -> Record {
         let block = allocate(length);
-        // SAFETY: `allocate` gives a block that nobody else has, with its capacity set.
+        // SAFETY: `allocate` gives a block that no other code uses, with its capacity set.
         unsafe {
             (*block.as_ptr()).shape = shape;
             (*block.as_ptr()).length = 0;
@@ -145,7 +149,8 @@ impl Record {
         Record { block }
     }
 
-    /// No record: it only says that a group ends, whose last record was sent already or never made.
+    /// A mark: an empty record whose only meaning is that a group ends whose last record was already sent or
+    /// never made.
     #[cold]
     pub(crate) fn mark(ends: Ends) -> Record {
         let mut mark = Record::uninit(ShapeId::MARK, 0);
@@ -153,19 +158,20 @@ impl Record {
         mark
     }
 
-    /// No record: whatever a stream hands its reader that is none. The only slot is free for it.
+    /// A message in a stream of records that is not itself a record. The record's only slot holds the
+    /// content.
     pub(crate) fn message(content: Value) -> Record {
         let mut content = Some(content);
         Record::build(ShapeId::MESSAGE, 1, |_| content.take().unwrap_or_default())
     }
 
-    /// What ends behind the record.
+    /// The groups that end after the record.
     #[inline]
     pub(crate) fn ends(&self) -> Ends {
         Ends(self.header().ends)
     }
 
-    /// Says what ends behind the record.
+    /// Sets the groups that end after the record.
     #[inline]
     pub(crate) fn set_ends(&mut self, ends: Ends) {
         // SAFETY: the block is this record's alone.
@@ -178,13 +184,13 @@ impl Record {
         unsafe { self.block.as_ref() }
     }
 
-    /// Its shape.
+    /// The shape of the record.
     #[inline]
     pub fn shape(&self) -> ShapeId {
         self.header().shape
     }
 
-    /// Its values, in the order of the shape's labels.
+    /// The values, in the order of the shape's labels.
     #[inline]
     pub fn slots(&self) -> &[Value] {
         let length = self.header().length as usize;
@@ -192,7 +198,7 @@ impl Record {
         unsafe { std::slice::from_raw_parts(slots_of(self.block.as_ptr()), length) }
     }
 
-    /// Its values to change. A tag's value must stay an integer.
+    /// The values, for changes. A tag's value must stay an integer.
     #[inline]
     pub fn slots_mut(&mut self) -> &mut [Value] {
         let length = self.header().length as usize;
@@ -200,14 +206,14 @@ impl Record {
         unsafe { std::slice::from_raw_parts_mut(slots_of(self.block.as_ptr()), length) }
     }
 
-    /// Records of one shape, as boxes are called with them.
+    /// Records of one shape, in the form that boxes are called with.
     #[inline]
     pub(crate) fn rows(records: &mut [Record]) -> Rows<'_> {
         let slot_count = records.first().map_or(0, |record| record.header().length as usize);
         debug_assert!(records.iter().all(|record| record.header().length as usize == slot_count));
         let first = records.as_mut_ptr().cast_const().cast();
-        // SAFETY: a record is a pointer to its block, in which as many values as it has labels stand behind the header, by
-        // 1 and 2 above; records of one shape have as many. All are borrowed mutably.
+        // SAFETY: a record is a pointer to its block, in which the header is followed by one value for each
+        // label, by 1 and 2 above; records of one shape have equally many labels. All are borrowed mutably.
         unsafe { Rows::new(first, records.len(), blocks::SLOTS_OFFSET, slot_count) }
     }
 
@@ -216,7 +222,7 @@ impl Record {
         self.shape().slot(label).map(|slot| &self.slots()[slot])
     }
 
-    /// The value in a slot, leaving the integer 0 in its place.
+    /// Takes the value out of a slot, leaving the integer 0 in its place.
     #[inline]
     pub fn take(&mut self, slot: usize) -> Value {
         self.slots_mut()[slot].take()
@@ -260,8 +266,9 @@ impl Record {
         unsafe { (*self.block.as_ptr()).shape = shape };
     }
 
-    /// Gives the record another shape, of `length` labels. Values stay in their slots: those beyond `length`
-    /// are dropped, missing ones are the integer 0. The caller puts values where the new shape wants them.
+    /// Gives the record another shape, of `length` labels. Values stay in their slots: values beyond `length`
+    /// are dropped, new slots are the integer 0. The caller then moves values to the slots that the new shape
+    /// requires.
     #[inline(never)]
     pub(crate) fn resize(&mut self, shape: ShapeId, length: usize) {
         debug_assert_eq!(length, shape.labels().len());
@@ -271,8 +278,8 @@ impl Record {
         }
         let block = self.block.as_ptr();
         self.slots_mut().iter_mut().skip(length).for_each(drop_heap);
-        // SAFETY: the block is this record's alone; `length` fits. Slots that go need no drop any more, new ones
-        // are written before they count.
+        // SAFETY: the block is this record's alone; `length` fits. Removed slots need no drop any more, and
+        // new slots are written before they count.
         unsafe {
             let slots = slots_of(block);
             (*block).shape = shape;
@@ -283,7 +290,7 @@ impl Record {
         }
     }
 
-    /// Moves the values to a block with room for `length`.
+    /// Moves the values to a block with space for `length` values.
     #[cold]
     fn grow(&mut self, length: usize) {
         let mut larger = Record::uninit(self.shape(), length);
@@ -301,8 +308,9 @@ impl Record {
 }
 
 impl DeepSize for Record {
-    /// Its head and its slots, 16 bytes each, and what its values lead to ([`Value::heap_bytes`]). A value that other records have, too,
-    /// counts whole in each: it is what would have to be sent.
+    /// The bytes of its header and its slots, 16 each, and of the heap memory of its values
+    /// ([`Value::heap_bytes`]). A value shared with other records counts fully in each record, as it would if
+    /// it were sent.
     fn deep_size(&self) -> u64 {
         let slots = self.slots();
         let inline = blocks::SLOTS_OFFSET + size_of_val(slots);
@@ -310,11 +318,11 @@ impl DeepSize for Record {
     }
 }
 
-/// The value, leaving the integer 0; the same as [`Value::take`], but fast right after the value was written.
+/// Takes the value, leaving the integer 0; like [`Value::take`], but fast right after the value was written.
 ///
 /// Values are written in two words and moved as one of 16 bytes. A processor cannot forward two stores to one
-/// load: it waits until both have reached the cache, which costs more than all else that a small box does. So
-/// what a box has just emitted is read word by word.
+/// load: it waits until both have reached the cache, which costs more than everything else that a small box
+/// does. So a value that a box has just emitted is read word by word.
 #[inline]
 pub fn take_just_written(value: &mut Value) -> Value {
     let words: *const u64 = (&raw const *value).cast();
@@ -330,33 +338,34 @@ pub fn take_just_written(value: &mut Value) -> Value {
     }
 }
 
-/// Puts a value into a slot: `*slot = value`, in a form that needs no memory in between.
+/// Writes a value into a slot: `*slot = value`, in a form that needs no temporary memory.
 #[inline]
 pub(crate) fn put(slot: &mut Value, value: Value) {
     drop_heap(slot);
-    // SAFETY: what stands there now needs no drop.
+    // SAFETY: the present content needs no drop.
     unsafe { ptr::write(slot, value) }
 }
 
 /// Moves a value from one slot to another, leaving the integer 0: `slots[to] = slots[from].take()`, in a form
-/// that needs no memory in between.
+/// that needs no temporary memory.
 #[inline]
 pub(crate) fn move_slot(slots: &mut [Value], from: usize, to: usize) {
     assert!(from < slots.len() && to < slots.len() && from != to);
     drop_heap(&mut slots[to]);
     let slots = slots.as_mut_ptr();
-    // SAFETY: two different slots within the slice; what stands in `to` needs no drop, and the copy takes the
-    // place of the value in `from`, which is overwritten without being dropped.
+    // SAFETY: two different slots within the slice; the content of `to` needs no drop, and the copy replaces
+    // the value in `from`, which is overwritten without being dropped.
     unsafe {
         ptr::copy_nonoverlapping(slots.add(from), slots.add(to), 1);
         slots.add(from).write(Value::Int(0));
     }
 }
 
-/// Drops a value on the heap. The slot is to be written or forgotten next; others stay as they are.
+/// Drops a value on the heap. The caller must then write or forget the slot; values not on the heap stay
+/// unchanged.
 #[inline]
 fn drop_heap(slot: &mut Value) {
-    /// Does not unwind, so that nothing around it has to be kept in memory for that.
+    /// This function does not unwind, so the caller need not keep values in memory for unwinding.
     #[cold]
     extern "C" fn drop_cold(slot: &mut Value) {
         *slot = Value::Int(0);
@@ -367,7 +376,7 @@ fn drop_heap(slot: &mut Value) {
 }
 
 impl Clone for Record {
-    /// A record with the same values; those on the heap are shared.
+    /// Makes a record with the same values; values on the heap are shared.
     fn clone(&self) -> Record {
         let slots = self.slots();
         Record::build(self.shape(), slots.len(), |slot| slots[slot].clone())
@@ -391,7 +400,7 @@ impl PartialEq for Record {
 }
 
 impl fmt::Display for Record {
-    /// Labels and values by kind and name; long values are cut short.
+    /// Labels and values, sorted by kind and name; long values are cut short.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN_CHARS: usize = 40;
         f.write_str("{")?;

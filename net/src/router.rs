@@ -1,9 +1,9 @@
-//! Routing: which branch of `A | B` a record goes to, by best match.
+//! Routing: the branch of `A | B` that a record goes to, by best match.
 //!
-//! A record matches an input variant of a branch if it has all its labels, and if each of the record's binding
-//! tags is in the variant. A branch counts as many labels as the largest of its variants that match (`{}`
-//! matches with none); the record goes to the branch that counts most. All this depends on the shape alone
-//! and is worked out once per shape.
+//! A record matches an input variant of a branch if it has all its labels, and if each of the record's
+//! binding tags is in the variant. The score of a branch is the number of labels of its largest variant that
+//! matches (0 for `{}`); the record goes to the branch with the highest score. The scores depend on the shape
+//! alone and are computed once per shape.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,7 @@ use crate::record::Record;
 use crate::shape::ShapeId;
 use crate::syntax::ast;
 
-/// The routes of one parallel combinator. A clone shares the variants and has its own cache.
+/// The routes of one parallel combinator. A clone shares the variants and has a cache of its own.
 #[derive(Clone, Debug)]
 pub struct Router {
     branches: Arc<[Vec<Vec<Label>>]>,
@@ -29,24 +29,25 @@ enum Route {
     None,
 }
 
-/// Where a record goes. Branches are counted from 0.
+/// The route of a record. Branches are counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice<'a> {
-    /// To this branch.
+    /// The record goes to this branch.
     One(usize),
-    /// To the first of these, which match equally well, or, where room decides, to any; ascending, at least two.
+    /// The record goes to the first of these, which match equally well, or, if free space decides, to any of
+    /// them; ascending, at least two.
     Tie(&'a [usize]),
-    /// Nowhere: an error of the record.
+    /// No branch accepts the record, which fails.
     None,
 }
 
 impl Router {
-    /// For branches with these input variants.
+    /// The router for branches with these input variants.
     pub fn new(branches: Vec<Vec<Vec<Label>>>) -> Router {
         Router { branches: branches.into(), cache: PlanCache::new() }
     }
 
-    /// For branches as [`Node::accepts`](crate::check::Node::accepts) describes them.
+    /// The router for branches as [`Node::accepts`](crate::check::Node::accepts) describes them.
     pub fn from_accepts<'a>(branches: impl IntoIterator<Item = &'a [Vec<ast::Label>]>) -> Router {
         let branch = |variants: &[Vec<ast::Label>]| variants.iter().map(labels_of).collect();
         Router::new(branches.into_iter().map(branch).collect())
@@ -63,7 +64,7 @@ impl Router {
         }
     }
 
-    /// How many branches.
+    /// The number of branches.
     pub fn branch_count(&self) -> usize {
         self.branches.len()
     }
@@ -80,7 +81,7 @@ fn route(branches: &[Vec<Vec<Label>>], shape: ShapeId) -> Route {
     }
 }
 
-/// How many labels of a variant records of a shape match; `None` if they do not match it.
+/// The number of labels of a variant that records of a shape match; `None` if they do not match it.
 pub(crate) fn matched(variant: &[Label], shape: ShapeId) -> Option<usize> {
     let bound = shape.labels().iter().filter(|label| label.is_binding()).all(|label| variant.contains(label));
     (bound && shape.has_all(variant)).then_some(variant.len())

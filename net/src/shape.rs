@@ -1,8 +1,8 @@
 //! Shapes: the sets of labels that records have, interned for the whole process.
 //!
 //! The slot of a label in a record is its index in the shape's ascending labels. Components look labels up
-//! once per shape and keep what they found in a [`PlanCache`](crate::plan::PlanCache); per record they compare
-//! one number.
+//! once per shape and keep the result in a [`PlanCache`](crate::plan::PlanCache); for each record they
+//! compare one number.
 //!
 //! ```
 //! use thalweg_net::{label::Label, shape};
@@ -21,10 +21,10 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use crate::interner::{AppendTable, ENTRIES_MAX};
 use crate::label::Label;
 
-/// How many labels a record may have.
+/// The most labels that a record may have.
 pub const LABELS_MAX: usize = 4096;
 
-/// How many different shapes data may introduce. What components make of them comes on top.
+/// The most shapes that data may introduce. Shapes that components make of them are not counted.
 pub const SHAPES_FROM_DATA_MAX: usize = 1 << 16;
 
 static SHAPES: AppendTable<Shape> = AppendTable::new();
@@ -34,13 +34,13 @@ static INDEX: LazyLock<Mutex<HashMap<&'static [Label], ShapeId>>> = LazyLock::ne
     SHAPES.set(ShapeId::MESSAGE.0 as usize, Shape { labels: content, shown: &[0] });
     Mutex::default()
 });
-/// Shapes that are no record's.
+/// The number of shapes that are reserved for marks and messages.
 const RESERVED: usize = 2;
 
 /// A set of labels.
 struct Shape {
     labels: &'static [Label],
-    /// The slots in the order files show them: fields, tags, binding tags, each by name.
+    /// The slots in the order of files: fields, tags, binding tags, each sorted by name.
     shown: &'static [u16],
 }
 
@@ -51,9 +51,9 @@ pub struct ShapeId(u32);
 /// Why data cannot have this shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShapeError {
-    /// More than [`LABELS_MAX`] labels in one record.
+    /// One record has more than [`LABELS_MAX`] labels.
     TooManyLabels,
-    /// Data brought more than [`SHAPES_FROM_DATA_MAX`] shapes.
+    /// Data introduced more than [`SHAPES_FROM_DATA_MAX`] shapes.
     TooManyShapes,
 }
 
@@ -68,7 +68,8 @@ pub fn of(labels: &[Label]) -> ShapeId {
     }
 }
 
-/// As [`of`], for labels that come from data and not from a program: an error where data bring too many.
+/// Returns a shape as [`of`] does, for labels that come from data and not from a program; an error if data
+/// introduce too many.
 pub fn from_data(labels: &[Label]) -> Result<ShapeId, ShapeError> {
     intern(labels, SHAPES_FROM_DATA_MAX)
 }
@@ -98,14 +99,15 @@ fn intern(labels: &[Label], shapes_max: usize) -> Result<ShapeId, ShapeError> {
 }
 
 impl ShapeId {
-    /// No shape: what a block of memory has before it is a record.
+    /// The shape of a block of memory that is not a record yet.
     pub(crate) const UNSET: ShapeId = ShapeId(u32::MAX);
-    /// The shape of [`Record::mark`](crate::record::Record::mark): without labels, but not that of the empty record.
+    /// The shape of [`Record::mark`](crate::record::Record::mark): it has no labels, but differs from that of
+    /// the empty record.
     pub(crate) const MARK: ShapeId = ShapeId(0);
     /// The shape of [`Record::message`](crate::record::Record::message).
     pub(crate) const MESSAGE: ShapeId = ShapeId(1);
 
-    /// Whether this is [`MARK`](Self::MARK) or [`MESSAGE`](Self::MESSAGE), and so no record's.
+    /// Whether this is [`MARK`](Self::MARK) or [`MESSAGE`](Self::MESSAGE), which no record has.
     #[inline]
     pub(crate) fn is_reserved(self) -> bool {
         self.0 < RESERVED as u32
@@ -118,17 +120,17 @@ impl ShapeId {
         SHAPES.get(self.0 as usize).expect("shapes are made by interning")
     }
 
-    /// Its labels, ascending.
+    /// The labels, ascending.
     pub fn labels(self) -> &'static [Label] {
         self.shape().labels
     }
 
-    /// Its slots in the order files and messages show them: fields, tags, binding tags, each by name.
+    /// The slots in the order of files and messages: fields, tags, binding tags, each sorted by name.
     pub fn shown(self) -> &'static [u16] {
         self.shape().shown
     }
 
-    /// Its number, the same as long as the process lives.
+    /// The number of the shape, constant for the life of the process.
     pub(crate) fn number(self) -> u32 {
         self.0
     }

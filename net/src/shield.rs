@@ -1,9 +1,10 @@
-//! Shields: a net with a declared signature does not see labels outside its input type; they pass around it.
+//! Shields: a net with a declared signature does not see labels outside its input type; they bypass it.
 //!
-//! Noun: the *shield* of one net. Job: give such labels a name that nothing inside the net uses, before the net, and
-//! their own name back behind it. Between, flow inheritance carries them to every output, as it carries all that
-//! nobody consumes: so each of the 0…n outputs of a record gets back what that record had. Only labels that the net's
-//! inside mentions can be seen there at all; the others pass as they are.
+//! Noun: the *shield* of one net. Job: rename such labels before the net to names that the inside of the net
+//! does not use, and restore their own names after it. Between, flow inheritance carries them to every
+//! output, as it carries all labels that no component consumes: so each of the 0…n outputs of a record gets
+//! back the labels of that record. Only labels that the net's inside mentions could be seen there; all others
+//! pass without being renamed.
 
 #![forbid(unsafe_code)]
 
@@ -17,11 +18,11 @@ use crate::router::matched;
 use crate::shape::ShapeId;
 use crate::syntax::ast::{Filter, ItemValue, Pattern, TagExpr};
 
-/// What stands between a hidden label's own name and the path of the net that it passes around.
+/// The separator between a hidden label's own name and the path of the net that it bypasses.
 const AROUND: &str = " around ";
 
-/// Gives the hidden labels of a record that leaves the network their own names back, those of the innermost net first. One whose
-/// name stands for something else here stays hidden.
+/// Restores the names of the hidden labels of a record that leaves the network, those of the innermost net
+/// first. A label stays hidden if the record already has its own name.
 pub(crate) fn reveal(record: &mut Record) {
     let hidden = |label: &Label| label.name().contains(AROUND);
     let mut labels: Vec<Label> = record.shape().labels().iter().copied().filter(hidden).collect();
@@ -42,18 +43,19 @@ pub(crate) fn reveal(record: &mut Record) {
 pub(crate) struct Shield {
     /// The input variants that the net declares.
     variants: Vec<Vec<Label>>,
-    /// What the net's inside mentions, each with the name it has inside when it comes from outside.
+    /// The labels that the net's inside mentions, each with the name that it has inside when it comes from
+    /// outside.
     hidden: HashMap<Label, Label>,
-    /// The other way round.
+    /// The reverse of `hidden`.
     shown: HashMap<Label, Label>,
 }
 
 impl Shield {
-    /// The shield of a net with these input variants and this inside; `path` tells it from all other components.
+    /// The shield of a net with these input variants and this body; `path` makes the hidden names unique.
     pub(crate) fn new(variants: Vec<Vec<Label>>, body: &Node, resolved: &Resolved, path: &str) -> Shield {
         let mut mentioned = Mentioned { labels: BTreeSet::new(), resolved };
         mentioned.node(body);
-        // A binding tag outside the input type is no match, so there is none to hide.
+        // A binding tag outside the input type prevents a match, so no binding tag has to be hidden.
         let hide =
             |label: Label| (label, Label::new(label.kind(), &format!("{}{AROUND}{path}", label.name())));
         let hidden: HashMap<Label, Label> =
@@ -62,10 +64,10 @@ impl Shield {
         Shield { variants, hidden, shown }
     }
 
-    /// Before the net: hides what is outside the variant that matches best.
+    /// Enters the net: hides the labels outside the variant that matches best.
     pub(crate) fn enter(&self, shape: ShapeId) -> Result<Rearrangement, RecordFault> {
         let matching = self.variants.iter().filter(|variant| matched(variant, shape).is_some());
-        // Of equally good ones the first.
+        // The first of equally good variants is used.
         let Some(variant) = matching.rev().max_by_key(|variant| variant.len()) else {
             let reason = "the record matches no declared input of the net";
             return Err(RecordFault::Other(reason.into()));
@@ -76,7 +78,7 @@ impl Shield {
         }))
     }
 
-    /// Behind the net: shows what was hidden; what the net itself made goes before.
+    /// Leaves the net: restores hidden labels; a label that the net itself made wins over a hidden one.
     pub(crate) fn leave(&self, shape: ShapeId) -> Rearrangement {
         renamed(shape, |label| match self.shown.get(&label) {
             Some(&outside) => (!shape.has(outside)).then_some(outside),
@@ -85,14 +87,14 @@ impl Shield {
     }
 }
 
-/// All labels under other names; those without one are dropped.
+/// Renames all labels; labels without a new name are dropped.
 fn renamed(shape: ShapeId, name: impl Fn(Label) -> Option<Label>) -> Rearrangement {
     let labels = shape.labels();
     let explicit = labels.iter().enumerate().filter_map(|(slot, &l)| Some((name(l)?, Source::Input(slot))));
     Rearrangement::new(shape, labels, explicit)
 }
 
-/// The labels that components look for, take or make.
+/// The labels that components test, consume or make.
 struct Mentioned<'a> {
     labels: BTreeSet<Label>,
     resolved: &'a Resolved,

@@ -1,14 +1,16 @@
-//! Records as bytes for another process of the same program: labels by name, once for each shape, then values as they are.
+//! Records as bytes for another process of the same program: label names once for each shape, then the
+//! values.
 //!
 //! ```text
 //! flags · shape number · [labels, if the shape is new: count, then kind · length · name of each] · value · value · …
 //! ```
-//! Numbers are LEB128 (signed ones in zigzag); what follows a length is as many bytes. The values of a record stand in the
-//! order in which the encoder named its labels; the decoder, whose shapes have an order of their own, puts them where they
-//! belong. An encoder and its decoder see the same messages, none lost, so a shape has the same number at both.
+//! Numbers are LEB128 (signed ones in zigzag); a length is followed by that many bytes. The values of a
+//! record are in the order in which the encoder named its labels; the decoder, whose shapes have an order of
+//! their own, stores them in its own order. An encoder and its decoder see the same messages, none lost, so a
+//! shape has the same number at both.
 //!
-//! The decoder believes nothing: every length is compared with what is there, a tag that is no integer is refused, and names
-//! and shapes count as those that data bring.
+//! The decoder trusts nothing: every length is compared with the bytes that are left, a tag that is no
+//! integer is refused, and names and shapes count as names and shapes that come from data.
 
 #![forbid(unsafe_code)]
 
@@ -22,9 +24,9 @@ use crate::label::{Label, LabelKind};
 use crate::record::{Ends, Record};
 use crate::shape::{self, LABELS_MAX, ShapeId};
 
-/// The flag of what is no record, but the end of a group.
+/// The flag of a mark: a message that is no record, but the end of a group.
 const MARK: u8 = 0x80;
-/// The flags that say what ends.
+/// The flags that hold the record's [`Ends`].
 const ENDS: u8 = 0x0f;
 
 /// The kinds of value.
@@ -33,7 +35,8 @@ const FLOAT: u8 = 2;
 const TEXT: u8 = 3;
 const JSON: u8 = 4;
 const BYTES: u8 = 5;
-/// Of arrays the code of the element's type is added, and this for a single number.
+/// The base code of arrays, to which the code of the element's type is added; a second base code is for
+/// single numbers.
 const ARRAY: u8 = 0x20;
 const SCALAR: u8 = 0x10;
 
@@ -66,10 +69,10 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    /// Writes a record, or a mark, behind what is in `out`.
+    /// Appends a record, or a mark, to `out`.
     ///
     /// # Errors
-    /// A value that only one library understands. Nothing was written then.
+    /// A value that only one library understands. Nothing is written in this case.
     pub(crate) fn write(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), WireError> {
         let ends = record.ends().bits();
         let shape = record.shape();
@@ -142,12 +145,12 @@ fn put_value(out: &mut Vec<u8>, value: &Value) {
             put_bytes(out, bytes.as_slice());
         }
         Value::Array(array) => put_array(out, array),
-        // Refused before.
+        // Opaque values were refused before.
         Value::Opaque(_) => out.push(0),
     }
 }
 
-/// Calls a macro with each type that elements have, and the code of it.
+/// Calls a macro with each element type and its code.
 macro_rules! elements {
     ($of:expr, $each:ident) => {
         match $of {
@@ -185,19 +188,19 @@ pub(crate) struct Decoder {
     shapes: Vec<Known>,
 }
 
-/// A shape of the other end.
+/// A shape of the encoder.
 #[derive(Debug)]
 struct Known {
     shape: ShapeId,
-    /// The slot here of each value, in the order of the other end.
+    /// The slot in this process of each value, in the encoder's order.
     slots: Box<[usize]>,
 }
 
 impl Decoder {
-    /// The record, or mark, that these bytes are.
+    /// Decodes a record, or a mark.
     ///
     /// # Errors
-    /// They are none.
+    /// The bytes are no record.
     pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<Record, WireError> {
         let mut rest = Rest(bytes);
         let flags = rest.byte()?;
@@ -262,7 +265,7 @@ impl Known {
     }
 }
 
-/// What is not read yet.
+/// The bytes that are not decoded yet.
 pub(crate) struct Rest<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -291,7 +294,7 @@ impl<'a> Rest<'a> {
         Err(bad("a number has more than 64 bits"))
     }
 
-    /// A signed one.
+    /// Decodes a signed number.
     pub(crate) fn integer(&mut self) -> Result<i64, WireError> {
         let number = self.number()?;
         Ok((number >> 1).cast_signed() ^ -(number & 1).cast_signed())
@@ -345,7 +348,7 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// Numbers and texts one after the other, as openings and failures are written.
+/// Encodes numbers and texts in sequence, as openings and failures are written.
 #[derive(Debug, Default)]
 pub(crate) struct Words(pub(crate) Vec<u8>);
 

@@ -1,4 +1,4 @@
-//! Records as S-Net's XML, for programs and data that exist.
+//! Records in S-Net's XML format, for existing programs and data.
 //!
 //! ```text
 //! <record xmlns="snet-home.org" type="data" mode="textual" interface="C4SNet">
@@ -7,10 +7,11 @@
 //! </record>
 //! <record xmlns="snet-home.org" type="terminate" />
 //! ```
-//! A field's value has a type of C, and a length if it is an array; elements of `char` arrays are single bytes between
-//! commas. Values read so are [`Array`]s, which remember their type. What has none is written with the type that
-//! holds it: integers as `long`, floats as `double`, texts as `char[]`, bytes as `unsigned char[]`. Documents may
-//! follow one another in a file; a record of type `terminate` ends it.
+//! A field's value has a C type, and a length if it is an array; elements of `char` arrays are single bytes
+//! between commas. Values that are read from XML are [`Array`]s, which keep their element type. A value
+//! without an element type is written with a type that can hold it: integers as `long`, floats as `double`,
+//! texts as `char[]`, bytes as `unsigned char[]`. Documents may follow one another in a file; a record of
+//! type `terminate` ends it.
 //!
 //! ```
 //! use thalweg_net::xml;
@@ -36,20 +37,20 @@ use crate::record::Record;
 
 /// The namespace of S-Net's records.
 pub const NAMESPACE: &str = "snet-home.org";
-/// Bytes of a record's values at most.
+/// The most bytes in the values of a record.
 pub const RECORD_BYTES_MAX: usize = 1 << 30;
 
-/// What is wrong with an input.
+/// An error of an input.
 #[derive(Debug)]
 pub enum XmlError {
-    /// This record is refused; the next ones can be read.
+    /// A record is refused; the records after it can be read.
     Record {
         /// Bytes from the beginning of the input.
         position: u64,
-        /// What, and what to write instead.
+        /// The reason, and what to write instead.
         message: String,
     },
-    /// The input cannot be read on.
+    /// Reading failed, and nothing after this point can be read.
     Input(std::io::Error),
 }
 
@@ -66,7 +67,7 @@ impl std::error::Error for XmlError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             XmlError::Record { .. } => None,
-            // Its text is the error's own.
+            // The display text is the text of this error, so its source is the next cause.
             XmlError::Input(error) => error.source(),
         }
     }
@@ -79,7 +80,7 @@ pub struct Records<R: BufRead> {
     ended: bool,
 }
 
-/// A record as far as it was read.
+/// A record that is being read.
 #[derive(Default)]
 struct Open {
     pairs: Vec<(Label, Value)>,
@@ -105,22 +106,23 @@ impl<R: BufRead> Records<R> {
         Records { reader: Reader::from_reader(input), buffer: Vec::new(), ended: false }
     }
 
-    /// Whether a record said that it is the last, or what came is not XML: nothing more is read.
+    /// Whether a record of type `terminate` was read, or text that is not XML: nothing more is read.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// What is read from.
+    /// The input.
     pub fn input(&self) -> &R {
         self.reader.get_ref()
     }
 
-    /// What is read from, to change how it is read between two records.
+    /// The input, for changes between two records.
     pub fn input_mut(&mut self) -> &mut R {
         self.reader.get_mut()
     }
 
-    /// The next thing that is not a comment or the like; `None` at the end of the input.
+    /// The next event that is not a comment, declaration or processing instruction; `None` at the end of the
+    /// input.
     fn event(&mut self) -> Result<Option<Event<'static>>, XmlError> {
         loop {
             self.buffer.clear();
@@ -171,7 +173,7 @@ impl<R: BufRead> Records<R> {
                     if !empty {
                         self.skip()?;
                     }
-                    continue; // Of S-Net's own runtime; they carry no data.
+                    continue; // The element is one of S-Net's own runtime and carries no data.
                 }
                 other => {
                     if !empty {
@@ -273,7 +275,7 @@ impl<R: BufRead> Records<R> {
         refused(position, format!("an element <{name}> inside of a value; write &lt; for <"))
     }
 
-    /// Passes over an element whose start was read.
+    /// Skips an element whose start was read.
     fn skip(&mut self) -> Result<(), XmlError> {
         let mut depth = 1;
         while depth > 0 {
@@ -287,7 +289,7 @@ impl<R: BufRead> Records<R> {
         Ok(())
     }
 
-    /// Passes over the rest of a member and of its record, so that the next record can be read.
+    /// Skips the rest of a member and of its record, so that the next record can be read.
     fn skip_rest(&mut self) -> Result<(), XmlError> {
         self.skip()?;
         self.skip()
@@ -360,7 +362,7 @@ fn member(start: &BytesStart<'_>, text: &[u8]) -> Result<(Label, Value), String>
     Ok((label, value))
 }
 
-/// A tag's value; an empty one is 0.
+/// A tag's value; an empty text is 0.
 fn tag(text: &[u8]) -> Result<i64, String> {
     let text = std::str::from_utf8(text.trim_ascii()).map_err(|_| "its value is no number".to_owned())?;
     if text.is_empty() {
@@ -395,7 +397,8 @@ fn field(text: &[u8]) -> Result<Value, String> {
     elements(element_type, count, rest).map(Value::Array)
 }
 
-/// Whether a text that should begin with a type is what S-Net's binary mode makes of values: `KGludCk1`, `BQAAAA==`.
+/// Whether a text that should begin with a type is base64, as S-Net writes it in binary mode: `KGludCk1`,
+/// `BQAAAA==`.
 fn is_base64(text: &[u8]) -> bool {
     let digits = text.strip_suffix(b"==").or_else(|| text.strip_suffix(b"=")).unwrap_or(text);
     let is_digit =
@@ -405,7 +408,7 @@ fn is_base64(text: &[u8]) -> bool {
     !text.is_empty() && !is_number && digits.iter().all(is_digit) && lines.all(|line| line.len() % 4 == 0)
 }
 
-/// The element types and what C calls them.
+/// The element types and their names in C.
 const TYPES: [(ElementType, &str); 10] = [
     (ElementType::I8, "char"),
     (ElementType::U8, "unsigned char"),
@@ -457,7 +460,7 @@ fn array_of<T: thalweg_box::Element>(elements: &[T], count: Option<usize>) -> Ar
     }
 }
 
-/// Single bytes between commas. A comma is an element, too: `a,,,b` are three.
+/// Single bytes between commas. A comma can be an element itself: `a,,,b` has three elements.
 fn characters(text: &[u8], count: Option<usize>) -> Result<Vec<u8>, String> {
     let wanted = count.unwrap_or(1);
     let characters: Vec<u8> = text.iter().copied().step_by(2).collect();
@@ -483,10 +486,10 @@ fn numbers<T: std::str::FromStr>(text: &[u8], count: Option<usize>) -> Result<Ve
     parts.into_iter().map(parse).collect()
 }
 
-/// A field's value has no form in XML.
+/// The error of a field whose value has no form in XML.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoForm {
-    /// The field.
+    /// The label of the field.
     pub label: Label,
 }
 
@@ -498,7 +501,7 @@ impl fmt::Display for NoForm {
 
 impl std::error::Error for NoForm {}
 
-/// Writes a record and a line's end.
+/// Writes a record and an end of line.
 ///
 /// # Errors
 /// A field has no form in XML; nothing was written.
@@ -536,7 +539,7 @@ pub fn write_end(out: &mut Vec<u8>) {
     out.extend_from_slice(format!("<record xmlns=\"{NAMESPACE}\" type=\"terminate\" />\n").as_bytes());
 }
 
-/// Whether the value has a form.
+/// Writes the value; false if it has no form in XML.
 fn write_value(value: &Value, out: &mut Vec<u8>) -> bool {
     match value {
         Value::Int(number) => write_array(&Array::scalar(*number), out),

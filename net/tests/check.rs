@@ -1,4 +1,4 @@
-//! Names and types: text → codes and places. Definitions that nobody uses are a matter of their own test.
+//! Tests of names and types: text → codes and places. Unused definitions have a separate test.
 
 use thalweg_net::check::{KnownBoxes, NodeKind, check_text};
 use thalweg_net::syntax::Diagnostic;
@@ -18,7 +18,7 @@ fn check(text: &str, expected: &str) {
     assert_eq!(checked.resolved.is_some(), !checked.diagnostics.iter().any(Diagnostic::is_error));
 }
 
-/// The same, with boxes `f: a → b`, `g: b → c`, `h: (c) → (d) | (e)` around.
+/// Checks a topology, with the boxes `f: a → b`, `g: b → c`, `h: (c) → (d) | (e)` defined.
 #[track_caller]
 fn topology(topology: &str, expected: &str) {
     let text = format!(
@@ -54,7 +54,7 @@ fn a_label_that_was_consumed_is_missing() {
     topology("[{<t>} -> {<u = t>}] .. k ! <t>", "E0506 2:25");
     topology("[{a} -> {b = a}] .. [{b} -> {c = a}]", "E0507 2:30");
     topology("f * {c}", "E0501 2:1, W0602 2:1");
-    // What the input may bring along is not missing.
+    // Labels that the input may bring along are not missing.
     topology("f * {b, c}", "");
     topology("f \\ {c}", "");
     topology("f .. [| {a}, {b} |]", "E0503 2:9");
@@ -173,7 +173,7 @@ fn input_variants_are_inferred() {
     assert_eq!(accepts("(f .. [{b} -> {a = b}]) * {<done>}"), "a | <done>");
     assert_eq!(accepts("f ! <t>:<u>"), "a <t> <u>");
     assert_eq!(accepts("i"), "");
-    // What `h` gives as its second output has no `d`, unless it is inherited.
+    // The second output of `h` has no `d`, unless it is inherited.
     assert_eq!(accepts("h .. [{d} -> {}]"), "c d");
     assert_eq!(accepts("h .. [{k} -> {}]"), "c k");
     assert_eq!(accepts("[| {a}, {b} |] .. f"), "a | b");
@@ -181,7 +181,7 @@ fn input_variants_are_inferred() {
         ("[{p} -> {p}] .. ([{q} -> {q}] | [{r} -> {r}])", "p q | p r"),
         ("[{p} -> {p}] .. ([{q} -> {q}] | [])", "p | p q"),
         ("[{p} -> {q = p}] .. ([{q} -> {q}] | [{r, s} -> {}])", "p | p r s"),
-        // Where `q` is made, the branch for `r` alone is never taken.
+        // Since `q` is made first, the branch for `r` alone never gets a record.
         ("[{p} -> {q = p}] .. ([{q} -> {q}] | [{r} -> {}])", "p"),
         ("[{p} -> {p}] .. [{q} -> {r = q}] * {r}", "p q | p r"),
         ("[] .. (f | g) .. []", "a | b c"),
@@ -215,7 +215,7 @@ fn input_variants_are_inferred() {
     }
 }
 
-/// The records of `net` that its branches are said to take.
+/// The input variants of the branches of `net`.
 #[test]
 fn parts_in_series_take_what_any_branch_behind_takes() {
     check(
@@ -255,7 +255,7 @@ fn nets_come_after_those_they_use_and_names_are_unique() {
     assert_eq!(parts.iter().map(|p| &*p.name).collect::<Vec<_>>(), ["f", "f#2"]);
 }
 
-/// Thousands of errors: reported as far as that helps, and quickly.
+/// A text with thousands of errors: a limited number is reported, and quickly.
 #[test]
 fn very_many_errors_are_counted() {
     let boxes: String = (0..3000).map(|i| format!("box box{i}x ((a) -> (a));\n")).collect();

@@ -1,4 +1,4 @@
-//! Any text gives an answer, and damage to a sound text is reported where it is.
+//! Any text gives an answer, and damage to a sound text is reported near the damage.
 
 use proptest::prelude::*;
 use thalweg_net::check::check_text;
@@ -35,7 +35,7 @@ connect
     .. ((kept | []) \ {back});
 "#;
 
-/// The pieces of a text, as damage knows them: words, numbers, signs, blanks.
+/// The pieces of a text that can be damaged: words, numbers, signs, spaces.
 fn pieces(text: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = text;
@@ -60,12 +60,12 @@ fn line_of(diagnostic: &Diagnostic) -> u32 {
     diagnostic.primary.as_ref().unwrap().start().line
 }
 
-/// Lines that a diagnostic points to.
+/// The lines that a diagnostic points to.
 fn lines_of(diagnostic: &Diagnostic) -> Vec<u32> {
     diagnostic.primary.iter().chain(&diagnostic.others).map(|note| note.start().line).collect()
 }
 
-/// Draws every diagnostic: drawing must not fail either.
+/// Draws every diagnostic, which must not fail either.
 fn draw(diagnostics: &[Diagnostic]) {
     for diagnostic in diagnostics {
         assert!(!diagnostic.render(true).is_empty());
@@ -107,7 +107,7 @@ fn damaged(at: usize, damage: Damage) -> Option<(String, u32)> {
     Some((pieces.concat(), line))
 }
 
-/// Every damage of one piece: the first error is near it, unless the text is well-formed all the same.
+/// Damages each piece in every way: the first error must be near it, unless the text is still well-formed.
 #[test]
 fn damage_is_told_where_it_is() {
     let count = pieces(PROGRAM).len();
@@ -242,15 +242,17 @@ proptest! {
     }
 }
 
-/// How the damage of a text is reported.
+/// Counts of how the damage of a text is reported.
 #[derive(Default)]
 struct Tally {
     cases: usize,
-    /// By an error at most two tokens away.
+    /// Reported by an error at most two tokens away.
     near: usize,
-    /// A bracket is lost or too many: by an error at a bracket of its kind, which is the other one of the pair.
+    /// A missing or surplus bracket is reported by an error at a bracket of its kind, the other one of the
+    /// pair.
     at_partner: usize,
-    /// Not at all, because the damaged text is well-formed: a list with one element less, another component, …
+    /// Not reported, because the damaged text is well-formed: a list with one element less, another
+    /// component, …
     well_formed: usize,
     far: Vec<String>,
 }
@@ -313,7 +315,7 @@ impl Tally {
     }
 }
 
-/// Each token of many programs deleted, doubled, and swapped with the next.
+/// Deletes each token of many programs, doubles it, and swaps it with the next one.
 #[test]
 fn damage_to_a_token_is_told_beside_it() {
     let mut told = Tally::default();
@@ -334,6 +336,6 @@ fn damage_to_a_token_is_told_beside_it() {
         far.len()
     );
     assert!(far.is_empty(), "{counted}\n{}", far.join("\n"));
-    // What the damage leaves well-formed is little, and brackets that are reported at their partner too.
+    // Few damaged texts are well-formed, and few brackets are reported at their partner.
     assert!(near > 50 * well_formed && near > 50 * at_partner, "{counted}");
 }

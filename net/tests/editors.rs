@@ -1,4 +1,5 @@
-//! `editors/`: what colours the text knows every word and sign, and leaves nothing of a network out.
+//! Tests of `editors/`: the syntax colouring must know every word and sign, and must colour every part of a
+//! network.
 
 mod signs;
 
@@ -8,7 +9,7 @@ use std::path::Path;
 use fancy_regex::Regex;
 use serde_json::Value;
 
-/// A TextMate grammar, as far as ours uses them.
+/// A TextMate grammar, limited to the features that this project's grammar uses.
 struct Grammar {
     name: String,
     json: Value,
@@ -18,7 +19,7 @@ struct Grammar {
 enum Rule {
     /// A match on one line, with scopes of its parts.
     Match { regex: Regex, scopes: Vec<(usize, String)> },
-    /// From a match to another one, perhaps lines later.
+    /// A region from one match to another, possibly over several lines.
     Region { begin: Regex, end: Regex, scope: String },
 }
 
@@ -32,7 +33,7 @@ impl Grammar {
         Grammar { name: json["scopeName"].as_str().unwrap().to_owned(), json }
     }
 
-    /// The rules in order, with what they include in their place.
+    /// The rules in order, with included rules in place.
     fn rules(&self, patterns: &Value) -> Vec<Rule> {
         let patterns = patterns.as_array().expect("patterns");
         patterns.iter().flat_map(|pattern| self.rule(pattern)).collect()
@@ -67,7 +68,7 @@ impl Grammar {
         self.rules(&pattern["patterns"])
     }
 
-    /// The pieces of a text; what no rule takes has the grammar's own name.
+    /// The pieces of a text; a piece that no rule matches has the grammar's own name as its scope.
     fn tokens(&self, text: &str) -> Vec<Token> {
         let rules = self.rules(&self.json["patterns"]);
         let mut tokens = Vec::new();
@@ -86,7 +87,7 @@ impl Grammar {
                     at = stop;
                     continue;
                 }
-                // The earliest match wins, of several the first.
+                // The earliest match wins, and among equal ones the first rule.
                 let starts = rules.iter().filter_map(|rule| {
                     let (Rule::Match { regex, .. } | Rule::Region { begin: regex, .. }) = rule;
                     Some((regex.captures_from_pos(line, at).unwrap()?, rule))
@@ -168,7 +169,7 @@ fn textmate_leaves_nothing_of_a_network_out() {
     let grammar = Grammar::read();
     for network in networks() {
         for (text, scope) in grammar.tokens(&network) {
-            // Characters that mean nothing have no scope, and numbers that are none.
+            // Characters without a meaning, and invalid numbers, have no scope.
             let wrong = !text.chars().all(|c| c.is_ascii_alphanumeric()) && text.trim() == ".";
             assert!(scope != grammar.name || wrong, "{text:?} has no scope in\n{network}");
         }
@@ -214,7 +215,7 @@ fn textmate_tells_what_a_piece_is() {
     grammar.check("<<< exec filter | a >>>", &[("<<< exec filter |", "meta"), ("a >>>", "meta")]);
 }
 
-/// The words and signs that Vim's file has, from its patterns.
+/// The words and signs in the patterns of Vim's file.
 fn signs_of_vim() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for line in signs::file("editors/vim/syntax/snet.vim").lines() {

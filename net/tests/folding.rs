@@ -1,4 +1,5 @@
-//! Replicas that are not needed any more are folded back: what lives is bounded, however many records and tag values come.
+//! Replicas that are not needed any more are folded back: the number of live tasks is bounded, for any number
+//! of records and tag values.
 
 #[path = "support/ends.rs"]
 mod ends;
@@ -24,7 +25,7 @@ const LIMITS: StartOptions = StartOptions {
     fuse: true,
 };
 
-/// A network that runs, fed and read by the test.
+/// A running network that the test feeds and reads.
 struct Course {
     runtime: Option<Runtime>,
     reader: SpaceReader,
@@ -49,7 +50,8 @@ impl Course {
         Course { runtime: Some(runtime), reader, input: Some(input), output, _folder: folder }
     }
 
-    /// Sends records with these values of `<n>`; the numbers of those that came out, counted from 0 as they went in.
+    /// Sends records with these values of `<n>`; returns the numbers of the output records, counted from 0 in
+    /// the order of the input.
     fn pass(&self, values: impl Iterator<Item = i64>) -> Vec<i64> {
         let mut count = 0;
         for value in values {
@@ -73,7 +75,7 @@ impl Course {
         }
     }
 
-    /// Waits until no more tasks and streams live than that, while records with `<n> = 0` pass.
+    /// Waits until at most this many tasks and streams live, while records with `<n> = 0` pass.
     fn settles_at(&self, tasks_max: usize, streams_max: usize) {
         let until = Instant::now() + Duration::from_secs(60);
         loop {
@@ -104,10 +106,10 @@ fn a_split_keeps_as_many_replicas_as_it_may() {
         for round in 0..3 {
             let given: HashSet<i64> = course.pass(round * 2_000..(round + 1) * 2_000).into_iter().collect();
             assert_eq!(given.len(), 2_000);
-            // Dispatcher, collector, source, sink, and two tasks a replica.
+            // The tasks are dispatcher, collector, source and sink, and two for each replica.
             course.settles_at(4 + 2 * 32, 5 + 3 * 32);
         }
-        // Values that were folded back are made anew, and the records of each stay in order.
+        // Replicas that were folded back are made again, and the records of each value stay in order.
         let given = course.pass((0..4_000).map(|i| i % 40));
         for value in 0..40 {
             let numbers: Vec<i64> = given.iter().copied().filter(|number| number % 40 == value).collect();
@@ -124,7 +126,7 @@ fn a_star_folds_back_what_is_not_reached_any_more() {
         for _ in 0..3 {
             assert_eq!(course.pass([300, 300].into_iter()), [0, 1]);
             course.settles_at(4 + 2 * 300, 5 + 3 * 300);
-            // Dispatcher, collector, source, sink, two replicas and their exits.
+            // The tasks are dispatcher, collector, source, sink, two replicas and their exits.
             assert_eq!(course.pass((0..1_000).map(|i| i % 3)).len(), 1_000);
             course.settles_at(4 + 2 * 2, 5 + 3 * 2);
         }
@@ -135,7 +137,7 @@ fn a_star_folds_back_what_is_not_reached_any_more() {
 #[test]
 fn replicas_with_state_stay() {
     let course = Course::start("[|{<n>}, {<never>}|] ! <n>", 1);
-    // The cell of each value holds the first, and lets the second pass.
+    // The cell of each value holds the first record, and lets the second pass.
     (0..200).for_each(|value| course.send(value, 0));
     (0..200).for_each(|value| course.send(value, 1));
     assert!((0..200).all(|_| course.next() == 1));

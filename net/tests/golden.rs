@@ -1,4 +1,4 @@
-//! Whole messages, as a user reads them. Each file in `golden/` has cases:
+//! Complete messages as a user reads them. Each file in `golden/` has cases:
 //!
 //! ```text
 //! === title
@@ -9,7 +9,7 @@
 //! the messages
 //! ```
 //!
-//! `UPDATE=1 cargo test -p thalweg-net --test golden` writes the messages anew: read them before committing.
+//! `UPDATE=1 cargo test -p thalweg-net --test golden` writes the messages again: read them before committing.
 
 use std::path::{Path, PathBuf};
 

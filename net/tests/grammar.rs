@@ -1,4 +1,5 @@
-//! `docs/grammar.md`: what its rules make, the parser reads; and it has every word and sign of the language.
+//! Tests of `docs/grammar.md`: the parser reads the texts that its rules produce, and it contains every word
+//! and sign of the language.
 
 mod signs;
 
@@ -67,7 +68,7 @@ fn sequence<'a>(words: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>) 
     if parts.len() == 1 { parts.remove(0) } else { Rule::Sequence(parts) }
 }
 
-/// A sentence of the rules, made by chance; the deeper, the shorter.
+/// A random text by the rules; the deeper the nesting, the shorter the text.
 struct Writer<'a> {
     rules: &'a Rules,
     chance: Chance,
@@ -105,7 +106,7 @@ impl Writer<'_> {
             }
             Rule::Sequence(parts) => parts.iter().for_each(|part| self.write(part, depth)),
             Rule::Choice(choices) => {
-                // Deep down, the choice that ends soonest.
+                // At a great depth the choice that ends soonest is used.
                 let chosen = self.below(choices.len());
                 let choice = if depth > 30 {
                     choices.iter().min_by_key(|c| weight(c)).unwrap()
@@ -128,7 +129,7 @@ impl Writer<'_> {
     }
 }
 
-/// How soon a rule ends: names of rules count most.
+/// A measure of how soon a rule ends; names of rules have the most weight.
 fn weight(rule: &Rule) -> usize {
     match rule {
         Rule::Text(_) | Rule::Token(_) => 1,

@@ -1,4 +1,4 @@
-//! Laying a text out: the meaning stays, and doing it again changes nothing.
+//! Tests of the formatter: the meaning is kept, and the layout of a laid-out text does not change.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ mod tree;
 
 use programs::{Random, program, spelled};
 
-/// Lays a text out if it is well-formed; whether it is.
+/// Lays a text out if it is well-formed; returns whether it is.
 #[track_caller]
 fn check(text: &str) -> bool {
     let source = Source::new("main.snet", text);
@@ -48,7 +48,7 @@ fn random_programs_are_laid_out() {
         assert!(errors.is_empty(), "seed {seed}:\n{text}\n{shown}");
         assert!(check(&text));
         if seed % 10 == 0 {
-            // Their names are defined, and checking them ends.
+            // The names in the text are defined, and the check of it ends.
             let checked = check_text("main", &text, None);
             let named: Vec<&Diagnostic> =
                 checked.diagnostics.iter().filter(|d| d.is_error() && d.code < "E05").collect();
@@ -72,7 +72,7 @@ fn files(dir: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Every network in a file of its own, in the pages, and among the programs of other tests.
+/// Every network in a file of its own, in the pages, and in the programs of other tests.
 fn our_programs() -> Vec<(String, String)> {
     let mut found = Vec::new();
     let root = root();
@@ -106,7 +106,7 @@ fn our_programs_can_be_laid_out() {
     assert!(well_formed > 100, "{well_formed} of {}", programs.len());
 }
 
-/// The files in `apps/` are laid out, and check without a warning.
+/// The files in `apps/` are laid out, and the check gives no warning for them.
 #[test]
 fn programs_of_the_apps_are_laid_out_and_sound() {
     let mut found = Vec::new();

@@ -1,4 +1,5 @@
-//! A record that fails leaves the network as it came, whatever the component had done to it; and no value is lost or freed twice.
+//! A failed record leaves the network unchanged, whatever the component had done to it; and no value is lost
+//! or freed twice.
 
 #[path = "support/ends.rs"]
 mod ends;
@@ -13,7 +14,7 @@ use thalweg_net::record::Record;
 use thalweg_net::run::StartOptions;
 use thalweg_net::{Boxes, Network, Value};
 
-/// How a box fails, by the value of `<how>`; the others give one record.
+/// The ways in which a box fails, by the value of `<how>`; with other values it emits one record.
 const WAYS: [&str; 10] = [
     "nothing wrong",
     "an error at once",
@@ -28,7 +29,7 @@ const WAYS: [&str; 10] = [
 ];
 const CHANGED: usize = 9;
 
-/// Counts opaque values that live.
+/// Counts live opaque values.
 struct Counted(Arc<AtomicUsize>);
 
 impl Clone for Counted {
@@ -44,7 +45,7 @@ impl Drop for Counted {
     }
 }
 
-/// Fails as `how` says, with a value that the box took and one that it may emit.
+/// Fails in the way `how`, with a value that the box has consumed and that it may emit.
 fn fail<T: Into<Value> + Clone + Send + 'static>(taken: T, how: i64, out: &mut Out) -> Result<(), String> {
     match how as usize {
         0 => out.emit((taken, how)),
@@ -110,7 +111,7 @@ fn boxes() -> Boxes {
             fail(a, how, out)
         })
         .with("box any ((a, <how>) -> (a, <how>))", |a: Value, how: i64, out: &mut Out| fail(a, how, out))
-        // Its arguments do not stand side by side in the record, and it has two variants.
+        // The arguments of this box are not adjacent in the record, and it has two variants.
         .with("box apart ((a, z, <how>) -> (a, <how>) | (b))", |a: Value, _: i64, how: i64, out: &mut Out| {
             fail(a, how, out)
         })
@@ -119,7 +120,7 @@ fn boxes() -> Boxes {
         })
 }
 
-/// A value of each kind, made anew by each call.
+/// A value of each kind; each call makes new ones.
 fn values() -> Vec<(&'static [&'static str], Value)> {
     vec![
         (&["int", "any", "apart"], Value::Int(41)),
@@ -140,7 +141,7 @@ fn record(value: Value, how: usize, number: i64) -> Record {
     ])
 }
 
-/// Runs the records through the network: what came out, and what failed.
+/// Runs the records through the network; returns the output and the failed records.
 fn run(net: &str, records: Vec<Record>, exact: bool, options: Options) -> (Vec<Record>, Vec<Record>) {
     let network = Network::parse("main", net, &boxes()).unwrap_or_else(|errors| {
         panic!("{}", errors.iter().map(|error| error.render(false)).collect::<String>());
@@ -162,7 +163,7 @@ fn run(net: &str, records: Vec<Record>, exact: bool, options: Options) -> (Vec<R
     (output.iter().collect(), failed)
 }
 
-/// A net of one of these boxes.
+/// A net that consists of one of these boxes.
 fn net_of(name: &str) -> String {
     let signature = match name {
         "apart" => "(a, z, <how>) -> (a, <how>) | (b)",
@@ -176,7 +177,8 @@ fn options(threads: bool) -> Options {
     Options { workers: 1, thread_per_task: threads, ..Options::default() }
 }
 
-/// Records of every kind of value that fail in every way, between others that do not, through `box_name`.
+/// Sends records with every kind of value that fail in every way, between others that succeed, through
+/// `box_name`.
 fn check(box_name: &str, threads: bool) {
     let net = net_of(box_name);
     let chosen =
@@ -184,7 +186,7 @@ fn check(box_name: &str, threads: bool) {
     let kinds = chosen().count();
     for (how, way) in WAYS.iter().enumerate().skip(1) {
         let context = format!("{box_name}, {way}, threads: {threads}");
-        // Three at once, so that the second one stands in the middle of a batch.
+        // Three records are sent at once, so that the second one is in the middle of a batch.
         let made = || {
             (0..3 * kinds)
                 .map(|n| record(chosen().nth(n / 3).unwrap(), if n % 3 == 1 { how } else { 0 }, n as i64))
@@ -206,7 +208,8 @@ fn what_a_box_took_is_in_the_letter() {
     }
 }
 
-/// Without `exact_failures` a box changes values in place, and the letter says so where it did; all else is as it came.
+/// Without `exact_failures` a box changes values in place, and the dead letter says where it did; all other
+/// values are unchanged.
 #[test]
 fn what_was_changed_in_place_is_not_told_as_if_it_had_come_so() {
     for (name, value) in [("text", Value::from("a text")), ("bytes", Value::from(vec![1_u8, 2]))] {
@@ -231,7 +234,7 @@ fn what_was_changed_in_place_is_not_told_as_if_it_had_come_so() {
     }
 }
 
-/// A box that is not called, because an argument is of another kind than it wants, took nothing.
+/// A box that is not called, because an argument is of the wrong kind, consumes nothing.
 #[test]
 fn a_box_that_was_not_called_took_nothing() {
     let made = |s: Value| {
@@ -247,7 +250,7 @@ fn a_box_that_was_not_called_took_nothing() {
     assert_eq!((out.len(), failed), (1, wrong().split_off(1)));
 }
 
-/// Filters, combinators and nets refuse a record as it came.
+/// Filters, combinators and nets leave a refused record unchanged.
 #[test]
 fn what_other_components_refuse_is_as_it_came() {
     let nets = [
@@ -268,7 +271,7 @@ fn what_other_components_refuse_is_as_it_came() {
     }
 }
 
-/// A label that passes around a net has its own name in the letter, unless something inside has the same.
+/// A label that bypasses a net has its own name in the dead letter, unless a label inside has the same name.
 #[test]
 fn hidden_labels_have_their_own_names_in_the_letter() {
     let net = |inside: &str| {
@@ -290,7 +293,7 @@ fn hidden_labels_have_their_own_names_in_the_letter() {
     );
 }
 
-/// Whatever happens to a call, each value of its record is freed once.
+/// Whatever the result of a call, each value of its record is freed once.
 #[test]
 fn no_value_is_lost_or_freed_twice() {
     for exact in [false, true] {

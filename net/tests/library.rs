@@ -1,4 +1,5 @@
-//! Box libraries, loaded as files: what they are asked, what they give, and that nothing of theirs leaks.
+//! Tests of box libraries that are loaded as files: their calls, their results, and that none of their values
+//! leaks.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Once, mpsc};
@@ -7,7 +8,8 @@ use thalweg_exec::{Options, Runtime, TaskSpec};
 use thalweg_net::record::Record;
 use thalweg_net::{Boxes, Network, json};
 
-/// A library among the examples; `cargo test` builds them before, unless it is asked for certain tests.
+/// The path of an example library; `cargo test` builds the examples first, unless only certain tests are
+/// requested.
 fn library(name: &str) -> PathBuf {
     static BUILT: Once = Once::new();
     let test = std::env::current_exe().unwrap();
@@ -38,7 +40,7 @@ fn boxes() -> Boxes {
     boxes
 }
 
-/// Runs a network on records; what comes out, and the reasons of failures.
+/// Runs a network on records; returns the output, and the reasons of failures.
 fn run(connect: &str, input: Vec<Record>) -> (Vec<Record>, Vec<String>) {
     let text = format!("net main {{ {DECLARATIONS} }} connect {connect};");
     let network = Network::parse("main", &text, &boxes()).unwrap();
@@ -78,7 +80,7 @@ fn live() -> i64 {
     text.trim_matches(|c: char| !c.is_ascii_digit() && c != '-').parse().unwrap()
 }
 
-/// One test, because the library counts for the whole process.
+/// The cases form a single test, because the library counts for the whole process.
 #[test]
 fn values_of_a_library_live_as_long_as_they_are_used() {
     let names: Vec<_> = boxes().names().map(str::to_owned).collect();
@@ -107,7 +109,7 @@ fn values_of_a_library_live_as_long_as_they_are_used() {
     let (out, failed) = run("series .. redeem", records([r#"{"count": 3000}"#.to_owned()]));
     assert_eq!((out.len(), failed.len(), live()), (3000, 0, 0), "a generator on a thread of its own");
 
-    // The reader goes away: what is under way is dropped, not lost.
+    // The reader is dropped: records under way are dropped, and none is leaked.
     let network = format!("net main {{ {DECLARATIONS} }} connect issue .. copy;");
     let network = Network::parse("main", &network, &boxes()).unwrap();
     let runtime = Runtime::new(Options { workers: 2, capacity: 8, ..Options::default() }).unwrap();

@@ -1,7 +1,8 @@
-//! Memory is flat however many records come, through a star whose depth grows and shrinks and a split with ever new values.
+//! Memory is bounded for any number of records, through a star whose depth grows and shrinks and a split with
+//! ever new values.
 //!
-//! What the process has in memory after a tenth of the records is what it has after all of them. This is a test binary of
-//! its own, and its tests run one after the other: they measure the whole process.
+//! The process must have the same amount of memory after all records as after a tenth of them. These tests
+//! have a binary of their own and run in sequence, because they measure the whole process.
 #![allow(clippy::print_stdout)]
 
 use std::sync::mpsc::{Sender, channel};
@@ -25,23 +26,23 @@ const FOLDING: StartOptions = StartOptions {
 };
 const NOT_FOLDING: StartOptions = StartOptions { replicas: 1 << 40, fold_after: 1 << 40, ..FOLDING };
 
-/// What the process may have more at the end: the allocator keeps a little here and there.
+/// The allowed growth until the end, because the allocator keeps some memory.
 const GROWTH_MAX: u64 = 4 << 20;
-/// Deepest replica of the star, and records before the depth changes by one.
+/// The deepest replica of the star, and the number of records before the depth changes by one.
 const DEPTH_MAX: u64 = 32;
 const RECORDS_PER_DEPTH: u64 = 250;
 
-/// The process measures itself: one test at a time.
+/// A lock for one test at a time, because the process measures itself.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Bytes of the process that are in memory.
+/// The resident bytes of the process.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").expect("Linux tells what a process has in memory");
     let pages: u64 = text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number of pages");
     pages * 4096
 }
 
-/// How deep a record goes: up and down again and again.
+/// The depth that a record reaches; it rises and falls again and again.
 fn depth(number: u64) -> u64 {
     let step = number / RECORDS_PER_DEPTH % (2 * DEPTH_MAX);
     step.min(2 * DEPTH_MAX - step)
@@ -77,7 +78,7 @@ impl Task for Source {
     }
 }
 
-/// Counts records, and tells what is in memory after a tenth and after all.
+/// Counts records, and reports the resident memory after a tenth of them and after all.
 struct Sink {
     input: In<Record>,
     count: u64,
@@ -101,7 +102,7 @@ impl Task for Sink {
     }
 }
 
-/// Sends records; what the process had in memory after a tenth of them, and after all.
+/// Sends records; returns the resident memory after a tenth of them, and after all.
 fn measured(connect: &str, records: u64, workers: usize, limits: StartOptions) -> (u64, u64) {
     let folder = tempfile::tempdir().unwrap();
     let options = SpaceOptions { path: Some(folder.path().join("space")), ..SpaceOptions::default() };
@@ -145,7 +146,7 @@ fn memory_is_flat_over_many_records() {
     stays_flat(200_000);
 }
 
-/// Behind `cargo xtask test --long`.
+/// Runs only with `cargo xtask test --long`.
 #[test]
 #[ignore = "takes minutes"]
 fn memory_is_flat_over_ten_million_records() {

@@ -1,4 +1,5 @@
-//! `docs/errors/`: every code has a page, and every page's example yields that code and the message that is shown.
+//! Tests of `docs/errors/`: every code has a page, and every page's example yields that code and the message
+//! shown.
 //!
 //! `UPDATE=1 cargo test -p thalweg-net --test pages` writes the messages into the pages: read them before committing.
 
@@ -37,7 +38,7 @@ fn rust_files(dir: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Codes that stand in the sources as `"E0123"` or `error[E0123]`.
+/// The codes that occur in the sources as `"E0123"` or `error[E0123]`.
 fn codes_in_sources() -> BTreeSet<String> {
     let mut files = Vec::new();
     ["net/src", "host/src", "thalweg/src"].iter().for_each(|dir| rust_files(&root().join(dir), &mut files));
@@ -57,7 +58,7 @@ fn codes_in_sources() -> BTreeSet<String> {
     codes
 }
 
-/// The blocks of a page that open with this fence.
+/// The blocks of a page whose fence begins with this text.
 fn blocks<'a>(page: &'a str, fence: &str) -> Vec<&'a str> {
     let open = format!("```{fence}\n");
     page.split(&open).skip(1).map(|rest| rest.split_once("```").unwrap().0).collect()
@@ -72,7 +73,7 @@ fn diagnostics_of(path: &Path, boxes: &[&str]) -> Vec<Diagnostic> {
     check_file(path, known.as_ref()).diagnostics
 }
 
-/// Does something with a folder that has this text as `main.snet`.
+/// Calls a function with a folder that contains this text as `main.snet`.
 fn with_file<T>(text: &str, look: impl FnOnce(&Path) -> T) -> T {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("main.snet");
@@ -84,7 +85,7 @@ fn codes_of(text: &str, boxes: &[&str]) -> Vec<&'static str> {
     with_file(text, |path| diagnostics_of(path, boxes).iter().map(|d| d.code).collect())
 }
 
-/// What `thalweg` prints about a text in `main.snet`.
+/// The messages of `thalweg` for a text in `main.snet`.
 fn messages_of(text: &str, boxes: &[&str]) -> String {
     with_file(text, |path| {
         let folder = format!("{}/", path.parent().unwrap().display());
@@ -93,7 +94,7 @@ fn messages_of(text: &str, boxes: &[&str]) -> String {
     })
 }
 
-/// The page with the messages of its examples behind them.
+/// The page with the messages of its examples after them.
 fn with_messages(page: &str) -> String {
     let boxes = blocks(page, "boxes");
     let mut parts: Vec<String> = page.split("```").map(str::to_owned).collect();

@@ -1,5 +1,5 @@
-//! Replicas of a split run where there is time for them: heavy ones on all workers, light ones together. What comes out is the
-//! same.
+//! Replicas of a split are distributed by load: heavy ones run on all workers, light ones together. The
+//! output is the same.
 
 #[path = "support/ends.rs"]
 mod ends;
@@ -22,14 +22,14 @@ const WORKERS: u32 = 2;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 thread_local! {
-    /// A bit for the worker that this thread is.
+    /// A bit for the worker of this thread.
     static WORKER: u32 = {
         let name = thread::current().name().unwrap_or_default().to_owned();
         1 << name.rsplit('-').next().and_then(|number| number.parse::<u32>().ok()).expect("a worker")
     };
 }
 
-/// Which workers called the box, for values of the tag that differ in their last bits.
+/// The workers that called the box, for values of the tag that differ in their last bits.
 struct Calls([AtomicU32; 64]);
 
 impl Calls {
@@ -41,13 +41,13 @@ impl Calls {
         self.0.iter().map(|workers| workers.load(Ordering::Relaxed).count_ones())
     }
 
-    /// How many workers called it at all, since the last time.
+    /// The number of workers that called the box since the previous call.
     fn take(&self) -> u32 {
         self.0.iter().fold(0, |all, workers| all | workers.swap(0, Ordering::Relaxed)).count_ones()
     }
 }
 
-/// A split that runs, fed and read by the test.
+/// A running split that the test feeds and reads.
 struct Course {
     runtime: Option<Runtime>,
     input: Option<Sender<Record>>,
@@ -57,7 +57,7 @@ struct Course {
 }
 
 impl Course {
-    /// `connect` names the box `work`, which takes so long.
+    /// `connect` names the box `work`, each of whose calls takes the time `takes`.
     fn start(connect: &str, takes: Duration, mode: Option<Mode>, options: Options) -> Course {
         let calls = Arc::new(Calls([const { AtomicU32::new(0) }; 64]));
         let boxes = Boxes::new().with("box work ((x, <t>) -> (x, <t>))", {
@@ -87,7 +87,7 @@ impl Course {
         Course { runtime: Some(runtime), input: Some(input), output, calls, _folder: folder }
     }
 
-    /// Passes so many records, with values of the tag in turn.
+    /// Passes this many records, with the values of the tag in rotation.
     fn pass(&self, values: &[i64], records: usize) {
         self.calls.take();
         let (x, t) = (Label::field("x"), Label::tag("t"));
@@ -108,7 +108,8 @@ impl Course {
         }
     }
 
-    /// Passes records until so many workers have called the box in one round; false if that does not come about.
+    /// Passes records until this many workers have called the box in one round; false if that does not
+    /// happen.
     fn comes_to(&self, values: &[i64], records: usize, workers: u32) -> bool {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
@@ -132,7 +133,8 @@ impl Drop for Course {
 const HEAVY: Duration = Duration::from_micros(200);
 const LIGHT: Duration = Duration::ZERO;
 const MODES: [Option<Mode>; 4] = [None, Some(Mode::Off), Some(Mode::Metrics), Some(Mode::Full)];
-/// A build with assertions works so long for what these modes record that no message of it is light.
+/// A build with assertions spends so much time on recording in these modes that none of its messages is
+/// light.
 const RECORDING: usize = if cfg!(debug_assertions) { 2 } else { 0 };
 
 #[test]
@@ -149,7 +151,7 @@ fn a_heavy_split_fills_the_workers() {
 
 #[test]
 fn a_light_split_stays_together() {
-    // More replicas than stay together by their number.
+    // There are more replicas than stay together because of their number.
     let values: Vec<i64> = (0..32).collect();
     for mode in MODES[..MODES.len() - RECORDING].iter().copied() {
         for split in ["!", "!!"] {

@@ -1,11 +1,11 @@
-//! Programs written the way people write S-Net: each checks without an error, laid out or not.
+//! Programs in the style in which people write S-Net: each one must check without an error, laid out or not.
 
 use std::path::Path;
 
 use thalweg_net::check::{Files, analyse};
 use thalweg_net::syntax::{Source, format};
 
-/// Checks the net `main` of a text, and again when it is laid out; `others` are files beside it.
+/// Checks the net `main` of a text, and again after laying it out; `others` are files beside it.
 #[track_caller]
 fn check_with(text: &str, others: &[(&str, &str)], expected: &[&str]) {
     let laid_out = format(&Source::new("main.snet", text)).unwrap_or_default();

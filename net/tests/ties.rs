@@ -1,5 +1,5 @@
-//! The setting `net.ties` may be changed while a network runs: the next record that fits two branches equally well goes where it
-//! says.
+//! The setting `net.ties` may be changed while a network runs: it applies to the next record that fits two
+//! branches equally well.
 
 #[path = "support/ends.rs"]
 mod ends;
@@ -17,7 +17,7 @@ use thalweg_space::{Space, SpaceOptions};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Sends records, and counts those of each branch.
+/// Sends records; returns the number that went to each branch.
 fn pass(input: &Sender<Record>, output: &Receiver<Record>, records: i64) -> [usize; 2] {
     for number in 0..records {
         input.send(Record::from_pairs([(Label::tag("n"), Value::Int(number))])).unwrap();
@@ -51,7 +51,7 @@ fn ties_change_while_a_network_runs() {
             assert_eq!(pass(&input, &output, 500), [500, 0], "{operator}: the leftmost");
             reader.set("net.ties", Ties::Demand as u64).unwrap();
             let until = Instant::now() + PATIENCE;
-            // Both get some as soon as more than one record waits in front of them.
+            // Both branches get records as soon as more than one record waits before them.
             while pass(&input, &output, 500).contains(&0) {
                 assert!(Instant::now() < until, "{operator}: demand never chose the other branch");
             }

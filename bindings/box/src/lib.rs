@@ -1,8 +1,8 @@
-//! What a box sees of Thalweg: its arguments, its output, and how a library of boxes is exported.
+//! The interface for boxes: their arguments, their output, and how a library of boxes is exported.
 //!
-//! A box is a function of the values it takes off a record, and of an [`Out`] into which it emits records.
-//! It keeps no state between calls, may run on any thread, and may fail: by returning an `Err` (with a
-//! reason) or by panicking; the record then goes to the network's error stream.
+//! A box is a function of the values that it reads from a record, and of an [`Out`] into which it emits
+//! records. A box keeps no state between calls, may run on any thread, and may fail: by returning an `Err`
+//! (with a reason) or by panicking; the record then goes to the network's error stream.
 //!
 //! ```
 //! use thalweg_box::{Bytes, Out};
@@ -37,8 +37,8 @@
 //! # fn main() {}
 //! ```
 //!
-//! A library may share [parameters](Parameter) with the programs that observe the network, write [events](EventKind)
-//! of its own, and run something before its first and after its last box:
+//! A library may share [parameters](Parameter) with the programs that observe the network, write
+//! [events](EventKind) of its own, and run a function before the first and after the last call of a box:
 //!
 //! ```
 //! use thalweg_box::{EventField, EventKind, Out, Parameter};
@@ -71,7 +71,7 @@
 //! # fn main() {}
 //! ```
 //!
-//! In a crate of `crate-type = ["cdylib"]` this is all: `thalweg run NET.snet --boxes ./libNAME.so`.
+//! A crate of `crate-type = ["cdylib"]` needs nothing else: `thalweg run NET.snet --boxes ./libNAME.so`.
 //! Arguments come in the order of the signature; tags and binding tags are `i64`.
 
 pub mod abi;
@@ -130,7 +130,7 @@ macro_rules! library {
     };
 }
 
-/// A function that may fail as the `init` of [`library!`].
+/// Exports a function that may fail as the `init` of [`library!`].
 #[doc(hidden)]
 #[macro_export]
 macro_rules! library_init {
@@ -143,7 +143,7 @@ macro_rules! library_init {
     }};
 }
 
-/// A function as the `finish` of [`library!`].
+/// Exports a function as the `finish` of [`library!`].
 #[doc(hidden)]
 #[macro_export]
 macro_rules! library_finish {

@@ -242,7 +242,7 @@ fn shared_opaque_values_are_copied_when_changed() {
 
 #[test]
 fn tables_of_other_versions_are_refused_in_one_line() {
-    /// What stays the same in all versions.
+    /// The part of a library's table that is the same in all versions.
     #[repr(C)]
     struct Head {
         magic: u64,

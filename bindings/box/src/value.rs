@@ -1,10 +1,10 @@
-//! Values: what the labels of a record stand for.
+//! Values: the contents of a record's labels.
 
 use crate::abi::kept::{Keep, Keeping, OnHeap};
 use crate::{Array, Bytes, Opaque, Text};
 use std::fmt;
 
-/// A value of a record: 16 bytes, cloned without copying what it leads to.
+/// A value of a record: 16 bytes, cloned without copying the memory that it refers to.
 ///
 /// The layout is that of C's `struct { uint64_t kind; union { int64_t; double; void *; } }`.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,13 +24,13 @@ pub enum Value {
     Array(Array) = 6,
 }
 
-/// The head of a value on the heap.
+/// The size of the header of a value on the heap.
 const HEAD_BYTES: u64 = 48;
 
 const _: () = assert!(size_of::<Value>() == 16 && size_of::<Option<Value>>() == 16);
 
 impl Value {
-    /// The name of this kind of value, as messages write it.
+    /// The name of this kind of value in messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Value::Int(_) => "integer",
@@ -43,9 +43,9 @@ impl Value {
         }
     }
 
-    /// Bytes of memory that the value takes besides its own 16: nothing if it is a number; else the head of 48 bytes and what that
-    /// leads to, which is the bytes of a text, of bytes or of an array's elements, and what an opaque value's library says of it (nothing,
-    /// if it says nothing). What others share counts whole.
+    /// The bytes of memory of the value besides its own 16: 0 for a number; else the header of 48 bytes and
+    /// the bytes of a text, of bytes or of an array's elements, or the size that the library of an opaque
+    /// value reports (0 if it reports none). Shared memory counts fully.
     pub fn heap_bytes(&self) -> u64 {
         let bytes = match self {
             Value::Int(_) | Value::Float(_) => return 0,
@@ -57,7 +57,7 @@ impl Value {
         HEAD_BYTES + bytes
     }
 
-    /// The value, leaving the integer 0 in its place.
+    /// Takes the value, leaving the integer 0 in its place.
     #[inline]
     pub fn take(&mut self) -> Value {
         std::mem::take(self)
@@ -84,16 +84,17 @@ impl fmt::Display for Value {
     }
 }
 
-/// What a box can take as an argument.
+/// A type that a box can have as an argument.
 pub trait Argument: Sized {
-    /// The value as `Self`, or what was expected instead of it.
+    /// Converts the value to `Self`, or returns the kind that was expected.
     fn from_value(value: Value) -> Result<Self, Mismatch>;
 
-    /// What values it is made of.
+    /// The values that this type is made of.
     #[doc(hidden)]
     const KEEPING: Keeping = Keeping::Foreign;
 
-    /// The value in a slot as `Self`, kept before as the argument of this number; what it leaves there is any value.
+    /// Converts the value in a slot to `Self`, after keeping it as the argument with this number; any value
+    /// may be left in the slot.
     #[inline(always)]
     fn from_slot(slot: &mut Value, keep: impl Keep, index: usize) -> Result<Self, Mismatch> {
         let value = slot.take();
@@ -102,12 +103,12 @@ pub trait Argument: Sized {
     }
 }
 
-/// An argument had another kind than the box wants.
+/// The error of an argument whose kind is not the one that the box requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
-    /// What the box wants.
+    /// The kind that the box requires.
     pub expected: &'static str,
-    /// What the record had.
+    /// The kind in the record.
     pub found: &'static str,
 }
 
@@ -118,7 +119,7 @@ impl fmt::Display for Mismatch {
 }
 
 macro_rules! argument {
-    // Of numbers, `plain` is what nearly all are: read where it stands.
+    // Numbers: `plain` is the usual form, which is read in place.
     ($type:ty, $expected:literal, plain $plain:pat => $number:expr,
         $($pattern:pat $(if let $found:pat = $test:expr)? => $result:expr),+) => {
         argument!($type, $expected, {
@@ -134,7 +135,7 @@ macro_rules! argument {
             }
         }, $plain => $number, $($pattern $(if let $found = $test)? => $result),+);
     };
-    // What is on the heap, of one kind.
+    // Values on the heap, of one kind.
     ($type:ty, $expected:literal, heap $kind:ident, $value:ident => $result:expr) => {
         argument!($type, $expected, {
             const KEEPING: Keeping = Keeping::Heap;
@@ -170,7 +171,7 @@ macro_rules! argument {
     };
 }
 
-/// What is in a slot that has not what the argument nearly always is.
+/// Converts a value in a slot that does not have the usual form.
 #[cold]
 fn odd_of_slot<T: Argument>(slot: &mut Value, keep: impl Keep, index: usize) -> Result<T, Mismatch> {
     let value = slot.take();
@@ -178,17 +179,17 @@ fn odd_of_slot<T: Argument>(slot: &mut Value, keep: impl Keep, index: usize) -> 
     T::from_value(value)
 }
 
-/// The integer that a single number of a machine type is.
+/// The integer of a single number of a machine type.
 fn integer(array: &Array) -> Option<i64> {
     array.is_scalar().then(|| array.to_integers()).flatten().and_then(|numbers| numbers.first().copied())
 }
 
-/// The float that a single number of a machine type is.
+/// The float of a single number of a machine type.
 fn float(array: &Array) -> Option<f64> {
     array.is_scalar().then(|| array.to_floats()).and_then(|numbers| numbers.first().copied())
 }
 
-/// What a value in JSON is: `true` and `false` are 1 and 0, as in C.
+/// The integer of a JSON value: `true` and `false` are 1 and 0, as in C.
 fn json_integer(text: &Text) -> Option<i64> {
     match text.as_str() {
         "true" if text.is_json() => Some(1),
@@ -198,7 +199,7 @@ fn json_integer(text: &Text) -> Option<i64> {
     }
 }
 
-/// The float that a number in JSON is, if it is finite.
+/// The float of a JSON number, if it is finite.
 fn json_float(text: &Text) -> Option<f64> {
     let is_number = text.is_json() && text.as_str().starts_with(|c: char| c == '-' || c.is_ascii_digit());
     is_number.then(|| text.as_str().parse().ok()).flatten().filter(|number: &f64| number.is_finite())
@@ -259,9 +260,9 @@ into_value! {
     Vec<f64>: x => Value::Array(Array::from_slice(&x));
 }
 
-/// What a box emits: a tuple of values, in the order of the variant in its signature.
+/// The output of a box: a tuple of values, in the order of the variant in its signature.
 pub trait Tuple {
-    /// How many values.
+    /// The number of values.
     const COUNT: usize;
     /// Puts the values into the first `COUNT` slots.
     fn store(self, slots: &mut [Value]);

@@ -1,4 +1,4 @@
-//! Any text as a file in C: read without a panic, and what it defines, calls and includes stands in it.
+//! Scans any text as a C file: the scan must not panic, and all names that it finds must occur in the text.
 #![no_main]
 #![allow(dead_code, reason = "of the reader, what is asked of it here")]
 

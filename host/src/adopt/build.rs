@@ -1,4 +1,5 @@
-//! From sources of boxes to a library: each file is compiled as old C wants it, and only if it changed.
+//! Builds a library from sources of boxes: each file is compiled with the options that old C needs, and only
+//! if it changed.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -10,8 +11,9 @@ use super::obstacle;
 use super::table::write;
 use crate::error::Error;
 
-/// What sources for S-Net are compiled with. They were written for compilers that took implicit declarations, wrong pointers and
-/// one variable in several files; this keeps all of that allowed.
+/// The compiler's options for sources for S-Net. Such sources were written for compilers that accepted
+/// implicit declarations, wrong pointers and one variable in several files; the options still allow all of
+/// that.
 const FLAGS: &[&str] = &[
     "-std=gnu11",
     "-O2",
@@ -26,25 +28,26 @@ const FLAGS: &[&str] = &[
     "-Wno-incompatible-pointer-types",
     "-Wno-return-mismatch",
 ];
-/// A box called as a function of the C library is the library's own all the same.
+/// The linker's options. A box with the name of a function of the C library must be resolved within the
+/// library of boxes.
 const LINK_FLAGS: &[&str] = &["-shared", "-Wl,-Bsymbolic", "-Wl,--no-undefined"];
-/// What programs for S-Net were always linked with.
+/// The libraries that programs for S-Net were always linked with.
 const LINK_ALWAYS: &[&str] = &["-lm", "-lpthread"];
 
-/// How a program's boxes become a library.
+/// The options for building a library of a program's boxes.
 pub(super) struct Build<'a> {
     pub(super) compiler: &'a Path,
     /// Libraries to link.
     pub(super) link: &'a [String],
     /// Further flags for every file.
     pub(super) flags: Vec<String>,
-    /// Where objects and the library go.
+    /// The folder for objects and the library.
     pub(super) folder: &'a Path,
     /// The folder that paths in messages are relative to.
     pub(super) root: &'a Path,
 }
 
-/// What came of it.
+/// The result of a build.
 #[derive(Default)]
 pub(super) struct Built {
     pub(super) library: Option<PathBuf>,
@@ -52,7 +55,7 @@ pub(super) struct Built {
     pub(super) unchanged: usize,
     /// Why boxes could not be built, one sentence for each reason.
     pub(super) obstacles: Vec<String>,
-    /// Files that could not be compiled, and that no box needs.
+    /// Files that could not be compiled and that no box needs.
     pub(super) put_aside: Vec<(PathBuf, String)>,
 }
 
@@ -61,12 +64,12 @@ pub(super) struct Unit {
     pub(super) source: PathBuf,
     /// Whether a box is missing without this file.
     pub(super) is_needed: bool,
-    /// The file has a `main`, which is renamed when it is compiled.
+    /// Whether the file has a `main`, which is renamed when it is compiled.
     pub(super) has_main: bool,
 }
 
 impl Build<'_> {
-    /// Compiles and links.
+    /// Compiles the units and links the library.
     pub(super) fn run(&self, name: &str, units: &[Unit]) -> Result<Built, Error> {
         let mut built = Built::default();
         let mut objects = Vec::new();
@@ -129,13 +132,13 @@ impl Build<'_> {
 
     fn command(&self) -> Command {
         let mut command = Command::new(self.compiler);
-        // The compiler's messages are the source of the sentences about obstacles.
+        // The compiler's messages must be in English, because they are parsed for obstacles.
         command.env("LC_ALL", "C");
         command
     }
 }
 
-/// Runs a command; if it fails, what it said.
+/// Runs a command; returns its messages if it fails.
 fn told(command: &mut Command) -> Result<Option<String>, Error> {
     let output = command.stdin(Stdio::null()).output();
     let output = output.map_err(|error| {
@@ -148,16 +151,16 @@ fn told(command: &mut Command) -> Result<Option<String>, Error> {
     Ok((!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).into_owned()))
 }
 
-/// The files that an object was compiled from: those that a compiler listed, as make reads them.
+/// The files that an object depends on, from the list in the syntax of make that the compiler wrote.
 fn read_depends(list: &Path) -> Vec<PathBuf> {
     let Ok(text) = fs::read_to_string(list) else { return Vec::new() };
     let Some((_, files)) = text.split_once(": ") else { return Vec::new() };
-    // Make's syntax has a backslash before a space in a name, and before the end of a line that goes on.
+    // In the syntax of make, a backslash precedes a space in a name, and the end of a line that continues.
     let files = files.replace("\\\n", " ").replace("\\ ", "\0");
     files.split_whitespace().map(|file| PathBuf::from(file.replace('\0', " "))).collect()
 }
 
-/// Whether `made` was made by this command of these files, as they are now.
+/// Whether `made` was made by this command from these files in their present state.
 fn is_unchanged(made: &Path, command: &Command, files: &[PathBuf]) -> bool {
     let noted = fs::read_to_string(stamp(made)).unwrap_or_default();
     made.is_file() && !files.is_empty() && fingerprint(command, files).is_some_and(|now| now == noted)
@@ -181,7 +184,7 @@ fn fingerprint(command: &Command, files: &[PathBuf]) -> Option<String> {
     Some(format!("{:016x}\n", hasher.finish()))
 }
 
-/// Takes the contents of files into a hash; none if one cannot be read.
+/// Adds the contents of files to a hash; `None` if one cannot be read.
 pub(super) fn hash_files(files: &[PathBuf], hasher: &mut impl Hasher) -> Option<()> {
     for file in files {
         file.hash(hasher);

@@ -1,8 +1,8 @@
-//! What a file in C defines and uses, as far as that can be seen without compiling it.
+//! The names that a C file defines and uses, as far as they can be found without compiling it.
 //!
-//! Old C is read as it stands: functions in the style of K&R, implicit `int`, names that several files define. Of
-//! `#if … #else … #endif` the first part counts (of `#if 0` the second), so that brackets balance. Definitions made by
-//! macros are not seen.
+//! Old C is accepted: functions in the style of K&R, implicit `int`, names that several files define. Of `#if
+//! … #else … #endif` the first part counts (of `#if 0` the second), so that brackets balance. Definitions
+//! made by macros are not found.
 //!
 //! ```text
 //! int total;                          defines total
@@ -12,16 +12,16 @@
 
 use std::collections::HashSet;
 
-/// What a file defines and uses.
+/// The names that a file defines and uses.
 #[derive(Debug, Default)]
 pub(super) struct CSource {
     /// Functions and variables that other files can use.
     pub(super) defined: HashSet<String>,
     /// All names in it.
     pub(super) named: HashSet<String>,
-    /// Names with a bracket behind them.
+    /// Names that are followed by an opening bracket.
     pub(super) called: HashSet<String>,
-    /// What it includes, as written between the quotes or angle brackets.
+    /// The included files, as written between the quotes or angle brackets.
     pub(super) included: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ const COMPILER_OUTPUT: &[&str] = &[
 ];
 
 impl CSource {
-    /// Reads a file's text.
+    /// Scans a file's text.
     pub(super) fn read(text: &str) -> CSource {
         let mut source = CSource::default();
         let tokens = tokens(text, &mut source.included);
@@ -70,7 +70,7 @@ impl CSource {
         COMPILER_OUTPUT.iter().any(|name| self.named.contains(*name))
     }
 
-    /// Whether it is a program of its own.
+    /// Whether the file is a complete program.
     pub(super) fn has_main(&self) -> bool {
         self.defined.contains("main")
     }
@@ -80,7 +80,8 @@ fn is_name(token: &str) -> bool {
     token.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
 }
 
-/// The tokens of a text: names, numbers (as one token each, like strings) and single signs. Directives are passed over.
+/// The tokens of a text: names, numbers (one token each, like strings) and single characters. Directives are
+/// skipped.
 fn tokens<'t>(text: &'t str, included: &mut Vec<String>) -> Vec<&'t str> {
     let bytes = text.as_bytes();
     let mut tokens = Vec::new();
@@ -127,7 +128,7 @@ fn tokens<'t>(text: &'t str, included: &mut Vec<String>) -> Vec<&'t str> {
     tokens
 }
 
-/// A directive ends with its line, unless a backslash or a comment goes on.
+/// The end of a directive: the end of its line, unless a backslash or a comment continues it.
 fn end_of_directive(bytes: &[u8], mut at: usize) -> usize {
     while let Some(&byte) = bytes.get(at) {
         if bytes[at..].starts_with(b"\\\n") {
@@ -146,7 +147,7 @@ fn end_of_directive(bytes: &[u8], mut at: usize) -> usize {
     bytes.len()
 }
 
-/// The place behind a string or character literal. A literal without an end stops at the end of its line.
+/// The place after a string or character literal. A literal without an end stops at the end of its line.
 fn end_of_string(bytes: &[u8], begin: usize) -> usize {
     let mut at = begin + 1;
     while let Some(&byte) = bytes.get(at) {
@@ -160,23 +161,24 @@ fn end_of_string(bytes: &[u8], begin: usize) -> usize {
     bytes.len()
 }
 
-/// The parts between `#if` and `#endif` that a place is in, each inside those before.
+/// The `#if` … `#endif` parts that enclose a place, from the outermost to the innermost.
 #[derive(Default)]
 struct Conditions {
     open: Vec<Condition>,
-    /// How many of them are not taken. The number is not limited, because the files are not ours.
+    /// The number of enclosing parts that are not taken. The number has no limit, because the files are
+    /// foreign.
     left_out: usize,
 }
 
 #[derive(Clone, Copy)]
 struct Condition {
     is_taken: bool,
-    /// One part of this `#if` was taken already.
+    /// Whether one part of this `#if` was taken already.
     was_taken: bool,
 }
 
 impl Conditions {
-    /// Whether what stands here counts.
+    /// Whether text at this place counts.
     fn are_taken(&self) -> bool {
         self.left_out == 0
     }
@@ -200,7 +202,7 @@ fn directive(line: &str, conditions: &mut Conditions, included: &mut Vec<String>
     let rest = rest.trim();
     match word {
         "if" | "ifdef" | "ifndef" => {
-            // Of a C++ header only the part for C is taken, which is mostly empty.
+            // Of a C++ header only the part for C is taken, which is usually empty.
             let is_taken = !(word == "if" && rest == "0" || word == "ifdef" && rest == "__cplusplus");
             conditions.push(Condition { is_taken, was_taken: is_taken });
         }
@@ -219,10 +221,10 @@ fn directive(line: &str, conditions: &mut Conditions, included: &mut Vec<String>
     }
 }
 
-/// Words that may stand around a declaration and have brackets of their own.
+/// Words that may surround a declaration and have brackets of their own.
 const ATTRIBUTES: &[&str] = &["__attribute__", "__attribute", "__declspec", "asm", "__asm__", "__asm"];
 
-/// What a text defines, to be seen by other files.
+/// The names that a text defines for other files.
 fn definitions(tokens: &[&str], defined: &mut HashSet<String>) {
     let mut at = 0;
     while at < tokens.len() {
@@ -230,13 +232,13 @@ fn definitions(tokens: &[&str], defined: &mut HashSet<String>) {
     }
 }
 
-/// Reads what begins at `begin`, a declaration or the definition of a function; returns where the next begins.
+/// Parses the declaration or function definition at `begin`; returns the start of the next one.
 fn definition(tokens: &[&str], begin: usize, defined: &mut HashSet<String>) -> usize {
     let (mut at, mut is_hidden) = (begin, false);
     let (mut name, mut names) = (None, Vec::new());
-    // A variable's initial value, up to the next comma.
+    // Whether the tokens belong to a variable's initial value, up to the next comma.
     let mut is_value = false;
-    // The name that may be defined; none for a type, or for a `struct` that is only mentioned.
+    // The name that may be defined; `None` for a type, or for a `struct` that is only mentioned.
     let tag = matches!(tokens[begin], "struct" | "union" | "enum").then_some(begin + 1);
     let is_variable = |&(place, _): &(usize, &str)| place > begin && Some(place) != tag;
     while let Some(&token) = tokens.get(at) {
@@ -250,7 +252,7 @@ fn definition(tokens: &[&str], begin: usize, defined: &mut HashSet<String>) -> u
                 is_value = false;
             }
             "=" => is_value = true,
-            // The braces of a struct, a union, an enumeration or a value.
+            // Skip the braces of a struct, a union, an enumeration or a value.
             "{" => {
                 at = skip(tokens, at);
                 name = name.filter(|_| is_value);
@@ -263,7 +265,7 @@ fn definition(tokens: &[&str], begin: usize, defined: &mut HashSet<String>) -> u
                 let is_function = !is_value && !is_attribute && name.is_some();
                 at = close;
                 if is_function && (behind == "{" || is_name(behind) && !ATTRIBUTES.contains(&behind)) {
-                    // In the style of K&R the parameters' types stand before the body.
+                    // In K&R style the parameters' types come before the body.
                     let body =
                         (close + 1..tokens.len()).find(|&at| tokens[at] == "{").unwrap_or(tokens.len());
                     if !is_hidden {
@@ -271,7 +273,7 @@ fn definition(tokens: &[&str], begin: usize, defined: &mut HashSet<String>) -> u
                     }
                     return skip(tokens, body) + 1;
                 }
-                // A declaration of a function defines nothing.
+                // The declaration of a function defines nothing.
                 name = name.filter(|_| is_value || is_attribute);
             }
             "extern" | "typedef" | "static" => is_hidden = true,
@@ -362,8 +364,8 @@ mod tests {
         assert!(CSource::read(text).is_compiler_output());
     }
 
-    /// Names inside of a hundred thousand conditions, and signs behind as many open brackets: if the text is not read
-    /// in one pass, this takes minutes.
+    /// Names inside a hundred thousand conditions, and characters after as many open brackets: if the text is
+    /// not scanned in one pass, this takes minutes.
     #[test]
     fn however_deep_it_is_nested_it_is_read_in_one_pass() {
         let deep = 100_000;

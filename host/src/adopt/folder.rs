@@ -1,4 +1,4 @@
-//! What there is in a folder: networks, sources in C, files of records, and what is neither.
+//! The files in a folder: networks, sources in C, files of records, and others.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use super::c_source::CSource;
 use crate::error::Error;
 
-/// How deep folders are looked into, and how many files are looked at.
+/// The greatest depth of folders that are read, and the most files.
 const DEPTH_MAX: usize = 24;
 const FILES_MAX: usize = 50_000;
-/// Sources longer than this are not read for boxes.
+/// Sources longer than this are not searched for boxes.
 const SOURCE_BYTES_MAX: u64 = 16 << 20;
-/// How many bytes of a file are read to find out whether it holds records.
+/// The number of bytes of a file that are read to determine whether it contains records.
 const BEGINNING: u64 = 4096;
 
-/// The files at and below a folder, each kind in the order of paths.
+/// The files in and below a folder, each kind in the order of paths.
 #[derive(Debug, Default)]
 pub(super) struct Folder {
     pub(super) networks: Vec<PathBuf>,
@@ -32,7 +32,7 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Looks into `folder` and the folders below it, but not into `except`, hidden ones or links.
+    /// Reads `folder` and the folders below it, but not `except`, hidden ones or links.
     pub(super) fn read(folder: &Path, except: &Path) -> Result<Folder, Error> {
         let mut found = Folder::default();
         found.look_into(folder, except, 0)?;

@@ -1,14 +1,15 @@
-//! Programs written for S-Net: found in a folder, their boxes compiled, tried on their inputs, and what stands in the way of each
-//! in one sentence.
+//! Programs written for S-Net: finds them in a folder, compiles their boxes, tries them on their inputs, and
+//! reports each obstacle in one sentence.
 //!
 //! ```text
 //! folder ──► networks ──► sources of their boxes ──► a library ──► runs on the inputs ──► Program
 //!            what no other   generators and compiler     old C's      beside what is
 //!            network uses    output left out             flags        expected
 //! ```
-//! A program is a network (`NAME.snet`) that no other network of its folder uses. Its boxes are those functions in C that bear
-//! the boxes' names, the nearest file first, with the files that these use. Its inputs are the files of records at and below its
-//! folder. What an earlier call made is used again as long as nothing it was made of has changed.
+//! A program is a network (`NAME.snet`) that no other network of its folder uses. Its boxes are the C
+//! functions with the names of the boxes, from the nearest file, with the files that these use. Its inputs
+//! are the files of records in and below its folder. The results of an earlier call are used again as long as
+//! nothing that they depend on has changed.
 
 mod build;
 mod c_source;
@@ -34,10 +35,10 @@ use crate::error::Error;
 pub use self::table::write_table;
 pub use self::trial::{Outcome, Trial};
 
-/// Errors of a network's text that are reported, at most.
+/// The most errors of a network's text that are reported.
 const ERRORS_MAX: usize = 3;
 
-/// What is to be adopted, and how.
+/// The folders to adopt, and the options.
 #[derive(Clone, Debug)]
 pub struct Adoption {
     /// Folders with programs.
@@ -60,20 +61,20 @@ pub struct Adoption {
     pub afresh: bool,
 }
 
-/// What works of a program.
+/// The result of adopting a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It runs on all its inputs, and gives the expected records where there are any.
+    /// The program runs on all its inputs, and gives the expected records where expectations exist.
     Runs,
-    /// Its boxes are compiled; it has no input.
+    /// The program's boxes are compiled; it has no input.
     Builds,
-    /// Some input fails, or gives something else.
+    /// The run on some input fails, or gives other records than expected.
     Fails,
-    /// It cannot be run at all.
+    /// The program cannot be run at all.
     Blocked,
 }
 
-/// A program and what became of it.
+/// A program and the result of adopting it.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// The network's name.
@@ -88,20 +89,20 @@ pub struct Program {
     pub compiled: usize,
     /// See `compiled`.
     pub unchanged: usize,
-    /// Why it cannot run, one sentence for each reason.
+    /// Why the program cannot run, one sentence for each reason.
     pub obstacles: Vec<String>,
-    /// What differs from S-Net but does not keep it from running, one sentence for each difference.
+    /// The differences from S-Net that do not keep the program from running, one sentence for each.
     pub notes: Vec<String>,
-    /// Files in C at and below its folder that are not its boxes', and why.
+    /// C files in and below its folder that do not belong to its boxes, and why.
     pub left_out: Vec<(PathBuf, String)>,
     /// Its inputs.
     pub trials: Vec<Trial>,
-    /// The arguments of `thalweg run` that let it run as in S-Net.
+    /// The arguments of `thalweg run` with which the program runs as in S-Net.
     pub arguments: Vec<String>,
 }
 
 impl Program {
-    /// How far it came.
+    /// The result for the program.
     pub fn state(&self) -> State {
         let is_good = |trial: &Trial| matches!(trial.outcome, Outcome::Agrees | Outcome::Ran);
         match self.trials.as_slice() {
@@ -114,7 +115,8 @@ impl Program {
 }
 
 impl Adoption {
-    /// Adopts every program of the folders; each is given to `found` as soon as it has been tried. How many there were.
+    /// Adopts every program of the folders; each is passed to `found` as soon as it has been tried. Returns
+    /// their number.
     ///
     /// # Errors
     /// A folder cannot be read or has no program, the output folder cannot be written, or there is no C compiler. An
@@ -241,12 +243,12 @@ impl Candidates<'_> {
         Ok(program)
     }
 
-    /// A sentence whose paths begin where the root is.
+    /// The sentence with paths relative to the root.
     fn shortened(&self, sentence: &str) -> String {
         sentence.replace(&format!("{}/", self.root.display()), "")
     }
 
-    /// Gives the settings with which the network behaves as in S-Net.
+    /// Notes the settings with which the network behaves as in S-Net.
     fn note_meaning(&self, resolved: &Resolved, program: &mut Program) {
         let mut settings = Vec::new();
         let has_feedback =
@@ -272,7 +274,8 @@ impl Candidates<'_> {
         }
     }
 
-    /// Chooses the sources of the boxes: those that bear their names, then what these use.
+    /// Chooses the sources of the boxes: the files with functions of the boxes' names, then the files that
+    /// these use.
     fn choose(
         &self,
         resolved: &Resolved,
@@ -352,7 +355,7 @@ impl Candidates<'_> {
         choice
     }
 
-    /// Why a box has no function.
+    /// The reason why a box has no function.
     fn of_missing_box(&self, name: &str, has_code: bool, metadata: &str) -> String {
         const ADVICE: &str = "Thalweg calls boxes in C, C++ and Rust, so write it in one of them";
         if has_code {
@@ -398,7 +401,7 @@ impl Candidates<'_> {
         let below = self.folder.headers.iter().filter(|folder| folder.starts_with(home) && *folder != home);
         let folders = [output, home].into_iter().chain(below.map(PathBuf::as_path));
         let mut flags: Vec<String> = folders.map(include).collect();
-        // A box that has the name of a function of the C library is not that function.
+        // Compilers must not treat a box as the function of the C library with the same name.
         flags.extend(resolved.boxes.iter().map(|declared| format!("-fno-builtin-{}", declared.name)));
         flags.extend(self.adoption.flags.iter().cloned());
         let Adoption { compiler, link, .. } = self.adoption;
@@ -483,7 +486,7 @@ impl Candidates<'_> {
     }
 }
 
-/// What a program is made of.
+/// The parts of a program.
 #[derive(Default)]
 struct Choice {
     units: Vec<Unit>,
@@ -512,7 +515,7 @@ fn is_of_another(input: &Path, program: &Program, others: &[&Path]) -> bool {
     best.is_some_and(|best| best > fit(&program.name))
 }
 
-/// How far a file is from a folder: a step up counts as four down.
+/// The distance of a file from a folder: a step up counts as four steps down.
 fn distance(home: &Path, file: &Path) -> usize {
     let common = home.components().zip(file.components()).take_while(|(a, b)| a == b).count();
     let up = home.components().count() - common;
@@ -535,7 +538,7 @@ fn begins_with_initialiser(resolved: &Resolved, node: &Node) -> bool {
     }
 }
 
-/// The file with the records that a run of this input is expected to give.
+/// The file with the records that a run of this input should give.
 fn expected(input: &Path) -> Option<PathBuf> {
     let folder = input.parent()?;
     let name = input.file_stem()?.to_string_lossy().into_owned();
@@ -554,7 +557,7 @@ fn expected(input: &Path) -> Option<PathBuf> {
     names.iter().map(|name| folder.join(name)).find(|path| path != input && path.is_file())
 }
 
-/// Whether a file of records is what came or should come out, by its name.
+/// Whether a file of records is an actual or expected output, by its name.
 fn is_result(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     let folder =

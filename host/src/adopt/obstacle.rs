@@ -1,8 +1,9 @@
-//! Why a program cannot run, in one sentence.
+//! The sentences that say why a program cannot run.
 
 use std::path::{Path, PathBuf};
 
-/// Headers of S-Net's runtime that sources of boxes name; those that begin with `snet` are, too.
+/// Headers of S-Net's runtime that sources of boxes include; headers that begin with `snet` also count as
+/// such.
 const RUNTIME_HEADERS: &[&str] = &[
     "handle.h",
     "handle_p.h",
@@ -25,12 +26,12 @@ const RUNTIME_HEADERS: &[&str] = &[
 /// Headers of boxes in SAC.
 const SAC_HEADERS: &[&str] = &["SAC4SNet.h", "SAC2SNet.h", "sacinterface.h", "sac.h", "cwrapper.h"];
 
-/// A path relative to the folder that was asked for.
+/// A path relative to the folder to adopt.
 pub(super) fn shown(path: &Path, root: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).display().to_string()
 }
 
-/// Why a file cannot be compiled, from what the compiler said.
+/// Why a file cannot be compiled, according to the compiler's messages.
 pub(super) fn of_compiling(source: &Path, text: &str, root: &Path) -> String {
     let source = shown(source, root);
     let lines = || text.lines().filter(|line| line.contains("error:"));
@@ -71,7 +72,7 @@ fn of_header(source: &str, header: &str) -> String {
     )
 }
 
-/// Why objects cannot be linked, from what the linker said.
+/// Why objects cannot be linked, according to the linker's messages.
 pub(super) fn of_linking(text: &str, put_aside: &[(PathBuf, String)]) -> Vec<String> {
     let mut sentences = Vec::new();
     for line in text.lines() {
@@ -112,7 +113,7 @@ fn of_undefined(name: &str, put_aside: &[(PathBuf, String)]) -> String {
     format!("the function {name} is not defined: name the library that has it (--link NAME)")
 }
 
-/// A name in quotes behind some words.
+/// The quoted name after certain words.
 fn quoted_behind<'t>(line: &'t str, words: &str) -> Option<&'t str> {
     let (_, behind) = line.split_once(words)?;
     let name = behind.trim_start_matches(['`', '\'', '"']);
@@ -129,7 +130,7 @@ pub(super) fn of_running(text: &str) -> Option<String> {
         }
     };
     let message = line.split_once(": ").map_or(at, |(_, message)| message).trim().to_owned();
-    // An excerpt follows the error of a text.
+    // An excerpt follows an error in a network's text.
     let place = lines.next().and_then(|line| line.trim().strip_prefix("--> "));
     Some(place.map_or(message.clone(), |place| format!("{message} ({place})")))
 }

@@ -1,4 +1,4 @@
-//! The table that leads from a network's boxes to functions written for S-Net in C, and what it is compiled with.
+//! The table that maps a network's boxes to functions written for S-Net in C, and the files for compiling it.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use thalweg_net::syntax::ast::{BoxSignature, LabelKind, Tuple};
 
 use crate::error::Error;
 
-/// What the table and the boxes include, and what they are linked with.
+/// The files that the table and the boxes include, and those that are linked with them.
 const FILES: &[(&str, &str)] = &[
     ("thalweg.h", include_str!("../../../bindings/c/thalweg.h")),
     ("C4SNet.h", include_str!("../../../bindings/c4snet/C4SNet.h")),
@@ -18,8 +18,9 @@ const FILES: &[(&str, &str)] = &[
     ("memfun.h", include_str!("../../../bindings/c4snet/memfun.h")),
 ];
 
-/// Writes the table of a network's boxes into a folder, which is made if it is not there, with the headers and the file in C
-/// that boxes of S-Net need; returns the table's path. Files that are so already are left alone.
+/// Writes the table of a network's boxes into a folder, which is created if it does not exist, with the
+/// headers and the C file that boxes of S-Net need; returns the table's path. Files whose content is already
+/// right are not written.
 ///
 /// # Errors
 /// With the code E0901: a file cannot be written.
@@ -35,7 +36,7 @@ pub fn write_table(name: &str, network: &Resolved, folder: &Path) -> Result<Path
     Ok(file)
 }
 
-/// Writes a file, unless it is so already.
+/// Writes a file, unless it already has this content.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Error> {
     if std::fs::read(path).is_ok_and(|before| before == text.as_bytes()) {
         return Ok(());
@@ -54,7 +55,8 @@ fn text<'a>(net: &str, boxes: impl Iterator<Item = (String, &'a BoxSignature)>) 
     for (name, signature) in boxes {
         let input = signature.input.as_ref();
         let parameters = parameters(input);
-        // Hidden, or else a function of the C library with that name would be called (`step` is one).
+        // The declaration is hidden, because otherwise a function of the C library with that name would be
+        // called (`step` is one).
         let parameters_of_c = declared(&parameters);
         _ = write!(
             functions,
@@ -84,7 +86,8 @@ fn declared(parameters: &[LabelKind]) -> String {
     parameters.iter().map(of).collect()
 }
 
-/// The function that Thalweg calls: arguments become fields and tags, the handle leads to the output.
+/// The function that Thalweg calls: it converts arguments to fields and tags, and passes a handle for the
+/// output.
 fn call(name: &str, parameters: &[LabelKind], outputs: &[Tuple]) -> String {
     let variants: Vec<String> = outputs
         .iter()

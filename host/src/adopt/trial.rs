@@ -1,4 +1,4 @@
-//! A program on one of its inputs: what comes out, beside what is expected.
+//! Trials of a program: a run on one of its inputs, compared with the expected records.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs::{self, File};
@@ -16,9 +16,9 @@ use super::table::write;
 use crate::amount::counted;
 use crate::error::Error;
 
-/// Results must not depend on how many workers there are.
+/// The numbers of workers of the runs, on which results must not depend.
 const WORKERS: [&str; 2] = ["1", "2"];
-/// How much of what a run prints is kept.
+/// The most bytes of a run's messages that are kept.
 const PRINTED_MAX: u64 = 1 << 20;
 
 /// The result of an input of a program.
@@ -26,32 +26,32 @@ const PRINTED_MAX: u64 = 1 << 20;
 pub enum Outcome {
     /// The output is as expected, on one and on two workers.
     Agrees,
-    /// It ran; nothing says what is expected.
+    /// The program ran; there is no expected output.
     Ran,
     /// The output differs; the text says how.
     Differs(String),
-    /// It did not run: why.
+    /// The program did not run; the text says why.
     Fails(String),
 }
 
-/// An input of a program, and what became of it.
+/// An input of a program, with its result.
 #[derive(Clone, Debug)]
 pub struct Trial {
     /// The file of records.
     pub input: PathBuf,
     /// The file with the expected records, if there is one.
     pub expected: Option<PathBuf>,
-    /// What became of it.
+    /// The result.
     pub outcome: Outcome,
-    /// Records that came out.
+    /// The number of output records.
     pub records_out: u64,
     /// The warnings of the run.
     pub warnings: Vec<String>,
-    /// Whether it ran now. If not, nothing that it depends on has changed since its last run.
+    /// Whether it ran in this call. If not, nothing that it depends on has changed since its last run.
     pub is_fresh: bool,
 }
 
-/// How a program is tried.
+/// The program to try, and the options of its runs.
 pub(super) struct Tried<'a> {
     pub(super) thalweg: &'a Path,
     pub(super) network: &'a Path,
@@ -66,7 +66,7 @@ pub(super) struct Tried<'a> {
 }
 
 impl Tried<'_> {
-    /// Runs on one input, the `number`-th of the program.
+    /// Runs the program on one input, the one with this number.
     pub(super) fn on(&self, number: usize, input: &Path, expected: Option<PathBuf>) -> Result<Trial, Error> {
         let mut trial = Trial {
             input: input.to_owned(),
@@ -109,7 +109,7 @@ impl Tried<'_> {
             Some(Ok(wanted)) => Some(wanted),
             None => None,
         };
-        // Kept beside the results if a run crashes, so that `thalweg report` shows where it crashed.
+        // The space is kept beside the results if a run crashes, so that `thalweg report` shows the crash.
         let space = output.with_extension("space");
         for workers in WORKERS {
             let _ = fs::remove_dir_all(&space);
@@ -144,7 +144,7 @@ impl Tried<'_> {
         Ok(())
     }
 
-    /// A run: what it printed, or why it failed.
+    /// Runs the program once; returns its messages, or why it failed.
     fn once(
         &self,
         input: &Path,
@@ -158,7 +158,7 @@ impl Tried<'_> {
         if let Some(library) = self.library {
             run.arg("--boxes").arg(library);
         }
-        // Absolute paths, so neither has a scheme or a name of its own.
+        // The paths are absolute, so they cannot be read as schemes or names.
         run.arg("--input").arg(input).arg("--output").arg(output).arg("--space").arg(space);
         let spawned = run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         let cannot = |error| Error::run("cannot start thalweg run").because(error);
@@ -200,7 +200,7 @@ impl Tried<'_> {
         })
     }
 
-    /// All that the outcome depends on; none if some of it cannot be read.
+    /// A hash of all that the outcome depends on; `None` if a part of it cannot be read.
     fn fingerprint(&self, trial: &Trial) -> Option<String> {
         let mut hasher = DefaultHasher::new();
         let program = fs::metadata(self.thalweg).ok()?;
@@ -213,7 +213,7 @@ impl Tried<'_> {
     }
 }
 
-/// The records of a file, each as its members in order, all in order.
+/// The records of a file, each with its members sorted, all sorted.
 fn canonical(path: &Path) -> Result<Vec<String>, String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
     let mut records = Vec::new();
@@ -231,7 +231,7 @@ fn canonical(path: &Path) -> Result<Vec<String>, String> {
     Ok(records)
 }
 
-/// How the records that came differ from those that are wanted.
+/// The differences between the actual and the expected records.
 fn difference(wanted: &[String], got: &[String]) -> Option<String> {
     if wanted == got {
         return None;

@@ -1,4 +1,4 @@
-//! Bytes of an input as records: in chunks of one size, or a whole file as one.
+//! Readers that turn the bytes of an input into records: chunks of one size, or a whole file.
 
 use std::io::{self, BufRead, Read};
 
@@ -10,14 +10,15 @@ use super::place::Input;
 use super::step::Next;
 use crate::interrupt::Interrupt;
 
-/// An input cut into chunks: `{label: bytes, <seq>: 0, 1, …, <last>: 0 or 1}`. An empty one is one empty last chunk.
+/// An input cut into chunks: `{label: bytes, <seq>: 0, 1, …, <last>: 0 or 1}`. An empty input is one empty
+/// last chunk.
 pub(crate) struct Chunks {
     pub(crate) input: Input,
     labels: [Label; 3],
     chunk_bytes: usize,
-    /// The next chunk, as far as it was read. It is read ahead to know which chunk is the last.
+    /// The next chunk, as far as it was read. The chunk is read ahead to determine which chunk is the last.
     ahead: Vec<u8>,
-    /// A whole chunk to be handed out.
+    /// A complete chunk that is returned next.
     whole: Option<Vec<u8>>,
     number: i64,
     is_over: bool,
@@ -29,7 +30,8 @@ impl Chunks {
         Chunks { input, labels, chunk_bytes, ahead: Vec::new(), whole: None, number: 0, is_over: false }
     }
 
-    /// The next record. A request to end leaves the chunk in hand without a successor, but not as the last of its input.
+    /// The next record. After a request to end, no chunk follows the present one, which is not marked as the
+    /// last of its input.
     pub(crate) fn next(&mut self, interrupt: &Interrupt) -> io::Result<Next> {
         loop {
             if self.is_over {
@@ -64,14 +66,14 @@ impl Chunks {
         }
     }
 
-    /// Reads more of the chunk ahead; whether it is whole. Notes the end of the input.
+    /// Reads more of the next chunk; returns whether it is complete. Notes the end of the input.
     fn fill(&mut self) -> io::Result<bool> {
         let missing = self.chunk_bytes - self.ahead.len();
         if self.ahead.is_empty() {
             self.ahead.reserve_exact(missing);
         }
         if self.input.is_file() {
-            // A read past the buffer: the bytes of a file are copied once, by the kernel.
+            // The read bypasses the buffer: the kernel copies the bytes of a file once.
             let limited = self.input.file.get_ref().take(missing as u64);
             self.is_over = { limited }.read_to_end(&mut self.ahead)? < missing;
         } else {
@@ -95,7 +97,7 @@ impl Chunks {
 /// A whole file: `{name: text, data: bytes}`.
 pub(crate) struct Whole {
     pub(crate) input: Input,
-    /// The file's name without its directory; none after it was read.
+    /// The file's name without its directory; `None` after the file was read.
     file_name: Option<String>,
     bytes_max: usize,
 }
@@ -106,7 +108,7 @@ impl Whole {
         Whole { input, file_name, bytes_max }
     }
 
-    /// The record, then the end.
+    /// Returns the record, and then the end.
     pub(crate) fn next(&mut self) -> io::Result<Next> {
         let Some(name) = self.file_name.take() else { return Ok(Next::End) };
         let mut data = Vec::new();

@@ -1,4 +1,4 @@
-//! Compressed files: known by their first bytes when they are read, by the ends of their names when they are written.
+//! Compressed files: detected by their first bytes on reading, and by the ends of their names on writing.
 
 use std::fs::File;
 use std::io::{self, BufRead, Write};
@@ -8,14 +8,14 @@ use flate2::write::GzEncoder;
 use flate2::{Decompress, FlushDecompress, Status};
 use zstd::stream::raw::{self, Operation};
 
-/// Bytes that are decoded at once.
+/// The number of bytes that are decoded at once.
 const ROOM_BYTES: usize = 1 << 17;
-/// How far back gzip's data may refer, as a power of two.
+/// The greatest distance to which gzip's data may refer back, as a power of two.
 const GZIP_WINDOW_BITS: u8 = 15;
-/// Zstandard's own default.
+/// The default level of Zstandard.
 const ZSTD_LEVEL: i32 = 3;
 
-/// How a file is compressed.
+/// The compression of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Compression {
     Gzip,
@@ -39,7 +39,7 @@ impl Compression {
         Ok(None)
     }
 
-    /// The compression that the end of a file's name asks for, and the name without that end.
+    /// The compression that the end of a file's name requests, and the name without that end.
     pub(super) fn of_name(path: &Path) -> (Option<Compression>, &Path) {
         let known = |(_, extension, compression): &(_, &str, Compression)| {
             let has_it = path.extension().is_some_and(|it| it.eq_ignore_ascii_case(extension));
@@ -58,15 +58,15 @@ impl Compression {
     }
 }
 
-/// Decodes an input as it comes.
+/// Decodes an input as it arrives.
 pub(super) struct Decoder {
     compression: Compression,
     decoding: Decoding,
     decoded: Vec<u8>,
-    /// The part of it that was not taken yet.
+    /// The part of the output that was not consumed yet.
     begin: usize,
     end: usize,
-    /// Whether what was read ends with a whole member or frame; several may follow each other.
+    /// Whether the bytes read so far end with a complete member or frame; several may follow each other.
     is_whole: bool,
     is_over: bool,
 }
@@ -86,12 +86,12 @@ impl Decoder {
         Ok(Decoder { compression, decoding, decoded, begin: 0, end: 0, is_whole: true, is_over: false })
     }
 
-    /// What was decoded and not taken yet.
+    /// The bytes that were decoded and not consumed yet.
     pub(super) fn buffer(&self) -> &[u8] {
         &self.decoded[self.begin..self.end]
     }
 
-    /// Takes this many bytes off the buffer.
+    /// Consumes this many bytes of the buffer.
     pub(super) fn consume(&mut self, count: usize) {
         self.begin += count;
     }
@@ -101,7 +101,7 @@ impl Decoder {
         self.is_over
     }
 
-    /// Decodes what `from` gives at once, if nothing is in the buffer; it may have to be called again.
+    /// Decodes available input from `from`, if the buffer is empty; several calls may be needed to fill it.
     pub(super) fn fill(&mut self, from: &mut impl BufRead) -> io::Result<()> {
         if self.begin < self.end || self.is_over {
             return Ok(());
@@ -142,7 +142,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Archives on tapes end with zeros.
+    /// Whether the input is padding: archives on tapes end with zeros.
     fn is_padding(&self, input: &[u8]) -> bool {
         self.compression == Compression::Gzip && input.iter().all(|&byte| byte == 0)
     }
@@ -166,7 +166,7 @@ impl Decoder {
     }
 }
 
-/// An output file, compressed if its name ends so.
+/// An output file, compressed if its name ends accordingly.
 pub(super) enum Encoded {
     Plain(File),
     Gzip(GzEncoder<File>),
@@ -201,8 +201,8 @@ impl Write for Encoded {
         }
     }
 
-    /// The encoder keeps data until there is enough to compress well: otherwise a slow stream of records would hardly
-    /// be compressed.
+    /// Does not flush the encoder, which keeps data until there is enough to compress well: otherwise a slow
+    /// stream of records would hardly be compressed.
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Encoded::Plain(file) => file.flush(),
@@ -245,7 +245,7 @@ mod tests {
             let data = encoded(compression, &text);
             assert_eq!(Compression::of_data(&data), Ok(Some(compression)));
             assert_eq!(Compression::of_data(&magic[..1]), Err(()));
-            // Two files, one behind the other, are one.
+            // Two concatenated files are one valid file.
             let twice = [data.as_slice(), data.as_slice()].concat();
             for at_once in [1, 7, 1 << 16] {
                 let size = if at_once == 1 { 10_000 } else { text.len() };

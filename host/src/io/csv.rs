@@ -1,11 +1,12 @@
-//! Comma-separated values (RFC 4180), read and written.
+//! The reader and writer of comma-separated values (RFC 4180).
 //!
-//! The first line has the labels, written as in JSON: `x`, `<n>`, `<#b>`, and any other text for a field of a foreign name.
-//! A cell of a tag is an integer; a cell of a field is an integer or a float if it is written as one is, else text. An empty
-//! cell is a label that the record lacks. CSV has no types: the text `12` comes back as an integer.
+//! The first line has the labels, written as in JSON: `x`, `<n>`, `<#b>`, and any other text for a field of a
+//! foreign name. A cell of a tag is an integer; a cell of a field is an integer or a float if it has the form
+//! of one, else text. An empty cell means that the record lacks the label. CSV has no types: the text `12` is
+//! read back as an integer.
 //!
-//! Where a quoted cell goes over several lines and the row then makes no sense, its quote was not closed: the row ends
-//! with the line on which the quote opened, and the next line is read anew.
+//! If a quoted cell spans several lines and the row is then invalid, its quote was not closed: the row ends
+//! with the line on which the quote opened, and the next line is read again as a row of its own.
 
 use std::io;
 use std::path::Path;
@@ -24,7 +25,7 @@ use super::place::Input;
 use super::step::{Lost, Malformed, Next};
 use crate::interrupt::Interrupt;
 
-/// How many bytes of a row that is too long are passed on at a time.
+/// The number of bytes of a row that is too long that are passed on at a time.
 const PIECE_BYTES: usize = 1 << 20;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
@@ -34,7 +35,7 @@ pub(super) fn separator(path: &Path) -> u8 {
     if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tsv")) { b'\t' } else { b',' }
 }
 
-/// Records of a file with a line of labels and a line for each record.
+/// The records of a file with a line of labels and a line for each record.
 pub(crate) struct Csv {
     pub(crate) input: Input,
     separator: u8,
@@ -43,9 +44,9 @@ pub(crate) struct Csv {
     names: Arc<Names>,
     columns: Option<Columns>,
     text: RowText,
-    /// How many line ends were read.
+    /// The number of line ends that were read.
     lines: u64,
-    /// The row is too long: what comes up to the end of its line is dropped.
+    /// Whether the row is too long: the rest of its line is dropped.
     skips: bool,
     bytes_max: usize,
 }
@@ -54,7 +55,7 @@ pub(crate) struct Csv {
 #[derive(Default)]
 struct RowText {
     bytes: Vec<u8>,
-    /// How many of its bytes were given to the parser of cells.
+    /// The number of its bytes that were passed to the parser of cells.
     read: usize,
     /// The line it begins on, from 1.
     first_line: u64,
@@ -62,7 +63,7 @@ struct RowText {
     is_whole: bool,
     is_last: bool,
     quotes: Quotes,
-    /// The first cell that goes over an end of line: the line on which it opens, and where the next one begins.
+    /// The first cell that spans an end of line: the line on which it opens, and the start of the next line.
     over_lines: Option<(u64, usize)>,
 }
 
@@ -73,7 +74,7 @@ enum Quotes {
     CellBegins,
     Unquoted,
     Quoted,
-    /// Behind a quote in a quoted cell: its end, or half of a doubled one.
+    /// After a quote in a quoted cell: the quote is the end of the cell, or half of a doubled quote.
     Behind,
 }
 
@@ -81,18 +82,18 @@ enum Quotes {
 struct Row {
     bytes: Vec<u8>,
     length: usize,
-    /// Where each cell ends.
+    /// The end of each cell.
     ends: Vec<usize>,
     count: usize,
-    /// The row is too long: the rest of it is dropped.
+    /// Whether the row is too long: the rest of it is dropped.
     too_long: bool,
 }
 
-/// What the cells of a row stand for.
+/// The labels of the columns.
 struct Columns {
     labels: Vec<Label>,
     shape: ShapeId,
-    /// Where the value of each column stands in a record.
+    /// The slot of each column's value in a record.
     slots: Vec<usize>,
 }
 
@@ -138,7 +139,7 @@ impl Csv {
         }
     }
 
-    /// Takes more of the row's text, up to the end of a line.
+    /// Reads more of the row's text, up to the end of a line.
     fn read_line(&mut self) -> io::Result<Option<Next>> {
         let text = &mut self.text;
         if text.bytes.is_empty() && !self.skips {
@@ -191,7 +192,7 @@ impl Csv {
         }
     }
 
-    /// The row ends where its quote opened; the lines behind it are read anew.
+    /// Ends the row on the line where its quote opened; the lines after it are read again.
     fn unclosed(&mut self, (line, end): (u64, usize)) -> io::Result<Next> {
         let text = std::mem::take(&mut self.text);
         self.lines -= memchr_iter(b'\n', &text.bytes[end..]).count() as u64;
@@ -206,8 +207,8 @@ impl Csv {
         }
     }
 
-    /// Reads cells from the row's text, up to the end of a row: there may be more of them, if lines end in carriage returns
-    /// only.
+    /// Parses cells of the row's text, up to the end of a row; the text has several rows if lines end in
+    /// carriage returns only.
     fn read_cells(&mut self) -> io::Result<Option<Next>> {
         let (text, row) = (&mut self.text, &mut self.row);
         let (bytes, ends) = (&mut row.bytes[row.length..], &mut row.ends[row.count..]);
@@ -234,7 +235,7 @@ impl Csv {
         Ok(None)
     }
 
-    /// What the row stands for; nothing if it is the labels.
+    /// The record of the row; `None` if the row is the line of labels.
     fn record(&mut self) -> io::Result<Option<Next>> {
         if self.row.too_long {
             return Ok(Some(self.too_long(false)));
@@ -255,7 +256,7 @@ impl Csv {
         }
     }
 
-    /// A row that is too long, or a piece of one.
+    /// The error of a row that is too long, with a piece of the row.
     fn too_long(&mut self, goes_on: bool) -> Next {
         let (name, line, most) = (&self.input.name, self.text.first_line, self.bytes_max);
         let what = format!(
@@ -267,7 +268,7 @@ impl Csv {
 
     fn malformed(&mut self, what: String, line: u64, goes_on: bool) -> Next {
         let raw = self.input.raw(Some(line), goes_on).map(|mut raw| {
-            // Line ends before the row, which the parser of cells skips.
+            // The parser of cells skips line ends before the row.
             let before = raw.bytes.iter().take_while(|byte| b"\r\n".contains(byte)).count();
             raw.bytes.drain(..before);
             raw.byte += before as u64;
@@ -280,8 +281,8 @@ impl Csv {
 }
 
 impl RowText {
-    /// Follows the quotes of what came after `begin`, on this line. False: a cell with a line end in it was not closed,
-    /// because the text behind its quote belongs to no cell.
+    /// Follows the quotes in the text after `begin`, on this line. Returns false if a cell with a line end in
+    /// it was not closed, because the text after its quote belongs to no cell.
     fn follow_quotes(&mut self, begin: usize, separator: u8, line: u64) -> bool {
         let piece = &self.bytes[begin..];
         if self.quotes == Quotes::CellBegins && memchr(b'"', piece).is_none() {
@@ -314,7 +315,7 @@ impl Row {
         starts.zip(&self.ends[..self.count]).map(|(start, &end)| &self.bytes[start..end])
     }
 
-    /// Makes room for more bytes; if that would be too many, those that came are dropped.
+    /// Makes space for more bytes; if that would exceed the limit, the present bytes are dropped.
     fn lengthen(&mut self, bytes_max: usize) {
         if self.bytes.len() >= bytes_max {
             self.too_long = true;
@@ -384,14 +385,14 @@ fn value(label: Label, cell: &[u8]) -> Result<Value, String> {
         return number.map(Value::Int).map_err(|_| format!("{text:?} for {label} is no integer of 64 bits"));
     }
     Ok(match number(text) {
-        // A number keeps its spelling if no box takes it as a number.
+        // A number keeps its spelling if no box reads it as a number.
         Some(Value::Float(number)) if !label.is_of_program() => json::spelled(number, text),
         Some(number) => number,
         None => Value::Text(Text::from_string(text.to_owned())),
     })
 }
 
-/// The text as a number, if writing the number gives the same text: without a plus sign or needless zeros.
+/// The text as a number, if writing the number gives the same text: no plus sign and no needless zeros.
 fn number(text: &str) -> Option<Value> {
     let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
     let first = *digits.first().filter(|first| first.is_ascii_digit())?;
@@ -406,7 +407,7 @@ fn number(text: &str) -> Option<Value> {
     float.is_finite().then_some(Value::Float(float))
 }
 
-/// Writes records as rows; the first one's labels are the columns.
+/// Writes records as rows; the columns are the labels of the first record.
 pub(crate) struct CsvWriter {
     writer: Writer,
     names: Arc<Names>,
@@ -457,7 +458,7 @@ impl CsvWriter {
             if number > 0 {
                 self.put(2, out, |writer, room| writer.delimiter(room));
             }
-            // Each byte may become two, and quotes stand around them.
+            // Each byte may become two, and the cell gets quotes.
             self.put(2 * cell.len() + 4, out, |writer, room| {
                 let (result, _, written) = writer.field(cell, room);
                 (result, written)
@@ -483,7 +484,7 @@ impl CsvWriter {
 fn cell(label: Label, value: &Value) -> Result<Vec<u8>, String> {
     match value {
         Value::Int(number) => Ok(number.to_string().into_bytes()),
-        // Its decimal point makes it a float when it is read again.
+        // The decimal point makes the number a float when it is read again.
         Value::Float(number) => Ok(format!("{number:?}").into_bytes()),
         Value::Text(text) if text.is_json() => match json::plain(text) {
             // A number keeps its spelling.
@@ -553,7 +554,7 @@ mod tests {
 
     #[test]
     fn cells_are_what_they_are_written_as() {
-        // A program that names a field wants numbers, whatever way they are written.
+        // A program that names a field reads its values as numbers, however they are written.
         Label::field("x");
         let text = "x,name,<n>\r\n1,\"a, \"\"b\"\"\nc\",7\n-2.5e3,007,-1\n,1.0.0,0\n";
         assert_eq!(
@@ -588,8 +589,8 @@ mod tests {
     fn an_unclosed_quote_costs_its_row_alone() {
         let unclosed = |line: u64| format!("{line}: the quote that opens on this line is not closed");
         let fine = |a: &str, b: &str| format!("{{a={a}, b={b}}}");
-        // An unclosed quote is noticed by the text behind the next quote, by the number of cells, or by the end of
-        // the input.
+        // An unclosed quote is detected by the text after the next quote, by the number of cells, or by the
+        // end of the input.
         assert_eq!(
             shown("a,b\n1,\"oops\n2,\"fine\"\n3,4\n"),
             [unclosed(2), fine("2", "\"fine\""), fine("3", "4")]
@@ -622,7 +623,7 @@ mod tests {
         #[test]
         fn what_is_written_is_read_again(rows in prop::collection::vec((any::<String>(), any::<i64>(), proptest::num::f64::NORMAL), 1..6)) {
             let record = |(text, number, float): &(String, i64, f64)| Record::from_pairs([
-                // Texts that are no numbers, and other values.
+                // Texts that do not look like numbers, and other values.
                 (Label::field("t"), Value::from(&*format!("t{text}"))),
                 (Label::tag("n"), Value::Int(*number)),
                 (Label::field("f"), Value::Float(*float)),

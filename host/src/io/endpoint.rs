@@ -1,11 +1,11 @@
-//! What `--input` and `--output` say: where records come from or go to, and how they are written there.
+//! The values of `--input` and `--output`: where records come from or go to, and in which form.
 //!
 //! ```text
 //! [NAME=]PLACE          a path, `-`, or one of the schemes below
 //! [NAME=]SCHEME:…[?OPTION[=VALUE][&OPTION…]]
 //! ```
-//! Schemes are `file:PATH`, `tcp://HOST:PORT`, `tcp-listen://[HOST]:PORT`, `unix:PATH` and `unix-listen:PATH`. Only they
-//! have options, so any path may be written as it is. In values, `%26` is `&`.
+//! Schemes are `file:PATH`, `tcp://HOST:PORT`, `tcp-listen://[HOST]:PORT`, `unix:PATH` and
+//! `unix-listen:PATH`. Only they have options, so any path may be written unchanged. In values, `%26` is `&`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use super::compression::Compression;
 use crate::amount::per_second;
 use crate::error::Error;
 
-/// How the records of an input or output are written.
+/// The form of the records of an input or output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// JSON Lines: one object a line.
@@ -29,12 +29,12 @@ pub enum Format {
     Lines,
     /// Bytes: the field `data`, cut into chunks when read.
     Bytes,
-    /// A directory: each file is a record of its `name` and `data`.
+    /// A directory: each file is a record with its `name` and `data`.
     Files,
 }
 
 impl Format {
-    /// Every format, with the word that stands for it.
+    /// Every format, with its word.
     pub const ALL: [(&str, Format); 6] = [
         ("json", Format::Json),
         ("xml", Format::Xml),
@@ -44,7 +44,7 @@ impl Format {
         ("files", Format::Files),
     ];
 
-    /// The format that a word stands for.
+    /// The format with this word.
     pub fn named(word: &str) -> Option<Format> {
         Format::ALL.iter().find(|(known, _)| *known == word).map(|(_, format)| *format)
     }
@@ -62,54 +62,54 @@ impl Format {
     }
 }
 
-/// Where an input or output is.
+/// The place of an input or output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Standard input or output.
     Standard,
     /// A file, a directory, a device.
     Path(PathBuf),
-    /// A peer that listens there.
+    /// A peer that listens at this address.
     Tcp(String),
-    /// The peer that connects there.
+    /// The peer that connects to this address.
     TcpListen(String),
-    /// A peer that listens at that socket.
+    /// A peer that listens at this socket.
     Unix(PathBuf),
-    /// The peer that connects to that socket.
+    /// The peer that connects to this socket.
     UnixListen(PathBuf),
 }
 
 /// One `--input` or `--output`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Endpoint {
-    /// What reports call it.
+    /// Its name in reports.
     pub name: Option<String>,
-    /// Where it is.
+    /// The place.
     pub place: Place,
-    /// What else it says.
+    /// The options.
     pub options: Options,
 }
 
-/// What an endpoint says about itself; what it does not say, the program's other arguments do.
+/// The options of an endpoint; options that it lacks are taken from the program's other arguments.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
-    /// How its records are written.
+    /// The form of its records.
     pub format: Option<Format>,
     /// The field of a line or chunk.
     pub label: Option<String>,
-    /// Bytes of a chunk.
+    /// The number of bytes of a chunk.
     pub chunk: Option<usize>,
-    /// Records a second.
+    /// The number of records a second.
     pub rate: Option<f64>,
     /// Labels for records that lack them, as JSON.
     pub with: Option<String>,
-    /// Whether it waits for another peer when one has gone.
+    /// Whether it waits for another peer after one has disconnected.
     pub keep: bool,
-    /// The records that an output takes: those with all these labels.
+    /// The records that an output accepts: those with all these labels.
     pub accepts: Option<Vec<Label>>,
 }
 
-/// Which argument an endpoint belongs to.
+/// The argument that an endpoint belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// `--input`.
@@ -128,10 +128,11 @@ impl Side {
 }
 
 impl Endpoint {
-    /// Reads what follows `--input` or `--output`.
+    /// Parses the value of `--input` or `--output`.
     ///
     /// # Errors
-    /// With the code E0902: no such scheme or option, an incomplete address, a value that an option does not take.
+    /// With the code E0902: the scheme or option does not exist, the address is incomplete, or the option's
+    /// value is invalid.
     pub fn parse(text: &OsStr, side: Side) -> Result<Endpoint, Error> {
         let wrong = |what: String| {
             let text = text.display();
@@ -162,7 +163,8 @@ impl Endpoint {
         Endpoint { name: None, place, options: Options::default() }
     }
 
-    /// The format: as the endpoint says, else as `asked` for all, else as the file's name implies, else JSON Lines.
+    /// The format: that of the endpoint, else `asked`, the one for all endpoints, else the one that the
+    /// file's name implies, else JSON Lines.
     pub(crate) fn format(&self, asked: Option<Format>) -> Format {
         let told = match &self.place {
             Place::Path(path) => Format::of(path),
@@ -172,7 +174,7 @@ impl Endpoint {
     }
 }
 
-/// Names of inputs and outputs are like labels.
+/// Whether a text can name an input or output: such names have the form of labels.
 fn is_name(text: &str) -> bool {
     let mut characters = text.chars();
     characters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
@@ -188,7 +190,7 @@ enum Scheme {
     UnixListen,
 }
 
-/// The scheme at the beginning, and what follows it.
+/// The scheme at the beginning of a text, and the rest of the text.
 fn scheme(text: &str) -> Option<(Scheme, &str)> {
     const SCHEMES: [(&str, Scheme); 5] = [
         ("file:", Scheme::File),
@@ -200,7 +202,7 @@ fn scheme(text: &str) -> Option<(Scheme, &str)> {
     SCHEMES.iter().find_map(|(prefix, scheme)| Some((*scheme, text.strip_prefix(prefix)?)))
 }
 
-/// The scheme of a text that is written as an address, and not as a path.
+/// The scheme of a text that has the form of an address, and not of a path.
 fn foreign_scheme(text: &str) -> Option<&str> {
     let (scheme, _) = text.split_once("://")?;
     let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
@@ -230,7 +232,7 @@ impl Scheme {
             Scheme::Unix => Place::Unix(path()?),
             Scheme::UnixListen => Place::UnixListen(path()?),
             Scheme::Tcp => Place::Tcp(with_port(address, "tcp://localhost:7000")?),
-            // To listen on all interfaces, a user has to say so.
+            // Listening on all interfaces must be requested explicitly.
             Scheme::TcpListen if address.starts_with(':') => {
                 Place::TcpListen(with_port(&format!("localhost{address}"), "tcp-listen://:7000")?)
             }
@@ -283,10 +285,10 @@ impl Options {
     }
 }
 
-/// A label's name, which stands for a field.
+/// The name of a label that is a field.
 ///
 /// # Errors
-/// What else it is.
+/// The text is no name of a field.
 pub fn label_name(text: &str) -> Result<String, Error> {
     name_of_field(text).map_err(Error::usage)
 }
@@ -305,7 +307,7 @@ fn positive(key: &str, value: &str) -> Result<usize, String> {
     }
 }
 
-/// Records a second.
+/// A rate in records a second.
 ///
 /// # Errors
 /// The text is no number above 0.
@@ -321,7 +323,7 @@ fn type_of(text: &str) -> Result<Vec<Label>, String> {
     labels.map(|label| Label::parse(label).map_err(|error| format!("{label:?} is {error}"))).collect()
 }
 
-/// `%26` and the like as what they stand for.
+/// The text with escapes such as `%26` decoded.
 fn decoded(text: &str) -> Result<String, String> {
     let wrong = || format!("{text:?}: after `%` stand two digits, as in %26; `%` itself is %25");
     let mut bytes = Vec::with_capacity(text.len());

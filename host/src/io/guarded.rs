@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Read};
 use super::place::Input;
 use crate::interrupt::Interrupt;
 
-/// It is for parsers that read on in the middle of a record.
+/// An input for parsers that read on in the middle of a record.
 pub(crate) struct Guarded {
     pub(crate) input: Input,
     interrupt: Interrupt,
@@ -19,7 +19,7 @@ impl Guarded {
         Guarded { input, interrupt, consumed: true, bytes_max, left: bytes_max }
     }
 
-    /// The next record begins.
+    /// Marks the beginning of the next record.
     pub(crate) fn begin(&mut self) {
         self.left = self.bytes_max;
         self.input.begin();

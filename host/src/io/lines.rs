@@ -1,4 +1,4 @@
-//! Lines of an input, as records with one field of text.
+//! The reader that turns lines of an input into records with one field of text.
 
 use std::io;
 
@@ -11,18 +11,18 @@ use super::place::Input;
 use super::step::{Lost, Malformed, Next};
 use crate::interrupt::Interrupt;
 
-/// How many bytes of a line that is too long are passed on at a time.
+/// The number of bytes of a line that is too long that are passed on at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Records of lines, each the value of a field.
+/// The records of an input, each with a line as the value of a field.
 pub(crate) struct Lines {
     pub(crate) input: Input,
     label: Label,
-    /// The beginning of a line of which the rest has not come yet.
+    /// The beginning of a line whose rest has not arrived yet.
     begun: Vec<u8>,
     number: u64,
     bytes_max: usize,
-    /// The line is too long: what comes up to its end is dropped.
+    /// Whether the line is too long: the rest of it is dropped.
     skips: bool,
 }
 
@@ -55,7 +55,7 @@ impl Lines {
             let taken = end.map_or(available.len(), |at| (at + 1).min(available.len()));
             let too_long = self.skips || self.begun.len() + taken > self.bytes_max;
             let read = match end {
-                // The line goes on.
+                // The line continues in the next piece of input.
                 None => {
                     if !too_long {
                         self.begun.extend_from_slice(available);
@@ -93,7 +93,7 @@ impl Lines {
         }
     }
 
-    /// A line that is too long, or a piece of one.
+    /// The error of a line that is too long, with a piece of the line.
     fn too_long(&mut self, number: u64, goes_on: bool) -> Next {
         let (name, most) = (&self.input.name, self.bytes_max);
         let what =
@@ -111,7 +111,7 @@ impl Lines {
     }
 }
 
-/// The record that a line is, or the column of what is not UTF-8.
+/// The record of a line; `Err`: the column of the first byte that is not UTF-8.
 fn read(label: Label, line: &[u8], is_first: bool) -> Result<Record, usize> {
     let line = if is_first { line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line) } else { line };
     let line = line.strip_suffix(b"\n").unwrap_or(line);

@@ -1,8 +1,8 @@
 //! Records in JSON: one object a line, objects over several lines, or a list of objects.
 //!
-//! A line that is a whole object is read at once. Anything else is passed over by a [`Scan`], piece by piece as it
-//! comes, so a list needs no more memory than its largest record. An object that breaks off costs no other record: text
-//! that begins like a record is read as one.
+//! A line that is a complete object is parsed at once. Any other text is scanned by a [`Scan`], piece by
+//! piece as it arrives, so a list needs no more memory than its largest record. An object that breaks off
+//! costs no other record: text that begins like a record is parsed as one.
 
 use std::io;
 use std::sync::Arc;
@@ -14,40 +14,42 @@ use super::place::Input;
 use super::step::{Lost, Malformed, Next};
 use crate::interrupt::Interrupt;
 
-/// How many bytes of a record that failed are passed on at a time.
+/// The number of bytes of a failed record that are passed on at a time.
 const PIECE_BYTES: usize = 1 << 20;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// Records of an input in JSON. Empty lines are passed over.
+/// The records of a JSON input. Empty lines are skipped.
 pub(crate) struct Objects {
     pub(crate) input: Input,
     reader: json::Reader,
     at: At,
-    /// The beginning of a record of which the rest has not come yet.
+    /// The beginning of a record whose rest has not arrived yet.
     begun: Vec<u8>,
-    /// The line in which it begins, from 1, and in which column, from 0.
+    /// The line in which it begins, from 1, and the column, from 0.
     first_line: u64,
     first_column: usize,
-    /// How many line ends were read.
+    /// The number of line ends that were read.
     lines: u64,
-    /// How much white space the line begins with, as far as it was read; none: other text was read, too.
+    /// The amount of white space at the beginning of the line, as far as it was read; `None` if other text
+    /// was read, too.
     indent: Option<usize>,
-    /// How many bytes of the line were taken.
+    /// The number of bytes of the line that were consumed.
     column: usize,
-    /// Where the list began: its line and column, from 1.
+    /// The line and column, from 1, where the list began.
     list: (u64, usize),
-    /// The list has an element that is no record. So perhaps it is no list, and its end is not required.
+    /// Whether the list has an element that is no record. The text may then be no list, so its end is not
+    /// required.
     is_odd: bool,
     bytes_max: usize,
 }
 
 /// The state of the reader at the next byte.
 enum At {
-    /// At the beginning of a line, outside of lists, or in a line of which `begun` has the beginning.
+    /// At the beginning of a line, outside of lists, or in a line whose beginning is in `begun`.
     Line,
-    /// In an object that goes on in the next line.
+    /// In an object that continues on the next line.
     Object(Scan),
-    /// In a list, between its records; whether a comma has to come first.
+    /// In a list, between its records; the value says whether a comma has to come first.
     List(bool),
     /// In a record of a list.
     Record(Scan),
@@ -55,21 +57,22 @@ enum At {
     Rest(Rest),
 }
 
-/// How text that is no record ends, so that records can be read again.
+/// Text that is no record, up to the place after which records can be read again.
 struct Rest {
     what: String,
     line: u64,
     ends: Ends,
 }
 
-/// Where that ends.
+/// The end of text that is no record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ends {
-    /// With the line.
+    /// The text ends with the line.
     Line,
-    /// Before a line that is not indented further and closes no bracket.
+    /// The text ends before a line that is not indented further and closes no bracket.
     Object(usize),
-    /// Before a line that is not indented further and begins an object, or before the line that ends the list.
+    /// The text ends before a line that is not indented further and begins an object, or before the line that
+    /// ends the list.
     Record(usize),
 }
 
@@ -113,7 +116,7 @@ impl Objects {
         }
     }
 
-    /// Takes a line, or the beginning of one.
+    /// Reads a line, or the beginning of one.
     fn line(&mut self) -> io::Result<Option<Next>> {
         if self.begun.is_empty() {
             self.input.begin();
@@ -146,7 +149,7 @@ impl Objects {
             return Ok(self.too_long("a line", Ends::Line));
         }
         if end.is_none() && !is_over {
-            // The line goes on.
+            // The line continues in the next piece.
             self.begun.extend_from_slice(available);
             self.input.consume(taken);
             return Ok(None);
@@ -190,12 +193,12 @@ impl Objects {
         Ok(Some(self.malformed(what, self.first_line, false)))
     }
 
-    /// Takes more of an object that has several lines.
+    /// Reads more of an object that has several lines.
     fn object(&mut self) -> io::Result<Option<Next>> {
         let At::Object(scan) = &mut self.at else { return Ok(None) };
         let available = self.input.fill_buf()?;
         if available.is_empty() {
-            // What looks like another record is read as one.
+            // Text that looks like another record is read as one.
             let indent = indent_of(&self.begun);
             let mut lines = memchr::memchr_iter(b'\n', &self.begun).map(|end| &self.begun[end + 1..]);
             if lines.any(|line| !belongs(line, indent)) {
@@ -236,14 +239,14 @@ impl Objects {
         }
     }
 
-    /// An object turns out to be malformed in a later line. Reading goes on with the first line that does not look like
-    /// a part of the object.
+    /// Handles an object that turns out to be malformed in a later line. Reading continues at the first line
+    /// that does not look like a part of the object.
     fn broken_off(&mut self, what: &str, line: usize, column: usize, is_inside: bool) -> Option<Next> {
         let begun = std::mem::take(&mut self.begun);
         let indent = indent_of(&begun);
         let mut begins = memchr::memchr_iter(b'\n', &begun).map(|end| end + 1);
         let other = begins.find(|&begin| begin < begun.len() && !belongs(&begun[begin..], indent));
-        // It may be the line that is read now.
+        // The other line may be the one that is being read.
         let part = other.map_or(begun.as_slice(), |other| &begun[..other]);
         let ends_line = part.ends_with(b"\n");
         let is_one_line = !part.trim_ascii().contains(&b'\n');
@@ -263,7 +266,7 @@ impl Objects {
         None
     }
 
-    /// Takes what stands between the records of a list.
+    /// Reads the text between the records of a list.
     fn between(&mut self) -> io::Result<Option<Next>> {
         let At::List(needs_comma) = self.at else { return Ok(None) };
         let available = self.input.fill_buf()?;
@@ -301,7 +304,7 @@ impl Objects {
         Ok(None)
     }
 
-    /// The list is over, without the bracket that ends it.
+    /// Ends a list whose closing bracket is missing.
     fn list_without_end(&mut self) -> Option<Next> {
         self.at = At::Line;
         if self.is_odd {
@@ -314,7 +317,7 @@ impl Objects {
         Some(Next::malformed(what))
     }
 
-    /// Takes more of a record of a list.
+    /// Reads more of a record of a list.
     fn record_of_list(&mut self) -> io::Result<Option<Next>> {
         let At::Record(scan) = &mut self.at else { return Ok(None) };
         let available = self.input.fill_buf()?;
@@ -361,7 +364,7 @@ impl Objects {
                 self.begun.clear();
                 let what = self.place(line, column, wrong.what);
                 self.is_odd = true;
-                // The bytes that were scanned lie before the line's end.
+                // The scanned bytes are before the line's end.
                 self.take_within(wrong.at);
                 self.indent = None;
                 self.at = At::Rest(Rest { what, line: self.first_line, ends: Ends::Record(indent) });
@@ -370,7 +373,7 @@ impl Objects {
         }
     }
 
-    /// Takes text that is no record, up to a place where a record may begin.
+    /// Skips text that is no record, up to a place where a record may begin.
     fn rest(&mut self) -> io::Result<Option<Next>> {
         let At::Rest(Rest { what, line, ends }) = &self.at else { return Ok(None) };
         let (ends, line) = (*ends, *line);
@@ -425,13 +428,13 @@ impl Objects {
         Ok(next)
     }
 
-    /// Takes this many bytes, which are no part of a record.
+    /// Consumes this many bytes, which are no part of a record.
     fn take(&mut self, count: usize) {
         self.take_within(count);
         self.input.begin();
     }
 
-    /// Takes this many bytes off the input, counting lines and columns.
+    /// Consumes this many bytes of the input, counting lines and columns.
     fn take_within(&mut self, count: usize) {
         let Ok(available) = self.input.fill_buf() else { return };
         for &byte in &available[..count] {
@@ -456,7 +459,7 @@ impl Objects {
         }
     }
 
-    /// A record that the end of the input cuts off.
+    /// The error of a record that the end of the input cuts off.
     fn unread(&mut self, text: &[u8]) -> Next {
         match self.reader.read(text.trim_ascii_end()) {
             // The record was complete, but the text that has to follow it was missing.
@@ -468,7 +471,7 @@ impl Objects {
         }
     }
 
-    /// A record that has too many bytes, with all up to where the next one may begin.
+    /// The error of a record with too many bytes, with all text up to the place where the next one may begin.
     fn too_long(&mut self, noun: &str, ends: Ends) -> Option<Next> {
         self.begun = Vec::new();
         let (name, line, most) = (&self.input.name, self.first_line, self.bytes_max);
@@ -478,7 +481,7 @@ impl Objects {
         None
     }
 
-    /// What is wrong, with its place; the line and the column are those in the record, from 1.
+    /// The message with its place; the line and the column are those in the record, from 1.
     fn place(&self, line: usize, column: usize, message: &str) -> String {
         let column = if line == 1 { self.first_column + column } else { column };
         format!("{}:{}:{column}: {message}", self.input.name, self.first_line + line as u64 - 1)
@@ -496,12 +499,13 @@ impl Objects {
     }
 }
 
-/// How much space a text begins with.
+/// The amount of space at the beginning of a text.
 fn indent_of(text: &[u8]) -> usize {
     text.iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count()
 }
 
-/// Whether a line looks like a part of an object that began with so much space: it is indented further, or closes something.
+/// Whether a line looks like a part of an object whose first line has this indent: it is indented further, or
+/// closes a bracket.
 fn belongs(line: &[u8], indent: usize) -> bool {
     let space = indent_of(line);
     space > indent || matches!(line.get(space), Some(b'}' | b']' | b'\r' | b'\n') | None)

@@ -1,4 +1,4 @@
-//! When records may enter: at a rate, or at the times at which they were recorded.
+//! Pacing of a source: records enter at a rate, or at their recorded times.
 
 use std::time::{Duration, Instant};
 
@@ -6,17 +6,17 @@ use thalweg_box::Value;
 use thalweg_net::label::Label;
 use thalweg_net::record::Record;
 
-/// A source that was delayed catches up for at most this time.
+/// The longest delay for which a source catches up.
 const LATE_MAX: Duration = Duration::from_millis(100);
-/// A source that waits for a record's time checks this often whether the run should end.
+/// The interval at which a source that waits for a record's time checks whether the run should end.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// The tag that says when a record entered, in nanoseconds since the run began.
+/// The tag with the time at which a record entered, in nanoseconds since the run began.
 pub(crate) fn recorded_at() -> Label {
     Label::tag("at_ns")
 }
 
-/// Lets this many records through a second.
+/// Admits this many records a second.
 pub(crate) struct Rate {
     period: Duration,
     next: Option<Instant>,
@@ -29,12 +29,12 @@ impl Rate {
         Rate { period, next: None }
     }
 
-    /// When the next record may enter. None: the first may enter now.
+    /// The time when the next record may enter; `None` if the first may enter now.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.next
     }
 
-    /// A record enters.
+    /// Counts a record that enters.
     pub(crate) fn spend(&mut self, now: Instant) {
         let due = self.next.unwrap_or(now);
         let from = if now.saturating_duration_since(due) > LATE_MAX { now } else { due };
@@ -42,25 +42,25 @@ impl Rate {
     }
 }
 
-/// The sum of both times; beyond the range of clocks a time that never comes.
+/// The sum of a time and a duration; if it is beyond the range of clocks, a time that is never reached.
 fn later(from: Instant, by: Duration) -> Instant {
     from.checked_add(by).unwrap_or(from + Duration::from_secs(u32::MAX.into()))
 }
 
-/// Lets records through at the times that their tag says, counted from the first.
+/// Admits records at the times in their tag, counted from the first record.
 pub(crate) struct Replay {
     speed: f64,
-    /// When the first record entered, and its time.
+    /// The moment when the first record entered, and the time in its tag.
     first: Option<(Instant, i64)>,
 }
 
 impl Replay {
-    /// `speed` 2: in half of the time.
+    /// A replay at this speed; 2 halves all times.
     pub(crate) fn new(speed: f64) -> Replay {
         Replay { speed, first: None }
     }
 
-    /// When the record is due; its tag is taken off. `Err`: it has none.
+    /// The time when the record may enter; removes the record's tag. `Err`: the record has no such tag.
     pub(crate) fn due(&mut self, record: &mut Record, now: Instant) -> Result<Instant, String> {
         let tag = recorded_at();
         let Some(Value::Int(at)) = record.remove(tag) else {
@@ -73,7 +73,7 @@ impl Replay {
     }
 }
 
-/// Sleeps until then, but at most for the time after which a source has to check whether the run should end.
+/// Sleeps until then, but at most for the interval at which a source checks whether the run should end.
 pub(crate) fn sleep_towards(due: Instant) {
     std::thread::sleep(due.saturating_duration_since(Instant::now()).min(PATIENCE));
 }
@@ -96,9 +96,9 @@ mod tests {
         };
         assert!(enter(millis(0)));
         assert!(!enter(millis(0)));
-        // 5 ms late: the records due meanwhile enter at once.
+        // At a delay of 5 ms, the records due meanwhile enter at once.
         assert_eq!((0..20).filter(|_| enter(millis(5))).count(), 5);
-        // A second late: one.
+        // At a delay of a second, one record enters.
         assert_eq!((0..20).filter(|_| enter(millis(1005))).count(), 1);
         let mut never = Rate::new(1e-300);
         never.spend(begin);

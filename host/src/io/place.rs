@@ -1,7 +1,7 @@
 //! Places that bytes come from and go to: files, pipes, sockets, and directories of files.
 //!
-//! An input that may block is read only when it has data, so that a request to end is always noticed. Data that
-//! stay unread hold the peer back.
+//! An input that may block is read only when it has data, so that a request to end is always noticed. Unread
+//! data hold the peer back.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -21,52 +21,52 @@ use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::notice::Notices;
 
-/// How long a wait lasts before its caller looks whether the run should end.
+/// The longest wait after which the caller checks whether the run should end.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// Bytes read at once.
+/// The number of bytes that are read at once.
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// Something that bytes are read from until it ends.
+/// An input of bytes.
 pub(crate) struct Input {
     pub(crate) file: BufReader<File>,
-    /// How messages name it.
+    /// The name of the input in messages.
     pub(crate) name: String,
-    /// Waiting for more can take for ever: a terminal, a pipe, a socket.
+    /// Whether waiting for data can take for ever: a terminal, a pipe, a socket.
     waits: bool,
-    /// Whether it is decoded if it turns out to be compressed, and how that is done.
+    /// Whether it is decoded if it is compressed, and the decoder.
     decoding: Decoding,
-    /// Bytes that were read and have to be read again, and how many of them were read again.
+    /// Bytes that were given back to be read again, and the number of them that were read again.
     back: Vec<u8>,
     back_read: usize,
-    /// Bytes taken so far.
+    /// The number of bytes consumed so far.
     taken: u64,
-    /// The bytes since a record began, if they are wanted, to be passed on if they are no record.
+    /// The bytes since the record's beginning, if they are to be passed on in case they are no record.
     kept: Option<Kept>,
 }
 
-/// Whether an input is decoded.
+/// The decoding of an input.
 enum Decoding {
-    /// It is read as it is.
+    /// The input is not decoded.
     No,
-    /// It will be decoded if its first bytes, which were not read yet, are those of a compressed file.
+    /// The input is decoded if its first bytes, which were not read yet, are those of a compressed file.
     Asks,
-    /// It is compressed.
+    /// The input is compressed.
     By(Box<Decoder>),
 }
 
-/// Bytes of an input that are no record, and where they stand.
+/// Bytes of an input that are no record, and their place.
 #[derive(Debug)]
 pub(crate) struct Raw {
-    /// How messages name the input.
+    /// The name of the input in messages.
     pub(crate) input: String,
     /// The line, from 1, if the format counts lines.
     pub(crate) line: Option<u64>,
-    /// How many bytes stand before them.
+    /// The number of bytes before them.
     pub(crate) byte: u64,
     pub(crate) bytes: Vec<u8>,
-    /// They are passed on in pieces, and this piece is not the last.
+    /// Whether they are passed on in pieces, and this piece is not the last.
     pub(crate) goes_on: bool,
 }
 
@@ -80,7 +80,7 @@ impl Raw {
     }
 }
 
-/// The bytes of a record as it is read.
+/// The bytes of a record that is being read.
 #[derive(Default)]
 struct Kept {
     begin: u64,
@@ -131,13 +131,14 @@ impl Input {
         self.decoding = Decoding::Asks;
     }
 
-    /// What was read and not taken yet, reading more if that is nothing; empty: the input has ended.
+    /// The bytes that were read and not consumed yet; reads more if there are none. Empty if the input has
+    /// ended.
     pub(super) fn fill_buf(&mut self) -> io::Result<&[u8]> {
         while self.buffer().is_empty() && !self.fill()? {}
         Ok(self.buffer())
     }
 
-    /// What was read and not taken yet.
+    /// The bytes that were read and not consumed yet.
     fn buffer(&self) -> &[u8] {
         let back = &self.back[self.back_read..];
         match &self.decoding {
@@ -148,7 +149,7 @@ impl Input {
         }
     }
 
-    /// Reads once, where nothing is in the buffer. True: the input has ended, or there is something now.
+    /// Reads once if the buffer is empty. True if the input has ended, or the buffer has data now.
     fn fill(&mut self) -> io::Result<bool> {
         match &mut self.decoding {
             Decoding::No => {
@@ -166,12 +167,12 @@ impl Input {
         }
     }
 
-    /// Finds out whether the input is compressed.
+    /// Determines whether the input is compressed.
     fn ask(&mut self) -> io::Result<()> {
         let begin = self.file.fill_buf()?;
         let found = match Compression::of_data(begin) {
             Ok(found) => found,
-            // Only a few bytes came: the rest of the bytes that identify the compression is worth waiting for.
+            // Only a few bytes came, so the input waits for the other bytes that identify the compression.
             Err(()) => {
                 let mut begin = begin.to_vec();
                 self.file.consume(begin.len());
@@ -208,7 +209,7 @@ impl Input {
         self.kept = Some(Kept::default());
     }
 
-    /// Takes this many bytes off the bytes that were read.
+    /// Consumes this many bytes.
     pub(super) fn consume(&mut self, count: usize) {
         if let Some(mut kept) = self.kept.take() {
             kept.bytes.extend_from_slice(&self.buffer()[..count]);
@@ -225,7 +226,7 @@ impl Input {
         }
     }
 
-    /// Gives back the last of what was taken, to be read again; it is no part of the record any more.
+    /// Gives back the last of the consumed bytes, to be read again; they are no part of the record any more.
     pub(super) fn give_back(&mut self, bytes: &[u8]) {
         if let Some(kept) = &mut self.kept {
             kept.bytes.truncate(kept.bytes.len().saturating_sub(bytes.len()));
@@ -236,12 +237,12 @@ impl Input {
         self.back_read = 0;
     }
 
-    /// Whether nothing was taken yet.
+    /// Whether no byte was consumed yet.
     pub(super) fn is_at_begin(&self) -> bool {
         self.taken == 0
     }
 
-    /// A record begins.
+    /// Marks the beginning of a record.
     pub(super) fn begin(&mut self) {
         if let Some(kept) = &mut self.kept {
             kept.begin = self.taken;
@@ -249,13 +250,13 @@ impl Input {
         }
     }
 
-    /// How many bytes are kept.
+    /// The number of bytes that are kept.
     pub(super) fn kept_bytes(&self) -> usize {
         self.kept.as_ref().map_or(0, |kept| kept.bytes.len())
     }
 
-    /// The bytes since the beginning of text that turned out to be no record; `goes_on`: further ones will follow.
-    /// None if they are not wanted.
+    /// The bytes since the beginning of text that turned out to be no record; `goes_on` if further ones will
+    /// follow. `None` if they are not kept.
     pub(super) fn raw(&mut self, line: Option<u64>, goes_on: bool) -> Option<Raw> {
         let kept = self.kept.as_mut()?;
         let (byte, bytes) = (kept.begin, std::mem::take(&mut kept.bytes));
@@ -263,7 +264,7 @@ impl Input {
         Some(Raw { input: self.name.clone(), line, byte, bytes, goes_on })
     }
 
-    /// Whether there is something that was read already, or can be without a read that may wait.
+    /// Whether data are in the buffer, or can be read without waiting.
     pub(crate) fn is_buffered(&self) -> bool {
         !self.waits || !self.buffer().is_empty() || !self.file.buffer().is_empty()
     }
@@ -281,12 +282,12 @@ impl Input {
         Ok(false)
     }
 
-    /// Waits a moment for something to read.
+    /// Waits a moment for data.
     pub(crate) fn wait(&self) -> io::Result<()> {
         polled(self.file.get_ref().as_fd(), PATIENCE).map(|_| ())
     }
 
-    /// Waits until there are data; false: the run should end.
+    /// Waits until there are data; false if the run should end.
     pub(crate) fn wait_for_more(&mut self, interrupt: &Interrupt) -> io::Result<bool> {
         while !interrupt.is_stopping() {
             if self.is_ready()? {
@@ -303,7 +304,7 @@ impl Input {
     }
 }
 
-/// Whether there is something to read within that time.
+/// Whether there are data within that time.
 fn polled(descriptor: BorrowedFd<'_>, patience: Timespec) -> io::Result<bool> {
     let mut descriptors = [PollFd::new(&descriptor, PollFlags::IN)];
     match poll(&mut descriptors, Some(&patience)) {
@@ -321,17 +322,17 @@ pub(crate) fn unwritable(name: &str, error: io::Error) -> Error {
     Error::coded("E0901", format!("cannot write {name}")).because(error)
 }
 
-/// The inputs at a place, one after another.
+/// The inputs at a place, in sequence.
 pub(crate) enum Inputs {
-    /// An input that is open already; none after it was taken.
+    /// An input that is open already; `None` after it was returned.
     One(Option<Box<Input>>),
     /// The files of a directory that are still to be read, in the order of their names.
     Files(VecDeque<PathBuf>),
-    /// Peers that connect.
+    /// The inputs of peers that connect.
     Peers(Listener, Peers),
 }
 
-/// How many peers are still wanted.
+/// How many more peers are accepted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peers {
     None,
@@ -342,7 +343,7 @@ pub(crate) enum Peers {
 /// The next input of a place.
 pub(crate) enum Following {
     Input(Box<Input>),
-    /// None yet.
+    /// There is no next input yet.
     Pending,
     End,
 }
@@ -424,7 +425,7 @@ pub(crate) struct Listener {
     socket: Socket,
     /// How messages name it.
     pub(crate) name: String,
-    /// The path of a socket in the file system, which is removed in the end.
+    /// The path of a socket in the file system, which is removed at the end.
     path: Option<PathBuf>,
 }
 
@@ -434,7 +435,7 @@ enum Socket {
 }
 
 impl Listener {
-    /// Listens at a place; `Err`: how messages name it, and why not.
+    /// Listens at a place; `Err`: the name of the place in messages, and the error.
     fn bind(place: &Place, notices: &Notices) -> Result<Listener, (String, io::Error)> {
         let bound = match place {
             Place::TcpListen(address) => TcpListener::bind(address).and_then(|listener| {
@@ -470,7 +471,7 @@ impl Listener {
         }
     }
 
-    /// The peer that waits, if there is one.
+    /// The peer that waits to connect, if there is one.
     fn accept(&self) -> io::Result<Option<(OwnedFd, String)>> {
         let accepted = match &self.socket {
             Socket::Tcp(listener) => listener.accept().and_then(|(stream, from)| {
@@ -493,7 +494,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
-            // Another process may have removed it.
+            // Another process may have removed the socket.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -527,7 +528,7 @@ fn name_of(place: &Place) -> String {
     }
 }
 
-/// The error, with what to do about it where that is known.
+/// The error, with advice where the cause is known.
 fn explained(place: &Place, error: io::Error) -> io::Error {
     let advice = match (place, error.kind()) {
         (Place::Tcp(_) | Place::Unix(_), io::ErrorKind::ConnectionRefused) => {
@@ -542,7 +543,7 @@ fn explained(place: &Place, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), Advised { error, advice })
 }
 
-/// What the system said, and what to do about it.
+/// An error of the system, with advice.
 #[derive(Debug)]
 struct Advised {
     error: io::Error,
@@ -561,11 +562,12 @@ impl std::error::Error for Advised {
     }
 }
 
-/// Standard output as the records of runs get it, once it was kept for them.
+/// The file for the records of runs, after standard output was kept for them.
 static KEPT: Mutex<Option<OwnedFd>> = Mutex::new(None);
 
-/// Keeps the process's standard output for the records of its runs: what anything else in the process prints there from now on goes to
-/// standard error. To be called before box libraries are loaded, by a program that writes records there; once more does nothing.
+/// Keeps the process's standard output for the records of its runs: all other output to it goes to standard
+/// error from now on. A program that writes records there must call this before box libraries are loaded;
+/// further calls have no effect.
 ///
 /// # Errors
 /// There are no file descriptors left.
@@ -573,7 +575,7 @@ pub fn keep_standard_output() -> Result<(), Error> {
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     if kept.is_none() {
         let failed = |error: rustix::io::Errno| unwritable(STANDARD_OUTPUT, error.into());
-        // Programs that boxes start do not get it.
+        // Programs that boxes start do not inherit the copy.
         let copy = rustix::io::fcntl_dupfd_cloexec(io::stdout(), 3).map_err(failed)?;
         rustix::stdio::dup2_stdout(io::stderr()).map_err(failed)?;
         *kept = Some(copy);
@@ -583,7 +585,7 @@ pub fn keep_standard_output() -> Result<(), Error> {
 
 const STANDARD_OUTPUT: &str = "standard output";
 
-/// The file that standard output is, or was before it was kept.
+/// The file that is standard output, or was before it was kept.
 fn standard_output() -> io::Result<File> {
     let kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     let copy = match &*kept {
@@ -593,7 +595,7 @@ fn standard_output() -> io::Result<File> {
     Ok(File::from(copy?))
 }
 
-/// A file to write to: created or emptied, connected, or that of the first peer to connect.
+/// A file for writing: created or truncated, or the socket of a peer.
 pub(crate) fn create(
     place: &Place,
     interrupt: &Interrupt,

@@ -1,4 +1,4 @@
-//! Sinks: where a run's records go, in the order of a tag if asked.
+//! Sinks: the destinations of a run's records, in the order of a tag on request.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::notice::Notices;
 
-/// How a record is written.
+/// The form in which a record is written.
 enum Form {
     /// One JSON object a line.
     Json(Arc<Names>),
@@ -28,17 +28,18 @@ enum Form {
     Xml,
     /// A row of cells.
     Csv(Box<CsvWriter>),
-    /// This field, and the end of a line.
+    /// The value of this field, and an end of line.
     Line(Label),
-    /// The bytes of this field, nothing between them.
+    /// The bytes of this field, without a separator.
     Bytes(Label),
 }
 
 /// Why a record could not be written.
 pub(crate) enum SinkError {
-    /// Writing failed; nothing more can be written.
+    /// Writing failed, and nothing more can be written.
     Write(io::Error),
-    /// This record has no such field or tag, or a value that the format has no form for; others may do.
+    /// This record lacks the field or tag, or has a value that the format cannot express; other records may
+    /// be written.
     Record(String, Option<Record>),
 }
 
@@ -48,46 +49,46 @@ impl From<io::Error> for SinkError {
     }
 }
 
-/// What holds for all sinks that do not say otherwise.
+/// The defaults for sinks that do not specify otherwise.
 #[derive(Clone, Debug, Default)]
 pub struct SinkDefaults {
     /// How records are written.
     pub format: Option<Format>,
     /// The field of a line or chunk.
     pub label: Option<String>,
-    /// A tag that counts from 0, and how many records wait at most for one that is missing.
+    /// A tag that counts from 0, and the most records that wait for a missing one.
     pub order: Option<(String, usize)>,
     /// Labels for keys and columns that have other names in JSON and CSV.
     pub names: Arc<Names>,
 }
 
-/// Records for one place.
+/// A sink for one place.
 pub(crate) struct Sink {
     writer: Writer,
     order: Option<Order>,
-    /// What reports call it.
+    /// The name of the sink in reports.
     pub(crate) called: Option<String>,
-    /// How messages name the place.
+    /// The name of the place in messages.
     pub(crate) name: String,
-    /// The records it takes when there are several sinks: those with all these labels.
+    /// The records that it accepts when there are several sinks: those with all these labels.
     pub(crate) accepts: Option<Vec<Label>>,
 }
 
 enum Writer {
-    /// All into one file.
+    /// All records are written into one file.
     File { file: Box<BufWriter<Encoded>>, form: Form, line: Vec<u8> },
     /// Each record is written into a file of its own.
     Folder(PathBuf),
 }
 
-/// Puts records back into the order of a tag that counts from 0.
+/// Sorts records by a tag that counts from 0.
 struct Order {
     tag: Label,
     next: i64,
     /// Records that came before their turn. Records with the same number keep their order of arrival.
     early: BTreeMap<(i64, u64), Record>,
     arrivals: u64,
-    /// If there are more early records than this, the missing ones are given up.
+    /// The most early records; beyond it, the missing ones are given up.
     early_max: usize,
     missing: u64,
 }
@@ -100,7 +101,7 @@ impl Order {
 }
 
 impl Sink {
-    /// Opens what `endpoint` says, replacing a file that is there.
+    /// Opens the endpoint, replacing an existing file.
     pub(crate) fn open(
         endpoint: Endpoint,
         defaults: &SinkDefaults,
@@ -125,7 +126,7 @@ impl Sink {
                 return Ok(Sink { writer, order: None, called, name, accepts: options.accepts });
             }
         };
-        // Lines are gathered; a chunk larger than the buffer goes past it.
+        // Lines are buffered; a chunk larger than the buffer is written directly.
         let buffer_bytes = if format == Format::Bytes { 1 << 13 } else { 1 << 16 };
         let compression = match &place {
             Place::Path(path) if format != Format::Bytes => Compression::of_name(path).0,
@@ -139,7 +140,7 @@ impl Sink {
         Ok(Sink { writer, order, called, name, accepts: options.accepts })
     }
 
-    /// Writes `record` now, or keeps it until its turn has come.
+    /// Writes `record` now, or keeps it until its turn comes.
     pub(crate) fn take(&mut self, record: Record) -> Result<(), SinkError> {
         let Some(order) = &mut self.order else { return self.writer.write(record) };
         let Some(&Value::Int(number)) = record.get(order.tag) else {
@@ -175,7 +176,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Gives up the numbers before the first early record.
+    /// Gives up the missing numbers before the first early record.
     fn skip_missing(&mut self) {
         if let Some(order) = &mut self.order
             && let Some((&(number, _), _)) = order.early.first_key_value()
@@ -185,7 +186,8 @@ impl Sink {
         }
     }
 
-    /// Writes what still waits for its turn, and everything buffered. Returns how many numbers never came.
+    /// Writes the records that still wait for their turn, and everything buffered. Returns how many numbers
+    /// never came.
     pub(crate) fn finish(&mut self) -> Result<u64, SinkError> {
         while self.order.as_ref().is_some_and(|order| !order.early.is_empty()) {
             self.skip_missing();
@@ -195,19 +197,19 @@ impl Sink {
         Ok(self.order.as_ref().map_or(0, |order| order.missing))
     }
 
-    /// How many of the records that were taken did not get into the file, after writing failed.
+    /// The number of accepted records that did not get into the file, after writing failed.
     pub(crate) fn unwritten(&self) -> u64 {
         self.writer.unwritten()
     }
 
-    /// Hands what is buffered to the file: its reader should not wait for the buffer to fill.
+    /// Writes the buffered bytes to the file, so that its reader need not wait for the buffer to fill.
     pub(crate) fn flush(&mut self) -> Result<(), SinkError> {
         self.writer.flush()
     }
 }
 
 impl Writer {
-    /// A directory, which is made if there is none.
+    /// The writer for a directory, which is created if it does not exist.
     fn folder(place: Place) -> Result<(Writer, String), Error> {
         let Place::Path(folder) = place else {
             return Err(Error::coded(
@@ -220,7 +222,7 @@ impl Writer {
         Ok((Writer::Folder(folder), name))
     }
 
-    /// Writes a record; one that is refused is handed back.
+    /// Writes a record; a refused record is returned in the error.
     fn write(&mut self, record: Record) -> Result<(), SinkError> {
         self.try_write(&record).map_err(|error| match error {
             SinkError::Record(what, _) => SinkError::Record(what, Some(record)),
@@ -266,7 +268,7 @@ impl Writer {
         }
     }
 
-    /// How many records end in what is still buffered. Bytes without anything between them have no ends.
+    /// The number of records whose end is still buffered. Bytes without separators have no ends.
     fn unwritten(&self) -> u64 {
         let Writer::File { file, form, .. } = self else { return 0 };
         let buffer = file.buffer();
@@ -294,7 +296,7 @@ impl Writer {
     }
 }
 
-/// How many rows end in the bytes, which may begin in the middle of one and end with one.
+/// The number of rows that end in the bytes, which may begin in the middle of a row and end with one.
 fn rows_that_end(bytes: &[u8]) -> usize {
     let mut quoted = false;
     let mut ends = |byte: &&u8| {
@@ -328,7 +330,7 @@ fn write_file(folder: &Path, record: &Record) -> Result<(), SinkError> {
         Some(Value::Text(name)) => name.as_str(),
         _ => return Err(refused("a file needs its name as text in the field `name`".to_owned())),
     };
-    // Data must not choose a place outside of the directory.
+    // Data must not choose a path outside of the directory.
     if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']) {
         return Err(refused(format!("{name:?} is no name of a file in the output's directory")));
     }
@@ -341,7 +343,7 @@ fn write_file(folder: &Path, record: &Record) -> Result<(), SinkError> {
     })
 }
 
-/// Which of a directory's files could not be written, and why.
+/// The file of a directory that could not be written, and why.
 #[derive(Debug)]
 struct OfFile {
     name: String,

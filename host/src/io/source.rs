@@ -1,5 +1,5 @@
-//! Sources: where a run's records come from. A source reads one record at a time, so a run holds no more of its
-//! input than its streams have room for.
+//! Sources: the origins of a run's records. A source reads one record at a time, so a run holds no more of
+//! its input than fits into its streams.
 
 use std::io;
 use std::path::Path;
@@ -25,22 +25,22 @@ use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::notice::Notices;
 
-/// What holds for all sources that do not say otherwise.
+/// The defaults for sources that do not specify otherwise.
 #[derive(Clone, Debug)]
 pub struct SourceDefaults {
-    /// How records are written.
+    /// The form of the records.
     pub format: Option<Format>,
     /// The field of a line or chunk.
     pub label: Option<String>,
-    /// Bytes of a chunk.
+    /// The number of bytes of a chunk.
     pub chunk_bytes: usize,
-    /// Records a second.
+    /// The number of records a second.
     pub rate: Option<f64>,
     /// Labels for records that lack them, as JSON.
     pub with: Option<String>,
     /// Records enter at the recorded times, this many times as fast.
     pub replay: Option<f64>,
-    /// Bytes of a record at most.
+    /// The most bytes of a record.
     pub bytes_max: usize,
     /// Labels for keys and columns that have other names in JSON and CSV.
     pub names: Arc<Names>,
@@ -62,9 +62,9 @@ impl Default for SourceDefaults {
     }
 }
 
-/// How the inputs of a source are read.
+/// The options for reading the inputs of a source.
 struct Reading {
-    /// Used where the name of a file implies no format.
+    /// The format of files whose names imply none.
     format: Option<Format>,
     label: Option<String>,
     chunk_bytes: usize,
@@ -73,9 +73,9 @@ struct Reading {
     keeps_raw: bool,
 }
 
-/// Records from one place.
+/// A source of records at one place.
 pub(crate) struct Source {
-    /// What reports call it.
+    /// The name of the source in reports.
     pub(crate) name: Option<String>,
     inputs: Inputs,
     reader: Option<Reader>,
@@ -83,13 +83,13 @@ pub(crate) struct Source {
     extra: Vec<(Label, Value)>,
     rate: Option<Rate>,
     replay: Option<Replay>,
-    /// A record that was read, and when it is due.
+    /// A record that was read, and the time when it may enter.
     held: Option<(Record, Instant)>,
     interrupt: Interrupt,
 }
 
 impl Source {
-    /// Opens what `endpoint` says. `keeps_raw`: input that is no record is passed on as it came.
+    /// Opens the endpoint. `keeps_raw`: input that is no record is passed on unchanged.
     pub(crate) fn open(
         endpoint: Endpoint,
         defaults: &SourceDefaults,
@@ -153,7 +153,7 @@ impl Source {
         self.paced(with_extra(record, &self.extra))
     }
 
-    /// When the next record is due, if that is known.
+    /// The time when the next record may enter, if it is known.
     fn due(&self) -> Option<Instant> {
         match (&self.held, &self.rate) {
             (Some((_, due)), _) => Some(*due),
@@ -167,7 +167,7 @@ impl Source {
         self.due().is_some_and(|due| due > Instant::now())
     }
 
-    /// The record, now or when it is due.
+    /// Returns the record if it may enter now, and keeps it otherwise.
     fn paced(&mut self, mut record: Record) -> Result<Next, Error> {
         let Some(replay) = &mut self.replay else { return Ok(Next::Record(record)) };
         let now = Instant::now();
@@ -184,14 +184,14 @@ impl Source {
         }
     }
 
-    /// The next record of the input that is read, or of the one that follows it.
+    /// The next record of the present input, or of the one that follows it.
     fn read(&mut self) -> Result<Next, Error> {
         loop {
             if let Some(reader) = &mut self.reader {
                 match reader.next(&self.interrupt) {
                     Ok(Next::End) if !self.interrupt.is_stopping() => self.reader = None,
                     Ok(next) => return Ok(next),
-                    // A peer that breaks off is no reason to refuse the next one.
+                    // A peer whose input breaks off does not prevent the next peer from being read.
                     Err(error) if matches!(self.inputs, Inputs::Peers(_, Peers::All)) => {
                         let what = format!("{}: {error}", reader.input().name);
                         self.reader = None;
@@ -209,7 +209,7 @@ impl Source {
         }
     }
 
-    /// Goes to the next input; `Some`: there is no next input now.
+    /// Opens the next input; `Some` if there is no next input now.
     fn follow(&mut self) -> Result<Option<Next>, Error> {
         match self.inputs.next()? {
             Following::Input(input) => {
@@ -236,12 +236,12 @@ impl Source {
         waited.map_err(|error| unreadable(self.place(), error))
     }
 
-    /// Whether the next record can be read without waiting for its writer or for its time.
+    /// Whether the next record can be returned without waiting for data or for its time.
     pub(crate) fn is_ready(&self) -> bool {
         !self.is_early() && self.reader.as_ref().is_some_and(|reader| reader.input().is_buffered())
     }
 
-    /// How messages name what is read.
+    /// The name of the input in messages.
     fn place(&self) -> &str {
         match (&self.reader, &self.inputs) {
             (Some(reader), _) => &reader.input().name,
@@ -251,7 +251,7 @@ impl Source {
     }
 }
 
-/// An input as records.
+/// The reader that turns an input into records.
 enum Reader {
     Objects(Box<Objects>),
     Lines(Lines),
@@ -269,7 +269,7 @@ impl Reading {
         let label = |default: &'static str| self.label.as_deref().unwrap_or(default);
         let told = Format::of(Path::new(&input.name));
         let format = self.format.or(told).unwrap_or(Format::Json);
-        // Bytes are not decoded.
+        // An input of bytes is not decompressed.
         if !matches!(format, Format::Bytes | Format::Files) {
             input.decode();
         }
@@ -327,7 +327,7 @@ fn next_of_xml(records: &mut xml::Records<Guarded>, interrupt: &Interrupt) -> io
     Ok(match records.next() {
         None => Next::End,
         Some(Ok(record)) => Next::Record(record),
-        // A record that breaks off because the run ends is no error of the input.
+        // If a record breaks off because the run ends, the input has no error.
         Some(Err(_)) if interrupt.is_stopping() => Next::End,
         Some(Err(XmlError::Input(error))) if error.kind() != io::ErrorKind::InvalidData => return Err(error),
         Some(Err(error)) => {
@@ -348,7 +348,7 @@ fn extra_labels(text: &str) -> Result<Vec<(Label, Value)>, Error> {
     Ok(pairs(&record).collect())
 }
 
-/// The record with those labels of `extra` that it lacks.
+/// The record with the labels of `extra` that it lacks.
 fn with_extra(record: Record, extra: &[(Label, Value)]) -> Record {
     if extra.is_empty() {
         return record;
@@ -357,7 +357,7 @@ fn with_extra(record: Record, extra: &[(Label, Value)]) -> Record {
     Record::from_pairs(pairs(&record).chain(missing))
 }
 
-/// The record's labels and values; heap values are shared.
+/// The record's labels and values; values on the heap are shared.
 fn pairs(record: &Record) -> impl Iterator<Item = (Label, Value)> + '_ {
     record.shape().labels().iter().copied().zip(record.slots().iter().cloned())
 }

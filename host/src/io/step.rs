@@ -1,4 +1,4 @@
-//! One step of a source: a record, input that is no record, or the reason why there is nothing.
+//! One step of a source: a record, input that is no record, or the reason why there is no record.
 
 use thalweg_net::record::Record;
 
@@ -8,33 +8,33 @@ use super::place::Raw;
 pub(crate) enum Next {
     /// A record for the network.
     Record(Record),
-    /// Something that is not a record.
+    /// Input that is no record.
     Malformed(Malformed),
-    /// Nothing yet: the source should wait.
+    /// There is no input yet: the source should wait.
     Pending,
     /// The input is at its end, or the run should end.
     End,
 }
 
-/// Something that is not a record.
+/// Input that is no record.
 pub(crate) struct Malformed {
-    /// Where it stands and what is wrong with it.
+    /// Its place and its fault.
     pub(crate) what: String,
     pub(crate) lost: Lost,
 }
 
-/// The bytes of the input that do not enter, for a dead letter.
+/// The bytes of the input that do not enter the network, for a dead letter.
 pub(crate) enum Lost {
     /// These bytes.
     Raw(Raw),
     /// A record.
     Record(Record),
-    /// Nothing, or it is not wanted.
+    /// There are no bytes, or they are not kept.
     Nothing,
 }
 
 impl Next {
-    /// Input that is not a record, of which no bytes are kept.
+    /// Input that is no record, whose bytes are not kept.
     pub(crate) fn malformed(what: String) -> Next {
         Next::Malformed(Malformed { what, lost: Lost::Nothing })
     }

@@ -1,4 +1,4 @@
-//! Which of several sinks takes which records.
+//! The choice among several sinks for each record.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use thalweg_net::shape::ShapeId;
 use crate::error::Error;
 use crate::io::Sink;
 
-/// Which sink takes which records.
+/// The choice of a sink for each shape of records.
 pub(super) struct Choice {
     pub(super) outs: Vec<Out<Record>>,
-    /// The labels that each sink wants.
+    /// The labels that the type of each sink requires.
     accepts: Vec<Vec<Label>>,
     known: HashMap<ShapeId, Option<usize>>,
 }
@@ -40,7 +40,8 @@ impl Choice {
         Ok(Choice { outs: Vec::new(), accepts, known: HashMap::new() })
     }
 
-    /// The sink whose type has most of the record's labels and none that it lacks; the first one of several.
+    /// The sink whose type has most of the record's labels and none that it lacks; among equal ones the
+    /// first.
     pub(super) fn of(&mut self, record: &Record) -> Option<usize> {
         let shape = record.shape();
         *self.known.entry(shape).or_insert_with(|| {

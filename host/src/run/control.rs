@@ -1,9 +1,10 @@
-//! Control of a run from other processes: pause, resume, drain, stop, another network in its place, and libraries anew.
+//! Control of a run from other processes: pausing, resuming, draining, stopping, replacing the network, and
+//! reloading libraries.
 //!
-//! The source rests between two records when it is asked to. Then its end of the network can be closed, so that what is
-//! inside leaves; when all of it has, as records or as failures, another network is started, and source, sink and the
-//! thread that reports failures get its ends. The main thread takes the commands; these three get orders through
-//! channels.
+//! The source pauses between two records on request. Then its end of the network can be closed, so that the
+//! records inside leave; when all of them have left, as records or as failures, another network is started,
+//! and source, sink and the thread that reports failures get its ends. The main thread receives the commands;
+//! these three get orders through channels.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -26,17 +27,17 @@ use crate::error::{Error, chain};
 use crate::interrupt::Interrupt;
 use crate::libraries;
 
-/// How long the main thread sleeps when there was no command.
+/// The time for which the main thread sleeps when there was no command.
 const IDLE: Duration = Duration::from_millis(5);
-/// How long it waits until it looks whether the run has ended.
+/// The interval at which it checks whether the run has ended.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// How long a reload waits for calls of the old library before it answers.
+/// The longest wait of a reload for calls of the old library before it answers.
 const CALLS_MAX: Duration = Duration::from_secs(2);
 
-/// The commands that are taken back when their lease is over. Reading on takes back a drain.
+/// The commands that are undone when their lease ends. A drain is undone by reading on.
 const REVERSIBLE: &[&[&str]] = &[&["pause", "resume", "drain"], &["load"], &["move"]];
 
-/// Takes commands for a run.
+/// Receives the commands to a run.
 pub(super) struct Control {
     space: Space,
     mailbox: Mailbox,
@@ -55,13 +56,14 @@ pub(super) struct Control {
     rests: bool,
     source_ended: bool,
     is_over: bool,
-    /// Of the network that runs: all its records were written; all its failures were reported.
+    /// For the present network: whether all its records were written, and whether all its failures were
+    /// reported.
     written: bool,
     reported: bool,
 }
 
 impl Control {
-    /// Takes commands through the mailbox of `space` for a run of `network`, which was read from `path`.
+    /// Receives commands through the mailbox of `space` for a run of `network`, which was read from `path`.
     pub(super) fn new(
         space: &Space,
         runtime: &Runtime,
@@ -96,7 +98,7 @@ impl Control {
         Ok((control, reached))
     }
 
-    /// Takes commands until the run is over. `tally` says how many records went in, out, and failed.
+    /// Answers commands until the run is over. `tally` has the counts of records.
     pub(super) fn serve(mut self, runtime: &Runtime, tally: &Tally) -> Result<(), Error> {
         runtime.start();
         while !self.is_over {
@@ -139,7 +141,7 @@ impl Control {
         }
     }
 
-    /// Does what the command says: what it did, and what undoes it.
+    /// Executes a command; returns what was done, and the command that undoes it.
     fn obey(
         &mut self,
         runtime: &Runtime,
@@ -170,9 +172,9 @@ impl Control {
         })
     }
 
-    /// Notes what the other threads report, for a while at most, and sees to leases.
+    /// Processes the reports of the other threads, for a limited time, and ends leases.
     fn hear(&mut self, patience: Duration) {
-        // This fails only if the space was removed; then there are no settings.
+        // Ending leases fails only if the space was removed; then there are no settings.
         let _ = self.space.see_to_leases();
         if let Ok(told) = self.told.recv_timeout(patience) {
             self.note(told);
@@ -236,7 +238,7 @@ impl Control {
         opened
     }
 
-    /// Lets the network go on with the boxes that a library's file has now.
+    /// Makes the network continue with the boxes in the present file of a library.
     fn reload(&mut self, runtime: &Runtime, library: &Path) -> Result<&'static str, Error> {
         let refused =
             |error: thalweg_net::Error| Error::run(format!("{}; the boxes before go on", chain(&error)));
@@ -246,7 +248,7 @@ impl Control {
         let (tell, finished) = channel();
         let replace = move || {
             replacement.finish();
-            // After the timeout the receiver is gone.
+            // The receiver is dropped after the timeout.
             let _ = tell.send(());
         };
         let thread = std::thread::Builder::new().name("reload".into()).spawn(replace);
@@ -255,14 +257,14 @@ impl Control {
         loop {
             match finished.recv_timeout(PATIENCE) {
                 Ok(()) => return Ok("reloaded"),
-                // The same wait as for messages of the other threads.
+                // The loop ends leases while it waits, as the wait for reports of the other threads does.
                 Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => _ = self.space.see_to_leases(),
                 Err(_) => return Ok("reloaded, but calls of the old library go on"),
             }
         }
     }
 
-    /// Lets the source rest.
+    /// Pauses the source.
     fn let_rest(&mut self) -> Result<(), Error> {
         self.interrupt.rest(true);
         while !self.rests {
@@ -274,7 +276,7 @@ impl Control {
         Ok(())
     }
 
-    /// Lets all records leave the network, and the network end.
+    /// Closes the network's input, and waits until all records have left and the network has ended.
     fn empty(&mut self) -> Result<(), Error> {
         self.let_rest()?;
         self.send(Order::Close)?;
@@ -287,7 +289,7 @@ impl Control {
         Ok(())
     }
 
-    /// Starts the network in the place of the one that has ended.
+    /// Starts the new network in place of the one that has ended.
     fn open(&mut self, runtime: &Runtime) -> Result<(), Error> {
         let Running { input, output, errors, strays } =
             self.network.start_with(runtime, self.limits).map_err(Error::run_of)?;
@@ -317,7 +319,7 @@ pub(super) fn name_of(network: &Path) -> String {
     network.file_stem().map_or("run".into(), |stem| stem.to_string_lossy().into_owned())
 }
 
-/// A mailbox that cannot be used.
+/// The error of a mailbox that cannot be used.
 fn lost(error: thalweg_space::Error) -> Error {
     Error::coded_of("E0903", error)
 }

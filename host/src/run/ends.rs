@@ -1,4 +1,4 @@
-//! What the ends of a running network have in common: what they count, what they say, where dead letters go.
+//! The common state of the ends of a running network: counts, notices and dead letters.
 //!
 //! ```text
 //! source ─────────────► network ─────────────► sink
@@ -20,7 +20,7 @@ use crate::interrupt::Interrupt;
 use crate::io::{Lost, Malformed, Raw};
 use crate::notice::{Notice, Notices};
 
-/// Failed records that are shown; the others are counted.
+/// The number of failed records that are shown; the others are counted.
 pub(super) const FAILURES_SHOWN: u64 = 10;
 /// The state that the source, the sinks and the thread of failures share.
 pub(super) struct Ends {
@@ -34,7 +34,7 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// Writes a dead letter, if they are wanted. If that fails the run ends.
+    /// Writes a dead letter, if these are kept. If that fails the run ends.
     pub(super) fn letter(&self, write: impl FnOnce(&mut DeadLetters) -> Result<(), Error>) {
         let Some(letters) = &self.letters else { return };
         let mut letters = letters.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,7 +44,8 @@ impl Ends {
         }
     }
 
-    /// Writes the last dead letters, and says how many are lost. Call it when nothing can fail any more.
+    /// Writes the last dead letters, and reports how many are lost. Must be called when no more records can
+    /// fail.
     pub(super) fn finish_letters(&self) {
         self.letter(DeadLetters::flush);
         let Some(letters) = &self.letters else { return };
@@ -53,7 +54,7 @@ impl Ends {
         }
     }
 
-    /// Something in an input that is no record.
+    /// Reports input that is no record.
     pub(super) fn malformed(&self, called: &str, malformed: &Malformed) {
         let Malformed { what, lost } = malformed;
         if !matches!(lost, Lost::Raw(Raw { goes_on: true, .. })) {
@@ -66,7 +67,7 @@ impl Ends {
         });
     }
 
-    /// A record that has left the network, and that no output takes.
+    /// Reports a record that has left the network, and that no output accepts.
     pub(super) fn refused(&self, called: &str, why: &str, record: Option<&Record>) {
         self.failed("E0905", why.to_owned());
         if let Some(record) = record {
@@ -74,7 +75,7 @@ impl Ends {
         }
     }
 
-    /// A task at an end of the network, known to observers by its name.
+    /// The specification of a task at an end of the network, with its name for observers.
     pub(super) fn spec(&self, name: &str, kind: &str) -> Result<TaskSpec, Error> {
         let component = self
             .space
@@ -83,7 +84,7 @@ impl Ends {
         Ok(TaskSpec { component, ..TaskSpec::default() })
     }
 
-    /// A record failed: the first few are shown, all are counted.
+    /// Reports a failed record: the first few are shown, all are counted.
     pub(super) fn failed(&self, code: &'static str, message: String) {
         let before = self.tally.failed.fetch_add(1, Ordering::Relaxed);
         if before < FAILURES_SHOWN {
@@ -96,7 +97,7 @@ impl Ends {
         }
     }
 
-    /// Notes that the run has failed; it goes on, or ends in order, as its options say.
+    /// Reports that the run has failed; it goes on, or ends in order, according to its options.
     pub(super) fn broken(&self, error: &Error) {
         self.notices.give(Notice::of(error));
         self.tally.broken.store(true, Ordering::Relaxed);

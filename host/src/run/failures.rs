@@ -13,7 +13,8 @@ use super::valve::{Failing, Progress};
 use crate::error::Error;
 
 impl Ends {
-    /// Reports failed records until the network has ended, and keeps them where dead letters go.
+    /// Starts the thread that reports failed records until the network has ended, and writes them as dead
+    /// letters.
     pub(super) fn spawn_errors(
         self: &Arc<Self>,
         networks: Receiver<Failing>,
@@ -33,7 +34,7 @@ impl Ends {
                         ends.letter(|letters| letters.failed(&error));
                     }
                 });
-                // When the run ends, the receiver is gone.
+                // The receiver is dropped when the run ends.
                 told.iter().for_each(|told| _ = told.send(Progress::Reported));
             }
         };
@@ -43,7 +44,8 @@ impl Ends {
             .map_err(|error| Error::run("cannot start a thread").because(error))
     }
 
-    /// A record failed, or a synchrocell still held it at the end: that is a failure where it was asked for.
+    /// Reports a record that failed, or that a synchrocell still held at the end, which counts as a failure
+    /// only if `--strict-end` is set.
     fn left_over(&self, error: &RecordError) {
         if !error.held || self.strict_end {
             return self.failed("E0801", error.to_string());
@@ -55,7 +57,8 @@ impl Ends {
         }
     }
 
-    /// Programs printed lines that answer no record: the first few are shown, and the run has failed.
+    /// Reports lines that programs printed and that answer no record: the first few are shown, and the run
+    /// has failed.
     fn tell_of_strays(&self, strays: Receiver<StrayLine>) {
         for (before, stray) in strays.into_iter().enumerate() {
             match before as u64 {
@@ -69,7 +72,7 @@ impl Ends {
         }
     }
 
-    /// The next record that failed. While there is none, the letters of those before are safe in their file.
+    /// The next record that failed. While there is none, the earlier dead letters are written to their file.
     fn next_failure(&self, errors: &Receiver<RecordError>) -> Option<RecordError> {
         if let Ok(error) = errors.try_recv() {
             return Some(error);

@@ -1,4 +1,4 @@
-//! The thread that keeps every event of a run (`--keep`), and what it does when the disk is full.
+//! The thread that keeps every event of a run (`--keep`), and its behaviour when the disk is full.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,35 +14,36 @@ use crate::error;
 use crate::interrupt::Interrupt;
 use crate::notice::Notices;
 
-/// How long a writer waits for a disk that is slow before it drops events and counts them.
+/// The longest wait of a writer for a slow disk; after that it drops events and counts them.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long the thread sleeps when the elements had nothing new.
+/// The time for which the thread sleeps when the elements had no new events.
 const IDLE: Duration = Duration::from_millis(2);
-/// How long events may wait until there are enough of them to compress well. Their elements hold them meanwhile.
+/// The longest wait of events until there are enough of them to compress well. Their elements hold them
+/// meanwhile.
 const GATHER: Duration = Duration::from_millis(20);
-/// How long it sleeps until it tries again whether there is room.
+/// The interval at which writing to a full disk is tried again.
 const FULL: Duration = Duration::from_millis(50);
 
-/// What a run does when the disk has no room for its events.
+/// The behaviour of a run when the disk has no space for its events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFull {
-    /// Wait until there is room: nothing is lost.
+    /// Wait until there is space: no event is lost.
     #[default]
     Wait,
-    /// Go on; events that find no room are lost and counted.
+    /// Continue; events for which there is no space are lost and counted.
     Drop,
     /// End the run in order, with exit code 1.
     Stop,
 }
 
 impl OnFull {
-    /// How long a writer waits at most.
+    /// The longest wait of a writer.
     pub(super) fn patience(self) -> Duration {
         if self == OnFull::Wait { Duration::MAX } else { PATIENCE }
     }
 }
 
-/// A thread that copies what the elements hold to the archive, so that their writers never wait long.
+/// A thread that copies events from the elements to the archive, so that their writers never wait long.
 pub(super) struct Archive {
     thread: JoinHandle<Result<(), Error>>,
     ended: Arc<AtomicBool>,
@@ -84,7 +85,7 @@ impl Archive {
         Ok(Archive { thread, ended })
     }
 
-    /// Copies the rest; call it when every writer has ended.
+    /// Copies the remaining events; must be called after every writer has ended.
     pub(super) fn finish(self) -> Result<(), error::Error> {
         self.ended.store(true, Ordering::Relaxed);
         let result = self.thread.join().map_err(|_| error::Error::run("the archiver panicked"))?;
@@ -93,7 +94,8 @@ impl Archive {
 }
 
 thalweg_space::settings! {
-    /// Counters about a full disk, for reports. They are cells in memory, so they need no room on the disk.
+    /// Counters about a full disk, for reports. The counters are cells in memory, so they need no space on
+    /// the disk.
     pub(crate) struct Published {
         /// How long the disk that keeps the events was full
         full_ns: SHOWN { name: "archive.full_ns", unit: "ns" },
@@ -110,12 +112,12 @@ impl Published {
     }
 }
 
-/// A time for which the disk is full.
+/// A period in which the disk is full.
 struct Full {
     since: Instant,
     /// The time up to which the counters were published.
     counted: Instant,
-    /// How many events were lost before.
+    /// The number of events that were lost before this period.
     lost: u64,
 }
 
@@ -128,7 +130,7 @@ struct Keeper {
     tally: Arc<Tally>,
     notices: Notices,
     full: Option<Full>,
-    /// Whether writers go on without waiting until their events are kept.
+    /// Whether writers continue without waiting until their events are kept.
     lets_go: bool,
     /// The error because of which no more events are kept.
     broken: Option<Error>,
@@ -137,7 +139,7 @@ struct Keeper {
 impl Keeper {
     fn step(&mut self) {
         if self.broken.is_some() {
-            // New writers must not wait for a consumer that never comes.
+            // New writers must not wait, because no consumer will read their events.
             let _ = self.archiver.let_go();
             return std::thread::sleep(FULL);
         }
@@ -181,7 +183,7 @@ impl Keeper {
                 ));
             }
             self.lets_go = true;
-            // Repeated, because there may be new writers.
+            // Releasing writers is repeated, because there may be new ones.
             let _ = self.archiver.let_go();
         }
         self.publish(was_held && !begins);
@@ -201,7 +203,7 @@ impl Keeper {
         self.notices.coded("E0903", message);
     }
 
-    /// Counts the time since the last look.
+    /// Counts the time since the last call.
     fn publish(&mut self, was_held: bool) {
         let lost = self.lost();
         let Some(full) = &mut self.full else { return };
@@ -232,7 +234,8 @@ impl Keeper {
         self.archiver.dropped().unwrap_or_else(|_| self.published.lost.load())
     }
 
-    /// Keeps the rest. If the disk has no room, the events stay in the elements and are read from there.
+    /// Keeps the remaining events. If the disk is full, the events stay in the elements and are read from
+    /// there.
     fn finish(mut self) -> Result<(), Error> {
         let lost = self.lost();
         self.publish(false);

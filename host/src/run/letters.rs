@@ -1,4 +1,4 @@
-//! Dead letters: failed records and unreadable input, as they came, in a file of JSON Lines.
+//! Dead letters: failed records and unreadable input, unchanged, in a file of JSON Lines.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -15,14 +15,14 @@ use thalweg_net::record::Record;
 use crate::error::Error;
 use crate::io::{Raw, unwritable};
 
-/// The file that keeps what failed.
+/// The file of dead letters.
 pub(super) struct DeadLetters {
     name: String,
     file: BufWriter<File>,
     names: Arc<Names>,
-    /// Letters that are not safe in the file yet.
+    /// The number of letters that are not safe in the file yet.
     unwritten: u64,
-    /// The error because of which no more letters are written.
+    /// Whether writing failed, so that no more letters are written.
     broken: bool,
 }
 
@@ -34,7 +34,7 @@ impl DeadLetters {
         Ok(DeadLetters { name, file: BufWriter::new(file), names, unwritten: 0, broken: false })
     }
 
-    /// A record that a component failed on: where, why, which message.
+    /// Writes a record that a component failed on, with the component, the reason and the message.
     pub(super) fn failed(&mut self, error: &RecordError) -> Result<(), Error> {
         let RecordError { component, reason, stream, index, record, .. } = error;
         let message = format!(r#","stream":{stream},"index":{index}"#);
@@ -42,13 +42,13 @@ impl DeadLetters {
         self.letter(component, reason, &message, |line| write_member("record", record, &names, line))
     }
 
-    /// A record that an end of the network refused.
+    /// Writes a record that an end of the network refused.
     pub(super) fn refused(&mut self, component: &str, reason: &str, record: &Record) -> Result<(), Error> {
         let names = Arc::clone(&self.names);
         self.letter(component, reason, "", |line| write_member("record", record, &names, line))
     }
 
-    /// Bytes of an input that are no record.
+    /// Writes bytes of an input that are no record.
     pub(super) fn unread(&mut self, component: &str, reason: &str, raw: &Raw) -> Result<(), Error> {
         let Raw { input, line, byte, bytes, goes_on } = raw;
         let line = line.map_or(String::new(), |line| format!(r#","line":{line}"#));
@@ -62,13 +62,13 @@ impl DeadLetters {
         self.letter(component, reason, &place, |line| {
             let begin = line.len();
             json::write_record(&raw, line);
-            // A member of the letter, not a record of its own.
+            // The record becomes a member of the letter, so its first brace becomes a comma.
             line[begin] = b',';
             line.pop();
         })
     }
 
-    /// One line; `what` writes its last member.
+    /// Writes one line; `what` writes its last member.
     fn letter(
         &mut self,
         component: &str,
@@ -88,7 +88,7 @@ impl DeadLetters {
         self.check(written)
     }
 
-    /// Hands what was written to the file.
+    /// Writes buffered letters to the file.
     pub(super) fn flush(&mut self) -> Result<(), Error> {
         if self.broken {
             return Ok(());
@@ -102,14 +102,14 @@ impl DeadLetters {
         Ok(())
     }
 
-    /// How many letters are not in the file, after the end.
+    /// A message about letters that are not in the file, at the end.
     pub(super) fn lost(&self) -> Option<String> {
         let (count, name) = (self.unwritten, &self.name);
         let letters = if count == 1 { "dead letter is" } else { "dead letters are" };
         (count > 0).then(|| format!("{count} {letters} not in {name}"))
     }
 
-    /// After the first letter that cannot be written no further one is tried.
+    /// Reports the first letter that cannot be written; no further one is tried.
     fn check(&mut self, written: io::Result<()>) -> Result<(), Error> {
         written.map_err(|error| {
             self.broken = true;

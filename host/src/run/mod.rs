@@ -67,44 +67,44 @@ pub struct Plan {
     pub network: PathBuf,
     /// Libraries of boxes, as the user names them ([`libraries::find`]).
     pub libraries: Vec<PathBuf>,
-    /// Whether boxes may run the commands that their code in the network is.
+    /// Whether boxes whose code in the network is a command may run it.
     pub allow_exec: bool,
-    /// Where records come from.
+    /// The places that records come from.
     pub inputs: Vec<Endpoint>,
-    /// What holds for inputs that do not say otherwise.
+    /// The defaults for inputs.
     pub input: SourceDefaults,
-    /// Where records go.
+    /// The places that records go to.
     pub outputs: Vec<Endpoint>,
-    /// What holds for outputs that do not say otherwise.
+    /// The defaults for outputs.
     pub output: SinkDefaults,
     /// The file to which each record that enters is written, with its time.
     pub record: Option<PathBuf>,
-    /// The file to which what failed is written.
+    /// The file to which failed records and unreadable input are written.
     pub dead_letters: Option<PathBuf>,
     /// Whether the run ends when a record has failed.
     pub stop_on_error: bool,
-    /// Whether a record that a synchrocell still holds at the end has failed; else it is a warning.
+    /// Whether a record that a synchrocell holds at the end counts as failed; otherwise it gives a warning.
     pub strict_end: bool,
-    /// Whether other processes may command the run, not only move its tasks.
+    /// Whether other processes may send the run all commands, and not only moves of tasks.
     pub control: bool,
-    /// The directory of the event space, which then stays after the run; else a new one.
+    /// The directory of the event space, which is then kept after the run; without it a new one is made.
     pub space: Option<PathBuf>,
-    /// Whether every event is kept, and the space too; and what to do when the disk is full.
+    /// Whether every event, and the space, is kept; and the behaviour when the disk is full.
     pub keep: Option<OnFull>,
-    /// How tasks are run. `space` in it is replaced by that of the run.
+    /// The options of the runtime. `space` in it is replaced by that of the run.
     pub options: Options,
-    /// Names of settings and the values they have from the start.
+    /// The names of settings, with their initial values.
     pub settings: Vec<(String, String)>,
-    /// Names of tasks and the workers that they are moved to as soon as they exist.
+    /// The names of tasks, with the workers that they are moved to as soon as they exist.
     pub places: Vec<(String, usize)>,
     /// The other nodes that the network runs on, if there are any.
     pub elsewhere: Option<Arc<dyn Elsewhere>>,
-    /// The directory of a session that the space joins; it is made if there is none.
+    /// The directory of a session that the space joins; it is created if it does not exist.
     pub session: Option<PathBuf>,
 }
 
 impl Plan {
-    /// A run of this network on standard input and output, with defaults for all else.
+    /// A plan to run this network on standard input and output, with defaults for all other options.
     pub fn of(network: impl Into<PathBuf>) -> Plan {
         let standard =
             || Endpoint { name: None, place: crate::io::Place::Standard, options: Default::default() };
@@ -132,7 +132,7 @@ impl Plan {
     }
 }
 
-/// A run that goes on.
+/// A run in progress.
 pub struct Run {
     runtime: Runtime,
     control: Option<Control>,
@@ -151,28 +151,28 @@ pub struct Run {
 /// The result of a run.
 #[derive(Debug)]
 pub struct Ended {
-    /// From the start of the network to the end of its last task.
+    /// The time from the start of the network to the end of its last task.
     pub wall: Duration,
-    /// How many tasks ended badly.
+    /// The number of tasks that failed.
     pub failed_tasks: u64,
-    /// The first of them.
+    /// The first of the failed tasks.
     pub failures: Vec<FailedTask>,
-    /// Where the run's space stays, if it does.
+    /// The path of the run's space, if it is kept.
     pub kept: Option<PathBuf>,
 }
 
-/// A task that ended badly.
+/// A task that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedTask {
     /// The name of its component.
     pub component: String,
-    /// What it said.
+    /// Its error message.
     pub message: String,
 }
 
 impl Run {
-    /// Starts a run as planned. What it has to say while it goes on is given to `notices`; it ends in order when `interrupt`
-    /// asks for it.
+    /// Starts a run as planned. The run's notices are passed to `notices`; the run ends in order when
+    /// `interrupt` requests it.
     ///
     /// # Errors
     /// The network has errors, a library, an input or an output cannot be opened, or an option is out of range.
@@ -195,7 +195,7 @@ impl Run {
 
         let options = Options { space: Some(space.clone()), ..plan.options.clone() };
         let runtime = Runtime::new(options).map_err(|error| Error::coded_of("E0902", error))?;
-        // A run under control answers in the thread that finishes it.
+        // A run under control answers commands in the thread that finishes it.
         let answering = (!plan.control).then(|| Answering::start(&space, runtime.mover())).transpose()?;
         let started = Instant::now();
         let limits = StartOptions { exact_failures: dead_letters.is_some(), ..StartOptions::default() };
@@ -225,7 +225,8 @@ impl Run {
             drop(failures);
             (None, None, None, None)
         };
-        // Sinks first: a source that is held goes on when no other task could.
+        // Sinks are started first, because a source that is held back is released as soon as no other task
+        // can run.
         ends.spawn_sinks(&runtime, sinks, output, outputs)?;
         ends.spawn_sources(&runtime, sources, Gate::new(input, valve, recording))?;
         let errors = ends.spawn_errors(failed, told)?;
@@ -245,21 +246,21 @@ impl Run {
         })
     }
 
-    /// What it counts.
+    /// The counts of the run.
     pub fn tally(&self) -> &Arc<Tally> {
         &self.ends.tally
     }
 
-    /// The directory of its space.
+    /// The directory of the run's space.
     pub fn space(&self) -> &Path {
         self.ends.space.path()
     }
 
-    /// Takes commands, waits until all records have left, calls `left`, and makes the final counts.
+    /// Answers commands, waits until all records have left, calls `left`, and makes the final counts.
     ///
     /// # Errors
-    /// The run failed as a whole, its events could not be kept, or its space could not be removed. Records and tasks
-    /// that failed are no errors here: [`Tally`] and [`Ended`] have them.
+    /// The run failed as a whole, its events could not be kept, or its space could not be removed. Failed
+    /// records and failed tasks are no errors here: [`Tally`] and [`Ended`] contain them.
     pub fn finish(self, left: impl FnOnce()) -> Result<Ended, Error> {
         let Run {
             runtime,
@@ -305,7 +306,7 @@ impl std::fmt::Debug for Run {
 }
 
 fn load(plan: &Plan, notices: &Notices) -> Result<(Network, Boxes), Error> {
-    // A run under control may get a command to load them anew.
+    // A command may request a run under control to load the libraries again.
     let loading = if plan.control { Loading::Replaceable } else { Loading::Stays };
     let mut boxes = libraries::load(&plan.libraries, loading)?;
     if plan.allow_exec {
@@ -342,7 +343,7 @@ fn space(plan: &Plan) -> Result<Space, Error> {
     Space::create(options).map_err(|error| Error::coded_of("E0903", error))
 }
 
-/// Gives settings their values. Settings of boxes exist once the network has started.
+/// Sets the initial values of settings. Settings of boxes exist only after the network has started.
 fn set(changes: &[(String, String)], space: &Space) -> Result<(), Error> {
     if changes.is_empty() {
         return Ok(());
@@ -355,7 +356,7 @@ fn set(changes: &[(String, String)], space: &Space) -> Result<(), Error> {
     Ok(())
 }
 
-/// The tasks that ended badly, as far as they are listed; their names stand in the space at `path`.
+/// The failed tasks that the summary lists; their names are in the space at `path`.
 fn failed_tasks(summary: &Summary, path: &Path) -> Vec<FailedTask> {
     if summary.failures.is_empty() {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! Moves of tasks (`thalweg set task/17.worker 1`), which every run takes through its mailbox; what else a run under
-//! control takes is in [`super::control`].
+//! Moves of tasks (`thalweg set task/17.worker 1`), which every run accepts through its mailbox; the other
+//! commands of a run under control are in [`super::control`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,15 +14,15 @@ use super::notes::{Notes, is_note};
 use crate::command::RunCommand;
 use crate::error::{Error, chain};
 
-/// How often the mailbox is looked into.
+/// The interval at which the mailbox is read.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How long the workers have to take note of a move.
+/// The longest time for the workers to take note of a move.
 const MOVE_MAX: Duration = Duration::from_secs(3);
 
-/// The commands that a run without control takes back when their lease is over.
+/// The commands that a run without control undoes when their lease ends.
 const REVERSIBLE: &[&[&str]] = &[&["move"]];
 
-/// Answers the commands to a run without control while it lives, writes its sign of life, and ends leases.
+/// The thread of a run without control that answers commands, writes the sign of life, and ends leases.
 pub(super) struct Answering {
     thread: Option<JoinHandle<()>>,
     ended: Arc<AtomicBool>,
@@ -40,7 +40,7 @@ impl Answering {
         let answer = move || {
             while !seen.load(Ordering::Relaxed) {
                 space.note_alive();
-                // This fails only if the space was removed; then there are no settings.
+                // Ending leases fails only if the space was removed; then there are no settings.
                 let _ = space.see_to_leases();
                 answer_all(&mut mailbox, &mover, &mut notes);
                 thread::park_timeout(LOOK_EVERY);
@@ -63,14 +63,15 @@ impl Drop for Answering {
     }
 }
 
-/// An event of the mailbox that cannot be written is no reason to stop the run, and the sender has its answer.
+/// Answers all commands. If an event of the mailbox cannot be written, the run continues, because the sender
+/// has its answer.
 fn answer_all(mailbox: &mut Mailbox, mover: &TaskMover, notes: &mut Notes) {
     while let Ok(Some(received)) = mailbox.poll() {
         let _ = answer(received, mover, notes);
     }
 }
 
-/// Answers a command: moves a task, or takes a tuner's note. Other commands are refused.
+/// Answers a command: moves a task, or records a tuner's note. Other commands are refused.
 fn answer(received: Received, mover: &TaskMover, notes: &mut Notes) -> Result<(), thalweg_space::Error> {
     if is_note(received.command()) {
         return notes.answer(received);
@@ -89,7 +90,7 @@ fn answer(received: Received, mover: &TaskMover, notes: &mut Notes) -> Result<()
     received.failed(&why)
 }
 
-/// Moves a task as `received` asks for.
+/// Moves a task as `received` requests.
 pub(super) fn answer_move(
     received: Received,
     mover: &TaskMover,

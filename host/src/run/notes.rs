@@ -1,10 +1,10 @@
-//! What a tuner decided, as events of the run that it tunes: it asks for them by a command, so that every view of the run shows them,
-//! and they are kept with all else.
+//! The decisions of a tuner, as events of the run that it tunes: the tuner requests them by a command, so
+//! that every view of the run shows them, and they are kept with all other events.
 
 use thalweg_space::mailbox::Received;
 use thalweg_space::{Command, ElementOptions, Kind, KindEnum, KindId, Policy, Space, Writer};
 
-/// Room for some hundred decisions.
+/// The element has space for some hundred decisions.
 const ELEMENT: ElementOptions =
     ElementOptions { block_bytes: 16 << 10, block_count: 8, policy: Policy::Overwrite };
 /// Longer texts are refused.
@@ -85,12 +85,12 @@ pub(super) fn is_note(command: &Command) -> bool {
 #[derive(Debug)]
 pub struct Notes {
     space: Space,
-    /// Made for the first note: most runs are not tuned.
+    /// The writer, made for the first note, because most runs are not tuned.
     writer: Option<(Writer, KindId<Decided<'static>>)>,
 }
 
 impl Notes {
-    /// Notes in this space.
+    /// The notes of a run, written into this space.
     pub fn new(space: &Space) -> Notes {
         Notes { space: space.clone(), writer: None }
     }
@@ -107,10 +107,11 @@ impl Notes {
         self.note(&command.arguments)
     }
 
-    /// Writes a decision: its number, what was decided, five figures and five texts, as the command `note` has them.
+    /// Writes a decision: its number, its verb, five figures and five texts, in the order of the arguments of
+    /// the command `note`.
     ///
     /// # Errors
-    /// The arguments are not these, or the space has no room for a writer.
+    /// The arguments do not have this form, or the space cannot hold another writer.
     pub fn note(&mut self, arguments: &[String]) -> Result<(), String> {
         let wrong = || "a note has a number, a verb, five figures and five texts".to_owned();
         let decided = read(arguments).ok_or_else(wrong)?;

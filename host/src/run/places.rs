@@ -1,4 +1,4 @@
-//! Tasks that a file of settings gave a worker: they are moved there as soon as they exist.
+//! Tasks to which a file of settings assigns a worker: they are moved there as soon as they exist.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,11 +13,11 @@ use thalweg_space::reader::SpaceReader;
 
 use crate::error::Error;
 
-/// How often the list of tasks is read.
+/// The interval at which the list of tasks is read.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// A task that is made later than this stays where the mapper puts it.
+/// The longest wait for tasks; a task that is made later stays where the mapper puts it.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long the workers have to take note of a move.
+/// The longest time for the workers to take note of a move.
 const MOVE_MAX: Duration = Duration::from_secs(3);
 
 /// Moves tasks by their names.
@@ -27,7 +27,7 @@ pub(super) struct Placing {
 }
 
 impl Placing {
-    /// Begins to move the tasks of these names to these workers.
+    /// Starts to move the tasks with these names to these workers.
     pub(super) fn start(
         places: &[(String, usize)],
         space: &Path,
@@ -43,7 +43,7 @@ impl Placing {
         let place = move || {
             let begun = Instant::now();
             while !left.is_empty() && !seen.load(Ordering::Relaxed) && begun.elapsed() < PATIENCE {
-                // A space that cannot be read any more belongs to a run that ends.
+                // If the space cannot be read any more, the run is ending.
                 let Ok(found) = found(&reader, &left) else { return };
                 for (task, name) in found {
                     let Some(worker) = left.remove(&name) else { continue };
@@ -70,7 +70,7 @@ impl Drop for Placing {
     }
 }
 
-/// The tasks there are that have one of these names.
+/// The existing tasks that have one of these names.
 fn found(
     reader: &SpaceReader,
     wanted: &HashMap<String, usize>,

@@ -1,4 +1,4 @@
-//! The file that keeps the records that entered, for a replay.
+//! The recording of the records that entered, for a replay.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -12,7 +12,7 @@ use thalweg_net::record::Record;
 use crate::error::Error;
 use crate::io::{recorded_at, unwritable};
 
-/// The file that keeps the records that entered, for a replay.
+/// The file with the records that entered, for a replay.
 pub(super) struct Recording {
     name: String,
     file: BufWriter<File>,
@@ -30,7 +30,7 @@ impl Recording {
         Ok(Recording { name, file, names, began: Instant::now(), line: Vec::new() })
     }
 
-    /// One line: when it entered, and the record.
+    /// Writes one line: the time at which the record entered, and the record.
     pub(super) fn write(&mut self, record: &Record) -> Result<(), Error> {
         let tag = recorded_at();
         self.line.clear();
@@ -44,7 +44,7 @@ impl Recording {
         self.file.write_all(&self.line).map_err(|error| unwritable(&self.name, error))
     }
 
-    /// Hands what was written to the file.
+    /// Writes buffered lines to the file.
     pub(super) fn flush(&mut self) -> Result<(), Error> {
         self.file.flush().map_err(|error| unwritable(&self.name, error))
     }

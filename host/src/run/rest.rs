@@ -1,12 +1,12 @@
-//! The event that a run's sources rest, or go on, because a command asked for it: written by the run, read by `thalweg ls`, and by
-//! reports as every other event is.
+//! The event that a run's sources are paused, or continue, because of a command: written by the run, read by
+//! `thalweg ls` and by reports.
 
 use std::path::Path;
 
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{ElementOptions, Kind, KindId, Policy, Space, Writer};
 
-/// Room for a few hundred changes.
+/// The element has space for a few hundred changes.
 const ELEMENT: ElementOptions =
     ElementOptions { block_bytes: 4096, block_count: 2, policy: Policy::Overwrite };
 
@@ -32,7 +32,7 @@ impl RestEvents {
         Ok(RestEvents { writer, kind, is_paused: false })
     }
 
-    /// Notes whether the sources rest; a change is an event.
+    /// Notes whether the sources are paused; a change is recorded as an event.
     pub(super) fn note(&mut self, paused: bool) {
         if std::mem::replace(&mut self.is_paused, paused) != paused {
             self.writer.emit(self.kind, &Paused { paused });
@@ -44,7 +44,7 @@ impl RestEvents {
 pub(crate) fn is_paused(space: &Path) -> bool {
     let Ok(reader) = SpaceReader::open(space) else { return false };
     let mut paused = false;
-    // Other damaged files in the space do not matter for this element.
+    // Damage to other files of the space does not affect this element.
     let _ = reader.latest().look(&mut |event| {
         if let Some(last) = event.read::<Paused>() {
             paused = last.paused;

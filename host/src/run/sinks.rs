@@ -61,7 +61,7 @@ impl Ends {
                 if let Err(SinkError::Write(error)) =
                     ends.write_all(blocking, &called, &mut sink, output, outputs)
                 {
-                    // The reader of the output has gone, which is no error but the end of the run.
+                    // The reader of the output has disconnected, which is no error but ends the run.
                     ends.tally.records_out.fetch_sub(sink.unwritten(), Ordering::Relaxed);
                     if error.kind() != ErrorKind::BrokenPipe {
                         ends.broken(&unwritable(&sink.name, error));

@@ -1,4 +1,4 @@
-//! Sources: tasks that bring records into the network, alone or by way of a merge.
+//! Sources: tasks that read records and send them into the network, directly or through a merge.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,12 +13,12 @@ use super::valve::{Progress, Valve};
 use crate::error::Error;
 use crate::io::{Next, Source};
 
-/// How long a merge of sources waits until it checks whether it should pause.
+/// The interval at which a waiting merge of sources checks whether it should pause.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The entrance to the network.
 pub(super) struct Gate {
-    /// None while the network is being replaced.
+    /// The input; `None` while the network is being replaced.
     input: Option<Out<Record>>,
     valve: Option<Valve>,
     recording: Option<Recording>,
@@ -30,16 +30,16 @@ impl Gate {
     }
 }
 
-/// Where a source's records go.
+/// The destination of a source's records.
 enum Way {
-    /// Into the network.
+    /// Records go into the network.
     Gate(Box<Gate>),
     /// Records go to the merge of all sources.
     Merge(Out<Record>),
 }
 
 impl Ends {
-    /// Lets the records of all `sources` into the network.
+    /// Starts the tasks that send the records of all `sources` into the network.
     pub(super) fn spawn_sources(
         self: &Arc<Self>,
         runtime: &Runtime,
@@ -131,7 +131,7 @@ impl Ends {
         }
     }
 
-    /// Takes the records of all sources as they come.
+    /// Sends the records of all sources into the network, in the order of arrival.
     fn merge(&self, blocking: &mut Blocking, inputs: &mut Inputs<Record>, gate: &mut Gate) {
         while self.may_enter(blocking, gate) {
             let Some(index) = inputs.next_index(blocking.context()) else {
@@ -157,7 +157,7 @@ impl Ends {
         }
     }
 
-    /// Pauses if that was asked for; false: the network's input is closed for good.
+    /// Pauses if that was requested; false if the network's input is closed for good.
     fn may_enter(&self, blocking: &mut Blocking, gate: &mut Gate) -> bool {
         if self.interrupt.is_rest_wanted()
             && let Some(valve) = &mut gate.valve
@@ -168,7 +168,7 @@ impl Ends {
         gate.input.is_some()
     }
 
-    /// False: the network takes no more.
+    /// Sends a record into the network; false if the network accepts no more.
     fn enter(&self, blocking: &mut Blocking, gate: &mut Gate, record: Record) -> bool {
         let recorded = gate.recording.as_mut().map_or(Ok(()), |recording| recording.write(&record));
         self.check_recording(gate, recorded);
@@ -180,7 +180,7 @@ impl Ends {
         entered
     }
 
-    /// A recording that cannot be written ends the run.
+    /// Ends the run if a recording cannot be written.
     fn check_recording(&self, gate: &mut Gate, written: Result<(), Error>) {
         if let Err(error) = written {
             gate.recording = None;

@@ -1,11 +1,12 @@
-//! What a run counts while it goes on.
+//! The counts of a run.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::amount::{count, counted};
 
-/// What sources, sinks and the reporter of failures count. [`fmt::Display`] writes it as `3 records in, 2 out, 1 failed`.
+/// The counts of sources, sinks and the thread that reports failures. [`fmt::Display`] writes them as `3
+/// records in, 2 out, 1 failed`.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub(super) records_in: AtomicU64,
@@ -21,7 +22,7 @@ impl Tally {
         self.records_in.load(Ordering::Relaxed)
     }
 
-    /// Records that left it and were written.
+    /// Records that left the network and were written.
     pub fn records_out(&self) -> u64 {
         self.records_out.load(Ordering::Relaxed)
     }
@@ -36,7 +37,7 @@ impl Tally {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Whether the input could not be read to its end, or the output not be written.
+    /// Whether the input could not be read to its end, or the output could not be written.
     pub fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Relaxed)
     }

@@ -1,5 +1,6 @@
-//! The way by which the thread that takes commands reaches the ends of a run: the source pauses at its *valve*, the
-//! sink gets the output of one network after the other, and both, and the reporter of failures, say how far they are.
+//! The link between the thread that receives commands and the ends of a run: the source pauses at its
+//! *valve*, the sink gets the output of one network after the other, and both, and the thread that reports
+//! failures, report their progress.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -10,15 +11,15 @@ use thalweg_net::{RecordError, StrayLine};
 
 use crate::interrupt::Interrupt;
 
-/// How long a waiting source sleeps until it looks whether the run ends.
+/// The interval at which a waiting source checks whether the run ends.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// What source, sink and the thread of failures report to the main thread.
+/// The progress that source, sink and the thread of failures report to the main thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// The source rests.
+    /// The source is paused.
     Rests,
-    /// The source has ended: nothing enters any more.
+    /// The source has ended: no more records enter.
     SourceEnded,
     /// All records of a network were written.
     Written,
@@ -28,13 +29,13 @@ pub(super) enum Progress {
     Over,
 }
 
-/// What the main thread orders the source to do while it rests.
+/// An order of the main thread to the source while it is paused.
 pub(super) enum Order {
     /// Close the network.
     Close,
-    /// Go on with another network: its input, and its output for the sink.
+    /// Continue with another network: its input, and its output for the sink.
     Open(Out<Record>, In<Record>),
-    /// Go on reading.
+    /// Continue reading.
     Go,
 }
 
@@ -47,7 +48,8 @@ pub(super) struct Valve {
 }
 
 impl Valve {
-    /// Pauses until it may go on; false if the run ends. Closes and replaces `input` as it is ordered.
+    /// Pauses until reading may continue; false if the run ends. Closes and replaces `input` according to the
+    /// orders.
     pub(super) fn rest(
         &mut self,
         blocking: &mut Blocking,
@@ -76,7 +78,7 @@ impl Valve {
     }
 
     pub(super) fn tell(&self, told: Progress) {
-        // When the run ends, the receiver is gone.
+        // The receiver is dropped when the run ends.
         let _ = self.told.send(told);
     }
 }
@@ -88,7 +90,7 @@ pub(super) struct Outputs {
 }
 
 impl Outputs {
-    /// The output of the next network, when that of the one before has ended.
+    /// The output of the next network, after that of the previous one has ended.
     pub(super) fn next(&mut self, blocking: &mut Blocking) -> Option<In<Record>> {
         let _ = self.told.send(Progress::Written);
         blocking.pop(&mut self.next)
@@ -107,7 +109,7 @@ pub(super) struct Failing {
     pub(super) strays: Receiver<StrayLine>,
 }
 
-/// The ends of a run that the thread of commands reaches.
+/// The ends of a run, for the thread of commands.
 pub(super) struct Reached {
     pub(super) valve: Valve,
     pub(super) outputs: Outputs,
@@ -121,7 +123,7 @@ pub(super) struct Reach {
     pub(super) told: Receiver<Progress>,
 }
 
-/// Both sides.
+/// Makes both sides of the link.
 pub(super) fn reach(runtime: &Runtime) -> (Reach, Reached) {
     let (tell, told) = channel();
     let (orders, taken) = channel();

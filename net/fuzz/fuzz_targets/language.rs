@@ -1,4 +1,5 @@
-//! Any text: read, checked, drawn and laid out, without a panic; and laying out changes no meaning.
+//! Reads, checks, draws and lays out any text: none of these may panic, and laying out must not change the
+//! meaning.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Any bytes as records in JSON Lines or XML: read without a panic; what was read is written so that it is read again.
+//! Reads any bytes as records in JSON Lines or XML: reading must not panic, and a record that was read must
+//! be written so that it can be read again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -10,7 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
     if kind % 2 == 0 {
         input.split(|&byte| byte == b'\n').for_each(json_line);
     } else {
-        // Each step reads on, so there are no more of them than bytes.
+        // Each step consumes input, so the number of steps is at most that of bytes.
         xml::Records::new(input).take(input.len() + 1).flatten().for_each(|record| xml_record(&record));
     }
 });

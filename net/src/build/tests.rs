@@ -1,4 +1,4 @@
-//! Networks in Rust against the same networks as text.
+//! Compares networks composed in Rust with the same networks as text.
 
 use thalweg_box::Out as BoxOut;
 
@@ -19,7 +19,7 @@ fn boxes() -> Boxes {
         .with("box negate ((y) -> (y))", |y: i64, out: &mut BoxOut| out.emit((-y,)))
 }
 
-/// What the component gives is what this text gives.
+/// Checks that the component and the text give the same output.
 #[track_caller]
 fn check(built: Component, text: &str, input: &[&str]) {
     let built = Network::build("main", built).unwrap_or_else(|wrong| panic!("{}", rendered(&wrong)));
@@ -35,7 +35,7 @@ fn rendered(wrong: &[Diagnostic]) -> String {
     wrong.iter().map(|error| error.render(false)).collect()
 }
 
-/// All that is wrong with the component holds these texts, in order.
+/// Checks that the errors of the component contain these texts, in order.
 #[track_caller]
 fn check_wrong(built: Component, expected: &[&str]) {
     let wrong = rendered(&Network::build("main", built).unwrap_err());

@@ -7,7 +7,7 @@ use super::resolved::{BoxUse, Resolved};
 use crate::syntax::ast::BoxSignature;
 use crate::syntax::{Diagnostic, Source, Span, parse_box};
 
-/// The boxes there are implementations of: name → signature, arguments in order.
+/// The boxes that have an implementation: name → signature, arguments in order.
 #[derive(Clone, Debug, Default)]
 pub struct KnownBoxes {
     /// The signatures by name.
@@ -17,8 +17,8 @@ pub struct KnownBoxes {
 }
 
 impl KnownBoxes {
-    /// Adds a box by its declaration, such as `box inc ((x) -> (x))`; `from` names where it comes from, for
-    /// errors. A box of the same name is replaced.
+    /// Adds a box by its declaration, such as `box inc ((x) -> (x))`; `from` names its origin, for errors. A
+    /// box of the same name is replaced.
     pub fn add(&mut self, from: &str, declaration: &str) -> Result<(), Vec<Diagnostic>> {
         let def = parse_box(&Source::new(from, declaration))?;
         self.boxes.insert(def.name.name.to_string(), def.signature);
@@ -26,8 +26,8 @@ impl KnownBoxes {
     }
 }
 
-/// Reports boxes without an implementation, and those whose implementation has another signature.
-/// Looks at the first `used` boxes, those of the main net.
+/// Reports boxes without an implementation, and those whose implementation has another signature, among the
+/// first `used` boxes, those of the main net.
 pub(super) fn check(resolved: &Resolved, used: usize, known: &KnownBoxes) -> Vec<Diagnostic> {
     resolved.boxes[..used].iter().filter_map(|used| check_box(resolved, used, known)).collect()
 }
@@ -51,7 +51,7 @@ fn check_box(resolved: &Resolved, used: &BoxUse, known: &KnownBoxes) -> Option<D
         }
         return Some(error.help("give the library that has it: `--boxes LIB`"));
     };
-    // For a signature that could not be read an error was reported already.
+    // A signature that could not be read was already reported.
     if signature.same_as(&used.signature) || used.signature.is_hole() {
         return None;
     }
@@ -63,7 +63,7 @@ fn check_box(resolved: &Resolved, used: &BoxUse, known: &KnownBoxes) -> Option<D
     Some(error)
 }
 
-/// A network's text must not start programs unless the user allows it.
+/// The error of a command that the user has not allowed: a network's text must not start programs by itself.
 fn refused_command(name: &str, command: &str, source: &Arc<Source>, span: Span) -> Diagnostic {
     Diagnostic::error("E0403", format!("box `{name}` runs a command"), source, span)
         .label("may not without your consent")

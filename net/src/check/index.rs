@@ -1,4 +1,5 @@
-//! What an editor asks of a text: where a name is defined, where it is used, what can be written here.
+//! Queries of editors on a text: where a name is defined, where it is used, and which names can be written at
+//! a place.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -9,19 +10,19 @@ use super::resolved::{Place, SourceId};
 use crate::syntax::ast::Name;
 use crate::syntax::{Diagnostic, Source, Span};
 
-/// Where texts come from: the file system, except what is given here.
+/// The source of texts: the file system, except for texts that are given here.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
     texts: HashMap<PathBuf, String>,
 }
 
 impl Files {
-    /// Takes this text instead of what is in the file, which need not exist: what an editor has not saved yet.
+    /// Uses this text instead of the file's content; the file need not exist. Editors give unsaved texts.
     pub fn give(&mut self, path: &Path, text: impl Into<String>) {
         self.texts.insert(absolute(path), text.into());
     }
 
-    /// Goes back to the content of the file.
+    /// Uses the content of the file again.
     pub fn take_back(&mut self, path: &Path) {
         self.texts.remove(&absolute(path));
     }
@@ -45,7 +46,8 @@ impl Files {
     }
 }
 
-/// The path that the system knows a file by; for one that is not there yet, that of its directory and its name.
+/// The canonical path of a file; for a file that does not exist yet, the canonical path of its directory with
+/// its name.
 fn absolute(path: &Path) -> PathBuf {
     if let Ok(known) = std::fs::canonicalize(path) {
         return known;
@@ -104,7 +106,7 @@ fn snet_files(dir: &Path) -> Vec<String> {
     names
 }
 
-/// What a name can be defined as.
+/// The kinds of definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DefinitionKind {
     /// `net`
@@ -120,22 +122,22 @@ pub enum DefinitionKind {
 /// A definition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
-    /// What it is.
+    /// The kind.
     pub kind: DefinitionKind,
     /// Its name.
     pub name: Name,
-    /// Where the name stands.
+    /// The place of the name.
     pub at: Place,
-    /// The whole definition, in the same source.
+    /// The span of the definition, in the same source.
     pub whole: Span,
     /// The part of the same source in which the name can be used: the file, or the net around the definition.
     pub seen: Span,
 }
 
-/// A name that stands for a definition; that in the definition is one of them.
+/// A name that refers to a definition; the name in the definition itself is one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// Where it stands.
+    /// The place.
     pub at: Place,
     /// Index into [`Index::definitions`].
     pub definition: usize,
@@ -146,9 +148,10 @@ pub struct Reference {
 pub struct Index {
     /// The texts that were read; the first is the main file.
     pub sources: Vec<Arc<Source>>,
-    /// In the order they were read.
+    /// The definitions, in the order they were read.
     pub definitions: Vec<Definition>,
-    /// By source and place. The name in `net x;` stands for two definitions: this one, and the net in `x.snet`.
+    /// The references, by source and place. The name in `net x;` refers to two definitions: this one, and the
+    /// net in `x.snet`.
     pub references: Vec<Reference>,
     /// The definitions of nets that are named like their file.
     pub(super) mains: Vec<usize>,
@@ -162,7 +165,8 @@ impl Index {
         found.map(|i| SourceId(i as u32))
     }
 
-    /// What the name at a byte of a source stands for; for a net that is declared as external, the net in its file.
+    /// The definition that the name at a byte of a source refers to; for a net that is declared as external,
+    /// the net in its file.
     pub fn definition_at(&self, source: SourceId, byte: u32) -> Option<(Reference, &Definition)> {
         let first = self.references.partition_point(|r| (r.at.source, r.at.span.end) < (source, byte));
         let there = self.references[first..].iter();
@@ -171,7 +175,7 @@ impl Index {
         Some((*last, &self.definitions[last.definition]))
     }
 
-    /// Where a definition is referred to, its own name included.
+    /// The places of all references to a definition, its own name included.
     pub fn references_to(&self, definition: usize) -> impl Iterator<Item = Place> {
         self.references.iter().filter(move |r| r.definition == definition).map(|r| r.at)
     }

@@ -1,8 +1,9 @@
 //! From syntax trees to a resolved net: names, external nets, types.
 //!
-//! Noun: the *checked program*. Job: read the main file and the files of the external nets it uses, resolve every
-//! name, infer types, and report all errors in one run. Invariant: a [`Resolved`] exists only if there was no
-//! error; a well-formed program that could run is not rejected (where inference can't be sure it is silent).
+//! Noun: the *checked program*. Job: read the main file and the files of the external nets it uses, resolve
+//! every name, infer types, and report all errors in one run. Invariant: a [`Resolved`] exists only if there
+//! was no error; a well-formed program that could run is not rejected (where inference is not sure, it
+//! reports nothing).
 //!
 //! ```
 //! use thalweg_net::check;
@@ -37,7 +38,7 @@ pub use signatures::{ComponentSignature, Inferred, NetSignature, Signatures};
 
 use crate::syntax::{Diagnostic, Source, Span};
 
-/// What checking gives.
+/// The result of a check.
 #[derive(Clone, Debug)]
 pub struct Checked {
     /// The program; `None` if there is an error.
@@ -46,7 +47,7 @@ pub struct Checked {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// What checking gives an editor.
+/// The result of a check for an editor.
 #[derive(Clone, Debug)]
 pub struct Analysis {
     /// The program; `None` if there is an error.
@@ -70,8 +71,8 @@ pub fn check_text(name: &str, text: &str, boxes: Option<&KnownBoxes>) -> Checked
     check_names(names::resolve_text(name, text, boxes), boxes, false).into()
 }
 
-/// As [`check_file`], with all that is known of the text, sound or not. Texts in `files` stand for what is in the
-/// file system: what an editor has not saved yet.
+/// Checks as [`check_file`] does, and returns all that is known of the text, with or without errors. Texts in
+/// `files` replace those in the file system, so that an editor can check unsaved texts.
 ///
 /// ```
 /// use std::path::Path;
@@ -100,7 +101,7 @@ fn check_names(names: names::Names, boxes: Option<&KnownBoxes>, signatures: bool
     diagnostics.extend(boxes.iter().flat_map(|known| implementations::check(&draft, used, known)));
     let (told, signatures) = types::check(&mut draft, signatures);
     diagnostics.extend(told);
-    // If names are wrong, the definitions that they were meant for only seem unused.
+    // If names could not be resolved, definitions may only seem unused.
     if !diagnostics.iter().any(|d| d.is_error() && d.code < "E04") {
         diagnostics.extend(unused::check(&index));
     }
@@ -120,7 +121,7 @@ impl From<Analysis> for Checked {
     }
 }
 
-/// By source, then by place.
+/// Sorts by source, then by place.
 fn sort(diagnostics: &mut [Diagnostic], sources: &[Arc<Source>]) {
     let key = |d: &Diagnostic| -> (usize, Span) {
         let Some(primary) = &d.primary else { return (0, Span::default()) };

@@ -1,9 +1,9 @@
-//! Files and names: reads the main file and those of external nets, puts every definition in its scope and turns
-//! names into references.
+//! Files and names: reads the main file and those of external nets, puts every definition in its scope and
+//! resolves names to references.
 //!
-//! Scopes nest as nets do: a net sees its own definitions, then those around it up to its file. What is not found
-//! there is an external net, in `NAME.snet` beside the file. Every net of every file read is looked at, used or not,
-//! so that all wrong names are reported in one run.
+//! Scopes nest as nets do: a net sees its own definitions, then those around it up to its file. A name that
+//! is not found there is an external net, in `NAME.snet` beside the file. Every net of every file read is
+//! checked, used or not, so that all wrong names are reported in one run.
 
 mod order;
 mod types;
@@ -22,12 +22,12 @@ use crate::syntax::{Diagnostic, Source, Span, parse};
 /// Most errors reported of one program; more unknown names are counted.
 const ERRORS_MAX: usize = 100;
 
-/// How deep type names may refer to type names, and how many variants a type may have.
+/// The greatest depth of type names that refer to type names, and the most variants of a type.
 const TYPES_MAX: usize = 256;
 
 /// The program with names resolved.
 pub(super) struct Names {
-    /// All nets, used or not; the main net and those that it uses come first, see [`Names::main`].
+    /// All nets, used or not; the main net and the nets that it uses come first: see [`Names::main`].
     pub(super) draft: Resolved,
     /// How many nets and boxes belong to the main net; `None` if there is none, or if it has no topology.
     pub(super) main: Option<(usize, usize)>,
@@ -58,14 +58,14 @@ pub(super) fn resolve_text(name: &str, text: &str, boxes: Option<&KnownBoxes>) -
     names.run()
 }
 
-/// A file, or a text.
+/// A source of definitions: a file, or a text.
 struct Unit {
     name: String,
     scope: usize,
     dir: Option<PathBuf>,
     /// The net named like the file.
     main: Option<usize>,
-    /// Where its syntax errors are.
+    /// The spans of its syntax errors.
     wrong: Vec<Span>,
 }
 
@@ -84,11 +84,11 @@ enum Component {
     Box(usize),
 }
 
-/// A net as defined.
+/// The definition of a net.
 struct NetDecl {
     name: Ident,
     at: Place,
-    /// The scope it is defined in.
+    /// The scope that contains the definition.
     outer: usize,
     /// The scope its topology sees.
     inner: usize,
@@ -99,7 +99,7 @@ struct NetDecl {
 }
 
 enum Body {
-    /// In another file; not looked for before it is used.
+    /// The net is in another file, which is read when the net is first used.
     External,
     /// Only definitions.
     NoTopology,
@@ -119,7 +119,7 @@ struct TypeDecl<T, Expanded> {
 
 enum State<Expanded> {
     New,
-    /// Being expanded: if it is met again, there is a circle.
+    /// The declaration is being expanded: if it is met again, it refers to itself.
     Open,
     Done(Expanded),
 }
@@ -128,9 +128,9 @@ enum State<Expanded> {
 enum Begun<T, Expanded> {
     /// A type definition with its text and scope.
     Open(T, usize),
-    /// It was expanded before.
+    /// The definition was expanded before.
     Done(Expanded),
-    /// A definition that needs itself: its name and scope.
+    /// The definition refers to itself: its name and scope.
     Circle(Ident, usize),
 }
 
@@ -168,7 +168,7 @@ struct Resolver<'a> {
     references: Vec<Reference>,
     diagnostics: Vec<Diagnostic>,
     left_out: usize,
-    /// The next net whose topology is not looked at yet.
+    /// The next net whose topology has not been resolved yet.
     next: usize,
 }
 
@@ -286,7 +286,7 @@ impl<'a> Resolver<'a> {
             return;
         }
         if broken {
-            // The name may be defined in the part that could not be read.
+            // The part that could not be read may define the name, so no error is reported.
             return;
         }
         let at = Place { source: SourceId(unit as u32), span: Span::new(0, 0) };
@@ -313,13 +313,13 @@ impl<'a> Resolver<'a> {
         self.diagnostics.push(error);
     }
 
-    /// Whether a syntax error is in this place: then the definition may be known only in part.
+    /// Whether a syntax error lies in this span: then the definition may be known only in part.
     fn is_wrong(&self, scope: usize, span: Span) -> bool {
         let wrong = &self.units[self.scopes[scope].unit].wrong;
         wrong.iter().any(|w| w.start < span.end && w.end.max(w.start + 1) > span.start)
     }
 
-    /// Remembers a definition; `seen` is where it can be used.
+    /// Adds a definition to its scope; `seen` is the part of the text in which it can be used.
     fn defined(
         &mut self,
         kind: DefinitionKind,
@@ -340,7 +340,7 @@ impl<'a> Resolver<'a> {
         self.references.push(Reference { at, definition });
     }
 
-    /// `seen` is the part of the text around the definitions in which they can be used.
+    /// Collects definitions; `seen` is the part of the text in which they can be used.
     fn collect(&mut self, defs: Vec<Def>, scope: usize, seen: Span) -> Vec<ast::Meta> {
         let mut metas = Vec::new();
         for def in defs {
@@ -442,7 +442,7 @@ impl<'a> Resolver<'a> {
 
     // ---- labels ----
 
-    /// A label twice: an error where order counts (a box's arguments), else only doubtful.
+    /// Reports a label that is listed twice: an error where order counts (a box's arguments), else a warning.
     fn labels_once(&mut self, labels: &[ast::LabelAt], scope: usize, ordered: bool) {
         let mut seen: HashMap<&ast::Label, Span> = HashMap::new();
         for at in labels {
@@ -620,7 +620,7 @@ impl<'a> Resolver<'a> {
         Some(component)
     }
 
-    /// A net declared as external is used for the first time.
+    /// Resolves a net that is declared as external, at its first use.
     fn use_external(&mut self, net: usize) {
         let NetDecl { name, at, outer, .. } = &self.nets[net];
         let (name, at, outer) = (name.clone(), *at, *outer);
@@ -644,7 +644,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// The net of `NAME.snet` beside the file of a scope; read when first asked for.
+    /// The net of `NAME.snet` beside the file of a scope. The file is read at the first call.
     fn external(&mut self, name: &str, scope: usize) -> External {
         let unit = self.scopes[scope].unit;
         let Some(dir) = &self.units[unit].dir else {
@@ -714,9 +714,9 @@ impl<'a> Resolver<'a> {
 }
 
 enum External {
-    /// The file was found; `None` if there is no such net in it, which was reported.
+    /// The file was found; `None` if it has no such net, which was reported.
     Net(Option<usize>),
-    /// No file; why.
+    /// There is no file; the text says why.
     NoFile(String),
 }
 

@@ -1,12 +1,12 @@
-//! A program whose names are resolved and whose types fit: what the runtime unfolds.
+//! A program whose names are resolved and whose types fit: the input of unfolding.
 //!
 //! Nets and boxes are tables; a [`Node`] refers to them by index, so a net used twice is stored once. The
 //! graph of nets has no cycle and its depth, counted through nets, is at most [`DEPTH_MAX`]: walking it
-//! recursively is safe. Its *unfolding* can still be exponentially larger than the text (each net using the
-//! one before twice): the code that unfolds it counts.
+//! recursively is safe. The *unfolding* of a program can still be exponentially larger than its text (each
+//! net using the one before twice), so the code that unfolds it has a limit.
 //!
-//! Names of components: a node has a [`Node::name`] that is unique within its net (`inc`, `inc#2`, `star`);
-//! the path of a component is the names on the way to it, joined by `/`.
+//! A node has a [`Node::name`] that is unique within its net (`inc`, `inc#2`, `star`); the path of a
+//! component consists of the names on the way to it, joined by `/`.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::syntax::ast::{
 };
 use crate::syntax::{Source, Span};
 
-/// How deep components nest at most, counted through nets.
+/// The greatest depth to which components nest, counted through nets.
 pub const DEPTH_MAX: usize = 512;
 
 /// A checked program.
@@ -23,7 +23,7 @@ pub const DEPTH_MAX: usize = 512;
 pub struct Resolved {
     /// The texts it was read from; the first is the main file.
     pub sources: Vec<Arc<Source>>,
-    /// All nets that are used; a net stands after those it uses, the main net is the last.
+    /// All nets that are used; a net comes after those it uses, and the main net is the last.
     pub nets: Vec<Net>,
     /// All boxes that are used.
     pub boxes: Vec<BoxUse>,
@@ -35,7 +35,8 @@ pub struct Resolved {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NetId(pub u32);
 
-/// Marks a reference that could not be resolved, while checking; never in a [`Resolved`] given out.
+/// A reference that could not be resolved; it occurs only during the check, never in a [`Resolved`] that was
+/// returned.
 pub(super) const HOLE: NetId = NetId(u32::MAX);
 
 /// Index into [`Resolved::boxes`].
@@ -51,7 +52,7 @@ pub struct SourceId(pub u32);
 pub struct Place {
     /// Which source.
     pub source: SourceId,
-    /// Where in it.
+    /// The span in the source.
     pub span: Span,
 }
 
@@ -62,8 +63,9 @@ pub struct Net {
     pub name: Name,
     /// Where it is defined (its name).
     pub at: Place,
-    /// Its declared signature with all type names replaced. A net with one shields: labels of a record
-    /// outside the input variant it matches pass around the net and are added to its outputs.
+    /// Its declared signature with all type names replaced. A net with a declared signature shields its
+    /// inside: labels of a record outside the matched input variant bypass the net and are added to its
+    /// outputs.
     pub signature: Option<Vec<Arrow>>,
     /// Its topology.
     pub body: Node,
@@ -86,21 +88,21 @@ pub type LabelSet = Vec<Label>;
 /// A box as declared.
 #[derive(Clone, Debug)]
 pub struct BoxUse {
-    /// Its name: under this name the implementation is found.
+    /// Its name, under which the implementation is found.
     pub name: Name,
     /// Where it is declared (its name).
     pub at: Place,
-    /// What it takes and gives, in order.
+    /// The labels that it consumes and emits, in order.
     pub signature: BoxSignature,
-    /// Code kept in the text.
+    /// Code in its body.
     pub codes: Vec<Code>,
     /// Metadata in its body.
     pub metas: Vec<Meta>,
 }
 
 impl BoxUse {
-    /// The command that its code is, if it is one, and how it is asked: `<<< exec filter | grep --line-buffered a >>>`.
-    /// A box without input cannot ask a command.
+    /// The command in its code, if there is one, and its mode: `<<< exec filter | grep --line-buffered a
+    /// >>>`. A box without input cannot be a command.
     pub fn command(&self) -> Option<(CommandMode, &str)> {
         self.signature.input.as_ref()?;
         let code = self.codes.iter().find(|code| &*code.language.name == COMMAND_LANGUAGE)?;
@@ -112,14 +114,14 @@ impl BoxUse {
 /// A component.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// What it is.
+    /// The kind.
     pub kind: NodeKind,
     /// Unique within its net: the name of the box or net, else the word of [`NodeKind::word`]; from the second
     /// on with `#2`, `#3`, ….
     pub name: Name,
-    /// Where it stands.
+    /// The place.
     pub at: Place,
-    /// The variants it takes, as inferred: what `|` compares. Empty for one that takes no records
+    /// The variants that it accepts, as inferred, which `|` compares. Empty if it accepts no records
     /// (initialisers).
     pub accepts: Vec<LabelSet>,
 }
@@ -135,18 +137,19 @@ pub enum NodeKind {
     Filter(Filter),
     /// A synchrocell.
     Synchrocell(Vec<Pattern>),
-    /// In series; at least two.
+    /// Components in series; at least two.
     Serial(Vec<Node>),
-    /// In parallel; at least two. A record goes to the branch with the best of its [`Node::accepts`].
+    /// Components in parallel; at least two. A record goes to the branch with the best match of its
+    /// [`Node::accepts`].
     Parallel {
         /// The branches in order.
         branches: Vec<Node>,
         /// `||`.
         deterministic: bool,
     },
-    /// A star: a record that matches one of `exits` leaves, before every replica.
+    /// A star: before every replica, a record that matches one of `exits` leaves.
     Star {
-        /// What is repeated.
+        /// The repeated component.
         body: Box<Node>,
         /// The patterns that let a record leave.
         exits: Vec<Pattern>,
@@ -155,14 +158,14 @@ pub enum NodeKind {
     },
     /// A feedback: outputs that match return to the input.
     Feedback {
-        /// What is looped.
+        /// The looped component.
         body: Box<Node>,
         /// The patterns that send a record back.
         backs: Vec<Pattern>,
     },
-    /// A replica per tag value.
+    /// A split: a replica per value of a tag.
     Split {
-        /// What is replicated.
+        /// The replicated component.
         body: Box<Node>,
         /// The tag (or the low end of the range).
         from: LabelAt,
@@ -173,11 +176,11 @@ pub enum NodeKind {
         /// `!@`, `!!@`.
         placed: bool,
     },
-    /// Placed.
+    /// A component at a place.
     Place {
-        /// What is placed.
+        /// The placed component.
         body: Box<Node>,
-        /// Where.
+        /// The number of the place.
         place: u64,
     },
 }
@@ -202,7 +205,7 @@ impl NodeKind {
 }
 
 impl Node {
-    /// The components it is made of, without those behind a net's name.
+    /// Its direct parts, without those of a net that it names.
     pub fn parts(&self) -> impl Iterator<Item = &Node> {
         let (several, one): (&[Node], Option<&Node>) = match &self.kind {
             NodeKind::Serial(parts) | NodeKind::Parallel { branches: parts, .. } => (parts, None),

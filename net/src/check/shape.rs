@@ -1,18 +1,19 @@
-//! Shapes: sets of records, described by labels that they surely have or surely lack; how they match variants and patterns.
+//! Shapes: sets of records, described by labels that they surely have or surely lack, and how they match
+//! variants and patterns.
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
-/// Most labels remembered as surely missing in one shape.
+/// The most labels that are kept as surely missing in one shape.
 const LACKS_MAX: usize = 128;
 
 /// A label as a number; the lowest bit says whether it is a binding tag.
 pub(super) type Id = u32;
 
-/// Sorted, each once.
+/// A sorted set of labels, each once.
 pub(super) type Set = Vec<Id>;
 
-/// The records that come to one place.
+/// The shapes of the records that arrive at one component.
 pub(super) type Stream = BTreeSet<Shape>;
 
 /// A set of records.
@@ -20,13 +21,13 @@ pub(super) type Stream = BTreeSet<Shape>;
 pub(super) struct Shape {
     /// Labels that all of them have.
     pub(super) has: Rc<Set>,
-    /// Labels that none of them has; says nothing if not `open`.
+    /// Labels that none of them has; meaningless if not `open`.
     pub(super) lacks: Rc<Set>,
     /// Whether they may have labels other than `has`.
     pub(super) open: bool,
-    /// No binding tags except those in `has`.
+    /// Whether none of them has binding tags other than those in `has`.
     pub(super) unbound: bool,
-    /// Whether such records surely come here, if any come at all.
+    /// Whether such records surely arrive here, if any record does.
     pub(super) sure: bool,
 }
 
@@ -92,7 +93,7 @@ impl Shape {
         shape
     }
 
-    /// What is inherited past a component that consumes these labels.
+    /// The labels that are inherited past a component that consumes these labels.
     pub(super) fn inherited(&self, consumed: &[Id]) -> Shape {
         let mut shape = self.clone();
         remove(&mut shape.has, consumed);
@@ -123,22 +124,22 @@ pub(super) fn add(set: &mut Set, labels: &[Id]) {
     }
 }
 
-/// Adds to a shared set, which is copied only if something is new.
+/// Adds labels to a shared set, which is copied only if a label is new.
 fn add_shared(set: &mut Rc<Set>, labels: &[Id]) {
     if labels.iter().any(|l| set.binary_search(l).is_err()) {
         add(Rc::make_mut(set), labels);
     }
 }
 
-/// Removes from a shared set, which is copied only if something is there.
+/// Removes labels from a shared set, which is copied only if it contains one of them.
 fn remove(set: &mut Rc<Set>, labels: &[Id]) {
     if labels.iter().any(|l| set.binary_search(l).is_ok()) {
         Rc::make_mut(set).retain(|l| !labels.contains(l));
     }
 }
 
-/// The branches that records of a shape could take, with the records that could take each. A branch is not sure to get
-/// a record that a branch further left may take, unless ties are decided by room.
+/// The branches to which records of a shape could be routed, each with those records. A branch is not sure to
+/// get a record that a branch to its left may get, unless ties are decided by free space.
 pub(super) fn route(shape: &Shape, accepts: &[Rc<Vec<Set>>]) -> Vec<(usize, Shape)> {
     let all = accepts.iter().flat_map(|variants| variants.iter());
     let matching = all.filter(|variant| may_match(shape, variant));
@@ -159,19 +160,19 @@ pub(super) fn route(shape: &Shape, accepts: &[Rc<Vec<Set>>]) -> Vec<(usize, Shap
     won
 }
 
-/// Whether records of a shape may match a variant: each binding tag of theirs must be asked for.
+/// Whether records of a shape may match a variant; every binding tag of theirs must be in the variant.
 fn may_match(shape: &Shape, variant: &Set) -> bool {
     shape.has.iter().all(|l| !is_binding(*l) || variant.contains(l))
         && shape.presence_of(variant) != Presence::Lacks
 }
 
-/// Whether all records that may match do match: no label and no binding tag is left open.
+/// Whether all records that may match surely match: no label and no binding tag is undecided.
 fn surely_matches(shape: &Shape, variant: &Set) -> bool {
     shape.presence_of(variant) == Presence::Has && (shape.unbound || !shape.open)
 }
 
-/// Two branches that records of a shape fit equally well, with the labels that decide; only if that is sure for some
-/// records: the labels are the same, or all of them are surely there.
+/// Two branches that records of a shape fit equally well, with the labels that decide. The tie must be sure
+/// for some records: the labels are the same, or all of them are surely there.
 pub(super) fn tie<'a>(shape: &Shape, accepts: &'a [Rc<Vec<Set>>]) -> Option<(usize, usize, &'a Set)> {
     let routed = |variant: &&Set| {
         shape.has.iter().all(|l| !is_binding(*l) || variant.contains(l))
@@ -199,7 +200,8 @@ pub(super) fn tie<'a>(shape: &Shape, accepts: &'a [Rc<Vec<Set>>]) -> Option<(usi
     None
 }
 
-/// The records that match one of the patterns (with whether it has a guard), and those that do not.
+/// The records that match one of the patterns (each pattern with whether it has a guard), and those that
+/// match none.
 pub(super) fn divide<'a>(
     arriving: impl IntoIterator<Item = &'a Shape>,
     patterns: &[(&Set, bool)],

@@ -1,4 +1,4 @@
-//! What nets and components take and give, as inferred.
+//! The inferred signatures of nets and components.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use crate::syntax::ast::Name;
 /// All signatures of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Signatures {
-    /// Of every net that has a topology; a net stands after those it uses.
+    /// The signature of every net that has a topology; a net comes after those it uses.
     pub nets: Vec<NetSignature>,
     /// The signature of every component in the nets.
     pub components: Vec<ComponentSignature>,
@@ -17,44 +17,44 @@ pub struct Signatures {
     by_place: HashMap<Place, usize>,
 }
 
-/// What a net takes and gives. Its `Display` is how a program declares it.
+/// The signature of a net. The `Display` of a signature has the form of a declaration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetSignature {
     /// Its name.
     pub name: Name,
     /// Where it is defined (its name).
     pub at: Place,
-    /// As declared, with all type names replaced.
+    /// The declared signature, with all type names replaced.
     pub declared: Option<Vec<Arrow>>,
-    /// As inferred: one for each input variant.
+    /// The inferred signature: one entry for each input variant.
     pub inferred: Vec<Inferred>,
-    /// Whether those are all. If false, the check has given up: there may be more variants, and records of some
-    /// listed variants may not get through.
+    /// Whether `inferred` is complete. If false, the check has given up: there may be more variants, and
+    /// records of some listed variants may not get through.
     pub complete: bool,
 }
 
-/// What a component takes and gives.
+/// The signature of a component.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComponentSignature {
-    /// Where it stands.
+    /// The place.
     pub at: Place,
     /// `box`, `net`, `filter`, …: see [`NodeKind::word`](super::NodeKind::word).
     pub word: &'static str,
     /// Its name: see [`Node::name`](super::Node::name).
     pub name: Name,
-    /// One for each input variant.
+    /// The signature, one entry for each input variant.
     pub inferred: Vec<Inferred>,
     /// Whether these are all input variants.
     pub complete: bool,
 }
 
-/// What comes out for one input variant: its labels and those inherited from it; what else a record has is inherited
-/// too.
+/// The output for one input variant: its labels and those inherited from the variant. Other labels of a
+/// record are inherited as well.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Inferred {
-    /// The variant; `None` for what comes without any input.
+    /// The variant; `None` for output that needs no input.
     pub input: Option<LabelSet>,
-    /// What comes out; `None` if that is not known.
+    /// The output variants; `None` if they are not known.
     pub output: Option<Vec<LabelSet>>,
 }
 

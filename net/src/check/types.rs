@@ -1,14 +1,17 @@
-//! Types: which records can come where, as far as it can be known without running.
+//! Types: which records can arrive at which component, as far as this can be known without running the
+//! network.
 //!
-//! A [`Shape`] stands for a set of records: labels they all have, labels none of them has, and for the rest it is
-//! not known. Shapes are pushed through the net from its entry: a box takes its arguments off and adds its results,
-//! the rest is inherited, branches get the shapes they could win, stars and feedbacks go round until nothing new comes.
+//! A [`Shape`] stands for a set of records: labels that all of them have, labels that none of them has, and
+//! labels of which neither is known. The check pushes shapes through the net from its entry: a box removes
+//! its arguments and adds its results, all other labels are inherited, branches get the shapes that they
+//! could win, and stars and feedbacks are repeated until no new shape appears.
 //!
-//! **What is an error.** Only what fails for *every* record of a shape that surely comes: a label that no such record
-//! can have. A net without a declared signature may get anything, so there only consumed labels are surely missing; a
-//! declared one shields, so inside it the shapes are exact. Shapes that come only if a guard fails, or out of a
-//! synchrocell too early, are followed, but give no error ([`Shape::sure`]). If there are too many shapes, or too much
-//! work, every record counts as possible and nothing is reported.
+//! **What is an error.** An error is reported only if *every* record of a shape that surely arrives fails,
+//! because a label is needed that no such record can have. A net without a declared signature may get any
+//! record, so inside it only labels that were consumed before are surely missing. A declared signature
+//! shields the net, so inside it the shapes are exact. Shapes that arrive only if a guard fails, or that
+//! leave a synchrocell before it is complete, are followed, but give no error ([`Shape::sure`]). If there are
+//! too many shapes, or too much work, every record counts as possible and nothing is reported.
 
 mod signatures;
 mod variants;
@@ -25,17 +28,18 @@ use super::signatures::Signatures;
 use crate::syntax::Diagnostic;
 use crate::syntax::ast::{FilterRule, ItemValue, Label, LabelKind, OutRecord, Pattern};
 
-/// Most shapes kept apart at one place.
+/// The most shapes that are kept apart at one place.
 const SHAPES_MAX: usize = 64;
-/// Most components looked at, counting each visit: a constant, and a number for each component of the
-/// program. After that the rest is taken as fitting.
+/// The most visits of components: a constant, and a number for each component of the program. Components that
+/// are not visited after that count as fitting.
 const WORK_MAX: usize = 40_000;
 const WORK_PER_COMPONENT: usize = 3;
-/// How much more work signatures may take, which only editors and people who ask for them wait for.
+/// The factor by which [`WORK_MAX`] grows when signatures are inferred, which is done only for editors and on
+/// request.
 const SIGNATURE_WORK: usize = 25;
 
-/// Fills in [`Node::accepts`] of every node, and reports what does not fit; with `signatures` also what the nets
-/// and their components take and give.
+/// Fills in [`Node::accepts`] of every node, and reports components that do not fit; with `signatures` also
+/// returns what the nets and their components accept and emit.
 pub(super) fn check(draft: &mut Resolved, signatures: bool) -> (Vec<Diagnostic>, Signatures) {
     let components: usize = draft.nets.iter().map(|net| size(&net.body)).sum();
     let mut types = Types::new(draft);
@@ -67,8 +71,8 @@ fn note_uses(node: &Node, used: &mut [bool]) {
     node.parts().for_each(|part| note_uses(part, used));
 }
 
-/// The records that leave a star (or feedback), and those that go through it (again). No error is reported for
-/// records that do so only because of labels that the input happened to have or lack.
+/// The records that leave a star (or feedback), and those that go through it (again). No error is reported
+/// for records that leave or stay only because of labels that the input happened to have or lack.
 fn tested(arriving: &Stream, patterns: &[(&Set, bool)], star: bool, again: bool) -> (Stream, Stream) {
     let (mut leaving, mut staying) = (Stream::new(), Stream::new());
     for shape in arriving {
@@ -108,8 +112,9 @@ fn key(node: &Node) -> Key {
 /// The key of a box's declaration among `Types::sets`.
 const DECLARATION: u8 = 10;
 
-/// A map with a hash that is quick for keys of a few small numbers. The keys are places in texts of at most
-/// [`Source::BYTES_MAX`](crate::syntax::Source::BYTES_MAX); a bad choice makes only the check of that text slow.
+/// A map whose hash is fast for keys of a few small numbers. The keys are places in texts of at most
+/// [`Source::BYTES_MAX`](crate::syntax::Source::BYTES_MAX); keys that collide make only the check of that
+/// text slow.
 type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<Mix>>;
 
 #[derive(Default)]
@@ -135,7 +140,7 @@ impl Hasher for Mix {
 
 /// The declared signature of a net as numbers.
 struct Border {
-    /// One variant each.
+    /// The label sets of the input variants, one list for each variant.
     accepts: Vec<Rc<Vec<Set>>>,
     /// The map that each variant belongs to.
     arrows: Vec<usize>,
@@ -147,39 +152,41 @@ struct Types<'a> {
     resolved: &'a mut Resolved,
     ids: HashMap<Label, Id>,
     labels: Vec<Label>,
-    /// Nets with a part that is not known.
+    /// Whether each net has a part that is not known.
     holes: Vec<bool>,
     any_hole: bool,
     diagnostics: Vec<Diagnostic>,
     told: HashSet<(&'static str, Place)>,
-    /// While input variants are inferred nothing is reported.
+    /// Whether errors are suppressed, as they are while input variants are inferred.
     muted: bool,
     work: usize,
     work_max: usize,
-    /// Whether something was not looked at because of `work_max`: then it is not known which components are never reached.
+    /// Whether components were skipped because of `work_max`: then it is not known which components are never
+    /// reached.
     exhausted: bool,
-    /// Components of which not all input variants were tried: some may be missing, and some that are listed take nothing.
+    /// Components of which not all input variants were tried: the list may lack some, and some listed
+    /// variants may match no record.
     unfinished: HashSet<Key>,
-    /// Label sets of boxes, filters and patterns, by where they stand.
+    /// Label sets of boxes, filters and patterns, by their places.
     sets: FastMap<Key, Rc<Vec<Set>>>,
     memo: HashMap<(NetId, Stream, bool), Stream>,
-    /// Whether a network or a branch begins with what is looked at: there an initialiser runs at the start, elsewhere
-    /// once for each record.
+    /// Whether the component is the first of a network or a branch: there an initialiser runs at the start,
+    /// elsewhere once for each record.
     begins: bool,
     ways: variants::Ways,
-    /// Declared signatures, by net; and what each net makes of each variant.
+    /// Declared signatures, by net; and the shapes that each net emits for each variant.
     borders: FastMap<u32, Option<Rc<Border>>>,
     made: FastMap<(u32, u32), Rc<Stream>>,
     /// Input variants of the nodes, by place and kind: the same as `Node::accepts`, as numbers.
     accepts: FastMap<Key, Rc<Vec<Set>>>,
-    /// Parallels that records reach, and branches that they take.
+    /// Parallels that records reach, and branches that records enter.
     reached: HashSet<Key>,
     /// Components of which nothing is known.
     given_up: HashSet<Key>,
-    /// Stars and feedbacks that records go round in, and those that some leave.
+    /// Stars and feedbacks in which records stay for another round, and those that some records leave.
     rounds: HashSet<Place>,
     exits: HashSet<Place>,
-    /// Synchrocells that records reach, and patterns that some match.
+    /// Synchrocells that records reach, and patterns that some records match.
     cells: HashSet<Place>,
     matched: HashSet<(Place, usize)>,
 }
@@ -259,7 +266,7 @@ impl<'a> Types<'a> {
         format!("{}{}", shown.join(" | "), if variants.len() > 8 { " | …" } else { "" })
     }
 
-    // ---- holes: what could not be read or resolved ----
+    // ---- holes: parts that could not be read or resolved ----
 
     fn find_holes(&mut self) {
         for net in 0..self.resolved.nets.len() {
@@ -276,14 +283,15 @@ impl<'a> Types<'a> {
     fn looks_for_hole(&self, node: &Node) -> bool {
         match node.kind {
             NodeKind::Net(HOLE) => true,
-            // A net stands after those it uses.
+            // A net comes after those it uses.
             NodeKind::Net(net) => self.holes[net.0 as usize],
             NodeKind::Box(index) => self.resolved.box_use(index).signature.is_hole(),
             _ => node.parts().any(|part| self.looks_for_hole(part)),
         }
     }
 
-    /// Takes the body of a net out while it is walked (nets do not contain themselves, so it is not needed meanwhile).
+    /// Moves the body of a net out while it is walked (nets do not contain themselves, so it is not needed
+    /// meanwhile).
     fn take_body(&mut self, net: usize) -> Node {
         let body = &mut self.resolved.nets[net].body;
         let hole =
@@ -338,8 +346,8 @@ impl<'a> Types<'a> {
 
     // ---- pushing shapes ----
 
-    /// Looks at every net: at one with a declared signature by itself, at any other where it is used, or with any
-    /// record if nobody uses it.
+    /// Checks every net: a net with a declared signature by itself, any other net where it is used, or with
+    /// any record if no net uses it.
     fn all(&mut self) {
         let mut used = vec![false; self.resolved.nets.len()];
         self.resolved.nets.iter().for_each(|net| note_uses(&net.body, &mut used));
@@ -352,7 +360,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// Looks at a net with a declared signature from inside.
+    /// Checks a net with a declared signature from inside.
     fn declared(&mut self, net: NetId, arrows: &[Arrow]) {
         for arrow in arrows {
             self.begins = arrow.input.is_empty();
@@ -410,7 +418,7 @@ impl<'a> Types<'a> {
         out
     }
 
-    /// The shapes that leave a component when these enter.
+    /// The shapes that leave a component when the shapes `input` enter.
     fn push(&mut self, node: &Node, input: Stream) -> Stream {
         self.work += 1 + input.len();
         if self.work > self.work_max {
@@ -449,7 +457,8 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// [`Types::push`] for a component that a network or a branch begins with, or not.
+    /// Does the work of [`Types::push`]; `begins`: whether the component is the first of a network or a
+    /// branch.
     fn push_as(&mut self, begins: bool, node: &Node, input: Stream) -> Stream {
         let before = std::mem::replace(&mut self.begins, begins);
         let out = self.push(node, input);
@@ -457,7 +466,7 @@ impl<'a> Types<'a> {
         out
     }
 
-    /// The inside of this component is not known, so all its parts count as reached.
+    /// Marks all parts of this component as reached, because its inside is not known.
     fn give_up(&mut self, node: &Node) {
         if self.muted || !self.given_up.insert(key(node)) {
             return;
@@ -485,7 +494,7 @@ impl<'a> Types<'a> {
         let (sets, initialiser) = self.box_sets(index);
         let outputs = &sets[1..];
         if initialiser && self.begins {
-            // Runs once, whatever comes.
+            // An initialiser runs once, whatever records arrive.
             let closed = Shape { open: false, ..Shape::anything() };
             return outputs.iter().map(|o| closed.with(o)).collect();
         }
@@ -502,7 +511,8 @@ impl<'a> Types<'a> {
         out
     }
 
-    /// The label sets of a box: arguments first, then the variants it emits; and whether it is an initialiser.
+    /// The label sets of a box (arguments first, then the variants that it emits), and whether it is an
+    /// initialiser.
     fn box_sets(&mut self, index: BoxId) -> (Rc<Vec<Set>>, bool) {
         let used = self.resolved.box_use(index);
         let (at, initialiser) = ((used.at, DECLARATION), used.signature.input.is_none());
@@ -563,7 +573,7 @@ impl<'a> Types<'a> {
         out
     }
 
-    /// A field that is copied must be in the record.
+    /// Reports a field that a filter copies and that the record cannot have.
     fn copied(&mut self, node: &Node, record: &OutRecord, needs: &[Id], shape: &Shape) {
         for item in &record.items {
             let from = match &item.value {
@@ -630,7 +640,7 @@ impl<'a> Types<'a> {
     fn push_parallel(&mut self, node: &Node, branches: &[Node], input: &Stream) -> Stream {
         let accepts: Vec<Rc<Vec<Set>>> = branches.iter().map(|b| self.accepts_of(b)).collect();
         let mut inputs: Vec<Stream> = vec![Stream::new(); branches.len()];
-        // It is not known what a branch with a hole takes, so any record may go there.
+        // A branch with a hole has unknown input variants, so any record may go there.
         let doubtful: Option<Stream> = branches
             .iter()
             .any(|branch| self.has_hole(branch))
@@ -651,7 +661,7 @@ impl<'a> Types<'a> {
             if !self.muted && !input.is_empty() {
                 self.reached.insert(key(branch));
             }
-            // A branch that gets nothing may still start by itself.
+            // A branch that gets no records may still start with an initialiser.
             out.extend(self.push_as(true, branch, input));
         }
         if !self.muted && !input.is_empty() {
@@ -660,7 +670,8 @@ impl<'a> Types<'a> {
         out
     }
 
-    /// A star (`leave` true: what matches leaves) or a feedback (what matches goes back).
+    /// Pushes shapes through a star (`leave` true: matching records leave) or a feedback (matching records go
+    /// back).
     fn push_loop(
         &mut self,
         node: &Node,
@@ -760,7 +771,7 @@ impl<'a> Types<'a> {
         self.resolved.net(net).signature.as_ref().expect("a net with a border")[arrow].clone()
     }
 
-    /// What a net makes of one of its declared variants.
+    /// The shapes that a net emits for one of its declared variants, computed once.
     fn made(&mut self, net: NetId, border: &Border, variant: usize) -> Rc<Stream> {
         let key = (net.0, variant as u32);
         if let Some(known) = self.made.get(&key) {
@@ -772,14 +783,14 @@ impl<'a> Types<'a> {
         made
     }
 
-    /// What a net with a declared signature gives for one of its variants.
+    /// The shapes that a net with a declared signature emits for one of its variants.
     fn shielded(&mut self, net: NetId, arrow: &Arrow, variant: Option<&Set>) -> Stream {
         let input = variant.map(|has| Shape { has: Rc::new(has.clone()), open: false, ..Shape::anything() });
         let out = self.push_net_body(net, input.into_iter().collect());
         if out.iter().all(|shape| !shape.open) {
             return out;
         }
-        // If the outputs are not known from inside, the declared ones count.
+        // If the outputs cannot be inferred from the net's body, the declared ones count.
         match &arrow.output {
             Some(declared) => {
                 declared.iter().map(|v| Shape { open: true, ..self.exact(v) }.doubtful()).collect()

@@ -1,4 +1,4 @@
-//! Definitions that nobody uses.
+//! Definitions that are never used.
 
 use super::index::{DefinitionKind, Index};
 use crate::syntax::Diagnostic;

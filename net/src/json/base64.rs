@@ -2,7 +2,7 @@
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Value of each digit; 64 and more for what is none.
+/// The value of each digit; 64 or more for a character that is no digit.
 static DIGIT_VALUES: [u8; 256] = {
     let mut values = [255; 256];
     let mut i = 0;

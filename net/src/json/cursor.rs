@@ -1,18 +1,18 @@
-//! Reading: from a text to records and values.
+//! The reader of JSON: from text to records and values.
 
 use super::*;
 
-/// The keys of the record before, in their order, with their labels and slots: most records have the same ones,
-/// and need no look-up.
+/// The keys of the previous record in their order, with their labels and slots. Most records have the same
+/// keys as the previous one and need no look-up.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
-    /// None: the label of a value that stands below the key before.
+    /// The keys; `None` for the label of a value that stands below the previous key.
     pub(super) keys: Vec<(Option<String>, Label, usize)>,
     pub(super) shape: Option<ShapeId>,
 }
 
 pub(super) struct Fault {
-    /// In bytes.
+    /// The position in the text, in bytes.
     pub(super) at: usize,
     pub(super) message: String,
 }
@@ -25,13 +25,13 @@ pub(super) struct Cursor<'a, 'k> {
     text: &'a str,
     at: usize,
     latest: &'k mut Keys,
-    /// Whether values that no program looks at keep their spelling.
+    /// Whether values that no component reads keep their spelling.
     keeps_spelling: bool,
-    /// Names of values that are not called by their keys.
+    /// Names for values whose label differs from their key.
     pub(super) names: Option<&'k Names>,
-    /// Whether all keys so far are those of the line before.
+    /// Whether all keys so far are equal to those of the previous line.
     follows: bool,
-    /// Whether the line may name a question; which it does.
+    /// Whether the line may contain a question's number, and the number found.
     pub(super) names_question: bool,
     pub(super) question: Option<i64>,
 }
@@ -73,7 +73,7 @@ impl<'a, 'k> Cursor<'a, 'k> {
         self.finish(start, pairs)
     }
 
-    /// Nothing but space may follow.
+    /// Checks that nothing but white space follows.
     fn end(&mut self, message: &str) -> Result<(), Fault> {
         self.space();
         if self.at < self.text.len() { fault(self.at, message) } else { Ok(()) }
@@ -110,7 +110,7 @@ impl<'a, 'k> Cursor<'a, 'k> {
         Ok(records)
     }
 
-    /// The number at the beginning of a list, and what follows it.
+    /// Reads the number at the beginning of a list, and the `,` or `]` after it.
     fn question_of_list(&mut self) -> Result<(), Fault> {
         if !self.names_question || !matches!(self.peek(), Some(b'-' | b'0'..=b'9')) {
             return Ok(());
@@ -139,7 +139,7 @@ impl<'a, 'k> Cursor<'a, 'k> {
         Ok(())
     }
 
-    /// Reads what follows the key of a question; whether another pair must follow.
+    /// Reads the pair after the key of a question; returns whether another pair must follow.
     fn question_pair(&mut self) -> Result<bool, Fault> {
         self.space();
         if self.peek() != Some(b':') {
@@ -180,7 +180,7 @@ impl<'a, 'k> Cursor<'a, 'k> {
         Ok(shape)
     }
 
-    /// The key of a label; none: it stands for a value below another key.
+    /// The key of a label; `None` if the label stands for a value below another key.
     fn key_of(&self, label: Label) -> Option<String> {
         match self.names.and_then(|names| names.of(label)) {
             Some(name) => (name.path.len() == 1).then(|| name.path[0].clone()),
@@ -210,7 +210,7 @@ impl<'a, 'k> Cursor<'a, 'k> {
         self.check_new(at, label, pairs)
     }
 
-    /// The label, which must not be among the pairs.
+    /// Returns the label, after checking that it is not among the pairs.
     fn check_new(&self, at: usize, label: Label, pairs: &[(Label, Value)]) -> Result<Label, Fault> {
         if pairs.iter().any(|(known, _)| *known == label) {
             return fault(at, format!("the label {label} is there twice"));
@@ -221,7 +221,7 @@ impl<'a, 'k> Cursor<'a, 'k> {
         Ok(label)
     }
 
-    /// Reads `"label": value` and what follows; whether another one must follow.
+    /// Reads `"label": value` and the `,` or `}` after it; returns whether another pair must follow.
     fn pair(&mut self, pairs: &mut Vec<(Label, Value)>) -> Result<bool, Fault> {
         self.space();
         let at = self.at;
@@ -262,7 +262,7 @@ impl<'a, 'k> Cursor<'a, 'k> {
         }
     }
 
-    /// Adds the values with names that stand below a key whose value has just been read.
+    /// Adds the named values below a key whose value has just been read.
     fn add_named(
         &mut self,
         names: &Names,
@@ -301,7 +301,7 @@ impl<'a, 'k> Cursor<'a, 'k> {
         fault(at, format!("{label} is a tag: its value must be an integer, not {what}"))
     }
 
-    /// Whether somebody looks at the values of this label, so that its spelling does not matter.
+    /// Whether a component may read the values of this label, so that their spelling need not be kept.
     #[cold]
     fn is_looked_at(&self, label: Option<Label>) -> bool {
         !self.keeps_spelling || label.is_none_or(|label| label.is_integer() || label.is_of_program())
@@ -329,7 +329,7 @@ impl<'a, 'k> Cursor<'a, 'k> {
         Ok(Value::Text(Text::from_json(word.to_owned())))
     }
 
-    /// A text; one with escapes that nobody looks at is carried as it is written.
+    /// Reads a text. A text with escapes that no component reads is carried as it is written.
     pub(super) fn text(&mut self, label: Option<Label>) -> Result<Value, Fault> {
         let start = self.at;
         let (end, escapes) = self.string_end()?;
@@ -343,12 +343,12 @@ impl<'a, 'k> Cursor<'a, 'k> {
         }
         match self.string_from(start) {
             Ok(text) => Ok(Value::Text(Text::from_string(text.into_owned()))),
-            // Half a character of UTF-16 is JSON, and no text.
+            // Half a surrogate pair of UTF-16 is valid JSON, but no valid text, so it is carried as JSON.
             Err(wrong) => self.json(start).map_err(|_| wrong),
         }
     }
 
-    /// Carries the value that begins there as its text.
+    /// Carries the value that begins at `start` as its text.
     fn json(&mut self, start: usize) -> Result<Value, Fault> {
         if let Some(nested) = nested::find(&self.text.as_bytes()[start..]) {
             self.at = start + nested.length;
@@ -367,7 +367,8 @@ impl<'a, 'k> Cursor<'a, 'k> {
         }
     }
 
-    /// A list of numbers that somebody may look at is an array; any other list is carried as its text.
+    /// Reads a list. A list of numbers that a component may read becomes an array; any other list is carried
+    /// as its text.
     fn list(&mut self, label: Option<Label>) -> Result<Value, Fault> {
         let start = self.at;
         if self.is_looked_at(label)
@@ -378,8 +379,8 @@ impl<'a, 'k> Cursor<'a, 'k> {
         self.json(start)
     }
 
-    /// A list of numbers: of integers, or of floats if one of them is. None: it is another list, or there are numbers that
-    /// have no value.
+    /// Reads a list of numbers: integers, or floats if one of them is a float. `None` if the list has other
+    /// elements, or numbers that do not fit a value.
     fn numbers(&mut self) -> Option<Value> {
         const EXACT: u64 = 1 << 53;
         let mut integers = Vec::new();
@@ -458,8 +459,8 @@ impl<'a, 'k> Cursor<'a, 'k> {
         self.json(start)
     }
 
-    /// What an object with a single member of a special name stands for; the key is next. None: it is an object like any
-    /// other.
+    /// The value of an object with a single member of a special name; the key is next in the text. `None` if
+    /// the object is an ordinary one.
     fn wrapped(&mut self, start: usize) -> Result<Option<Value>, Fault> {
         let Ok(key) = self.string() else { return Ok(None) };
         self.space();
@@ -504,7 +505,7 @@ impl<'a, 'k> Cursor<'a, 'k> {
         self.string_from(start)
     }
 
-    /// Where the string that begins here ends, and whether there are escapes in it.
+    /// The end of the string that begins here, and whether it contains escapes.
     #[inline(always)]
     fn string_end(&self) -> Result<(usize, bool), Fault> {
         let bytes = self.text.as_bytes();
@@ -524,7 +525,7 @@ impl<'a, 'k> Cursor<'a, 'k> {
         }
     }
 
-    /// The string with escapes from its first quote up to where the reader stands.
+    /// The string with escapes, from its first quote up to the current position.
     #[cold]
     fn string_from(&self, start: usize) -> Result<Cow<'a, str>, Fault> {
         let quoted = &self.text[start..self.at];
@@ -546,18 +547,19 @@ impl<'a, 'k> Cursor<'a, 'k> {
     }
 }
 
-/// The text of a value without the ends of lines in it, and the space that begins the lines.
+/// The text of a value without its line ends and without the white space at the beginning of its lines.
 fn on_one_line(text: &str) -> String {
-    // All of them are looked at, so many at once.
+    // The loop has no early exit, so the compiler can check many bytes at once.
     if !text.bytes().fold(false, |found, byte| found | (byte < b' ')) {
         return text.to_owned();
     }
-    // They stand between its parts only: in texts they are escaped.
+    // Line ends occur only between tokens, because texts escape them.
     let lines = text.split(['\n', '\r']).map(|line| line.trim_matches([' ', '\t']));
     lines.collect()
 }
 
-/// Whether a float is certainly written as this text again: by at most 15 digits without an exponent or needless zeros.
+/// Whether a float is certainly written back as the same text: it has at most 15 digits, no exponent and no
+/// needless zeros.
 #[inline]
 pub(super) fn is_spelled_so(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
@@ -568,7 +570,7 @@ pub(super) fn is_spelled_so(text: &str) -> bool {
         && (fraction == "0" || !fraction.ends_with('0') && (zeros < 4 || whole != "0"))
 }
 
-/// Whether a float is written as this text again.
+/// Whether a float is written back as the same text.
 #[cold]
 pub(super) fn respelled(text: &str) -> bool {
     let number: Option<f64> = text.parse().ok();

@@ -1,4 +1,5 @@
-//! Labels for places in the objects of a file, where the rule for foreign keys is not what somebody wants: `NAME=PATH`.
+//! Labels for keys and paths in the objects of a file, which replace the labels that [`Label::of_key`] makes
+//! of keys: `NAME=PATH`.
 //!
 //! ```
 //! use thalweg_net::json::{Names, Reader, write_named};
@@ -17,28 +18,28 @@ use super::nested;
 use super::scan::Scan;
 use crate::label::Label;
 
-/// Which labels stand for which places.
+/// The labels that are given to certain paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     names: Vec<Name>,
 }
 
-/// A label and what it stands for.
+/// A label and the path of its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) label: Label,
-    /// Keys of objects, or numbers of elements of lists; the first is a key of the record.
+    /// The keys of objects, or numbers of elements of lists; the first is a key of the record.
     pub(super) path: Vec<String>,
     /// The path as it was written.
     written: String,
 }
 
 impl Names {
-    /// Reads `NAME=PATH` each. A path is keys (or, in a list, numbers from 0) with `.` between them, or with `/` before each as in
-    /// RFC 6901, where `~1` is `/` and `~0` is `~`.
+    /// Parses texts of the form `NAME=PATH`. A path consists of keys (or, in a list, numbers from 0) with `.`
+    /// between them, or with `/` before each as in RFC 6901, where `~1` is `/` and `~0` is `~`.
     ///
     /// # Errors
-    /// What is none, or a label or a place that is named twice.
+    /// A text that does not have this form, or a label or a path that is named twice.
     pub fn parse<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Names, String> {
         let mut all = Names::default();
         for text in texts {
@@ -65,7 +66,7 @@ impl Names {
         Ok(all)
     }
 
-    /// Whether no label has a name.
+    /// Whether there are no names.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
@@ -73,7 +74,7 @@ impl Names {
     /// The label of a column.
     ///
     /// # Errors
-    /// What is wrong with it as a label.
+    /// The name of the column cannot be a label.
     pub fn of_column(&self, column: &str) -> Result<Label, String> {
         if let Some(name) = self.names.iter().find(|name| name.written == column || name.path == [column]) {
             return Ok(name.label);
@@ -81,7 +82,7 @@ impl Names {
         self.own(column)
     }
 
-    /// What a label is called as a column.
+    /// The name of a label's column.
     pub fn column_of(&self, label: Label) -> String {
         match self.of(label) {
             Some(Name { path, .. }) if path.len() == 1 => path[0].clone(),
@@ -90,7 +91,7 @@ impl Names {
         }
     }
 
-    /// What this label stands for, if it is here.
+    /// The path of this label, if it has one.
     pub(super) fn of(&self, label: Label) -> Option<&Name> {
         self.names.iter().find(|name| name.label == label)
     }
@@ -103,7 +104,7 @@ impl Names {
         self.own(key)
     }
 
-    /// The label that a key stands for where no other name is given for it.
+    /// The label of a key that has no other name.
     fn own(&self, key: &str) -> Result<Label, String> {
         let own = Label::parse(key.trim()).or_else(|_| Label::of_key(key));
         let label = own.map_err(|error| format!("{key:?} is {error}"))?;
@@ -116,12 +117,12 @@ impl Names {
         }
     }
 
-    /// Those that stand for places below a key of a record.
+    /// The names whose paths lead below a key of a record.
     pub(super) fn below<'n>(&'n self, key: &'n str) -> impl Iterator<Item = &'n Name> {
         self.names.iter().filter(move |name| name.path.len() > 1 && name.path[0] == key)
     }
 
-    /// The keys of records with places below them, each once.
+    /// The keys of records that have named paths below them, each once.
     pub(super) fn roots(&self) -> Vec<&str> {
         let mut roots: Vec<&str> = Vec::new();
         for name in self.names.iter().filter(|name| name.path.len() > 1) {
@@ -133,7 +134,7 @@ impl Names {
     }
 }
 
-/// Where in a value the value at a path stands; nothing, if there is none.
+/// The range of the value at a path in a value; `None` if there is none.
 pub(super) fn find(text: &str, path: &[String]) -> Option<Range<usize>> {
     path.iter().try_fold(0..text.len(), |within, step| member(text, within, step))
 }
@@ -168,7 +169,7 @@ fn member(text: &str, within: Range<usize>, step: &str) -> Option<Range<usize>> 
     }
 }
 
-/// The value with another one at a path; nothing, if there is no place for it.
+/// The value with a replacement at a path; `None` if the path does not fit the value.
 pub(super) fn with(text: &str, path: &[String], value: &str) -> Option<String> {
     if let Some(Range { start, end }) = find(text, path) {
         return Some([&text[..start], value, &text[end..]].concat());
@@ -186,7 +187,7 @@ pub(super) fn with(text: &str, path: &[String], value: &str) -> Option<String> {
     Some([before, separator, &member, after].concat())
 }
 
-/// Where something else than these bytes stands.
+/// The place of the first byte from `at` on that is not one of these.
 fn behind(text: &str, at: usize, bytes: &[u8]) -> usize {
     at + text.as_bytes()[at..].iter().take_while(|byte| bytes.contains(byte)).count()
 }

@@ -1,27 +1,30 @@
-//! Finds where a list or an object ends, 64 bytes at a time, if it is surely JSON: what [`Scan`](super::Scan) would say of it,
-//! at half its instructions or fewer. Of all else the scan has to say what is wrong.
+//! Finds the end of a list or an object, 64 bytes at a time, if the text is surely JSON. The result is that
+//! of [`Scan`](super::Scan) with at most half of its instructions. Any other text is left to the scan, which
+//! reports the errors.
 //!
-//! Which bytes are quotes, brackets and so on are bits of words, and each rule of the grammar is an operation on such words, in
-//! the manner of simdjson (Langdale and Lemire, Parsing Gigabytes of JSON per Second, 2019). There are three sorts of rules:
+//! Words of 64 bits say which bytes are quotes, brackets and so on, and each rule of the grammar is an
+//! operation on such words, as in simdjson (Langdale and Lemire, Parsing Gigabytes of JSON per Second, 2019).
+//! There are three sorts of rules:
 //!
-//! - which token may follow which: behind each token the next one is found by an addition whose carry runs through the space
-//!   between them;
-//! - in an object `:` and `,` take turns, and in a list there is no `:`: this is checked for all of them up to the next bracket at once;
-//! - numbers, `true`, `false`, `null`, escapes and brackets are looked at one by one.
+//! - which token may follow which: after each token the next one is found by an addition whose carry runs
+//!   through the space between them;
+//! - in an object `:` and `,` alternate, and in a list there is no `:`: this is checked for all of them up to
+//!   the next bracket at once;
+//! - numbers, `true`, `false`, `null`, escapes and brackets are checked one by one.
 
 use crate::lanes::{self, Lanes, Work};
 
 /// A list or an object that is surely JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Nested {
-    /// Its bytes.
+    /// The number of bytes.
     pub(super) length: usize,
-    /// Whether there are no ends of lines or tabs in it.
+    /// Whether the text contains no line ends or tabs.
     pub(super) is_on_one_line: bool,
 }
 
-/// The list or object that begins with the first byte; nothing, if it is none, does not end, or has more than 64 others around
-/// something in it.
+/// The list or object that begins with the first byte. `None` if the text is not surely JSON, does not end,
+/// or nests more than 64 levels.
 #[inline]
 pub(super) fn find(bytes: &[u8]) -> Option<Nested> {
     lanes::widest(Find(bytes)).flatten()
@@ -62,33 +65,34 @@ enum Step {
     Unsure,
 }
 
-/// What is known between two blocks.
+/// The state that is carried from one block to the next.
 #[derive(Default)]
 struct Finder<'a> {
     bytes: &'a [u8],
-    /// How many bytes stand before the block.
+    /// The number of bytes before the block.
     at: usize,
-    /// All ones in a text.
+    /// All ones if the block begins inside a text, else 0.
     in_text: u64,
     /// Whether the first byte is escaped.
     is_escaped: u64,
-    /// Whether the byte before belongs to a number or a word.
+    /// Whether the previous byte belongs to a number or a word.
     in_scalar: u64,
-    /// Whether the next token follows one of these, each 0 or 1: a bracket that opens; a comma or colon; a text; another value.
+    /// Whether the previous token is one of these, each 0 or 1: an opening bracket; a comma or colon; a text;
+    /// another value.
     follows: [u64; 4],
-    /// Whether a tab or an end of a line was seen outside texts.
+    /// Whether the text contains a tab or a line end outside of strings.
     has_lines: bool,
     open: Open,
 }
 
-/// What is open.
+/// The open brackets.
 #[derive(Default)]
 struct Open {
     depth: u32,
     is_object: bool,
-    /// In an object, whether a value is there for the latest key.
+    /// In an object, whether the latest key has its colon.
     has_colon: bool,
-    /// Whether what is around it is an object, from the inside to the outside.
+    /// For each enclosing bracket, from the inside to the outside, whether it is an object.
     around: u64,
 }
 
@@ -141,7 +145,7 @@ impl Finder<'_> {
 
         let end = self.open.brackets::<L>(block, (opens, closes), (colons, commas), after_open);
         let Some(end) = end else { return Step::Unsure };
-        // Up to the end of the value, if it is here.
+        // The bytes up to the end of the value, if the value ends in this block.
         let inside = u64::MAX >> (63 - end.min(63));
         self.has_lines |= controls & outside & inside != 0;
         if wrong & inside != 0
@@ -158,7 +162,7 @@ impl Finder<'_> {
         Step::On
     }
 
-    /// Which bytes stand behind a backslash that escapes them.
+    /// The bytes that a backslash before them escapes.
     #[inline(always)]
     fn escaped(&mut self, backslashes: u64) -> u64 {
         let mut escaped = self.is_escaped;
@@ -173,7 +177,7 @@ impl Finder<'_> {
         escaped
     }
 
-    /// Whether these bytes of the block, which stand behind backslashes, make escapes.
+    /// Whether these bytes of the block, which follow backslashes, form valid escapes.
     #[inline(always)]
     fn are_escapes(&self, mut escaped: u64) -> bool {
         while escaped != 0 {
@@ -191,7 +195,7 @@ impl Finder<'_> {
         true
     }
 
-    /// Whether at each of these bytes of the block there is a number, `true`, `false` or `null`.
+    /// Whether a number, `true`, `false` or `null` begins at each of these bytes of the block.
     #[inline(always)]
     fn are_scalars(&self, mut begins: u64) -> bool {
         while begins != 0 {
@@ -205,8 +209,8 @@ impl Finder<'_> {
     }
 }
 
-/// The next token behind these places, over space. `pending`: whether one of the block before still looks for it, which then is
-/// known of this block, where the last byte may be such a token.
+/// The next token after each of these places, with space skipped. `pending`: whether a token of the previous
+/// block still needs its successor; afterwards, whether a token of this block does.
 #[inline(always)]
 fn next(behind: u64, pending: &mut u64, last: u64, space: u64) -> u64 {
     let (sum, runs_on) = (behind | *pending).overflowing_add(space);
@@ -215,8 +219,8 @@ fn next(behind: u64, pending: &mut u64, last: u64, space: u64) -> u64 {
 }
 
 impl Open {
-    /// Goes through the brackets of a block, and what stands between them. Where the outermost one closes, or 64; nothing, if
-    /// something is wrong.
+    /// Checks the brackets of a block and the tokens between them. Returns the place where the outermost
+    /// bracket closes, or 64; `None` if the text is not valid.
     #[inline(always)]
     fn brackets<L: Lanes>(
         &mut self,
@@ -260,14 +264,14 @@ impl Open {
         self.between::<L>(colons, commas).then_some(64)
     }
 
-    /// Whether these colons and commas may stand there, up to the next bracket.
+    /// Whether these colons and commas are allowed, up to the next bracket.
     #[inline(always)]
     fn between<L: Lanes>(&mut self, colons: u64, commas: u64) -> bool {
         if !self.is_object {
             return colons == 0;
         }
         let both = colons | commas;
-        // Of each two the first one: a colon, unless the key has its colon already.
+        // The first of each pair must be a colon, unless the key has its colon already.
         let firsts = L::prefix_xor(both) & both;
         let takes_turns = firsts == if self.has_colon { commas } else { colons };
         self.has_colon ^= both.count_ones() % 2 == 1;
@@ -288,13 +292,13 @@ fn is_scalar(text: &[u8]) -> bool {
     length > 0 && !text.get(length).is_some_and(|&byte| goes_on(byte))
 }
 
-/// Whether a byte may belong to what a number or word begins: it is no space, no bracket, no `,`, `:` or quote.
+/// Whether a byte may belong to a number or word: it is no space, no bracket, no `,`, `:` or quote.
 #[inline(always)]
 fn goes_on(byte: u8) -> bool {
     !matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b',' | b':' | b']' | b'}' | b'[' | b'{' | b'"')
 }
 
-/// How long the number is at the beginning; 0 if there is none (RFC 8259, section 6).
+/// The length of the number at the beginning; 0 if there is none (RFC 8259, section 6).
 #[inline(always)]
 fn number_length(text: &[u8]) -> usize {
     let digits = |mut at: usize| {
@@ -331,7 +335,7 @@ mod tests {
     use crate::json::Scan;
     use thalweg_chance::Chance;
 
-    /// What the scan says of a text, where this may say it, too.
+    /// The result of the scan for a text that the fast check may accept as well.
     fn scanned(text: &[u8]) -> Option<usize> {
         let is_nested = matches!(text.first(), Some(b'{' | b'['));
         Scan::new().push(text).ok().flatten().filter(|_| is_nested)
@@ -439,7 +443,7 @@ mod tests {
             check(&text);
             *(if scanned(&text).is_some() { &mut whole } else { &mut wrong }) += 1;
         }
-        // Both happen often.
+        // The texts include many valid and many invalid ones.
         assert!(whole > 10_000 && wrong > 10_000, "{whole} {wrong}");
     }
 
@@ -448,7 +452,7 @@ mod tests {
         for seed in 0..300_000 {
             let mut chance = Chance::new(seed);
             let mut text = vec![chance.of(b"{[")];
-            // So that the interesting part stands anywhere in a block.
+            // Padding moves the interesting part to any position in a block.
             if chance.one_in(2) {
                 text.extend(vec![b' '; chance.below(64) as usize]);
             }

@@ -1,4 +1,5 @@
-//! Finds where a value in JSON ends, in pieces as they come: all of RFC 8259's grammar but the meaning of what it passes.
+//! Finds where a JSON value ends, in pieces as they arrive. The scan checks the whole grammar of RFC 8259 and
+//! does not decode values.
 //!
 //! ```
 //! use thalweg_net::json::Scan;
@@ -8,10 +9,10 @@
 //! assert_eq!(Scan::new().push(b"[1 2]").unwrap_err().at, 3);
 //! ```
 
-/// How many lists and objects a value may have inside each other.
+/// The most lists and objects that a value may nest.
 pub const DEPTH_MAX: usize = 1024;
 
-/// A value that is being passed over.
+/// A scan of one value.
 #[derive(Clone, Debug)]
 pub struct Scan {
     state: State,
@@ -20,16 +21,16 @@ pub struct Scan {
     is_object: [u64; DEPTH_MAX / 64],
 }
 
-/// What is no JSON.
+/// An error in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// How many bytes of the piece stand before it.
+    /// The number of bytes of the piece before the error.
     pub at: usize,
-    /// What was expected instead, or what is wrong.
+    /// What was expected instead, or the fault.
     pub what: &'static str,
 }
 
-/// What comes next. `bool`: of a text, whether it is a key.
+/// The state of the scan: what may come next. The `bool` of a text says whether it is a key.
 #[derive(Clone, Copy, Debug)]
 enum State {
     Value,
@@ -39,17 +40,17 @@ enum State {
     FirstKey,
     Key,
     Colon,
-    /// A comma, or the end of what is open.
+    /// A comma, or the end of the innermost list or object.
     Comma,
     Text(bool),
     Escape(bool),
-    /// How many digits follow `\u`.
+    /// How many hexadecimal digits must still follow `\\u`.
     Digits(bool, u8),
     /// The rest of `true`, `false` or `null`.
     Literal(&'static [u8]),
     /// After the sign of a number.
     Sign,
-    /// After a zero at its beginning.
+    /// After a zero at the beginning of a number.
     Zero,
     Integer,
     Point,
@@ -66,16 +67,16 @@ impl Default for Scan {
 }
 
 impl Scan {
-    /// Before a value, or the space before it.
+    /// A scan that begins before a value, or before the space in front of it.
     pub fn new() -> Scan {
         Scan { state: State::Value, depth: 0, is_object: [0; DEPTH_MAX / 64] }
     }
 
-    /// Passes over the next piece. `Some`: the value ends behind so many of its bytes. A number by itself ends where
-    /// something else follows it.
+    /// Scans the next piece. `Some`: the value ends after this number of bytes of the piece. A number that is
+    /// not inside a list or object ends at the byte that follows it.
     ///
     /// # Errors
-    /// What is no JSON, and where.
+    /// The first error in the text, and its place.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Option<usize>, Wrong> {
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
@@ -95,7 +96,7 @@ impl Scan {
                     at += 1;
                     if is_key {
                         self.state = State::Colon;
-                        // Mostly the colon follows at once, and behind it, after one space or none, a value.
+                        // Usually the colon follows at once, and after it, with one space or none, a value.
                         if bytes.get(at) == Some(&b':') {
                             self.state = State::Value;
                             at += 1 + usize::from(bytes.get(at + 1) == Some(&b' '));
@@ -195,7 +196,7 @@ impl Scan {
         Ok(None)
     }
 
-    /// The first byte of a value.
+    /// Handles the first byte of a value.
     fn begin(&mut self, byte: u8, at: usize) -> Result<(), Wrong> {
         self.state = match byte {
             b'"' => State::Text(false),
@@ -226,7 +227,7 @@ impl Scan {
         self.is_object[index / 64] >> (index % 64) & 1 == 1
     }
 
-    /// Closes what is open; whether that was the value.
+    /// Closes the innermost list or object; returns whether that ended the value.
     #[inline]
     fn close(&mut self) -> bool {
         self.depth -= 1;
@@ -245,7 +246,7 @@ impl Scan {
         matches!(self.state, State::Zero | State::Integer | State::Fraction | State::ExponentDigits)
     }
 
-    /// What follows this byte of a number, if it is part of it.
+    /// The state after this byte of a number, if it is part of the number.
     #[inline]
     fn next_of_number(&self, byte: u8) -> Option<State> {
         Some(match (self.state, byte) {
@@ -267,12 +268,13 @@ fn wrong<T>(at: usize, what: &'static str) -> Result<T, Wrong> {
     Err(Wrong { at, what })
 }
 
-/// Where the first byte stands, from `at` on, that is no plain one of a text: a quote, a backslash, a control character.
+/// The place of the first byte from `at` on that is special in a text: a quote, a backslash, a control
+/// character.
 #[inline]
 pub(super) fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = 0x8080_8080_8080_8080;
-    // In each byte the highest bit, if the byte is 0 (or follows one that is).
+    // The highest bit of each byte is set if the byte is 0 (or follows a byte that is 0).
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
     while let Some(eight) = bytes.get(at..at + 8) {
         let word = u64::from_le_bytes(eight.try_into().expect("eight bytes"));
@@ -297,7 +299,7 @@ mod tests {
 
         #[test]
         fn what_passes_is_what_is_json(text in "[\\[\\]{},:\"a1-tn0.e\\\\ u]{0,14}", cut in 0..14_usize) {
-            // A byte that no value goes on with marks its end.
+            // The framing appends a byte that continues no value, so the value's end is found.
             let framed = format!("[{text}] ");
             let cut = cut.min(framed.len());
             let mut scan = Scan::new();

@@ -1,8 +1,8 @@
-//! Records and values, written as JSON.
+//! The writer of records and values as JSON.
 
 use super::*;
 
-/// Writes a record as one line, without its end; labels by kind and name.
+/// Writes a record as one line, without its end; labels are sorted by kind and name.
 pub fn write_record(record: &Record, line: &mut Vec<u8>) {
     let labels = record.shape().labels();
     let shown = record.shape().shown().iter().map(|&slot| usize::from(slot));
@@ -11,7 +11,7 @@ pub fn write_record(record: &Record, line: &mut Vec<u8>) {
     line.push(b'}');
 }
 
-/// Writes a record as one line, without its end; values with names stand where they came from.
+/// Writes a record as one line, without its end; values with names are written at their paths.
 pub fn write_named(record: &Record, names: &Names, line: &mut Vec<u8>) {
     if names.is_empty() {
         return write_record(record, line);
@@ -31,7 +31,7 @@ pub fn write_named(record: &Record, names: &Names, line: &mut Vec<u8>) {
         }
         match names.of(label) {
             Some(name) if name.path.len() == 1 => key(&name.path[0], line),
-            // There is no place for it where it came from.
+            // The path of the value does not exist in this record.
             Some(_) => key(&label.to_string(), line),
             None => key(&label.key(), line),
         }
@@ -47,18 +47,18 @@ pub fn write_named(record: &Record, names: &Names, line: &mut Vec<u8>) {
     line.extend_from_slice(if separator == "{" { b"{}" } else { b"}" });
 }
 
-/// A key with values below it that have names, as it is written.
+/// A key with named values below it, as it is written.
 struct Root<'n> {
     key: &'n str,
     label: Label,
-    /// Its value with the named ones in their places.
+    /// Its value, with the named values in their places.
     text: String,
     /// The labels that have a place in it.
     placed: Vec<Label>,
 }
 
 impl<'n> Root<'n> {
-    /// None: there is nothing of it in the record, or a value that has no places.
+    /// The root of a key; `None` if the record has no value for it, or one that has no members.
     fn of(record: &Record, names: &'n Names, key: &'n str) -> Option<Root<'n>> {
         let label = names.of_key(key).ok()?;
         let text = match record.get(label) {
@@ -75,7 +75,7 @@ impl<'n> Root<'n> {
         (record.shape().has(label) || !root.placed.is_empty()).then_some(root)
     }
 
-    /// Puts a value in its place, if there is one.
+    /// Writes a value at its path, if the path exists.
     fn place(&mut self, label: Label, path: &[String], value: &Value) {
         let found = names::find(&self.text, path);
         if !found.is_some_and(|found| is_spelling_of(&self.text[found], value)) {
@@ -89,20 +89,20 @@ impl<'n> Root<'n> {
     }
 }
 
-/// Whether this text is read as the value.
+/// Whether reading this text gives the value.
 fn is_spelling_of(text: &str, value: &Value) -> bool {
     let mut latest = Keys::default();
-    // What kept its spelling is compared by that.
+    // A value that kept its spelling is compared by its text.
     is_json(value) && matches!(value, Value::Text(json) if json.as_str() == text)
         || Cursor::new(text, &mut latest, false).value(None).is_ok_and(|read| read == *value)
 }
 
-/// Appends a label as a key, and what stands between it and its value.
+/// Appends a label as a key, and the separator before its value.
 #[inline]
 fn write_key(label: Label, line: &mut Vec<u8>) {
     let (open, name, close) = match label.kind() {
         LabelKind::Field => ("", label.quoted_key(), ": "),
-        // A name is letters, digits and `_`: nothing to escape.
+        // A name has only letters, digits and `_`, so it needs no escapes.
         LabelKind::Tag => ("\"<", label.name(), ">\": "),
         LabelKind::BindingTag => ("\"<#", label.name(), ">\": "),
     };
@@ -111,8 +111,8 @@ fn write_key(label: Label, line: &mut Vec<u8>) {
     }
 }
 
-/// Writes those labels, which the record has, in their order, after the question's number, if it has one. False, and an
-/// unfinished line: the record lacks a label.
+/// Writes these labels of a record in their order, after the question's number, if it has one. Returns false,
+/// with an unfinished line, if the record lacks a label.
 pub(crate) fn write_question(
     record: &Record,
     question: Option<u64>,
@@ -130,7 +130,7 @@ pub(crate) fn write_question(
     count == labels.len()
 }
 
-/// Writes what is in an object after so many other pairs; returns how many pairs follow these.
+/// Writes the pairs of an object after `before` other pairs; returns the total number of pairs.
 fn write_pairs<'a>(
     pairs: impl Iterator<Item = (Label, &'a Value)>,
     before: usize,
@@ -140,7 +140,7 @@ fn write_pairs<'a>(
     for (label, value) in pairs {
         let separator: &[u8] = if before + count == 0 { b"" } else { b", " };
         line.extend_from_slice(separator);
-        // The question has its key for itself.
+        // The key of the question is reserved for it.
         if before > 0 && label.quoted_key() == QUOTED_QUESTION {
             line.extend(format!("\"{}\": ", label.name()).bytes());
         } else {
@@ -183,7 +183,8 @@ pub fn write_value(value: &Value, line: &mut Vec<u8>) {
     }
 }
 
-/// An array as a list; a single number as itself. Types get lost: a list that is read again is of `long` or `double`.
+/// Writes an array as a list, and a single number as itself. Element types are lost: a list that is read
+/// again is of `long` or `double`.
 fn write_array(array: &Array, line: &mut Vec<u8>) {
     let mut separator = if array.is_scalar() { "" } else { "[" };
     let mut next = |value: &Value, line: &mut Vec<u8>| {
@@ -191,7 +192,7 @@ fn write_array(array: &Array, line: &mut Vec<u8>) {
         write_value(value, line);
     };
     if let Some(numbers) = array.as_slice::<f32>() {
-        // By way of its digits: the nearest `double` would have nine more of them.
+        // A `float` is converted by its digits, because the nearest `double` would have nine more digits.
         for number in numbers {
             next(&Value::Float(number.to_string().parse().unwrap_or(f64::from(*number))), line);
         }

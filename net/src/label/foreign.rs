@@ -1,10 +1,11 @@
-//! Keys of data that are no names of labels, as names: each character that a name cannot have is `_xHEX_`.
+//! Keys of data that are no names of labels, encoded as names: each character that a name cannot contain is
+//! `_xHEX_`.
 //!
-//! The rule is that of names in XML (`_x0020_` for a space), without leading zeros. A `_` before an `x` is written `_x5F_`
-//! in such a name, so each name comes from one key. A key that is a name already keeps it, unless it looks like
-//! one of these.
+//! The rule is that of names in XML (`_x0020_` for a space), without leading zeros. A `_` before an `x` is
+//! written `_x5F_` in such a name, so each name comes from one key. A key that is already a name is kept,
+//! unless it looks like an encoded one.
 
-/// The name of a field for a key that is no name, or that looks like one of these names.
+/// The name of a field for a key that is no name, or that looks like an encoded name.
 pub(super) fn name_of(key: &str) -> String {
     if key.is_empty() {
         return "_x_".to_owned();
@@ -50,11 +51,11 @@ pub(super) fn key_of(name: &str) -> Option<String> {
             }
         }
     }
-    // What is written otherwise is a name of its own.
+    // A name that is not in encoded form is a name of its own.
     (key != name && name_of(&key) == name).then_some(key)
 }
 
-/// The character that an escape at the beginning stands for, and what follows it.
+/// The character of an escape at the beginning of a text, and the rest of the text.
 fn escape(text: &str) -> Option<(char, &str)> {
     let (digits, after) = text.strip_prefix("_x")?.split_once('_')?;
     let character = char::from_u32(u32::from_str_radix(digits, 16).ok()?)?;

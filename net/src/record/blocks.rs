@@ -1,12 +1,13 @@
-//! The memory of records: blocks of a few sizes, and the lists of free ones.
+//! The memory of records: blocks of a few sizes, and the lists of free blocks.
 //!
-//! A block is one, two or four cache lines (3, 7 or 15 slots); a larger one is allocated exactly. A thread keeps the blocks that
-//! it freed, the latest on top, and takes the next from there; what it has too many of goes to other threads in batches, through a
-//! depot. All of that is bounded: beyond, blocks go back to the allocator.
+//! A block is one, two or four cache lines (3, 7 or 15 slots); a larger one is allocated with its exact size.
+//! A thread keeps the blocks that it freed, the latest on top, and allocates from the top. Surplus blocks go
+//! to other threads in batches, through a depot. Lists and depot are bounded: blocks beyond the bound return
+//! to the allocator.
 //!
-//! Where records go from one thread to another, most blocks come from the depot, and their lines are still in the other core's
-//! cache: to get one takes as long as many small boxes do. So free blocks are kept as a list of addresses and not linked through
-//! themselves, and those that come next are fetched ahead, several at once.
+//! If records go from one thread to another, most blocks come from the depot, and their lines are still in
+//! the cache of the other core: loading one takes as long as many small boxes do. So free blocks are kept as
+//! a list of addresses and not as a linked list, and the next blocks are prefetched, several at once.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::Cell;
@@ -18,13 +19,13 @@ use thalweg_box::Value;
 
 use crate::shape::ShapeId;
 
-/// The head of a block; the slots follow it.
+/// The header of a block; the slots follow it.
 #[repr(C)]
 pub(super) struct Header {
     pub(super) shape: ShapeId,
     pub(super) length: u16,
     pub(super) capacity: u16,
-    /// Which groups of records end with this one: see [`Ends`](super::Ends).
+    /// The groups of records that end with this record: see [`Ends`](super::Ends).
     pub(super) ends: usize,
 }
 
@@ -41,23 +42,24 @@ pub(super) unsafe fn slots_of(block: *mut Header) -> *mut Value {
     unsafe { block.cast::<u8>().add(SLOTS_OFFSET).cast() }
 }
 
-/// Sizes of which free blocks are kept: 3, 7 and 15 slots, with the header 64, 128 and 256 bytes.
+/// The number of block sizes whose free blocks are kept: 3, 7 and 15 slots, with the header 64, 128 and 256
+/// bytes.
 const CLASSES: usize = 3;
 const POOLED_CAPACITY_MAX: usize = 15;
-/// How many free blocks of a size a thread keeps.
+/// The most free blocks of a size that a thread keeps.
 const LIST_MAX: usize = 256;
-/// How many blocks threads pass on at once.
+/// The number of blocks that threads exchange at once.
 const BATCH: usize = 64;
-/// How many batches of a size wait in the depot at most.
+/// The most batches of a size in the depot.
 const DEPOT_BATCHES_MAX: usize = 128;
-/// How many blocks ahead the first cache line of a free block is fetched.
+/// The number of blocks by which the first cache line of a free block is prefetched ahead of its use.
 const AHEAD: usize = 8;
 
 /// A thread's free blocks of one size, the latest on top.
 struct FreeList {
     blocks: [Cell<*mut Header>; LIST_MAX],
     count: Cell<usize>,
-    /// How many it takes: [`LIST_MAX`] while the pool is open, else none.
+    /// The most blocks that the list accepts: [`LIST_MAX`] while the pool is open, else 0.
     limit: Cell<usize>,
 }
 
@@ -67,7 +69,7 @@ struct Pool {
 }
 
 thread_local! {
-    // Without a destructor, so that every access is one address; `Closer` empties it.
+    // The pool has no destructor, so that every access is one address; `Closer` empties it.
     static POOL: Pool = const {
         Pool { lists: [const { FreeList::new() }; CLASSES], open: Cell::new(false) }
     };
@@ -100,7 +102,7 @@ impl FreeList {
         }
     }
 
-    /// Takes the block on top.
+    /// Removes and returns the block on top.
     #[inline]
     fn pop(&self) -> Option<NonNull<Header>> {
         let count = self.count.get();
@@ -112,7 +114,7 @@ impl FreeList {
         NonNull::new(self.blocks[next].get())
     }
 
-    /// Puts a block on top; false if the list takes none.
+    /// Puts a block on top; false if the list is full or closed.
     #[inline]
     fn push(&self, block: *mut Header) -> bool {
         let count = self.count.get();
@@ -124,7 +126,7 @@ impl FreeList {
         true
     }
 
-    /// Takes the batch that was freed first: what was freed last may still be in this core's cache.
+    /// Removes the batch that was freed first, because blocks freed last may still be in this core's cache.
     fn take_oldest(&self) -> Batch {
         let batch = Batch(std::array::from_fn(|at| self.blocks[at].get()));
         let left = self.count.get() - BATCH;
@@ -135,7 +137,7 @@ impl FreeList {
         batch
     }
 
-    /// Takes in a batch, being empty.
+    /// Fills an empty list with a batch.
     fn fill(&self, Batch(blocks): Batch) {
         blocks[BATCH - AHEAD..].iter().rev().for_each(|&block| fetch(block));
         self.blocks.iter().zip(blocks).for_each(|(place, block)| place.set(block));
@@ -143,11 +145,11 @@ impl FreeList {
     }
 }
 
-/// Fetches the first line of a block, to write to it.
+/// Prefetches the first line of a block for writing.
 #[inline(always)]
 fn fetch(block: *mut Header) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint, which changes nothing but what is in the cache, whatever the address.
+    // SAFETY: the instruction is a hint that changes only the cache, for any address.
     unsafe {
         std::arch::asm!("prefetchw [{}]", in(reg) block, options(nostack, preserves_flags, readonly));
     }
@@ -158,11 +160,11 @@ fn fetch(block: *mut Header) {
 /// Batches of free blocks of one size, from threads that free more than they make for those that make more than they free.
 struct Depot {
     batches: Mutex<Vec<Batch>>,
-    /// How many there are: written under the lock; read without it, as a hint.
+    /// The number of batches: written under the lock; read without it, as a hint.
     count: AtomicUsize,
 }
 
-/// A batch of free blocks, as threads hand them to one another.
+/// A batch of free blocks, the unit that threads exchange.
 struct Batch([*mut Header; BATCH]);
 // SAFETY: a batch owns its blocks, which hold no values.
 unsafe impl Send for Batch {}
@@ -197,7 +199,7 @@ impl Depot {
     }
 }
 
-/// The class whose blocks have room for `length` values, and their capacity.
+/// The class whose blocks have space for `length` values, and their capacity.
 #[inline]
 fn class_for(length: usize) -> (usize, usize) {
     match length {
@@ -212,7 +214,7 @@ fn layout_of(capacity: usize) -> Layout {
     Layout::from_size_align(size, 64).expect("a record has at most LABELS_MAX labels")
 }
 
-/// A block with room for `length` values; its capacity is set, nothing else.
+/// A block with room for `length` values; only its capacity is set.
 #[inline]
 pub(super) fn allocate(length: usize) -> NonNull<Header> {
     if length > POOLED_CAPACITY_MAX {
@@ -222,7 +224,7 @@ pub(super) fn allocate(length: usize) -> NonNull<Header> {
     POOL.with(|pool| pool.lists[class].pop().unwrap_or_else(|| refill(pool, class, capacity)))
 }
 
-/// A block for a thread whose list is empty: from a batch of the depot, or else newly allocated.
+/// Gets a block for a thread whose list is empty, from a batch of the depot or from the allocator.
 #[cold]
 fn refill(pool: &Pool, class: usize, capacity: usize) -> NonNull<Header> {
     if open(pool)
@@ -245,7 +247,7 @@ fn allocate_new(capacity: usize) -> NonNull<Header> {
     block
 }
 
-/// Gives a block back.
+/// Releases a block.
 ///
 /// # Safety
 /// The block holds no values any more and belongs to the caller, which does not use it again.
@@ -265,7 +267,8 @@ pub(super) unsafe fn release(block: *mut Header) {
     });
 }
 
-/// Releases a block where the thread's list is full or was never used. The block is the caller's, which does not use it again.
+/// Releases a block when the thread's list is full or was never used. The caller owns the block and does not
+/// use it again.
 #[cold]
 fn release_otherwise(pool: &Pool, class: usize, block: *mut Header) {
     let list = &pool.lists[class];
@@ -306,7 +309,7 @@ mod tests {
     use crate::record::Record;
     use crate::shape;
 
-    /// The lists of this thread and the depot keep no more than they may, and no block twice.
+    /// Checks that the lists of this thread and the depot stay within their bounds, and hold no block twice.
     fn assert_bounds() {
         let mut kept = Vec::new();
         POOL.with(|pool| {
@@ -345,7 +348,7 @@ mod tests {
             std::thread::spawn(move || {
                 drop(records);
                 assert_bounds();
-                // From the list, then from the depot, then new ones.
+                // Blocks come first from the list, then from the depot, then from the allocator.
                 let records = make(count);
                 assert_bounds();
                 drop(records);

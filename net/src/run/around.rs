@@ -1,4 +1,4 @@
-//! How the components around one bear on its tasks.
+//! The context that enclosing components give to the tasks of a component.
 
 use thalweg_exec::{Placement, Replica, SiteRef, TaskId, TaskSpec};
 
@@ -14,12 +14,12 @@ pub(crate) struct Around {
 }
 
 impl Around {
-    /// The same, for what is unfolded later.
+    /// The context of components that are unfolded later.
     pub(crate) fn later(self) -> Around {
         Around { together: None, ..self }
     }
 
-    /// A task that `parent` makes, as part of this replica.
+    /// The specification of a task that `parent` makes, as part of this replica.
     pub(crate) fn task(self, component: SiteRef, parent: TaskId, replica: u64) -> TaskSpec {
         let Around { place, together, .. } = self;
         TaskSpec { component, parent, replica, place, together, ..TaskSpec::default() }

@@ -1,8 +1,9 @@
-//! Collectors: many streams into one, in the order in which records come.
+//! Collectors: join many streams into one, in the order in which records arrive.
 //!
-//! A replica's output comes to its collector as a message in a stream that it reads already: so no replica can be missed,
-//! whatever ends first. The output of a replica that takes the place of one that was folded back waits until all of that
-//! one's was read, and all that was announced by it: so records that went the same way stay in their order.
+//! The output stream of a replica is sent to its collector as a message in a stream that the collector
+//! already reads: so no replica can be missed, whatever ends first. If a replica replaces one that was folded
+//! back, its output waits until all output of the former one, and of the replicas announced by it, was read:
+//! so records that go the same way stay in their order.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,18 +15,18 @@ use super::input::{Announced, announced};
 use crate::record::Record;
 use crate::shape::ShapeId;
 
-/// How many records it takes from one input before it looks at the next.
+/// The number of records that the collector reads from one input before it looks at the next.
 const TURN: usize = 64;
 
 /// Joins the outputs of branches or replicas.
 pub(crate) struct Collector {
     inputs: Inputs<Record>,
     out: Out<Record>,
-    /// What spreads the replicas that it reads.
+    /// The distribution of the replicas that it reads.
     spread: Spread,
-    /// The inputs that were announced and are not over.
+    /// The inputs that were announced and have not ended.
     announced: HashMap<u64, Open>,
-    /// Inputs that wait until another is over, by its stream.
+    /// Inputs that wait until another one has ended, by the stream of that one.
     later: HashMap<u64, Vec<Announced>>,
 }
 
@@ -33,7 +34,8 @@ pub(crate) struct Collector {
 struct Open {
     /// The input that announced this one.
     by: u64,
-    /// Itself, until it has ended, and those announced by it that are not over.
+    /// The number of inputs that keep this one open: itself, until it has ended, and those announced by it
+    /// that have not ended.
     alive: usize,
     _token: Option<Arc<()>>,
 }
@@ -48,13 +50,13 @@ impl Collector {
         Collector { inputs: all, out, spread, announced: HashMap::new(), later: HashMap::new() }
     }
 
-    /// The same, of the replicas of a split.
+    /// The collector of the replicas of a split.
     pub(crate) fn of(self, spread: Spread) -> Collector {
         Collector { spread, ..self }
     }
 
-    /// Passes on records of one input, at most `left`, or takes in the input that it hands over; how many messages those
-    /// are. `Err`: there is no room.
+    /// Passes on records of one input, at most `left`, or adopts the input that it hands over; returns the
+    /// number of these messages. `Err`: there is no space.
     #[inline]
     fn take(&mut self, cx: &mut Context<'_>, index: usize, left: usize) -> Result<usize, Stop> {
         let Some(input) = self.inputs.get_mut(index) else { return Ok(0) };

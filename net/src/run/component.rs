@@ -1,7 +1,8 @@
-//! The components of a network as they run: the checked program with nets put in their places, and a site in
-//! the space for each component.
+//! The components of a network at run time: the checked program with nets replaced by their bodies, and a
+//! site in the space for each component.
 //!
-//! A component stands for all its replicas; which of them a task belongs to, its [`Instance`] says.
+//! A component stands for all its replicas; the [`Instance`] of a task names the replica that the task
+//! belongs to.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -23,12 +24,12 @@ use crate::router::Router;
 use crate::shield::Shield;
 use crate::syntax::ast::{self, CommandMode};
 
-/// How many components a network may have when nets are put in their places.
+/// The most components of a network after nets are replaced by their bodies.
 const COMPONENTS_MAX: usize = 1 << 20;
-/// How much more a box does than what only hands records on.
+/// The weight of a box, compared with a component that only passes records on.
 const BOX_WEIGHT: u64 = 8;
 
-/// The place of this number in a network's text (`A @ 1`, `A !@ <t>`): on one machine, a place is a worker.
+/// The place with this number in a network's text (`A @ 1`, `A !@ <t>`): on one machine, a place is a worker.
 pub(crate) fn placed_at(number: u64) -> Placement {
     Placement::on_worker(number as usize)
 }
@@ -43,13 +44,13 @@ impl ComponentId {
     }
 }
 
-/// Which replicas of a split a record goes to.
+/// The replicas of a split to which a record is sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SplitChoice {
     pub(crate) from: Label,
     /// The high end of a range of values, each of which gets a copy.
     pub(crate) to: Option<Label>,
-    /// Whether the value is also the place.
+    /// Whether the value is also the number of the place.
     pub(crate) placed: bool,
 }
 
@@ -64,21 +65,22 @@ pub(crate) struct Program {
 #[derive(Debug)]
 pub(crate) struct Component {
     pub(crate) site: SiteRef,
-    /// Of a split, the site of the task that gathers what its replicas give.
+    /// The site of the collector of a split, which joins the output of the replicas.
     collector: Option<SiteRef>,
     name: Arc<str>,
-    /// What it is part of; the main net is its own parent.
+    /// The enclosing component; the main net is its own parent.
     parent: ComponentId,
     pub(crate) kind: Kind,
 }
 
 impl Component {
-    /// The site of the task that gathers what its parts give: of its own for a split and a choice, whose tasks are told apart by it.
+    /// The site of the task that joins the output of its parts. A split and a choice have a separate site for
+    /// it, so that observers can distinguish their two tasks.
     pub(crate) fn collector(&self) -> SiteRef {
         self.collector.unwrap_or(self.site)
     }
 
-    /// What this one, which is `id`, is part of.
+    /// The enclosing component of this one, whose id is `id`.
     fn outer(&self, id: ComponentId) -> Option<ComponentId> {
         (self.parent != id).then_some(self.parent)
     }
@@ -87,12 +89,12 @@ impl Component {
 /// What a component does.
 #[derive(Debug)]
 pub(crate) enum Kind {
-    /// Its parts, in the order in which records go through them. None: the identity.
+    /// The parts, in the order in which records go through them; without parts it is the identity.
     Serial(Vec<ComponentId>),
     /// A net with a declared signature: its parts in order, between the two ends of its shield.
     Shielded(Arc<Shield>, Vec<ComponentId>),
     Box(Arc<BoxPart>),
-    /// A box that is a program.
+    /// A box that is implemented by a program.
     Command(Arc<CommandPart>),
     Filter(Filter),
     Synchrocell(Vec<Pattern>, Arc<Mutex<Joins>>),
@@ -105,7 +107,7 @@ pub(crate) enum Kind {
         body: ComponentId,
         exits: Vec<Pattern>,
         deterministic: bool,
-        /// Whether its replicas may be folded back and made anew.
+        /// Whether its replicas may be folded back and unfolded again.
         folds: bool,
     },
     Feedback {
@@ -116,10 +118,10 @@ pub(crate) enum Kind {
         body: ComponentId,
         choice: SplitChoice,
         deterministic: bool,
-        /// Whether its replicas may be folded back and made anew.
+        /// Whether its replicas may be folded back and unfolded again.
         folds: bool,
     },
-    /// At the place of this number.
+    /// A component at the place with this number.
     Placed {
         body: ComponentId,
         number: u64,
@@ -127,7 +129,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The components that it is made of.
+    /// The direct parts of the component.
     fn parts(&self) -> &[ComponentId] {
         match self {
             Kind::Serial(parts) | Kind::Shielded(_, parts) | Kind::Parallel { branches: parts, .. } => parts,
@@ -140,7 +142,7 @@ impl Kind {
     }
 }
 
-/// Which replica of a star or split something belongs to, and which of the one around it.
+/// A replica of a star or split, with the replica that encloses it.
 #[derive(Debug)]
 pub(crate) struct Instance {
     pub(crate) of: ComponentId,
@@ -178,7 +180,8 @@ impl Program {
         ((number as usize) < self.components.len()).then_some(ComponentId(number))
     }
 
-    /// A number that is the same for the same components in all processes: FNV-1a over their names and what they are part of.
+    /// A number that is equal for equal components in all processes: FNV-1a over their names and their
+    /// enclosing components.
     pub(crate) fn fingerprint(&self) -> u64 {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         let mut add = |byte: u8| hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -190,8 +193,8 @@ impl Program {
         hash
     }
 
-    /// What to expect of a component when a network is shared out among nodes: how many boxes are in it; replicas that there will be count
-    /// as a second time.
+    /// The expected work of a component, for distributing a network over nodes: the number of boxes in it.
+    /// Boxes in replicas count twice.
     pub(crate) fn weight(&self, id: ComponentId) -> u64 {
         let kind = &self.get(id).kind;
         let inside = kind.parts().iter().map(|&part| self.weight(part)).sum::<u64>();
@@ -207,12 +210,12 @@ impl Program {
         &self.components[id.0 as usize]
     }
 
-    /// The names on the way to a component, with the replicas: `main/star[2]/inc`.
+    /// The names from the main net down to a component, with the replicas: `main/star[2]/inc`.
     pub(crate) fn path(&self, id: ComponentId, instance: Option<&Instance>) -> String {
         path(&self.components, id, instance)
     }
 
-    /// Writes the same to `out`, without memory of its own.
+    /// Writes the path to `out`, without allocating memory.
     pub(crate) fn write_path(
         &self,
         id: ComponentId,
@@ -249,7 +252,8 @@ fn write_path(
     Ok(())
 }
 
-/// The component so many steps further out, and which replica of it the instance belongs to.
+/// The ancestor of a component by a number of levels, and the replica of the ancestor that the instance
+/// belongs to.
 fn upwards<'a>(
     components: &'a [Component],
     id: ComponentId,
@@ -278,7 +282,7 @@ struct Builder<'a> {
     network: &'a Network,
     space: Option<&'a Space>,
     components: Vec<Component>,
-    /// What stands before the component that is made.
+    /// The kind of component that precedes the one being built.
     before: Before,
 }
 
@@ -300,7 +304,7 @@ impl Builder<'_> {
         Ok(id)
     }
 
-    /// The components of a node: several if it is in series, none if it is the identity.
+    /// The components of a node: several if the node is a series, none if it is the identity.
     fn parts(&mut self, node: &Node, parent: ComponentId) -> Result<Vec<ComponentId>, Error> {
         match &node.kind {
             NodeKind::Serial(parts) => {
@@ -318,7 +322,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A node as one component.
+    /// Builds a node as one component.
     fn one(&mut self, node: &Node, parent: ComponentId) -> Result<ComponentId, Error> {
         match &node.kind {
             NodeKind::Serial(_) => self.component(node, parent),
@@ -327,7 +331,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The same, where something else stands before it than before what is around it.
+    /// Builds a node as one component, where `before` precedes it instead of the predecessor of its parent.
     fn one_behind(&mut self, before: Before, node: &Node, parent: ComponentId) -> Result<ComponentId, Error> {
         let around = std::mem::replace(&mut self.before, before);
         let one = self.one(node, parent);
@@ -359,8 +363,8 @@ impl Builder<'_> {
         Ok(id)
     }
 
-    /// What the task is called that gathers what the replicas of a split give, or the branches of a choice. It stands beside those, so
-    /// it has another name.
+    /// The name of the task that joins the output of the replicas of a split, or of the branches of a choice.
+    /// The site of this task is a sibling of their sites, so the names must differ.
     fn collector_name(&self, id: ComponentId) -> Option<String> {
         let parts = match &self.components[id.0 as usize].kind {
             Kind::Split { body, .. } => std::slice::from_ref(body),
@@ -412,8 +416,9 @@ impl Builder<'_> {
         })
     }
 
-    /// Whether a component does the same with each record, whatever came before: nothing in it is a synchrocell, which
-    /// keeps records, or a box without input, which runs when it is made. What is in a feedback leaves it by itself.
+    /// Whether a component treats each record alike, whatever came before: it contains no synchrocell, which
+    /// keeps records, and no box without input, which runs when it is made. Records inside a feedback leave
+    /// it without further input.
     fn is_stateless(&self, id: ComponentId) -> bool {
         let all = |parts: &[ComponentId]| parts.iter().all(|&part| self.is_stateless(part));
         match &self.components[id.0 as usize].kind {

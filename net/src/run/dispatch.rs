@@ -1,12 +1,12 @@
-//! What tasks that send records on by their shape or labels have in common.
+//! The common part of tasks that route records by their shape or labels.
 
 use thalweg_exec::{Context, Stop};
 
 use crate::pattern::Pattern;
 use crate::record::Record;
 
-/// A dispatch of a task that sends on records that stand side by side, as many at once as go the same way. `dispatch` sends
-/// some, at most as many as its last argument, and returns how many; `Err`: why none.
+/// Runs a dispatch of a task that routes records in place, as many at once as go the same way. `dispatch`
+/// sends some, at most as many as its last argument, and returns how many; `Err`: why none was sent.
 #[inline]
 pub(crate) fn dispatch_all<D>(
     dispatcher: &mut D,
@@ -23,14 +23,14 @@ pub(crate) fn dispatch_all<D>(
     Stop::QuantumSpent
 }
 
-/// How many records have the shape of the first.
+/// The number of leading records with the shape of the first.
 #[inline]
 pub(crate) fn alike(records: &[Record]) -> usize {
     let Some(shape) = records.first().map(Record::shape) else { return 0 };
     records.iter().position(|record| record.shape() != shape).unwrap_or(records.len())
 }
 
-/// Whether a record matches one of some patterns, looked at in their order.
+/// Whether a record matches one of some patterns, tested in their order.
 #[inline]
 pub(crate) fn matches_one(patterns: &mut [Pattern], record: &Record) -> Result<bool, String> {
     for pattern in patterns {

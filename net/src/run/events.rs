@@ -1,4 +1,4 @@
-//! What a network says about itself in the space.
+//! The events that a network writes into the space.
 
 use thalweg_box::Value;
 use thalweg_exec::{Context, Progress, SiteRef};
@@ -89,11 +89,11 @@ struct RecordDescribed {
     tag_2: i64,
 }
 
-/// Room for the two events of the network itself.
+/// The size of the element for the two events of the network itself.
 const ELEMENT: ElementOptions =
     ElementOptions { block_bytes: 4096, block_count: 2, policy: Policy::Overwrite };
 
-/// Says which streams are the network's ends.
+/// Records which streams are the network's ends.
 pub(crate) fn announce_ends(space: &Space, entry: u64, exit: u64) -> Result<(), Error> {
     let announce = || {
         let mut writer = space.writer_with("net", ELEMENT)?;
@@ -115,11 +115,11 @@ pub(crate) fn record_failed(cx: &mut Context<'_>, component: SiteRef, message: M
     }
 }
 
-/// Says which messages that the task read in this dispatch it keeps beyond it.
+/// Records which messages the task keeps beyond the dispatch in which it read them.
 pub(crate) fn records_held(cx: &mut Context<'_>, messages: impl Iterator<Item = (u64, u64)>) {
     let task = cx.task_id().0;
     let Some(writer) = cx.writer() else { return };
-    // As above.
+    // A catalog that cannot be written any more was reported by the space.
     let Ok(kind) = writer.declare::<RecordHeld>() else { return };
     for (stream, index) in messages {
         writer.emit(kind, &RecordHeld { task, stream, index });
@@ -130,12 +130,13 @@ pub(crate) fn records_held(cx: &mut Context<'_>, messages: impl Iterator<Item = 
 #[derive(Debug, Default)]
 pub(crate) struct Described {
     shapes: Vec<ShapeId>,
-    /// The kind as the writer declared it that wrote last: to declare it again takes longer than to write.
+    /// The kind as the last writer declared it, because declaring it again takes longer than writing an
+    /// event.
     kind: Option<KindId<RecordDescribed>>,
 }
 
 impl Described {
-    /// Records what the record is on which the task begins to work, where its time is recorded.
+    /// Describes the record on which the task begins to work, if its time is recorded.
     #[inline]
     pub(crate) fn record(&mut self, progress: Progress<'_>, record: &Record) {
         if progress.times_each() {
@@ -150,7 +151,7 @@ impl Described {
             if !self.shapes.contains(&shape) {
                 let labels = labels(shape);
                 let named = RecordType { task, record_type: shape.number(), labels: cut(&labels) };
-                // As above.
+                // A catalog that cannot be written any more was reported by the space.
                 let Ok(kind) = writer.declare::<RecordType<'_>>() else { return };
                 writer.emit_at(since, kind, &named);
                 self.shapes.push(shape);
@@ -164,13 +165,13 @@ impl Described {
     }
 }
 
-/// Slots of tags, in the order files show them.
+/// The slots of tags, in the order of files.
 fn tags(shape: ShapeId) -> impl Iterator<Item = usize> {
     let shown = shape.shown().iter().map(|&slot| usize::from(slot));
     shown.filter(move |&slot| shape.labels()[slot].kind() != LabelKind::Field)
 }
 
-/// The labels of a shape, tags first: where there is no room for all, these count.
+/// The labels of a shape, tags first, so that tags stay if the text is cut.
 fn labels(shape: ShapeId) -> String {
     let fields = shape.shown().iter().map(|&slot| shape.labels()[usize::from(slot)]);
     let fields = fields.filter(|label| label.kind() == LabelKind::Field);

@@ -1,4 +1,4 @@
-//! Records that failed: which, where, why.
+//! Failed records: the record, the component and the reason.
 
 use std::fmt;
 
@@ -6,22 +6,24 @@ use crate::record::Record;
 use crate::wire::{Decoder, Encoder, Rest, WireError, Words};
 use thalweg_box::Value;
 
-/// A record that a component could not work on. It left the network here; all others go on.
+/// A record that a component could not process. The record left the network there; all other records
+/// continue.
 #[derive(Debug)]
 pub struct RecordError {
-    /// The component, as the names on the way to it, with replicas: `main/star[2]/inc`.
+    /// The path of the component, with replicas: `main/star[2]/inc`.
     pub component: String,
-    /// Why, in one line.
+    /// The reason, in one line.
     pub reason: String,
-    /// The message: the stream it came by …
+    /// The stream of the message.
     pub stream: u64,
-    /// … and its number in that stream, from 0.
+    /// The number of the message in its stream, from 0.
     pub index: u64,
-    /// The record as it came to the component. Without [`StartOptions::exact_failures`](crate::run::StartOptions) a value that a
-    /// box had changed in place stands as a text that says so.
+    /// The record as it arrived at the component. Without
+    /// [`StartOptions::exact_failures`](crate::run::StartOptions) a value that a box had changed in place is
+    /// replaced by a text that says so.
     pub record: Record,
-    /// Whether nothing went wrong with it: a synchrocell held it when the network ended, because other records that the
-    /// cell waits for never came.
+    /// Whether the record did not fail: a synchrocell held it when the network ended, because other records
+    /// that the cell waits for never came.
     pub held: bool,
 }
 
@@ -35,7 +37,7 @@ impl fmt::Display for RecordError {
 impl std::error::Error for RecordError {}
 
 impl RecordError {
-    /// The same as bytes, for another process of the network.
+    /// The failure as bytes, for another process of the network.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut words = Words::default();
         words.text(&self.component).text(&self.reason);
@@ -46,15 +48,15 @@ impl RecordError {
                 *slot = Value::from(format!("(opaque: {})", opaque.kind_name()));
             }
         }
-        // Nothing else cannot be written.
+        // Opaque values, the only ones that cannot be written, were replaced.
         let _ = Encoder::default().write(&record, &mut words.0);
         words.0
     }
 
-    /// What [`RecordError::to_bytes`] made.
+    /// Decodes the bytes of [`RecordError::to_bytes`].
     ///
     /// # Errors
-    /// The bytes are none of it.
+    /// The bytes are no encoded failure.
     pub fn from_bytes(bytes: &[u8]) -> Result<RecordError, WireError> {
         let mut rest = Rest(bytes);
         let (component, reason) = (rest.text()?, rest.text()?);
@@ -64,12 +66,12 @@ impl RecordError {
     }
 }
 
-/// A line that the program of a box printed, and that answers no record. It takes nothing from the network.
+/// A line that the program of a box printed, and that answers no record. No record is lost by it.
 #[derive(Debug)]
 pub struct StrayLine {
     /// The component, as in [`RecordError::component`].
     pub component: String,
-    /// What it printed and why that is no answer, in one line.
+    /// The line and why it is no answer, in one line.
     pub reason: String,
 }
 
@@ -81,5 +83,5 @@ impl fmt::Display for StrayLine {
 
 impl std::error::Error for StrayLine {}
 
-/// How many failed records wait to be read before tasks that fail more wait too.
+/// The most failed records that wait to be read; tasks that fail more records wait.
 pub(crate) const FAILURES_WAITING_MAX: usize = 1024;

@@ -1,8 +1,9 @@
-//! Feedback `A \ P`: what the body gives and a pattern matches goes back to its input.
+//! Feedback `A \ P`: outputs of the body that match a pattern go back to its input.
 //!
-//! One task stands at both ends of the body. Each record that it sends in is a group of its own, and a group always
-//! comes out again, at least as its end: so the task knows how many are inside, and the loop is over when the source has
-//! ended and none is. Records of the loop go before records from outside; what has no room waits here, bounded.
+//! One task is at both ends of the body. Each record that it sends in is a group of its own, and each group
+//! comes out again, at least as its end: so the task knows how many groups are inside, and the loop is over
+//! when the source has ended and no group is inside. Records of the loop go before records from outside;
+//! records for which the body has no space wait here, up to a bound.
 
 use std::collections::VecDeque;
 
@@ -17,23 +18,23 @@ use crate::pattern::Pattern;
 use crate::record::{Ends, Record};
 use crate::shape::ShapeId;
 
-/// Both ends of a loop.
+/// The task at both ends of a loop.
 pub(crate) struct FeedbackTask {
     position: Position,
     backs: Vec<Pattern>,
     input: Input,
     output: Output,
-    /// Into the body; none when nothing will follow.
+    /// The stream into the body; `None` when no more records will follow.
     body_in: Option<Out<Record>>,
     body_out: Input,
-    /// Groups in the body.
+    /// The number of groups in the body.
     inside: usize,
-    /// The back channel: records that wait to enter the body.
-    /// Each with the message that it was, where every message is recorded.
+    /// The back channel: records that wait to enter the body, each with its message, if every message is
+    /// recorded.
     spill: VecDeque<(Record, Option<(u64, u64)>)>,
-    /// How many records at the end of `spill` were put there in this dispatch.
+    /// The number of records at the end of `spill` that were added in this dispatch.
     spilled: usize,
-    /// What ends from outside when the loop is empty.
+    /// The outer groups that end when the loop is empty.
     outer: Ends,
 }
 
@@ -59,7 +60,7 @@ impl FeedbackTask {
         }
     }
 
-    /// Sends what came out of the body on its way.
+    /// Sends a record that left the body back or out.
     fn sort(&mut self, cx: &mut Context<'_>, mut record: Record) {
         if record.ends() != Ends::NOTHING {
             self.inside -= 1;
@@ -86,13 +87,13 @@ impl FeedbackTask {
         }
     }
 
-    /// Puts the record read last into the back channel.
+    /// Adds the record that was read last to the back channel.
     fn spill(&mut self, cx: &Context<'_>, record: Record) {
         self.spill.push_back((record, cx.last_read()));
         self.spilled += 1;
     }
 
-    /// Says which records of this dispatch wait on: what they give later descends from them.
+    /// Reports the records of this dispatch that keep waiting: records made of them later descend from them.
     fn tell_held(&mut self, cx: &mut Context<'_>) {
         let before = self.spill.len() - self.spilled.min(self.spill.len());
         if cx.full() && before < self.spill.len() {
@@ -101,7 +102,7 @@ impl FeedbackTask {
         self.spilled = 0;
     }
 
-    /// Lets the next record of the back channel into the body; false if there is none, or no room.
+    /// Moves the next record of the back channel into the body; false if there is none, or no space.
     fn enter(&mut self, cx: &mut Context<'_>) -> bool {
         let (Some(body_in), Some((mut record, from))) = (&mut self.body_in, self.spill.pop_front()) else {
             return false;
@@ -120,11 +121,11 @@ impl FeedbackTask {
         }
     }
 
-    /// Takes a record from outside, which enters untested unless `net.feedback_entry` is `matching`; or what else there is to do when the loop has nothing that
-    /// could enter. `Some`: nothing to do now.
+    /// Reads a record from outside, which enters without a test unless `net.feedback_entry` is `matching`. If
+    /// no record can enter the loop, does what else is due. `Some`: there is nothing to do now.
     fn take_outer(&mut self, cx: &mut Context<'_>) -> Option<Stop> {
         if self.outer != Ends::NOTHING {
-            // A group from outside has to leave before the next.
+            // An outer group has to leave before the next one enters.
             if self.inside > 0 {
                 return Some(Stop::InputEmpty);
             }
@@ -158,7 +159,8 @@ impl FeedbackTask {
             }
             None if self.input.ended() && self.inside == 0 && self.body_in.is_some() => {
                 self.body_in = None;
-                // The body may be a stream from this task to itself: it ends when this dispatch does.
+                // The body may be a stream from this task to itself, which is published when this dispatch
+                // ends.
                 Some(Stop::QuantumSpent)
             }
             None => Some(Stop::InputEmpty),
@@ -182,7 +184,7 @@ impl Task for FeedbackTask {
 }
 
 impl FeedbackTask {
-    /// What is done in a dispatch.
+    /// Runs the loop for one dispatch.
     fn go_round(&mut self, cx: &mut Context<'_>) -> Stop {
         if !self.output.flush(cx) {
             return Stop::OutputFull;
@@ -194,7 +196,8 @@ impl FeedbackTask {
                 return Stop::Ended;
             } else if !self.enter(cx) {
                 if !self.spill.is_empty() {
-                    // No room: a body with something inside gives something; one without shows its room soon.
+                    // There is no space: a body with groups inside will emit a message; a body without them
+                    // will soon have space.
                     return if self.inside > 0 { Stop::InputEmpty } else { Stop::OutputFull };
                 }
                 if let Some(stop) = self.take_outer(cx) {

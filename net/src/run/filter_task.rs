@@ -1,4 +1,4 @@
-//! A filter as a task.
+//! The task of a filter.
 
 use thalweg_exec::{Context, HandedOn, In, Out, PassesTo, Ports, Progress, Stop, Task};
 

@@ -1,4 +1,4 @@
-//! A component's input.
+//! The input of a component.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,8 +9,8 @@ use super::message::Message;
 use crate::record::Record;
 use crate::shape::ShapeId;
 
-/// The reading end of a stream, and how many of its records were read. A spent synchrocell in front of it
-/// takes itself out; from then on this reads what the cell would have read.
+/// The reading end of a stream, and the number of records read. A spent synchrocell before it sends its own
+/// input; from then on this end reads the stream that the cell would have read.
 #[derive(Debug)]
 pub(crate) struct Input {
     stream: In<Record>,
@@ -38,8 +38,8 @@ impl Input {
         Some(record)
     }
 
-    /// The records (and marks) that come next, where they stand, at most `max`, and the number of the first. They do not
-    /// begin with a message, but there may be one among them.
+    /// The next records (and marks) in place, at most `max`, and the number of the first. The first is never
+    /// a message, but a later one may be.
     #[inline(always)]
     pub(crate) fn upcoming(&mut self, cx: &mut Context<'_>, max: usize) -> (&mut [Record], u64) {
         if self.stream.upcoming(cx, 1).first().is_some_and(|record| record.shape() == ShapeId::MESSAGE) {
@@ -57,7 +57,7 @@ impl Input {
         }
     }
 
-    /// Moves the next `count` of those records to `out`, as far as there is room. How many.
+    /// Moves the next `count` of those records to `out`, as far as there is space; returns the number moved.
     #[inline]
     pub(crate) fn transfer(&mut self, cx: &mut Context<'_>, count: usize, out: &mut Out<Record>) -> usize {
         let mut moved = 0;
@@ -72,7 +72,7 @@ impl Input {
         moved
     }
 
-    /// The same for a task that waits.
+    /// Reads the next record for a task that may block.
     pub(crate) fn next_blocking(&mut self, blocking: &mut Blocking) -> Option<Record> {
         loop {
             let record = blocking.pop(&mut self.stream)?;
@@ -84,7 +84,7 @@ impl Input {
         }
     }
 
-    /// How many of those records may be handed on: see [`Context::hands_on`].
+    /// The number of those records that may be handed on: see [`Context::hands_on`].
     #[inline]
     pub(crate) fn hands_on(&self, cx: &mut Context<'_>, out: &Out<Record>) -> usize {
         cx.hands_on(&self.stream, out)
@@ -108,7 +108,7 @@ impl Input {
         self.read
     }
 
-    /// Counts further messages as read that were passed on without going through the stream.
+    /// Counts messages as read that were passed on without going through the stream.
     pub(crate) fn passed_by(&mut self, count: usize) {
         self.read += count as u64;
     }
@@ -129,18 +129,18 @@ impl Input {
         self.stream.is_empty()
     }
 
-    /// The message that comes next, as the runtime counts: what is sent because of it descends from it.
+    /// The next message, as the runtime counts: records that are sent because of it descend from it.
     pub(crate) fn next_message(&self) -> (u64, u64) {
         self.stream.next_message()
     }
 
-    /// The message read last; before the first one, the first.
+    /// The message read last; before the first read, the first message.
     pub(crate) fn message(&self) -> Message {
         Message { stream: self.stream.id(), index: self.read.saturating_sub(1) }
     }
 }
 
-/// An input on its way to whom shall read it.
+/// An input that is sent to the task that will read it.
 type Sent = Mutex<Option<Input>>;
 
 /// A message that hands an input to the reader of a stream.
@@ -154,13 +154,13 @@ pub(crate) fn sent(message: &Record) -> Option<Input> {
     opaque.get::<Sent>()?.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// The output of a replica, on its way to the collector.
+/// The output of a replica that is sent to the collector.
 #[derive(Debug)]
 pub(crate) struct Announced {
     pub(crate) input: In<Record>,
-    /// The output of a replica that was folded back, of which all must be read before.
+    /// The former replica whose output must be read completely before this one.
     pub(crate) after: Option<u64>,
-    /// Kept until all of this output was read, and of those announced by it.
+    /// A token that is kept until all of this output, and of the outputs announced by it, was read.
     pub(crate) token: Option<Arc<()>>,
 }
 
@@ -170,7 +170,7 @@ pub(crate) fn announce(announced: Announced) -> Record {
     Record::message(Value::Opaque(Opaque::new::<Mutex<Option<Announced>>>(content)))
 }
 
-/// The output announced in a message; a spent synchrocell's input is one, too.
+/// The output announced in a message; the input of a spent synchrocell counts as one.
 pub(crate) fn announced(message: &Record) -> Option<Announced> {
     let Some(Value::Opaque(opaque)) = message.slots().first() else { return None };
     match opaque.get::<Mutex<Option<Announced>>>() {

@@ -1,11 +1,12 @@
-//! What a running network keeps at most, and how it chooses: settings of its space, which may be changed while it runs.
+//! The limits and choices of a running network: settings of its space, which may be changed during the run.
 
 use thalweg_space::{Affects, Space, Tunable};
 
 use crate::error::Error;
 
 thalweg_space::settings! {
-    /// What can be set of a running network. `Settings::DECLARED` says of each what it is; [`StartOptions`] say what they are at first.
+    /// The settings of a running network. `Settings::DECLARED` describes each setting; [`StartOptions`] are
+    /// the initial values.
     pub struct Settings {
         /// Records that wait in the back channel of a feedback at most; further ones fail
         feedback_records: {
@@ -55,41 +56,43 @@ thalweg_space::settings! {
             default: INITIALISERS_START,
             affects: Affects::Network,
         },
-        /// Whether a box or filter hands records on to the one behind it that waits for them on the same worker, which works on them at once where they stand
+        /// Whether a box or filter hands records on to the next component, if that waits for them on the same worker and can work on them in place
         fuse: SWITCH { name: "net.fuse", affects: Affects::Network },
     }
 }
 
-/// The choices of `net.feedback_entry` and of `net.initialisers` that hold unless others are asked for.
+/// The default of `net.feedback_entry` and of `net.initialisers`.
 const FEEDBACK_ALL: u64 = 0;
 const INITIALISERS_START: u64 = 0;
 
-/// What a network keeps at most and how it chooses, at its start. With a space these are the settings
-/// `net.feedback_records`, `net.replicas`, `net.fold_after`, `net.ties` and `net.fuse`, and a later network of the same space takes
-/// their values of then.
+/// The limits and choices of a network at its start. With a space they are the initial values of the settings
+/// `net.feedback_records`, `net.replicas`, `net.fold_after`, `net.ties` and `net.fuse`; a later network of
+/// the same space starts with the values that the settings then have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StartOptions {
-    /// How many records wait in the back channel of a feedback; further ones fail.
+    /// The most records that wait in the back channel of a feedback; further ones fail.
     pub feedback_records: u64,
-    /// How many replicas of a split without state are kept: the one used longest ago is folded back for a new one.
+    /// The number of replicas of a split without state that are kept: the one used longest ago is folded back
+    /// for a new one.
     pub replicas: u64,
-    /// After how many records that all left at an exit what follows in a star without state is folded back.
+    /// The number of records in a row that leave at an exit before the following stages of a star without
+    /// state are folded back.
     pub fold_after: u64,
-    /// Whether records that fail keep even those values as they came that a box changed in place, as dead letters want it.
-    /// Then boxes that change bytes, texts and arrays change copies.
+    /// Whether failed records also keep the original of values that a box changed in place, as dead letters
+    /// require. Then boxes that change bytes, texts and arrays change copies.
     pub exact_failures: bool,
-    /// Which of several branches gets a record that fits them equally well.
+    /// The branch that gets a record which fits several branches equally well.
     pub ties: Ties,
-    /// Whether components that wait on the same worker are handed records on.
+    /// Whether components hand records on to a component that waits on the same worker.
     pub fuse: bool,
 }
 
-/// Which of several branches that fit a record equally well gets it.
+/// The branch that gets a record which fits several branches equally well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ties {
-    /// The leftmost, in every run.
+    /// The leftmost branch, in every run.
     Leftmost,
-    /// The one with the most room in its input stream: what a run gives may differ from run to run.
+    /// The branch with the most space in its input stream: results may differ from run to run.
     Demand,
 }
 
@@ -139,12 +142,14 @@ impl Limits {
         count(&self.settings.fold_after)
     }
 
-    /// Whether a feedback tests records from outside, too, and lets by those that its pattern does not match.
+    /// Whether a feedback also tests records from outside, and lets those that its pattern does not match
+    /// bypass the body.
     pub(crate) fn feedback_tests_entry(&self) -> bool {
         self.settings.feedback_entry.load() != FEEDBACK_ALL
     }
 
-    /// Whether a box without input that a network begins with runs once for each record and not at the start.
+    /// Whether a box without input at the beginning of a network runs once for each record and not at the
+    /// start.
     pub(crate) fn initialisers_wait(&self) -> bool {
         self.settings.initialisers.load() != INITIALISERS_START
     }
@@ -153,13 +158,13 @@ impl Limits {
         self.exact_failures
     }
 
-    /// Whether a component hands records on to the one behind it.
+    /// Whether a component hands records on to the next one.
     #[inline]
     pub(crate) fn fuses(&self) -> bool {
         self.settings.fuse.load() != 0
     }
 
-    /// Whether the room of the branches decides a tie, and not their order.
+    /// Whether free space in the branches decides a tie, and not their order.
     pub(crate) fn ties_by_demand(&self) -> bool {
         self.settings.ties.load() == Ties::Demand as u64
     }

@@ -1,4 +1,4 @@
-//! Which message a component works on.
+//! The message that a component works on.
 
 /// The message that a component works on.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,13 @@
 //! A running network: components unfolded into tasks and streams of `exec`.
 //!
-//! - a **box** or **filter** is a task; a chain of identities is none;
+//! - a **box** or **filter** is a task; a chain of identities has no task;
 //! - **`|`** is a dispatcher and a collector; **`!`** too, with a replica per tag value, made on demand;
-//! - a **net** is what is in it; with a declared signature, between two tasks that hide and show what passes around it;
+//! - a **net** is its body; with a declared signature, between two tasks that hide and restore the labels
+//!   that bypass it;
 //! - **`*`** is a chain of exits, each before a replica, made when the first record needs it, and a collector.
 //!
-//! What a component makes beyond the room in its output waits in its task, which reads on when it has gone.
+//! If a component's output has no space, its records wait in its task, which reads on when they have been
+//! sent.
 
 mod around;
 pub(crate) mod boxed;
@@ -57,26 +59,27 @@ pub use self::failure::{RecordError, StrayLine};
 pub use self::limits::{Settings, StartOptions, Ties};
 pub use self::nodes::{Elsewhere, FromNode, Got, Opened, Session, ToNode, Ways};
 
-/// The ends of a running network. It ends when `input` is dropped and all records have left.
+/// The ends of a running network. The network ends when `input` is dropped and all records have left.
 #[derive(Debug)]
 pub struct Running {
     /// Records go in here; dropping it ends the network.
     pub input: Out<Record>,
     /// Records come out here.
     pub output: In<Record>,
-    /// Records that failed come out here; it ends with the network. Somebody has to read it, or drop it: when many wait,
-    /// the network waits.
+    /// The records that failed; the channel closes with the network. The program must read or drop it: when
+    /// too many records wait, the network waits.
     pub errors: Receiver<RecordError>,
-    /// Lines that the programs of boxes printed and that answer no record come out here. Somebody has to read it, or drop it, too.
+    /// Lines that the programs of boxes printed and that answer no record. The program must read or drop this
+    /// channel, too.
     pub strays: Receiver<StrayLine>,
 }
 
-/// What comes out of parts that run for other nodes, beside their records.
+/// The channels of parts that run for other nodes, beside their records.
 #[derive(Debug)]
 pub struct Serving {
-    /// As [`Running::errors`].
+    /// The failed records, as in [`Running::errors`].
     pub errors: Receiver<RecordError>,
-    /// As [`Running::strays`].
+    /// The lines, as in [`Running::strays`].
     pub strays: Receiver<StrayLine>,
 }
 
@@ -89,10 +92,10 @@ impl Network {
         self.start_with(runtime, StartOptions::default())
     }
 
-    /// Unfolds the network, with limits of what it keeps.
+    /// Unfolds the network, with limits on the records and replicas that it keeps.
     ///
     /// # Errors
-    /// As [`Network::start`].
+    /// The errors of [`Network::start`].
     pub fn start_with(&self, runtime: &Runtime, options: StartOptions) -> Result<Running, Error> {
         self.start_on(runtime, options, None)
     }
@@ -100,7 +103,7 @@ impl Network {
     /// Unfolds the network, with parts on other nodes, if there are any.
     ///
     /// # Errors
-    /// As [`Network::start`], and when another node cannot take part.
+    /// The errors of [`Network::start`], and an error when another node cannot take part.
     pub fn start_on(
         &self,
         runtime: &Runtime,
@@ -123,11 +126,11 @@ impl Network {
         Ok(Running { input, output, errors, strays })
     }
 
-    /// Runs the parts of the network that other nodes open here, until no more will come. What fails in them comes out as it does
-    /// of a whole network.
+    /// Runs the parts of the network that other nodes open here, until no more will come. Failures in them
+    /// are reported as those of a whole network.
     ///
     /// # Errors
-    /// As [`Network::start_on`].
+    /// The errors of [`Network::start_on`].
     pub fn serve(
         &self,
         runtime: &Runtime,
@@ -140,7 +143,7 @@ impl Network {
         Ok(serving)
     }
 
-    /// What all tasks share, and what comes out beside records.
+    /// Prepares the state that all tasks share, and the channels for failures and lines.
     fn prepare(
         &self,
         space: Option<&Space>,
@@ -164,13 +167,13 @@ impl Network {
     }
 }
 
-/// The task that unfolds what other nodes open here.
+/// Starts the task that unfolds the parts that other nodes open here.
 fn spawn_gate(runtime: &Runtime, shared: Arc<Shared>, elsewhere: Arc<dyn Elsewhere>) {
     let component = shared.program.get(shared.program.main).site;
     let spec = TaskSpec { component, ..TaskSpec::default() };
     runtime.spawn_blocking(spec, move |blocking| {
         while let Some(Opened { opening, from, to }) = blocking.aside(|| elsewhere.opened()) {
-            // A node that opens a part which is not there gets its way closed.
+            // If a node opens a part that does not exist, its link is closed.
             let Ok(opening) = Opening::decode(&opening, &shared.program) else { continue };
             let around = Around { ordered: opening.ordered, ..Around::default() };
             let task = blocking.task_id();

@@ -1,12 +1,13 @@
 //! Deterministic `||` and `!!`: outputs leave in the order of the inputs that caused them.
 //!
-//! The dispatcher sends its collector which input's turn it is ([`Turn`]), and for how many records, and marks each record it sends as
-//! the last of its group. What a component makes of a record stays in its group, and the last of it, or a mark in its place,
-//! carries the end on ([`Ends`]). So the collector reads from whose turn it is until the group ends.
+//! The dispatcher sends its collector which input's turn it is ([`Turn`]), and for how many records, and
+//! marks each record that it sends as the last of its group. The records that a component makes of a record
+//! stay in its group, and the last of them, or a mark in its place, carries the end of the group ([`Ends`]).
+//! So the collector reads the input whose turn it is until the group ends.
 //!
-//! A group from outside ends behind the turn in which its last record came; it never enters a branch. So each stream knows
-//! the groups of one combinator only, and they nest. Inside a group all combinators run so: an order is one of those that
-//! a free one may choose.
+//! An outer group ends after the turn in which its last record came; its end never enters a branch. So each
+//! stream knows only the groups of one combinator, and groups nest. Inside a group all combinators work in
+//! order, because this order is one of those that a nondeterministic combinator may choose.
 
 use std::collections::VecDeque;
 
@@ -17,12 +18,12 @@ use super::output::{Output, push, push_because};
 use crate::record::{Ends, Record};
 use crate::shape::ShapeId;
 
-/// What a dispatcher sends its collector.
+/// A message from a dispatcher to its collector.
 #[derive(Debug)]
 pub(crate) enum Turn {
-    /// The next groups come from this input, one after the other; with what ends after each group.
+    /// The next groups come from this input in sequence; with the outer groups that end after each.
     Groups(Groups),
-    /// Only that a group from outside ends.
+    /// An outer group ends, and no new turn begins.
     Ends(Ends),
     /// A further input.
     Input(usize, In<Record>),
@@ -32,20 +33,20 @@ pub(crate) enum Turn {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Groups {
     input: u32,
-    /// How many are left.
+    /// The number of groups that are left.
     left: u32,
-    /// What ends behind each.
+    /// The outer groups that end after each.
     outer: Ends,
 }
 
 impl Groups {
-    /// Of an input below `REPLICAS_MAX`; no more than a stream holds.
+    /// The turn of an input below `REPLICAS_MAX`, for at most as many records as a stream holds.
     fn new(input: usize, outer: Ends, count: usize) -> Groups {
         Groups { input: input as u32, left: count as u32, outer }
     }
 }
 
-/// What the two dispatchers have in common: turns, branches, and what had no room.
+/// The common part of the two dispatchers: turns, branches, and messages that wait for space.
 pub(crate) struct Turns {
     turns: Out<Turn>,
     pub(crate) branches: Vec<Out<Record>>,
@@ -80,8 +81,9 @@ impl Turns {
         }
     }
 
-    /// Sends the next records of an input to a branch, each as a group of its own: of the next `count` those that end the
-    /// same and have room (a single one may wait). How many. `Err`: there is no room.
+    /// Sends the next records of an input to a branch, each as a group of its own: of the next `count`
+    /// records the leading ones with equal marks for which there is space (a single one may wait). Returns
+    /// their number. `Err`: there is no space.
     pub(crate) fn send_run(
         &mut self,
         cx: &mut Context<'_>,
@@ -107,7 +109,7 @@ impl Turns {
         Ok(moved)
     }
 
-    /// Sends the collector a turn; `cause`: for which message, if not for the one read last.
+    /// Sends the collector a turn; `cause` is the message that caused it, if not the one read last.
     #[inline]
     pub(crate) fn turn(&mut self, cx: &mut Context<'_>, turn: Turn, cause: Option<(u64, u64)>) {
         let refused = match cause {
@@ -118,19 +120,19 @@ impl Turns {
         self.waiting.extend(refused.map(Waiting::Turn));
     }
 
-    /// A group from outside ends here, if one does.
+    /// Reports to the collector that an outer group ends here, if one does.
     pub(crate) fn end(&mut self, cx: &mut Context<'_>, outer: Ends) {
         if outer != Ends::NOTHING {
             self.turn(cx, Turn::Ends(outer), None);
         }
     }
 
-    /// Whether something waits for room.
+    /// Whether messages wait for space.
     pub(crate) fn waits(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Writes what waits; whether nothing waits any more.
+    /// Writes waiting messages; returns whether all were written.
     #[inline]
     pub(crate) fn flush(&mut self, cx: &mut Context<'_>) -> bool {
         self.waiting.is_empty() || self.flush_waiting(cx)
@@ -160,12 +162,12 @@ pub(crate) struct OrderedCollector {
     turns: In<Turn>,
     inputs: Vec<Option<Input>>,
     output: Output,
-    /// What spreads the replicas that it reads.
+    /// The distribution of the replicas that it reads.
     spread: Spread,
-    /// The inputs whose turn it is; empty if none has a turn.
+    /// The input whose turn it is; empty if no input has a turn.
     current: Groups,
-    /// After the last turn: inputs below this index are empty. Records that still come are from boxes without
-    /// input.
+    /// After the last turn: inputs below this index are empty. Records that still arrive are from boxes
+    /// without input.
     emptied: usize,
 }
 
@@ -182,7 +184,7 @@ impl OrderedCollector {
         }
     }
 
-    /// The same, of the replicas of a split.
+    /// The collector of the replicas of a split.
     pub(crate) fn of(self, spread: Spread) -> OrderedCollector {
         OrderedCollector { spread, ..self }
     }
@@ -203,13 +205,13 @@ impl OrderedCollector {
         true
     }
 
-    /// Groups of those whose turn it is came to their end.
+    /// Handles the end of groups of the input whose turn it is.
     #[inline]
     fn close(&mut self, count: usize) {
         self.current.left = self.current.left.saturating_sub(count as u32);
     }
 
-    /// Passes on the next records, at most `left`, of which each is a group, where they stand. How many.
+    /// Passes on the next records in place, at most `left`, each of which is a group; returns their number.
     #[inline]
     fn pass(&mut self, cx: &mut Context<'_>, groups: Groups, left: usize) -> usize {
         let Some(input) = self.inputs[groups.input as usize].as_mut().filter(|_| groups.left > 1) else {
@@ -227,7 +229,7 @@ impl OrderedCollector {
         count
     }
 
-    /// Passes on a record whose turn it is.
+    /// Passes on a record of the input whose turn it is.
     #[inline]
     fn take(&mut self, cx: &mut Context<'_>, mut record: Record, outer: Ends) {
         let last = record.ends() != Ends::NOTHING;
@@ -241,7 +243,7 @@ impl OrderedCollector {
         self.output.send(cx, record);
     }
 
-    /// Takes what is left when there are no more turns.
+    /// Reads the remaining records when there are no more turns.
     fn empty(&mut self, cx: &mut Context<'_>) -> Option<Stop> {
         let Some(input) = self.inputs.get_mut(self.emptied) else { return Some(Stop::Ended) };
         match input.as_mut().and_then(|input| input.next(cx)) {
@@ -293,7 +295,7 @@ impl Task for OrderedCollector {
             let input = &mut self.inputs[groups.input as usize];
             match input.as_mut().and_then(|input| input.next(cx)) {
                 Some(record) => self.take(cx, record, groups.outer),
-                // A branch that ended in the middle: its task did.
+                // The branch ended in the middle of a group, because its task ended.
                 None if input.as_ref().is_none_or(Input::ended) => {
                     self.close(1);
                     self.output.end(cx, groups.outer);

@@ -1,4 +1,4 @@
-//! A task's output, with what did not fit into the stream.
+//! The output of a task, with the records that did not fit into the stream.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use thalweg_exec::{Context, Out, Ports};
 
 use crate::record::{Ends, Record};
 
-/// The writing end of a stream, and the records that wait for room in it: at most what one record gave.
+/// The writing end of a stream, and the records that wait for space in it: at most the output of one record.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) out: Out<Record>,
@@ -22,7 +22,8 @@ impl Output {
         ports.output(&mut self.out);
     }
 
-    /// Writes a record that descends from the message read last. Whether there was room: if not, it waits.
+    /// Writes a record that descends from the message read last. Returns whether there was space; if not, the
+    /// record waits.
     #[inline(always)]
     pub(crate) fn send(&mut self, cx: &mut Context<'_>, record: Record) -> bool {
         let mut record = record;
@@ -42,7 +43,7 @@ impl Output {
         self.waiting.push_back(record);
     }
 
-    /// Says what ends behind what was sent before.
+    /// Sets the groups that end after the record sent last.
     #[inline]
     pub(crate) fn end(&mut self, cx: &mut Context<'_>, ends: Ends) {
         if ends != Ends::NOTHING {
@@ -50,13 +51,13 @@ impl Output {
         }
     }
 
-    /// Whether records wait for room.
+    /// Whether records wait for space.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Writes what waits, as far as there is room; whether nothing waits any more.
+    /// Writes waiting records while there is space; returns whether none waits any more.
     #[inline]
     pub(crate) fn flush(&mut self, cx: &mut Context<'_>) -> bool {
         while let Some(record) = self.waiting.pop_front() {
@@ -84,7 +85,8 @@ pub(crate) fn push<T: Send + 'static>(out: &mut Out<T>, cx: &mut Context<'_>, re
     Ok(())
 }
 
-/// Writes a message that descends from `cause`, which the task looks at and takes in this dispatch; gives it back if the stream is full.
+/// Writes a message that descends from `cause`, which the task reads in place and consumes in this dispatch;
+/// gives it back if the stream is full.
 pub(crate) fn push_because<T: Send + 'static>(
     out: &mut Out<T>,
     cx: &mut Context<'_>,

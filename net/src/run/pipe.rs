@@ -1,8 +1,9 @@
-//! What components with one input and one output have in common: boxes, filters, shields, synchrocells.
+//! The common part of components with one input and one output: boxes, filters, shields, synchrocells.
 //!
-//! Records are worked on where they stand, in the memory of the stream, as long as each gives one record; then they go to
-//! the output all at once. So what a component costs a record is its own work. If the component behind waits for them on the same
-//! worker, not even that: they are handed on, and it works on them where they stand (`net.fuse`).
+//! A component works on records in place, in the memory of the stream, as long as each gives one record; then
+//! all of them go to the output at once. So a component costs a record only its own work. If the next
+//! component waits for the records on the same worker, even the move is saved: the records are handed on, and
+//! the next component works on them in place (`net.fuse`).
 
 use thalweg_exec::{Context, HandedOn, In, Out, PassesTo, Ports, Progress, Stop};
 
@@ -16,26 +17,26 @@ use crate::record::Record;
 pub(crate) struct Pipe {
     pub(crate) input: Input,
     pub(crate) output: Output,
-    /// The record that comes next is that at which [`Work::pass`] stopped.
+    /// Whether the next record is the one at which [`Work::pass`] stopped.
     stopped: bool,
-    /// Each of the last records gave one.
+    /// Whether each of the last records gave exactly one record.
     is_straight: bool,
 }
 
-/// The work between the ends of a pipe.
+/// The work of a component between the ends of a pipe.
 pub(crate) trait Work {
-    /// Works on the next records where they stand, as far as each gives exactly one record. How many those are. What runs
-    /// users' code reports its `progress`.
+    /// Works on the next records in place, as long as each gives exactly one record; returns their number.
+    /// Work that runs users' code reports its `progress`.
     fn pass(&mut self, records: &mut [Record], progress: Progress<'_>) -> usize;
 
-    /// Takes the record (or mark) at which [`pass`](Work::pass) stopped. Returns `false` if no more records
-    /// are to be read.
+    /// Processes the record (or mark) at which [`pass`](Work::pass) stopped. Returns `false` if no more
+    /// records are to be read.
     fn take(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, record: Record) -> bool;
 
-    /// Whether records may be handed on to the component behind.
+    /// Whether records may be handed on to the next component.
     fn fuses(&self) -> bool;
 
-    /// The input has ended.
+    /// Called when the input has ended.
     fn end(&mut self, cx: &mut Context<'_>) {
         let _ = cx;
     }
@@ -51,7 +52,7 @@ impl Pipe {
         self.output.attach(ports);
     }
 
-    /// A dispatch of a task that is nothing but this pipe.
+    /// Runs a dispatch of a task that consists of this pipe only.
     pub(crate) fn run(&mut self, cx: &mut Context<'_>, work: &mut impl Work) -> Stop {
         if !self.output.flush(cx) {
             return Stop::OutputFull;
@@ -65,7 +66,8 @@ impl Pipe {
         Stop::QuantumSpent
     }
 
-    /// Works on the next records, of which nothing waits for room; takes them off `left`. `Some`: there is nothing to do.
+    /// Works on the next records while no output waits for space, and subtracts their number from `left`.
+    /// `Some`: there is nothing to do.
     #[inline]
     pub(crate) fn step(
         &mut self,
@@ -111,7 +113,8 @@ impl Pipe {
         None
     }
 
-    /// Where it passes records on, if it can do so with the next ones where they stand: see [`thalweg_exec::Task::passes_to`].
+    /// The stream to which records are handed on, if the next ones can be processed in place: see
+    /// [`thalweg_exec::Task::passes_to`].
     #[inline]
     pub(crate) fn passes_to(&mut self, work: &impl Work) -> Option<PassesTo<'_>> {
         let is_simple = self.is_straight && !self.stopped && !self.output.is_full();

@@ -1,4 +1,4 @@
-//! Where a task stands in its network, and what all tasks share.
+//! The position of a task in its network, and the state that all tasks share.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use super::pipe::Pipe;
 use crate::record::{Ends, Record};
 use crate::shield;
 
-/// What all tasks of a running network share.
+/// The state that all tasks of a running network share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) program: Program,
     pub(crate) failures: SyncSender<RecordError>,
     pub(crate) strays: SyncSender<StrayLine>,
     pub(crate) limits: Limits,
-    /// Where the parts of the network are, if there are several nodes.
+    /// The nodes of the network's parts, if there are several nodes.
     pub(crate) nodes: Option<Nodes>,
-    /// Makes the tasks of replicas that records ask for.
+    /// Makes the tasks of the replicas that records need.
     pub(crate) unfold_replica: UnfoldReplica,
 }
 
@@ -35,18 +35,18 @@ pub(crate) struct Shared {
 pub(crate) struct NewReplica {
     pub(crate) body: ComponentId,
     pub(crate) instance: Option<Arc<Instance>>,
-    /// Its number among the replicas: that of the stage, or the value of the tag.
+    /// Its number among the replicas: the number of the stage, or the value of the tag.
     pub(crate) number: u64,
     pub(crate) around: Around,
-    /// The other node that it is made on, if it is.
+    /// The node that it is made on, if it is another one.
     pub(crate) node: Option<usize>,
 }
 
-/// Makes the tasks of a replica, which reads `input`, from the task that runs; returns its output.
+/// Makes the tasks of a replica that reads `input`, from the running task; returns its output.
 pub(crate) type UnfoldReplica =
     fn(shared: &Arc<Shared>, cx: &mut Context<'_>, replica: &NewReplica, input: In<Record>) -> In<Record>;
 
-/// Where a task stands in its network.
+/// The position of a task in its network.
 #[derive(Clone, Debug)]
 pub(crate) struct Position {
     pub(crate) shared: Arc<Shared>,
@@ -55,14 +55,15 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// Makes a replica behind the task that runs: its input and its output.
+    /// Makes a replica as the successor of the running task; returns the replica's input and output.
     pub(crate) fn unfold(&self, cx: &mut Context<'_>, replica: &NewReplica) -> (Out<Record>, In<Record>) {
         let (out, input) = cx.sized_stream(StreamSpec::default());
         let output = (self.shared.unfold_replica)(&self.shared, cx, replica, input);
         (out, output)
     }
 
-    /// The record that was read last from a pipe leaves the network as an error; what ended with it ends without it.
+    /// Removes the record that was read last from a pipe from the network as failed; groups that ended with
+    /// it still end.
     #[cold]
     pub(crate) fn fail_in(&self, cx: &mut Context<'_>, pipe: &mut Pipe, record: Record, reason: String) {
         let ends = record.ends();
@@ -70,12 +71,12 @@ impl Position {
         pipe.output.end(cx, ends);
     }
 
-    /// The component, as the names on the way to it, with replicas.
+    /// The path of the component: the names from the main net on, with replicas.
     pub(crate) fn path(&self) -> String {
         self.shared.program.path(self.component, self.instance.as_deref())
     }
 
-    /// The same, without memory of its own: for handlers of signals.
+    /// Writes the path without allocating memory, for signal handlers.
     pub(crate) fn write_path(&self, out: &mut impl fmt::Write) -> fmt::Result {
         self.shared.program.write_path(self.component, self.instance.as_deref(), out)
     }
@@ -86,13 +87,13 @@ impl Position {
         let _ = self.shared.strays.send(StrayLine { component: self.path(), reason });
     }
 
-    /// The record leaves the network as an error.
+    /// Removes a record from the network as failed.
     #[cold]
     pub(crate) fn fail(&self, cx: &mut Context<'_>, message: Message, record: Record, reason: String) {
         self.give_up(cx, message, record, reason, false);
     }
 
-    /// The record, which a synchrocell holds, leaves the network because that ends.
+    /// Removes a record that a synchrocell holds from the network, because the network ends.
     #[cold]
     pub(crate) fn release(&self, cx: &mut Context<'_>, message: Message, record: Record, reason: String) {
         self.give_up(cx, message, record, reason, true);
@@ -112,7 +113,7 @@ impl Position {
         record_failed(cx, self.shared.program.get(self.component).site, message, &reason);
         let Message { stream, index } = message;
         let error = RecordError { component, reason, stream, index, record, held };
-        // Nobody reads errors any more only when the run was aborted.
+        // The reader of failures has ended only if the run was aborted.
         let _ = self.shared.failures.send(error);
     }
 }

@@ -1,26 +1,28 @@
-//! The replicas of a split, by tag value, of which those without state are folded back when there are too many.
+//! The replicas of a split, by tag value; replicas without state are folded back when there are too many.
 //!
-//! A replica is folded back by closing its input: what is inside leaves, then its tasks end. Which one, a hand says that
-//! goes round and takes the first that was not used since it came by last (second chance).
+//! A replica is folded back by closing its input: its records leave, then its tasks end. The replica is
+//! chosen by the second-chance algorithm: a hand goes round and takes the first one that was not used since
+//! it last passed.
 
 use std::collections::HashMap;
 
-/// How many replicas a star or a split makes at most.
+/// The most replicas of a star or a split.
 pub(crate) const REPLICAS_MAX: usize = 1 << 20;
 
-/// Replicas by tag value. Each has a place, a number from 0 that another may get when it was folded back.
+/// Replicas by tag value. Each has a place, a number from 0 that can be reused after the replica was folded
+/// back.
 #[derive(Debug)]
 pub(crate) struct Replicas {
     places: Places,
-    /// By place: the value, and whether it was used since the hand came by.
+    /// By place: the value, and whether it was used since the hand last passed.
     used: Vec<(i64, bool)>,
     hand: usize,
     /// Whether replicas may be folded back.
     folds: bool,
 }
 
-/// The places of values. Most splits are over a few small ones, whose places stand side by side: a hash of each record's value
-/// would take longer than the record's way through the dispatcher.
+/// The places of values. Most splits are over a few small values, whose places are adjacent in an array: a
+/// hash of each record's value would take longer than the rest of the dispatch.
 #[derive(Debug, Default)]
 struct Places {
     /// The place of each small value, indexed by the value; [`NOWHERE`] if it has no place.
@@ -54,7 +56,7 @@ impl Places {
                 if self.small.len() <= value {
                     self.small.resize(value + 1, NOWHERE);
                 }
-                // There are at most `REPLICAS_MAX`.
+                // The cast is safe: there are at most `REPLICAS_MAX` places.
                 self.small[value] = place as u32;
             }
             None => _ = self.others.insert(value, place),
@@ -69,12 +71,12 @@ impl Places {
     }
 }
 
-/// Where a new replica goes.
+/// The place of a new replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// To the next place.
+    /// The next free place.
     Next,
-    /// To the place of the replica of a value, which is folded back.
+    /// The place of the replica of this value, which is folded back.
     Instead(usize, i64),
 }
 
@@ -83,7 +85,7 @@ impl Replicas {
         Replicas { places: Places::default(), used: Vec::new(), hand: 0, folds }
     }
 
-    /// Whether there may be ever more values.
+    /// Whether replicas are folded back, so that the number of values is unlimited.
     pub(crate) fn folds(&self) -> bool {
         self.folds
     }
@@ -96,7 +98,7 @@ impl Replicas {
         self.places.get(value).is_some()
     }
 
-    /// The place of a value's replica, which is used now.
+    /// The place of a value's replica, which is marked as used.
     #[inline]
     pub(crate) fn place(&mut self, value: i64) -> Option<usize> {
         let place = self.places.get(value)?;
@@ -104,7 +106,7 @@ impl Replicas {
         Some(place)
     }
 
-    /// Makes room for the replica of a new value, where `kept` are kept.
+    /// Makes a place for the replica of a new value, if `kept` replicas are kept.
     pub(crate) fn insert(&mut self, value: i64, kept: usize) -> Room {
         if !self.folds || self.used.len() < kept.max(1) {
             self.places.insert(value, self.used.len());
@@ -137,7 +139,7 @@ mod tests {
     fn what_is_used_stays() {
         let mut replicas = Replicas::new(true);
         assert_eq!([1, 2, 3].map(|value| replicas.insert(value, 3)), [Room::Next; 3]);
-        // All were used: the hand goes once round, then takes the first.
+        // All replicas were used: the hand goes round once, then takes the first one.
         assert_eq!(replicas.insert(4, 3), Room::Instead(0, 1));
         assert_eq!(replicas.place(2), Some(1));
         assert_eq!(replicas.insert(5, 3), Room::Instead(2, 3));
@@ -157,7 +159,7 @@ mod tests {
             assert_eq!(replicas.place(value), Some(place));
         }
         assert_eq!((replicas.place(2), replicas.place(1022), replicas.place(1025)), (None, None, None));
-        // Each gives its place to another value, small to large and large to small.
+        // Each gives its place to another value, small values to large ones and large to small.
         for (place, &value) in values.iter().enumerate() {
             assert_eq!(replicas.insert(500 + place as i64, values.len()), Room::Instead(place, value));
             assert!(!replicas.has(value));

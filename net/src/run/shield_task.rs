@@ -1,4 +1,4 @@
-//! The two ends of a net with a declared signature, as tasks.
+//! The tasks at the two ends of a net with a declared signature.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::record::Record;
 use crate::shape::ShapeId;
 use crate::shield::Shield;
 
-/// Which end.
+/// The end of the net that the task handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Entry,
     Exit,
 }
 
-/// One end of a shielded net: record in, the same record under other labels out.
+/// One end of a shielded net: it renames labels of each record.
 pub(crate) struct ShieldTask {
     pipe: Pipe,
     work: Shielding,

@@ -1,4 +1,4 @@
-//! Semantics, as data: a network's text, records in, records out.
+//! Tests of the semantics, as data: a network's text, records in, records out.
 
 use std::sync::mpsc;
 
@@ -53,7 +53,7 @@ const DECLARATIONS: &str = "
     box burst ((<n>) -> (<i>)); box sink ((x) -> ); box halve ((x) -> (x) | (odd)); box panic ((x) -> (x));
     box liar ((x) -> (<t>)); box start (-> (x)); box shout ((text) -> (text));";
 
-/// What a run gave: records (sorted), and what failed as `component: reason` (sorted).
+/// Runs a network; returns its records (sorted), and its failures as `component: reason` (sorted).
 fn run_with(
     definitions: &str,
     connect: &str,
@@ -67,7 +67,7 @@ fn run_with(
     run_network_with(&network, input, options)
 }
 
-/// What a network gives on one worker, as [`run_with`].
+/// Runs a network on one worker; returns what [`run_with`] does.
 pub(crate) fn run_network(network: &Network, input: &[String]) -> (Vec<String>, Vec<String>) {
     run_network_with(network, input, options(1, 64))
 }
@@ -110,7 +110,7 @@ fn written(record: &Record) -> String {
     String::from_utf8(line).unwrap()
 }
 
-/// The line as `json` writes it.
+/// The line in the spelling of `json`.
 fn normal(line: &str) -> String {
     written(&json::read_record(line.as_bytes()).unwrap())
 }
@@ -119,7 +119,8 @@ fn options(workers: usize, capacity: usize) -> Options {
     Options { workers, capacity, ..Options::default() }
 }
 
-/// Runs on one and two workers, with wide and narrow streams and one input at a time, and compares (as multisets).
+/// Runs on one and two workers, with wide and narrow streams and one input at a time, and compares the
+/// records as multisets.
 #[track_caller]
 fn check_in(definitions: &str, connect: &str, input: &[&str], output: &[&str], failures: &[&str]) {
     let input: Vec<String> = input.iter().map(|line| (*line).to_owned()).collect();
@@ -184,7 +185,7 @@ fn initialisers_behind_something_run_once_a_record() {
     check("([{x} -> {x}] | []) .. start .. inc", &input, &each);
     check("start ! <t>", &[input[0]], &[r#"{"x":1,"<t>":1}"#, r#"{"x":2,"<t>":1}"#]);
     check("[] .. start", &[], &[]);
-    // A branch that begins with one gets no records.
+    // A branch that begins with an initialiser gets no records.
     check("[{x} -> {x}] | start .. start .. inc", &[], &[r#"{"x":2}"#, r#"{"x":3}"#].repeat(2));
 }
 
@@ -319,7 +320,8 @@ fn stars_test_before_every_replica() {
     );
 }
 
-/// A record that becomes more than the streams hold, some of which leaves deep inside before the rest is half-way.
+/// A record becomes more records than the streams hold, and some leave deep inside before the rest is
+/// half-way.
 #[test]
 fn a_deterministic_star_holds_groups_larger_than_its_streams() {
     let halves = "[{<n>} -> {<n = n - 1>}; {<n = n - 1>}]";
@@ -370,7 +372,7 @@ fn components_nest() {
         &[],
         &["main/star[0]/split[5]/parallel/three/panic: the box panicked: three"],
     );
-    // A star of splits of parallels, all of them unfolded while running.
+    // A star of splits of parallels; all of them are unfolded during the run.
     let net = "(((inc .. [{<n>} -> {<n = n - 1>}]) | add) ! <k>) * {<n>} if <n == 0>";
     let input: Vec<String> =
         (0..40).map(|i| format!(r#"{{"x":0,"<k>":{},"<n>":{}}}"#, i % 3, i % 10)).collect();
@@ -422,7 +424,7 @@ fn the_space_knows_components_ends_and_failures() {
             ("collector", "collector", "split", 4)
         ]
     );
-    // The dispatcher of a split and its collector are told apart.
+    // The dispatcher of a split and its collector have different names.
     let tasks = names_of_tasks(&reader);
     assert_eq!(tasks, ["collector", "inc", "panic", "split"]);
     let mut seen = Vec::new();
@@ -444,7 +446,8 @@ fn the_space_knows_components_ends_and_failures() {
 
 #[test]
 fn a_net_with_a_signature_shields() {
-    // Outside its input type: `y` would be taken by the branch, `<i>` be overwritten, `<n>` let nothing pass the star.
+    // Labels outside the input type: without a shield the branch would consume `y`, `<i>` would be
+    // overwritten, and `<n>` would keep every record in the star.
     let nets = "box more ((x, y) -> (x)); net s ({x} -> {x}) connect inc | more;";
     check_in(nets, "s", &[r#"{"x": 1, "y": 5}"#], &[r#"{"x": 2, "y": 5}"#], &[]);
     check_in(
@@ -462,7 +465,7 @@ fn a_net_with_a_signature_shields() {
         &[r#"{"x": 1, "<i>": 5}"#, r#"{"x": -1, "<i>": 5}"#, r#"{"x": 2}"#, r#"{"x": -2}"#],
         &[],
     );
-    // What the net makes goes before what came around it; nets shield in nets, and in replicas.
+    // Labels that the net makes win over labels that bypass it; nets shield inside nets, and inside replicas.
     check_in(
         "net s ({x} -> {x, <i>}) connect [{x} -> {x, <i = 7>}];",
         "s",
@@ -480,7 +483,7 @@ fn a_net_with_a_signature_shields() {
         &[r#"{"x": 1, "<i>": 3, "<j>": 9}"#],
         &[],
     );
-    // No declared input fits.
+    // A record that matches no declared input fails.
     check_in(
         "net s ({x} -> {x}) connect inc;",
         "[] .. s",
@@ -490,7 +493,7 @@ fn a_net_with_a_signature_shields() {
     );
 }
 
-/// As long as nothing is kept, what went in and has not come out is under way.
+/// As long as no component keeps records, every record that entered and has not left is under way.
 #[test]
 fn no_more_inputs_are_under_way_than_the_limit() {
     use std::sync::Arc;
@@ -516,7 +519,7 @@ fn no_more_inputs_are_under_way_than_the_limit() {
             runtime.spawn_blocking(TaskSpec::default(), move |blocking| {
                 for n in 0..RECORDS {
                     blocking.admit();
-                    // The sink may have one in its hands.
+                    // The sink may hold one record that is not counted yet.
                     let under_way = n - out.load(Ordering::Relaxed);
                     assert!(under_way <= unfinished, "{connect}: {under_way} are under way");
                     let record = format!(r#"{{"x": {n}, "<n>": {}, "<k>": {}}}"#, n % 9, n % 5);
@@ -528,7 +531,7 @@ fn no_more_inputs_are_under_way_than_the_limit() {
     }
 }
 
-/// The names of the components of all tasks that were made, in the order of the alphabet.
+/// The names of the components of all tasks that were made, in alphabetical order.
 fn names_of_tasks(reader: &thalweg_space::reader::SpaceReader) -> Vec<String> {
     use thalweg_space::reader::Item;
 
@@ -567,7 +570,7 @@ fn what_gathers_the_branches_of_a_choice_has_a_name_of_its_own() {
     };
     check("", "inc | [{y} -> {y}]", &["collector", "filter", "inc", "parallel"]);
     check("", "inc || [{y} -> {y}]", &["collector", "filter", "inc", "parallel"]);
-    // A branch may have the name already.
+    // A branch may have the name of the collector already.
     check(
         "net collector connect inc;",
         "collector | [{y} -> {y}]",

@@ -1,4 +1,4 @@
-//! Unfolding: from components to tasks and streams, at the start and whenever a replica is needed.
+//! Unfolding: turns components into tasks and streams, at the start and whenever a replica is needed.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,12 +29,13 @@ use crate::record::Record;
 use crate::router::Router;
 use crate::syntax::ast::CommandMode;
 
-/// What the mapper should expect of a task when it cuts a network into contiguous pieces: a box works, all else hands
-/// records on.
+/// The weight of a box for the mapper when it cuts a network into contiguous pieces. Other components only
+/// pass records on and weigh less.
 const BOX_WEIGHT: u32 = 8;
 const GLUE_WEIGHT: u32 = 1;
-/// Of the collector behind a star or split: the replicas that will stand before it weigh as two boxes. So what leads
-/// to them falls into the piece before, and what follows them into the piece after.
+/// The weight of the collector after a star or split: future replicas count as two boxes. So the components
+/// that lead to the replicas fall into the piece before the cut, and those that follow into the piece after
+/// it.
 const REPLICAS_WEIGHT: u32 = 2 * BOX_WEIGHT;
 
 /// Makes the tasks of a replica: see [`super::position::UnfoldReplica`].
@@ -53,12 +54,12 @@ pub(crate) fn unfold_replica(
     }
 }
 
-/// Makes tasks and streams: before the network runs, or from one of its tasks.
+/// Makes tasks and streams, before the network runs or from one of its tasks.
 pub(crate) struct Unfolding<'a, 'b> {
     shared: Arc<Shared>,
     place: Place<'a, 'b>,
     parent: TaskId,
-    /// The replica that the tasks made belong to.
+    /// The replica that the new tasks belong to.
     replica: u64,
     around: Around,
     /// The streams that may end in the input of the task that writes them.
@@ -87,7 +88,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         Unfolding { shared, place: Place::Running(cx), parent, replica, around, handed_over: HashSet::new() }
     }
 
-    /// The whole network, whose output is read by someone who knows of records only.
+    /// Unfolds the whole network, whose reader outside expects only records in its output.
     pub(crate) fn unfold_main(&mut self, id: ComponentId, input: In<Record>) -> In<Record> {
         let output = self.unfold(id, &None, input);
         if self.handed_over.contains(&output.id()) {
@@ -97,7 +98,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         }
     }
 
-    /// Lets no more parts be opened here when all records have left.
+    /// Adds a task that prevents further parts from being opened here when all records have left.
     pub(crate) fn close_behind(
         &mut self,
         id: ComponentId,
@@ -118,7 +119,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         }
     }
 
-    /// A stream of what the tasks of a component tell one another.
+    /// Makes a stream for the control messages between the tasks of a component.
     pub(crate) fn side_stream<T: Send + 'static>(&mut self, capacity: Option<usize>) -> (Out<T>, In<T>) {
         let spec = StreamSpec { capacity, ..StreamSpec::default() };
         match &mut self.place {
@@ -127,7 +128,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         }
     }
 
-    /// A task that may wait for something else than records.
+    /// Starts a task that may wait for something other than records.
     fn spawn_blocking(&mut self, id: ComponentId, work: impl FnOnce(&mut Blocking) + Send + 'static) {
         let spec = self.spec(id);
         match &mut self.place {
@@ -144,7 +145,8 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         self.spawn_as(TaskSpec { weight, ..self.spec(component) }, task);
     }
 
-    /// The task that gathers what the parts of a component give: observers know that of a split by a name of its own.
+    /// Starts the task that joins the output of the parts of a component; the collector of a split has a site
+    /// of its own.
     fn spawn_collector(&mut self, weight: u32, of: ComponentId, task: impl Task) {
         let component = self.shared.program.get(of).collector();
         self.spawn_as(TaskSpec { weight, component, ..self.spec(of) }, task);
@@ -175,12 +177,12 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         }
     }
 
-    /// The other node that a component is placed on, if it is one.
+    /// The node that a component is placed on, if it is another node than this one.
     fn away(&self, id: ComponentId) -> Option<usize> {
         self.shared.nodes.as_ref()?.away(id)
     }
 
-    /// Unfolds components in series. Neighbours that are on the same other node are one part there.
+    /// Unfolds components in series. Adjacent components on the same other node become one part there.
     pub(crate) fn unfold_series(
         &mut self,
         parts: &[ComponentId],
@@ -228,7 +230,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         output
     }
 
-    /// Unfolds a part that another node has opened, between the ways from and to it.
+    /// Unfolds a part that another node has opened, between the links from and to that node.
     pub(crate) fn unfold_opened(&mut self, opening: &Opening, from: Box<dyn FromNode>, to: Box<dyn ToNode>) {
         let Some(&id) = opening.parts.first() else { return };
         let position =
@@ -288,7 +290,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
             Kind::Split { body, choice, deterministic, folds } => {
                 self.unfold_split(position, (*body, *choice), (*deterministic, *folds), input)
             }
-            // Of a node in a session it was decided before on which one this is.
+            // In a session of several nodes the node was chosen before, and it is this one.
             Kind::Placed { body, .. } if shared.nodes.is_some() => self.unfold(*body, instance, input),
             Kind::Placed { body, number } => {
                 let before = std::mem::replace(&mut self.around.place, placed_at(*number));
@@ -407,7 +409,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         output
     }
 
-    /// What spreads the replicas of a split, unless the text says where they are.
+    /// How a split distributes its replicas, unless the text gives their places.
     fn spread(&mut self, is_placed: bool) -> Spread {
         if is_placed || self.around.place != Placement::ANYWHERE {
             return Spread::default();
@@ -418,7 +420,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         }
     }
 
-    /// Unfolds what is inside a deterministic combinator or a loop.
+    /// Unfolds the inside of a deterministic combinator or a loop.
     fn in_order<R>(&mut self, unfold: impl FnOnce(&mut Self) -> R) -> R {
         let before = std::mem::replace(&mut self.around.ordered, true);
         let unfolded = unfold(self);

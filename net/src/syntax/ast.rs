@@ -1,10 +1,11 @@
-//! The syntax tree of an S-Net file: what was written, with the span of every part.
+//! The syntax tree of an S-Net file: the parts of the text, with the span of every part.
 //!
 //! The tree follows the grammar rule by rule (see [`super::parse`]). Names are not resolved here; `check`
-//! does that. Its depth is bounded by the parser ([`super::NESTING_MAX`]), so walking it recursively is safe.
+//! does that. The depth of a tree is bounded by the parser ([`super::NESTING_MAX`]), so walking it
+//! recursively is safe.
 //!
-//! A tree read from a text with errors has holes: [`TopoKind::Missing`] where no topology could be read, and empty
-//! signatures and types. What has an error in its place may be known in part only.
+//! A tree of a text with errors has holes: [`TopoKind::Missing`] where no topology could be parsed, and empty
+//! signatures and types. A part whose span contains an error may be incomplete.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ pub type Name = Arc<str>;
 pub struct Ident {
     /// The name.
     pub name: Name,
-    /// Where it stands.
+    /// The span of the name.
     pub span: Span,
 }
 
@@ -29,12 +30,12 @@ impl fmt::Display for Ident {
     }
 }
 
-/// A whole file.
+/// A file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct File {
     /// The definitions, in order.
     pub defs: Vec<Def>,
-    /// The whole text.
+    /// The span of the text.
     pub span: Span,
 }
 
@@ -58,7 +59,7 @@ pub enum Def {
 pub struct Meta {
     /// The text between `<metadata>` and `</metadata>`.
     pub text: Name,
-    /// The whole, tags included.
+    /// The span, tags included.
     pub span: Span,
 }
 
@@ -67,15 +68,15 @@ pub struct Meta {
 pub struct NetDef {
     /// Its name.
     pub name: Ident,
-    /// The declared signature, if any. Labels outside a declared input type pass by the net, untouched.
+    /// The declared signature, if any. Labels outside a declared input type bypass the net unchanged.
     pub signature: Option<Signature>,
-    /// What it is made of.
+    /// The contents.
     pub body: NetBody,
     /// From `net` to the last `;` or `}`.
     pub span: Span,
 }
 
-/// What a net is made of.
+/// The body of a net.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NetBody {
     /// `net NAME;`: defined in `NAME.snet`.
@@ -94,9 +95,9 @@ pub enum NetBody {
 pub struct BoxDef {
     /// Its name.
     pub name: Ident,
-    /// What it takes and gives.
+    /// The labels that it consumes and emits.
     pub signature: BoxSignature,
-    /// Code kept with it, in the order written.
+    /// The code in its body, in the order written.
     pub codes: Vec<Code>,
     /// Metadata in its body.
     pub metas: Vec<Meta>,
@@ -111,16 +112,16 @@ pub struct BoxSignature {
     pub input: Option<Tuple>,
     /// The variants it may emit, numbered from 1 in calls; none for a box that only consumes.
     pub outputs: Vec<Tuple>,
-    /// Without the outer brackets.
+    /// The span, without the outer brackets.
     pub span: Span,
 }
 
 impl BoxSignature {
-    /// One that could not be read; an error was reported.
+    /// A signature that could not be read; an error was reported.
     pub(crate) const HOLE: BoxSignature =
         BoxSignature { input: None, outputs: Vec::new(), span: Span { start: 0, end: 0 } };
 
-    /// Whether it could not be read.
+    /// Whether the signature could not be read.
     pub fn is_hole(&self) -> bool {
         self.span == Span::default()
     }
@@ -159,7 +160,7 @@ impl fmt::Display for BoxSignature {
 pub struct Tuple {
     /// The labels in order.
     pub labels: Vec<LabelAt>,
-    /// With the brackets.
+    /// The span, with the brackets.
     pub span: Span,
 }
 
@@ -178,11 +179,11 @@ impl fmt::Display for Tuple {
 pub struct Code {
     /// The language, such as `C`.
     pub language: Ident,
-    /// How a command is asked, such as `filter`.
+    /// The protocol between a command and the network, such as `filter`.
     pub mode: Option<Ident>,
     /// The text after `|`.
     pub text: Name,
-    /// The whole.
+    /// The span.
     pub span: Span,
 }
 
@@ -192,18 +193,18 @@ pub const COMMAND_LANGUAGE: &str = "exec";
 /// How the lines that a command prints answer records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandMode {
-    /// One line a record, which names its question: `<<< exec | … >>>`.
+    /// Each record is answered by one line, which names its question: `<<< exec | … >>>`.
     Line,
-    /// None, one or many lines a record, which name their question: `<<< exec filter | … >>>`.
+    /// Each record is answered by any number of lines, which name their question: `<<< exec filter | … >>>`.
     Filter,
-    /// All lines of a process that is asked about one record: `<<< exec each | … >>>`.
+    /// Each record is answered by all lines of a process of its own: `<<< exec each | … >>>`.
     Each,
     /// The k-th line answers the k-th record: `<<< exec lines | … >>>`.
     Lines,
 }
 
 impl CommandMode {
-    /// The modes that have a word, in order.
+    /// The modes that are written as a word, in order.
     pub const WORDS: [(&str, CommandMode); 3] =
         [("each", CommandMode::Each), ("filter", CommandMode::Filter), ("lines", CommandMode::Lines)];
 
@@ -223,9 +224,9 @@ impl CommandMode {
 pub struct TypeDef {
     /// Its name.
     pub name: Ident,
-    /// What it stands for.
+    /// The definition of the name.
     pub of: Type,
-    /// The whole definition.
+    /// The span of the definition.
     pub span: Span,
 }
 
@@ -234,9 +235,9 @@ pub struct TypeDef {
 pub struct TypesigDef {
     /// Its name.
     pub name: Ident,
-    /// What it stands for.
+    /// The definition of the name.
     pub of: Signature,
-    /// The whole definition.
+    /// The span of the definition.
     pub span: Span,
 }
 
@@ -254,11 +255,11 @@ pub struct Signature {
 pub enum Map {
     /// `{a} -> {b}`.
     Arrow {
-        /// What goes in; `None` for nothing.
+        /// The type of the input; `None` if there is none.
         input: Option<Type>,
-        /// What comes out.
+        /// The type of the output.
         output: MapOutput,
-        /// The whole.
+        /// The span.
         span: Span,
     },
     /// The name of a `typesig`.
@@ -281,7 +282,7 @@ pub enum MapOutput {
 pub struct Type {
     /// The variants; none if they could not be read.
     pub variants: Vec<Variant>,
-    /// The whole.
+    /// The span.
     pub span: Span,
 }
 
@@ -299,7 +300,7 @@ pub enum Variant {
 pub struct Labels {
     /// The labels as written.
     pub labels: Vec<LabelAt>,
-    /// With the braces.
+    /// The span, with the braces.
     pub span: Span,
 }
 
@@ -313,7 +314,7 @@ impl fmt::Display for Labels {
     }
 }
 
-/// The three kinds of label. A field, a tag and a binding tag of one name are three labels.
+/// The three kinds of label. A field, a tag and a binding tag with the same name are three different labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LabelKind {
     /// `a`: a value of the box language.
@@ -365,16 +366,16 @@ impl fmt::Display for Label {
 pub struct LabelAt {
     /// The label.
     pub label: Label,
-    /// Where it stands, brackets included.
+    /// The span, brackets included.
     pub span: Span,
 }
 
-/// A topology: a component made of components.
+/// A topology: a component that is composed of components.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topo {
-    /// What it is.
+    /// The kind.
     pub kind: TopoKind,
-    /// Where it stands; brackets around the whole are not part of it.
+    /// The span; brackets around the whole topology are not part of it.
     pub span: Span,
 }
 
@@ -398,7 +399,7 @@ pub enum TopoKind {
     },
     /// `A * {p}`, `A ** {p}`.
     Star {
-        /// What is repeated.
+        /// The repeated component.
         body: Box<Topo>,
         /// A record that matches one of these leaves. At least one.
         exits: Vec<Pattern>,
@@ -407,14 +408,14 @@ pub enum TopoKind {
     },
     /// `A \ {p}`.
     Feedback {
-        /// What is looped.
+        /// The looped component.
         body: Box<Topo>,
         /// A record from the body that matches one of these goes back to its input. At least one.
         backs: Vec<Pattern>,
     },
     /// `A ! <t>`, `A !! <t>`, `A !@ <t>`, `A !!@ <t>`, each also with `<t>:<u>`.
     Split {
-        /// What is replicated.
+        /// The replicated component.
         body: Box<Topo>,
         /// The tag whose value chooses the replica; the low end of a range.
         from: LabelAt,
@@ -422,14 +423,14 @@ pub enum TopoKind {
         to: Option<LabelAt>,
         /// `!!`, `!!@`.
         deterministic: bool,
-        /// `!@`, `!!@`: the value is also the place.
+        /// `!@`, `!!@`: the value is also the number of the place.
         placed: bool,
     },
     /// `A @ 3`.
     Place {
-        /// What is placed.
+        /// The placed component.
         body: Box<Topo>,
-        /// Where.
+        /// The number of the place.
         place: u64,
     },
     /// Nothing could be read here; an error was reported.
@@ -443,7 +444,7 @@ pub struct Pattern {
     pub labels: Labels,
     /// The guard.
     pub guard: Option<TagExpr>,
-    /// The whole.
+    /// The span.
     pub span: Span,
 }
 
@@ -454,7 +455,7 @@ pub struct Filter {
     pub rule: Option<FilterRule>,
 }
 
-/// What a filter does.
+/// The rule of a filter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FilterRule {
     /// The labels it needs and consumes.
@@ -466,14 +467,14 @@ pub struct FilterRule {
 /// `if <g> then outs else if <h> then outs else outs`; without guards only `otherwise`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Action {
-    /// `if <guard> then outputs else`, in order; the first guard that is not 0 is taken.
+    /// `if <guard> then outputs else`, in order; the outputs of the first guard that is not 0 are emitted.
     pub guarded: Vec<(TagExpr, Vec<OutRecord>)>,
-    /// Taken if no guard holds. No records = the record is consumed.
+    /// The records that are emitted if no guard holds; without records the input is consumed.
     pub otherwise: Vec<OutRecord>,
 }
 
 impl Action {
-    /// All output records, whatever guard they stand behind.
+    /// All output records, of all guards.
     pub fn records(&self) -> impl Iterator<Item = &OutRecord> {
         self.guarded.iter().flat_map(|(_, records)| records).chain(&self.otherwise)
     }
@@ -482,7 +483,7 @@ impl Action {
 /// `{a, b = c, <t>, <u = t + 1>}`: one output record of a filter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutRecord {
-    /// What it holds, in order.
+    /// The entries, in order.
     pub items: Vec<Item>,
     /// With the braces.
     pub span: Span,
@@ -493,16 +494,16 @@ pub struct OutRecord {
 pub struct Item {
     /// The label it makes.
     pub label: Label,
-    /// From what.
+    /// The source of its value.
     pub value: ItemValue,
-    /// The whole entry.
+    /// The span of the entry.
     pub span: Span,
 }
 
-/// Where the value of an entry comes from.
+/// The source of an entry's value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ItemValue {
-    /// `a`, `<t>`, `<#t>`: the input's value; a tag that the input has not is made with 0.
+    /// `a`, `<t>`, `<#t>`: the input's value; a tag that the input does not have is 0.
     Copy,
     /// `b = a`: the value of the input's field `a`.
     Rename(Ident),
@@ -513,9 +514,9 @@ pub enum ItemValue {
 /// An expression over tags, with C's meaning. Values are `i64`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TagExpr {
-    /// What it is.
+    /// The kind.
     pub kind: TagExprKind,
-    /// Where it stands.
+    /// The span.
     pub span: Span,
 }
 
@@ -547,7 +548,8 @@ pub enum UnaryOp {
     Abs,
 }
 
-/// Operators of two operands. Comparisons give 0 or 1; `&&` and `||` look at the right side only if they must.
+/// Operators of two operands. Comparisons give 0 or 1; `&&` and `||` evaluate the right side only if the left
+/// side does not decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BinaryOp {
     /// `||`

@@ -1,7 +1,7 @@
-//! A diagnostic: one thing that is wrong, or doubtful, with its place in the text and what to do.
+//! A diagnostic: one error or warning, with its place in the text and advice.
 //!
-//! It carries its sources with it, so that it can be shown anywhere: [`Diagnostic::render`] draws it for a
-//! terminal with an excerpt of the text, `Display` writes one line.
+//! A diagnostic contains its sources, so that it can be shown anywhere: [`Diagnostic::render`] formats it for
+//! a terminal with an excerpt of the text, `Display` writes one line.
 //!
 //! ```
 //! use thalweg_net::syntax::{Diagnostic, Source, Span};
@@ -18,21 +18,21 @@ use std::sync::Arc;
 
 use super::source::{LineColumn, Source, Span};
 
-/// How bad it is.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Doubtful; the program can run.
+    /// The text is questionable, but the program can run.
     Warning,
-    /// The program can't run.
+    /// The program cannot run.
     Error,
 }
 
 /// A place with a remark.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Note {
-    /// The text it is in.
+    /// The text that contains the place.
     pub source: Arc<Source>,
-    /// Where.
+    /// The place in the text.
     pub span: Span,
     /// A remark about this place; may be empty.
     pub text: String,
@@ -57,15 +57,15 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// Stable code, such as `E0203`; `docs/errors/E0203.md` explains it.
     pub code: &'static str,
-    /// What is wrong, in one line.
+    /// The error or warning, in one line.
     pub message: String,
-    /// Where it is; `None` only if there is no text (a file that can't be read).
+    /// The place; `None` only if there is no text (a file that cannot be read).
     pub primary: Option<Note>,
-    /// Other places that matter.
+    /// Other places that explain the error.
     pub others: Vec<Note>,
-    /// What to do.
+    /// Advice on how to correct it.
     pub helps: Vec<String>,
-    /// What else to know.
+    /// Further information.
     pub remarks: Vec<String>,
 }
 
@@ -104,7 +104,7 @@ impl Diagnostic {
         }
     }
 
-    /// Says something beside the carets of the main place.
+    /// Sets the text beside the carets of the main place.
     pub fn label(mut self, text: impl Into<String>) -> Diagnostic {
         if let Some(primary) = &mut self.primary {
             primary.text = text.into();
@@ -112,19 +112,19 @@ impl Diagnostic {
         self
     }
 
-    /// Shows another place.
+    /// Adds another place, which is shown below the main one.
     pub fn also(mut self, source: &Arc<Source>, span: Span, text: impl Into<String>) -> Diagnostic {
         self.others.push(Note { source: source.clone(), span, text: text.into() });
         self
     }
 
-    /// Says what to do.
+    /// Adds advice.
     pub fn help(mut self, text: impl Into<String>) -> Diagnostic {
         self.helps.push(text.into());
         self
     }
 
-    /// Adds what else there is to know.
+    /// Adds further information.
     pub fn remark(mut self, text: impl Into<String>) -> Diagnostic {
         self.remarks.push(text.into());
         self
@@ -135,8 +135,9 @@ impl Diagnostic {
         self.severity == Severity::Error
     }
 
-    /// For a terminal: several lines with an excerpt of the text and carets under the place, ending in a line
-    /// break. With ANSI colours only if asked. Control characters of the text are never passed on.
+    /// The diagnostic for a terminal: several lines with an excerpt of the text and carets under the place,
+    /// ending in a line break. With ANSI colours only on request. Control characters of the text are never
+    /// passed on.
     pub fn render(&self, colour: bool) -> String {
         let paint = Paint { on: colour };
         let mut out = String::new();
@@ -212,7 +213,7 @@ impl Diagnostic {
     }
 }
 
-/// One line: `file:line:column: error[E0203]: message`.
+/// Formats the diagnostic as one line: `file:line:column: error[E0203]: message`.
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(primary) = &self.primary {
@@ -238,19 +239,19 @@ struct Line {
     number: u32,
     text: String,
     marks: Vec<Mark>,
-    /// Characters left out at its start; then `…` stands for them.
+    /// The number of characters left out at its start; `…` replaces them.
     skipped: usize,
 }
 
 impl Line {
-    /// Shows only a piece of a long line.
+    /// Reduces a long line to the piece that is shown.
     fn cut(&mut self, skip: usize) {
         let piece: String = self.text.chars().skip(skip).take(SHOWN_MAX).collect();
         self.text = if skip > 0 { format!("…{piece}") } else { piece };
         self.skipped = skip;
     }
 
-    /// Column and length of a mark on the line as shown; one character at an end if it is outside.
+    /// Column and length of a mark on the line as shown; a mark outside becomes one character at an end.
     fn shown_at(&self, start: usize, length: usize) -> (usize, usize) {
         let width = self.text.chars().count();
         let lead = usize::from(self.skipped > 0);
@@ -267,7 +268,7 @@ struct Mark {
     main: bool,
 }
 
-/// Longest piece of a line that is shown, in characters.
+/// The longest piece of a line that is shown, in characters.
 const SHOWN_MAX: usize = 120;
 
 impl Excerpt<'_> {
@@ -303,8 +304,8 @@ fn shown(text: &str) -> String {
     tame(&text.replace('\t', "    "))
 }
 
-/// Without control characters (and those that turn the direction of text): what a hostile file holds must not
-/// reach the terminal.
+/// The text without control characters (and those that change the direction of text), because the contents of
+/// a hostile file must not reach the terminal.
 fn tame(text: &str) -> String {
     let bad = |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars().map(|c| if bad(c) { '\u{fffd}' } else { c }).collect()

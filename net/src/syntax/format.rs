@@ -1,8 +1,9 @@
-//! The layout of a text: the same tokens and comments, with blanks and line breaks in one way.
+//! The layout of a text: the same tokens and comments, with spaces and line breaks in one standard form.
 //!
-//! The syntax tree says where lines may break, the tokens say what stands there, so nothing can get lost or change
-//! its meaning. What stands in series or in parallel stays on one line if it fits and was not broken before; lists of
-//! labels are filled. At most one empty line in a row is kept, and only around definitions.
+//! The syntax tree decides where lines may break, and the tokens are printed as they are, so no token can get
+//! lost or change its meaning. Components in series or in parallel stay on one line if they fit and were not
+//! broken before; lists of labels are filled. At most one empty line in a row is kept, and only around
+//! definitions.
 
 use std::sync::Arc;
 
@@ -11,11 +12,11 @@ use super::diagnostic::Diagnostic;
 use super::lexer::{Lexed, Token, TokenKind as T, lex};
 use super::source::{Source, Span};
 
-/// Longest line, in characters, where a line can be broken.
+/// The longest line, in characters, that is left unbroken where it could be broken.
 const WIDTH: usize = 100;
 const INDENT: usize = 4;
 
-/// Lays a text out. Doing it again changes nothing.
+/// Lays a text out. The layout of a text that was laid out is the same text.
 ///
 /// ```
 /// use thalweg_net::syntax::{Source, format};
@@ -25,7 +26,7 @@ const INDENT: usize = 4;
 /// ```
 ///
 /// # Errors
-/// The syntax errors of the text, if it has any: a text that can't be read is not touched.
+/// The syntax errors of the text, if it has any: a text that cannot be parsed is not changed.
 pub fn format(source: &Arc<Source>) -> Result<String, Vec<Diagnostic>> {
     let (file, errors) = super::parse(source);
     if !errors.is_empty() {
@@ -47,7 +48,7 @@ pub fn format(source: &Arc<Source>) -> Result<String, Vec<Diagnostic>> {
     Ok(Printer { text: source.text(), ..Printer::default() }.print(&layout.pieces))
 }
 
-/// What is printed one after the other.
+/// A piece of the output; pieces are printed in sequence.
 #[derive(Clone, Copy, Debug)]
 enum Piece {
     Token(Span),
@@ -62,15 +63,15 @@ enum Piece {
     Space,
     /// A space if the group fits on one line, else a line break.
     Line,
-    /// Nothing if the group fits on one line, else a line break.
+    /// No output if the group fits on one line, else a line break.
     Soft,
-    /// A space if what follows, up to the next place to break, fits on the line.
+    /// A space if the text up to the next possible break fits on the line.
     Fill,
     /// A line break.
     Hard,
     /// A line break and an empty line.
     Blank,
-    /// A group of pieces that stands on one line if it fits; `broken`: it is broken even if it fits.
+    /// A group of pieces that is printed on one line if it fits; `broken`: it is broken even if it fits.
     Open {
         broken: bool,
     },
@@ -79,7 +80,7 @@ enum Piece {
     Out,
 }
 
-/// The tree on its way into pieces.
+/// The conversion of the tree into pieces.
 struct Layout<'a> {
     text: &'a str,
     tokens: Vec<Token>,
@@ -107,7 +108,7 @@ impl Layout<'_> {
         self.pieces.push(piece);
     }
 
-    /// The next token, with the comments before it and those behind it on its line.
+    /// Prints the next token, with the comments before it and those after it on its line.
     fn token(&mut self) {
         let Token { kind, span } = self.tokens[self.next];
         self.lead();
@@ -118,7 +119,7 @@ impl Layout<'_> {
         self.behind = span.end as usize;
         self.next += 1;
         if self.semicolon_missing && self.kind() == T::End {
-            // What stands behind it is printed with the end.
+            // Comments after the token are printed with the end of the text.
             self.push(Piece::Semicolon);
             return;
         }
@@ -137,7 +138,7 @@ impl Layout<'_> {
         self.at_definition = false;
     }
 
-    /// Line breaks from the last thing to this byte.
+    /// The line breaks between the last token or comment and this byte.
     fn lines_to(&self, byte: usize) -> usize {
         self.text[self.behind..byte].matches('\n').count()
     }
@@ -157,7 +158,8 @@ impl Layout<'_> {
             self.behind = span.end as usize;
             let after = self.comments.get(self.next_comment).map_or(byte, |c| (c.start as usize).min(byte));
             let starts_line = lines > 0 || self.pieces.is_empty();
-            // Behind a token the layout decides whether a line ends; otherwise a second run would change the text again.
+            // After a token the layout decides whether a line ends; otherwise a second run would change the
+            // text again.
             let ends_line = self.text[span.start as usize..].starts_with("//")
                 || (starts_line && self.lines_to(after) > 0);
             self.push(Piece::Comment { span, starts_line, ends_line });
@@ -182,7 +184,7 @@ impl Layout<'_> {
         self.push(Piece::Space);
     }
 
-    /// The parts of a list between separators; each separator is one token and stands at the end of its part.
+    /// The parts of a list between separators; each separator is one token at the end of its part.
     fn listed<I>(&mut self, items: &[I], mut each: impl FnMut(&mut Self, &I)) {
         for (i, item) in items.iter().enumerate() {
             if i > 0 {
@@ -357,7 +359,7 @@ impl Layout<'_> {
         }
     }
 
-    /// The name behind `<`. Written together, `<metadata>` could open metadata.
+    /// The name after `<`. Without the space, `<metadata>` could begin metadata.
     fn tag_name(&mut self) {
         if self.text[self.tokens[self.next].span.start as usize..].starts_with("metadata")
             && self.behind < self.start() as usize
@@ -408,7 +410,7 @@ impl Layout<'_> {
     // ---- topologies ----
 
     fn topo(&mut self, topo: &Topo) {
-        // The tree has no brackets: they stand before what they hold.
+        // The tree has no brackets, so the brackets before the topology are counted here.
         let mut brackets = 0;
         while self.start() < topo.span.start {
             self.push(Piece::Open { broken: false });
@@ -577,7 +579,7 @@ impl Layout<'_> {
     }
 }
 
-/// Pieces on their way into a text.
+/// The conversion of pieces into a text.
 #[derive(Default)]
 struct Printer<'a> {
     text: &'a str,
@@ -585,7 +587,7 @@ struct Printer<'a> {
     /// Characters in the line that is being written.
     column: usize,
     indent: usize,
-    /// Line breaks that are due before the next token (`space`: whether a space is).
+    /// Line breaks that are due before the next token (`space`: whether a space is due).
     lines: usize,
     line_indent: usize,
     space: bool,
@@ -683,7 +685,7 @@ impl Printer<'_> {
                 Piece::Comment { span, starts_line, ends_line } => {
                     let text = &self.text[span.start as usize..span.end as usize];
                     if starts_line || ends_line || text.contains('\n') {
-                        // It may be longer than the line.
+                        // Text after the group may be longer than the line.
                         return !inside;
                     }
                     column += 2 + width(text);

@@ -1,6 +1,8 @@
-//! Text → tokens. Longest match; comments stand beside the tokens, metadata and box code are one token each.
+//! Text → tokens. The longest match wins; comments are kept beside the tokens; metadata and box code are one
+//! token each.
 //!
-//! Any text gives tokens, ending in [`TokenKind::End`]; what can't be a token is reported and left out.
+//! Any text gives tokens, ending in [`TokenKind::End`]; characters that cannot form a token are reported and
+//! left out.
 
 use std::sync::Arc;
 
@@ -27,7 +29,7 @@ macro_rules! tokens {
             Meta,
             /// `<<< … >>>`.
             Code,
-            /// What can't be a token; it was reported.
+            /// Characters that form no token; an error was reported.
             Unknown,
             /// The end of the text.
             End,
@@ -35,7 +37,7 @@ macro_rules! tokens {
         }
 
         impl TokenKind {
-            /// The text of a token that is always the same.
+            /// The text of a token that always has the same text.
             pub(super) fn text(self) -> &'static str {
                 match self {
                     TokenKind::Ident => "name",
@@ -63,7 +65,7 @@ tokens! {
 
 use TokenKind as T;
 
-/// The keywords; all others that look like a name are names.
+/// The keywords; any other word is a name.
 const KEYWORDS: [TokenKind; 8] = [T::Net, T::Box, T::Connect, T::If, T::Then, T::Else, T::Type, T::Typesig];
 
 /// Signs of several characters, the longest first.
@@ -135,14 +137,14 @@ pub(super) struct Lexed {
     pub(super) errors: Vec<Diagnostic>,
 }
 
-/// The tokens of a text, its comments, and what is wrong with it.
+/// Splits a text into tokens and comments, and reports its errors.
 pub(super) fn lex(source: &Arc<Source>) -> Lexed {
     let text = source.text();
     let mut lexer = Lexer {
         source,
         text,
         at: 0,
-        // Most tokens have some five bytes, with the blanks around them.
+        // Most tokens have some five bytes, with the spaces around them.
         tokens: Vec::with_capacity(text.len() / 4),
         comments: Vec::new(),
         errors: Vec::new(),
@@ -159,7 +161,7 @@ struct Lexer<'a> {
     tokens: Vec<Token>,
     comments: Vec<Span>,
     errors: Vec<Diagnostic>,
-    /// No `</metadata>` follows: not to be looked for again.
+    /// Whether the rest of the text is known to contain no `</metadata>`, so that it is not searched again.
     no_more_metadata: bool,
 }
 
@@ -270,7 +272,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// Metadata, where a definition can stand; a tag `<metadata>` may stand after a `{`.
+    /// Reads metadata where a definition is allowed; after a `{`, `<metadata>` may be a tag.
     fn metadata(&mut self) -> bool {
         let start = self.at;
         let Some(inner) = metadata_behind(self.rest()) else { return false };
@@ -314,7 +316,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// A run of characters that no token starts with: one error for all of them.
+    /// Reads a run of characters that no token starts with, and reports one error for all of them.
     fn unknown(&mut self) {
         let start = self.at;
         let known = |c: char| {
@@ -349,7 +351,7 @@ impl Lexer<'_> {
     }
 }
 
-/// What follows `<metadata>`, which may have attributes and a line `<?xml … ?>` before it.
+/// The text after `<metadata>`, which may have attributes, and before which a line `<?xml … ?>` may stand.
 fn metadata_behind(text: &str) -> Option<&str> {
     let text = match text.strip_prefix("<?xml") {
         Some(declaration) => declaration.split_once("?>")?.1.trim_start(),

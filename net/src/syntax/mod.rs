@@ -1,8 +1,8 @@
 //! The S-Net language: text → syntax tree, with all errors of the text.
 //!
-//! Noun: the *file*. Job: read a text into an [`ast::File`] and report everything that is wrong with it,
-//! each [`Diagnostic`] with its place. Invariant: any text is read to its end, in linear time and bounded
-//! stack; a text without error diagnostics gives a tree without holes.
+//! Noun: the *file*. Job: parse a text into an [`ast::File`] and report all its errors, each as a
+//! [`Diagnostic`] with its place. Invariant: any text is parsed to its end, in linear time and bounded stack;
+//! a text without errors gives a tree without holes.
 
 #![forbid(unsafe_code)]
 
@@ -19,5 +19,5 @@ pub(crate) use parser::{Fragment, parse_fragment};
 pub use parser::{parse, parse_box};
 pub use source::{LineColumn, Source, Span};
 
-/// How deep brackets, nets, postfix combinators and expressions may nest.
+/// The greatest depth to which brackets, nets, postfix combinators and expressions may nest.
 pub const NESTING_MAX: usize = 256;

@@ -1,8 +1,9 @@
 //! Tokens → syntax tree, by recursive descent with one token of look-ahead (two for `>` in expressions).
 //!
-//! **Recovery.** A rule that can't go on reports and returns `Err(Lost)`. The nearest rule that knows where it
-//! ends catches that: a bracket skips to its closing bracket, a definition to its `;` or to the next
-//! definition. So every definition, and every bracket in it, is looked at once, and no token gives more than one error.
+//! **Recovery.** A rule that cannot go on reports an error and returns `Err(Lost)`. The nearest rule that
+//! knows where it ends handles that: a bracket skips to its closing bracket, a definition to its `;` or to
+//! the next definition. So every definition, and every bracket in it, is parsed once, and no token gives more
+//! than one error.
 //!
 //! **Bounds.** The depth of recursion and of the tree is at most [`NESTING_MAX`]; skipping is a loop, not recursion.
 
@@ -36,8 +37,8 @@ pub fn parse(source: &Arc<Source>) -> (File, Vec<Diagnostic>) {
     (File { defs, span }, parser.finish())
 }
 
-/// Reads one box definition, such as `box inc ((x) -> (x))`; the final `;` may be missing. `source` names
-/// where it comes from, for instance the library.
+/// Parses one box definition, such as `box inc ((x) -> (x))`; the final `;` may be missing. `source` names
+/// its origin, for instance the library.
 pub fn parse_box(source: &Arc<Source>) -> Result<BoxDef, Vec<Diagnostic>> {
     let mut parser = Parser::new(source);
     let def = if parser.at(T::Box) {
@@ -59,7 +60,7 @@ pub fn parse_box(source: &Arc<Source>) -> Result<BoxDef, Vec<Diagnostic>> {
     }
 }
 
-/// A piece of a text that a program gives.
+/// The kinds of fragments that a program may give as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fragment {
     /// `[{a} -> {b}]` or `[]`.
@@ -77,7 +78,7 @@ pub(crate) enum Fragment {
 }
 
 impl Fragment {
-    /// What it is, for messages.
+    /// The name of the kind, for messages.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Fragment::Filter => "filter",
@@ -90,7 +91,7 @@ impl Fragment {
     }
 }
 
-/// Checks that a text is one such piece; gives its place, without comments around it.
+/// Checks that a text is one fragment of this kind; returns its span, without comments around it.
 pub(crate) fn parse_fragment(source: &Arc<Source>, kind: Fragment) -> Result<Span, Vec<Diagnostic>> {
     let mut parser = Parser::new(source);
     let start = parser.span();
@@ -103,13 +104,13 @@ pub(crate) fn parse_fragment(source: &Arc<Source>, kind: Fragment) -> Result<Spa
     if errors.is_empty() { Ok(span) } else { Err(errors) }
 }
 
-/// A rule could not go on; what is wrong was reported.
+/// The rule could not go on; the error was reported.
 #[derive(Debug)]
 struct Lost;
 
 type Read<T> = Result<T, Lost>;
 
-/// Most errors kept of one text; more are counted.
+/// The most errors that are kept for one text; further ones are counted.
 const ERRORS_MAX: usize = 100;
 
 struct Parser<'a> {
@@ -117,13 +118,13 @@ struct Parser<'a> {
     tokens: Vec<Token>,
     /// Index of the next token; the last token is `End`.
     next: usize,
-    /// Brackets open around the next token, as levels of recursion.
+    /// The levels of recursion, counted as brackets open around the next token.
     depth: usize,
-    /// Whether the topology that is read stands in round brackets.
+    /// Whether the topology that is being parsed stands in round brackets.
     in_brackets: bool,
     errors: Vec<Diagnostic>,
     errors_left_out: usize,
-    /// Index of the token at which the last error was reported: it gives no second one.
+    /// The index of the token at which the last error was reported: it gives no second one.
     reported_at: Option<usize>,
 }
 
@@ -192,7 +193,7 @@ impl<'a> Parser<'a> {
         self.next.checked_sub(1).map_or(Span::default(), |i| self.tokens[i].span)
     }
 
-    /// From this start to the end of the last token read.
+    /// The span from `start` to the end of the last token read.
     fn span_from(&self, start: Span) -> Span {
         if self.last_span().end < start.start { start } else { start.to(self.last_span()) }
     }
@@ -279,7 +280,7 @@ impl<'a> Parser<'a> {
         Err(Lost)
     }
 
-    /// A closing bracket; if it is missing, both ends are shown.
+    /// Reads a closing bracket; if it is missing, the error shows both ends.
     fn close(&mut self, kind: TokenKind, open: Token) -> Read<()> {
         if self.eat(kind) {
             return Ok(());
@@ -293,8 +294,8 @@ impl<'a> Parser<'a> {
         Err(Lost)
     }
 
-    /// After an error between brackets: skips to behind the closing one. Stops before what can't be between
-    /// brackets, then the bracket counts as closed.
+    /// Recovers from an error between brackets: skips past the closing bracket. Stops before a token that
+    /// cannot be between brackets; the bracket then counts as closed.
     fn skip_to_close(&mut self, kind: TokenKind) {
         let mut open = Vec::new();
         loop {
@@ -308,7 +309,7 @@ impl<'a> Parser<'a> {
                 k if closer(k).is_some() => open.push(k),
                 k if is_closer(k) => match open.iter().rposition(|&o| closer(o) == Some(k)) {
                     Some(at) => open.truncate(at),
-                    // A bracket further out closes here: leave it to that one.
+                    // An outer bracket closes here, so its rule handles the token.
                     None => return,
                 },
                 _ => {}
@@ -317,8 +318,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// After an error in a definition: skips to the token after its `;`, or to the first token that no
-    /// definition can have.
+    /// Recovers from an error in a definition: skips to the token after its `;`, or to the first token that
+    /// no definition can contain.
     fn skip_definition(&mut self) {
         let mut depth = 0usize;
         loop {
@@ -337,7 +338,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// One level deeper. `Err` if that is too deep.
+    /// Enters one more level of nesting. `Err` if the nesting is too deep.
     fn enter(&mut self, height: usize) -> Read<()> {
         if self.depth + height < NESTING_MAX {
             self.depth += 1;
@@ -378,7 +379,7 @@ fn opener(kind: TokenKind) -> TokenKind {
     }
 }
 
-/// The word that a text begins with, which stands at `at`, and what follows the space after it.
+/// The first word of a text that stands at byte `at`, and the text after the space that follows it.
 fn leading_word(text: &str, at: usize) -> (Option<Ident>, &str) {
     let length = text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(text.len());
     let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
@@ -390,7 +391,7 @@ fn leading_word(text: &str, at: usize) -> (Option<Ident>, &str) {
 mod tests {
     use super::*;
 
-    /// Parses; gives the codes and places of the errors.
+    /// Parses a text and compares the codes and places of its errors.
     fn check(text: &str, expected: &[&str]) -> File {
         let source = Source::new("t.snet", text);
         let (file, errors) = parse(&source);

@@ -1,8 +1,8 @@
 //! A source text with its name, and places in it.
 //!
-//! A [`Source`] is shared by everything that points into it (`Arc`), so that a diagnostic can be carried
-//! anywhere and still show the line it speaks of. A [`Span`] is a range of bytes of *one* source; which one
-//! is known from where the span stands (a syntax tree belongs to one source; a resolved net names its own).
+//! A [`Source`] is shared by everything that refers to it (`Arc`), so that a diagnostic can be kept anywhere
+//! and still show its line. A [`Span`] is a range of bytes of *one* source; the source is known from the
+//! context of the span (a syntax tree belongs to one source; a resolved net names its own).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Span {
         Span { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
 
-    /// The same length, `by` bytes further on.
+    /// A span of the same length, `by` bytes further on.
     pub(crate) fn shift(self, by: u32) -> Span {
         Span { start: self.start + by, end: self.end + by }
     }
@@ -39,7 +39,7 @@ impl Span {
     }
 }
 
-/// Line and column as people count them: from 1, columns in characters.
+/// Line and column, from 1, with columns counted in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LineColumn {
     /// Line, from 1.
@@ -57,10 +57,10 @@ pub struct Source {
 }
 
 impl Source {
-    /// Longest source accepted, in bytes: positions are 32 bits wide.
+    /// The longest accepted source, in bytes: positions are 32 bits wide.
     pub const BYTES_MAX: usize = 1 << 26;
 
-    /// A source of this text; `path` is what diagnostics call it. The text is cut at [`Source::BYTES_MAX`]
+    /// A source of this text; diagnostics show `path` as its name. The text is cut at [`Source::BYTES_MAX`]
     /// (the readers of files refuse longer ones before).
     pub fn new(path: impl Into<PathBuf>, text: impl Into<String>) -> Arc<Source> {
         let mut text = text.into();
@@ -83,7 +83,7 @@ impl Source {
         &self.text
     }
 
-    /// The text of a span ("" for one that is not of this source).
+    /// The text of a span ("" for a span outside this source).
     pub fn slice(&self, span: Span) -> &str {
         self.text.get(span.start as usize..span.end as usize).unwrap_or("")
     }

@@ -31,7 +31,7 @@ fn record() -> impl Strategy<Value = Record> {
     })
 }
 
-/// What a person would see of it, and what ends behind it: written independently of the encoding.
+/// The record as text, with the marks of its end; written independently of the encoding.
 fn shown(record: &Record) -> (String, u8) {
     let slots = record.shape().labels().iter().zip(record.slots());
     let mut all: Vec<String> = slots
@@ -72,7 +72,7 @@ proptest! {
         Encoder::default().write(&record, &mut bytes).unwrap();
         let at = at.index(bytes.len());
         bytes[at] ^= by;
-        // Labels that nobody named would fill the process's table.
+        // Decoding may also fail, for example because names from data are limited in number.
         if let Ok(other) = Decoder::default().read(&bytes) {
             prop_assert!(other.slots().len() <= bytes.len());
         }

@@ -1,4 +1,5 @@
-//! The boxes of the random networks: as the runtime gets them, and what they mean.
+//! The boxes of the random networks: the implementations for the runtime, and their meaning for the
+//! interpreter.
 
 use std::sync::LazyLock;
 
@@ -18,7 +19,8 @@ pub(crate) const DECLARATIONS: [&str; 9] = [
     "box rest ((<n>) -> (<n>, <k>))",
 ];
 
-/// What a box emits (variants from 1), and whether it fails then; `counts`: how many labels each of its variants has.
+/// The output of a box (variants from 1), and whether it fails afterwards; `counts`: the number of labels of
+/// each of its variants.
 pub(crate) fn meaning(name: &str, arguments: &[i64], counts: &[usize]) -> (Vec<(usize, Vec<i64>)>, bool) {
     if name.starts_with("box") {
         return (made_up(arguments, counts), false);
@@ -33,15 +35,15 @@ pub(crate) fn meaning(name: &str, arguments: &[i64], counts: &[usize]) -> (Vec<(
         "none" => (Vec::new(), false),
         "halve" if a % 2 == 0 => (vec![(1, vec![a / 2])], false),
         "halve" => (vec![(2, vec![a, a.rem_euclid(3)])], false),
-        // Every third is emitted, and fails.
+        // Every third record is emitted before the box fails.
         "odd" => (vec![(1, vec![a])], a % 3 == 0),
-        // Generated: n, n - 1, … down to 0, at most three.
+        // The box generates n, n - 1, … down to 0, at most three values.
         "rest" => ((0..3).filter(|i| a - i >= 0).map(|i| (1, vec![a - i, i])).collect(), false),
         other => unreachable!("no box {other}"),
     }
 }
 
-/// What a box of a random signature emits: some of its variants, by its arguments.
+/// The output of a box with a random signature: some of its variants, chosen by its arguments.
 fn made_up(arguments: &[i64], counts: &[usize]) -> Vec<(usize, Vec<i64>)> {
     let sum = arguments.iter().fold(0_i64, |sum, argument| sum.wrapping_add(*argument));
     let of_variant = |(variant, &count): (usize, &usize)| {
@@ -51,7 +53,8 @@ fn made_up(arguments: &[i64], counts: &[usize]) -> Vec<(usize, Vec<i64>)> {
     counts.iter().enumerate().filter_map(of_variant).collect()
 }
 
-/// Boxes of random signatures: each with its declaration, and how many labels it takes and its variants have.
+/// Boxes with random signatures: each with its declaration, the number of its arguments and the lengths of
+/// its variants.
 pub(crate) fn random_boxes(signatures: &[(String, usize, Vec<usize>)]) -> Boxes {
     fn emit(arguments: &[i64], counts: &[usize], out: &mut Out) {
         for (variant, values) in made_up(arguments, counts) {

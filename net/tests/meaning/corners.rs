@@ -4,8 +4,8 @@ use crate::boxes::DECLARATIONS;
 use crate::generator::Case;
 use crate::runs::{Verdict, shown_run, try_case};
 
-/// Runs a network with all options, and compares what comes out with `output` (in this order, if `ordered`), and what
-/// fails with `failed`; the interpreter has to agree.
+/// Runs a network with all options, and compares the output with `output` (in this order, if `ordered`), and
+/// the failures with `failed`; the interpreter has to agree.
 #[track_caller]
 fn check_with(ordered: bool, net: &str, input: &[&str], output: &[&str], failed: &[&str]) {
     let boxes: String = DECLARATIONS.iter().map(|declaration| format!("{declaration};\n")).collect();
@@ -300,7 +300,7 @@ fn guards_and_expressions_fault_the_record_alone() {
     check_with(false, net, &[r#"{"<n>": 2}"#, r#"{"<n>": 0}"#], &[r#"{"<n>": -1}"#], &["division by zero"]);
 }
 
-/// What the interpreter does not follow, because it is too much.
+/// Runs a network without the interpreter, which cannot follow networks with too many outcomes.
 fn run_alone(net: &str, records: Vec<String>, options: u64) -> (Vec<String>, Vec<String>) {
     let boxes: String = DECLARATIONS.iter().map(|declaration| format!("{declaration};\n")).collect();
     shown_run(&Case { net: format!("{boxes}net main connect {net};"), records }, options)

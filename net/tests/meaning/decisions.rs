@@ -1,9 +1,9 @@
-//! Types by brute force where guards decide: all that they may decide is tried.
+//! Types by brute force where guards decide: all possible decisions are tried.
 //!
-//! A record gets through if the guards can decide so, that all of it does. So a component is unfolded into every
-//! [`Place`] that a record may come to, with all that waits behind it; then one decision after the other is tried for the
-//! places where a guard decides, until nothing that comes is stuck and no guard keeps a record in its loop for ever. What
-//! is asked is what is asked at all places from which that can be done.
+//! A record gets through if the guards can decide so that all its descendants do. So a component is unfolded
+//! into every [`Place`] that a record may reach, with all that follows it; then decisions are tried one by
+//! one for the places where a guard decides, until no record is stuck and no guard keeps a record in its loop
+//! for ever. The labels required are those at all places from which that is possible.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
@@ -11,10 +11,10 @@ use std::rc::Rc;
 use crate::typing::{Coming, Line, Part, Table, branch, cell_line, declared, has, made_of, tested};
 use crate::world::{Pattern, Set, World};
 
-/// Most decisions that are tried for one place: no network of the tests needs so many.
+/// The most decisions that are tried for one place; no network of the tests needs as many.
 const TRIES_MAX: usize = 100_000;
 
-/// What waits for a record behind the component that it is in.
+/// The continuation of a record after its present component.
 #[derive(Clone, Copy)]
 enum Behind<'a> {
     Nothing,
@@ -22,24 +22,24 @@ enum Behind<'a> {
     Parts(&'a [Part], &'a [Rc<Table>], usize),
     /// The test of a loop.
     Test(&'a Part, &'a Table, usize),
-    /// Labels that pass around a net, with those of them that came in.
+    /// Labels that bypass a net, with those of them that came in.
     Around(Set, Set, usize),
 }
 
-/// Where a record is: in a component, or before the test of a loop.
+/// The place of a record: in a component, or before the test of a loop.
 #[derive(Clone, Copy)]
 enum Place<'a> {
     Inside(&'a Part, &'a Table, usize),
     Test(usize),
 }
 
-/// What becomes of a record at a place.
+/// The step of a record at a place.
 #[derive(Clone, Debug)]
 enum Move {
     Stuck,
-    /// What is asked, and where all records come that are made.
+    /// The labels required, and the places of all records that are made.
     All(Set, Vec<usize>),
-    /// A guard of this loop lets it leave or stay.
+    /// A guard of this loop makes the record leave or stay.
     Choice(Set, [usize; 2], usize),
 }
 
@@ -50,13 +50,13 @@ struct Play<'a> {
     places: Vec<(Place<'a>, Set, Set)>,
     known_places: HashMap<(usize, usize, Set, Set), usize>,
     moves: Vec<Move>,
-    /// Places from which something is stuck, whatever is decided.
+    /// Places from which a record gets stuck, whatever is decided.
     dead: Vec<bool>,
     takes: HashMap<usize, bool>,
     tries: usize,
 }
 
-/// What becomes of each set of labels.
+/// The line of each set of labels.
 pub(crate) fn lines(part: &Part, parts: &[Rc<Table>], world: World) -> Vec<Option<Line>> {
     let table = Table { lines: Vec::new(), variants: Default::default(), parts: parts.to_vec(), world };
     let mut play = Play {
@@ -111,7 +111,7 @@ impl<'a> Play<'a> {
         at
     }
 
-    /// Where a record comes that leaves a component; nothing: the whole.
+    /// The place of a record after it leaves a component; `None` at the end of the whole.
     fn leave(&mut self, behind: usize, set: Set, own: Set) -> Option<usize> {
         match self.behinds[behind] {
             Behind::Nothing => None,
@@ -168,7 +168,7 @@ impl<'a> Play<'a> {
             }
             Part::Net(variants, body, _) => {
                 let Some(variant) = declared(self.world, variants, set) else { return Move::Stuck };
-                // What is wrong inside is the net's own mistake.
+                // An error inside is reported for the net itself.
                 if table.parts[0].lines[usize::from(variant)].is_none() {
                     return all(variant, Vec::new());
                 }
@@ -211,7 +211,7 @@ impl<'a> Play<'a> {
         });
         let stays = stays.map(|_| vec![self.place(Place::Inside(body, &table.parts[0], test), set, own)]);
         match (leaves, stays) {
-            // Whatever else may be, the guard can let it out of the whole.
+            // In any case the guard can let the record leave the whole.
             (Some(leaves), Some(stays)) => {
                 let out = leaves.first().copied().unwrap_or(usize::MAX);
                 Move::Choice(asked & own, [out, stays[0]], test)
@@ -222,7 +222,7 @@ impl<'a> Play<'a> {
     }
 
     fn is_dead(&self, at: usize) -> bool {
-        // Out of the whole.
+        // The place after the end of the whole is always good.
         at != usize::MAX && self.dead[at]
     }
 
@@ -242,7 +242,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Whether all of a record at this place gets through, if the guards decide well.
+    /// Whether all descendants of a record at this place get through, if the guards decide well.
     fn takes(&mut self, at: usize) -> bool {
         if at == usize::MAX {
             return true;
@@ -291,7 +291,7 @@ impl<'a> Play<'a> {
         false
     }
 
-    /// Whether a guard is decided to let a record stay that then comes back to it without having left the loop.
+    /// Whether a guard is decided to make a record stay that then returns to it without having left the loop.
     fn keeps_for_ever(&self, at: usize, decided: &BTreeMap<usize, usize>) -> bool {
         let Move::Choice(_, [_, stays], test) = self.moves[at] else { return false };
         if decided.get(&at) != Some(&stays) {
@@ -324,7 +324,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// What is asked of a record at this place, if it gets through.
+    /// The labels required of a record at this place, if it gets through.
     fn asked(&mut self, at: usize) -> Option<Set> {
         if !self.takes(at) {
             return None;

@@ -10,7 +10,7 @@ use crate::boxes::DECLARATIONS;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Case {
     pub(crate) net: String,
-    /// In JSON.
+    /// The records, in JSON.
     pub(crate) records: Vec<String>,
 }
 
@@ -22,7 +22,7 @@ impl Case {
         Case { net, records }
     }
 
-    /// As a file holds it: the network, a line of dashes, the records.
+    /// Reads a case from a file: the network, a line of dashes, the records.
     pub(crate) fn read(text: &str) -> Case {
         let (net, records) = text.split_once("\n---\n").expect("a line of dashes");
         Case { net: net.to_owned(), records: records.lines().map(str::to_owned).collect() }
@@ -36,7 +36,7 @@ impl std::fmt::Display for Case {
     }
 }
 
-/// Writes at random.
+/// A random writer of networks.
 pub(crate) struct Writer(Chance);
 
 impl std::ops::Deref for Writer {
@@ -115,7 +115,7 @@ impl Writer {
         format!("({})", parts.join(operator))
     }
 
-    /// What lets a loop end.
+    /// A filter that makes a loop end.
     fn less(&mut self) -> &'static str {
         self.of(&[
             "[{<n>} -> {<n = n - 1>}]",
@@ -147,7 +147,7 @@ impl Writer {
         }
     }
 
-    /// What a filter gives: only copies of what is surely there.
+    /// The output of a filter: only copies of labels that surely exist.
     fn outputs(&mut self, pattern: &str) -> String {
         let count = self.of(&[1, 1, 1, 2, 0]);
         let has = |label: &str| pattern.contains(label);

@@ -1,4 +1,5 @@
-//! What networks mean: the runtime against an interpreter of the specification, on random networks and records.
+//! The meaning of networks: the runtime compared with an interpreter of the specification, on random networks
+//! and records.
 
 mod boxes;
 mod corners;
@@ -71,7 +72,7 @@ fn more_random_networks() {
     random_cases(1 << 32, 5_000);
 }
 
-/// Components at random places of three nodes, some of whose parts keep what was sent to them.
+/// Components at random places of three nodes; some of the parts keep the records that were sent to them.
 #[test]
 fn random_networks_over_random_nodes() {
     random_cases_by(try_over_nodes, 1 << 33, 1_000);
@@ -79,7 +80,7 @@ fn random_networks_over_random_nodes() {
     assert!(opened > 2_000, "{opened} parts were on other nodes");
 }
 
-/// Ten thousand; `CASES` and `SEED` as below.
+/// Ten thousand cases; `CASES` and `SEED` as below.
 #[test]
 #[ignore = "takes minutes"]
 fn ten_thousand_random_networks_over_random_nodes() {
@@ -88,7 +89,7 @@ fn ten_thousand_random_networks_over_random_nodes() {
     random_cases_by(try_over_nodes, from_environment("SEED", 1 << 42), from_environment("CASES", 10_000));
 }
 
-/// A million, behind `cargo xtask test --long`; `CASES` and `SEED` say how many and from which on.
+/// A million cases, with `cargo xtask test --long`; `CASES` and `SEED` set their number and the first one.
 #[test]
 #[ignore = "takes half an hour"]
 fn a_million_random_networks() {

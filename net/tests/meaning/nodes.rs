@@ -1,4 +1,5 @@
-//! A case over three nodes in one process, each with a runtime of its own, components placed at random: the links between them are channels.
+//! Runs a case over three nodes in one process, each with a runtime of its own and with components placed at
+//! random; channels replace the links.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,16 +11,16 @@ use thalweg_exec::{Options, Runtime};
 use thalweg_net::Network;
 use thalweg_net::run::{Elsewhere, FromNode, Got, Opened, Session, StartOptions, ToNode, Ways};
 
-/// Parts that were opened on another node by now.
+/// The number of parts that were opened on another node so far.
 pub(crate) static OPENED: AtomicU64 = AtomicU64::new(0);
 
-/// Node 0 has the inputs and outputs.
+/// The number of nodes; node 0 has the inputs and outputs.
 pub(crate) const NODES: usize = 3;
 
 /// All nodes of a session.
 pub(crate) struct Town {
     seed: u64,
-    /// Where each gets the parts that others open on it.
+    /// The channels by which each node receives the parts that others open on it.
     doors: [Mutex<Option<Sender<Opened>>>; NODES],
     opened: [Mutex<Receiver<Opened>>; NODES],
 }
@@ -164,7 +165,7 @@ impl FromNode for From {
     }
 }
 
-/// The nodes but 0, serving; what failed there comes out of `end`.
+/// The nodes other than 0; `end` returns the failures there.
 pub(crate) struct Others {
     town: Arc<Town>,
     serving: Vec<(Runtime, thalweg_net::run::Serving)>,
@@ -186,7 +187,7 @@ impl Others {
         Others { town: town.clone(), serving: (1..NODES).map(serve).collect() }
     }
 
-    /// Why records failed there.
+    /// Ends the nodes; returns why records failed there.
     pub(crate) fn end(self) -> Vec<String> {
         (1..NODES).for_each(|node| self.town.close(node));
         let mut failed = Vec::new();

@@ -1,8 +1,10 @@
-//! The specification as an interpreter: obvious, slow, and with all outcomes where the language is free.
+//! The specification as an interpreter: simple, slow, and with all outcomes where the language allows
+//! several.
 //!
-//! A component is a relation between the records that enter it, in their order, and those that leave it, in theirs. It is
-//! run on all its input at once; a deterministic combinator runs its parts on one record after the other. Nothing here
-//! comes from the runtime; from the crate come only the syntax tree and its names. What each branch takes is found anew ([`Routes`]).
+//! A component is a relation between the sequence of records that enter it, and the sequence of those that
+//! leave it. A component is run on all its input at once; a deterministic combinator runs its parts on one
+//! record at a time. Nothing here comes from the runtime, and only the syntax tree and its names come from
+//! the crate. The input variants of each branch are computed independently ([`Routes`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,22 +16,22 @@ use crate::boxes;
 use crate::evaluate::evaluate;
 use crate::routes::Routes;
 
-/// Most outcomes, and most work on them, that are followed.
+/// The most outcomes that are followed, and the most work on them.
 const OUTCOMES_MAX: usize = 60;
 const WORK_MAX: usize = 500;
-/// How far a star unfolds.
+/// The number of levels to which a star unfolds.
 const LEVELS_MAX: i64 = 24;
 
 pub(crate) type Labels = BTreeMap<Label, i64>;
 
-/// A record, and what passes around the nets that it is in.
+/// A record, and the labels that bypass the nets that enclose it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Rec {
     labels: Labels,
     around: Vec<Labels>,
 }
 
-/// Why a record failed.
+/// The reason why a record failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
     NoBranch,
@@ -37,11 +39,11 @@ pub(crate) enum Fault {
     EmptyRange,
     Undeclared,
     HeldBack,
-    /// A missing label, a box's own failure, an expression without a value.
+    /// A missing label, a failure of a box, or an expression without a value.
     Other,
 }
 
-/// What components remember.
+/// The state of components.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     Fresh,
@@ -67,7 +69,7 @@ impl State {
         State::Parts(parts)
     }
 
-    /// How many records cells still hold.
+    /// The number of records that cells still hold.
     fn held(&self) -> usize {
         match self {
             State::Parts(parts) => parts.values().map(State::held).sum(),
@@ -77,7 +79,7 @@ impl State {
     }
 }
 
-/// One way in which a component can do its work.
+/// One possible run of a component.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Run {
     state: State,
@@ -85,21 +87,21 @@ struct Run {
     failed: Vec<Fault>,
 }
 
-/// What leaves a network, in order (or sorted, where only that is asked for), and what fails in it, sorted.
+/// The output of a network, in order (or sorted, if order does not matter), and its failures, sorted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Outcome {
     pub(crate) out: Vec<Labels>,
     pub(crate) failed: Vec<Fault>,
 }
 
-/// Too many outcomes, or no end.
+/// There are too many outcomes, or no end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TooMuch;
 
 type Runs = Result<BTreeSet<Run>, TooMuch>;
 
-/// All outcomes of a network; `ordered`: each with the order of its records; `ties`: which branch gets a record that fits several
-/// branches equally well.
+/// All outcomes of a network; `ordered`: with the order of records; `ties`: the branch that gets a record
+/// which fits several branches equally well.
 pub(crate) fn outcomes(
     resolved: &Resolved,
     routes: &Routes,
@@ -123,7 +125,7 @@ pub(crate) fn outcomes(
     Ok(runs.into_iter().map(outcome).collect())
 }
 
-/// Whether the order of records matters inside: there are synchrocells.
+/// Whether the order of records matters inside, because there are synchrocells.
 pub(crate) fn has_cells(resolved: &Resolved) -> bool {
     fn cell(node: &Node) -> bool {
         matches!(node.kind, NodeKind::Synchrocell(_)) || node.parts().any(cell)
@@ -153,7 +155,7 @@ impl Oracle<'_> {
         if self.work > WORK_MAX || runs > OUTCOMES_MAX { Err(TooMuch) } else { Ok(()) }
     }
 
-    /// For each way so far, all ways to go on.
+    /// Continues each run so far in all possible ways.
     fn each(&mut self, runs: BTreeSet<Run>, mut go_on: impl FnMut(&mut Self, Run) -> Runs) -> Runs {
         let mut all = BTreeSet::new();
         for run in runs {
@@ -163,7 +165,7 @@ impl Oracle<'_> {
         Ok(all)
     }
 
-    /// One record after the other: what the first causes leaves before what the second causes.
+    /// Processes one record at a time: the output for the first record leaves before that for the second.
     fn one_by_one(
         &mut self,
         state: State,
@@ -187,7 +189,7 @@ impl Oracle<'_> {
         let mut failed = Vec::new();
         for mut rec in input {
             let matching = variants.iter().filter(|variant| routes(variant, &rec.labels));
-            // Of equally large ones the first.
+            // Among equally large variants the first wins.
             let Some(variant) = matching.rev().max_by_key(|variant| variant.len()) else {
                 failed.push(Fault::Undeclared);
                 continue;
@@ -282,7 +284,7 @@ impl Oracle<'_> {
     }
 
     fn parallel(&mut self, branches: &[Node], state: State, input: Vec<Rec>) -> Runs {
-        // Every way to send the records to the branches that match best.
+        // All ways to send the records to the branches that match best are followed.
         let mut failed = Vec::new();
         let mut ways: BTreeSet<Vec<Vec<Rec>>> = BTreeSet::from([vec![Vec::new(); branches.len()]]);
         for rec in input {
@@ -342,7 +344,7 @@ impl Oracle<'_> {
         self.side_by_side(state, parts, &failed)
     }
 
-    /// Parts that each get their input; their outputs mix freely.
+    /// Runs parts with their inputs; their outputs are mixed in any order.
     fn side_by_side(&mut self, state: State, parts: Vec<(i64, &Node, Vec<Rec>)>, failed: &[Fault]) -> Runs {
         let mut runs = one(state, Vec::new(), failed.to_vec());
         for (index, part, input) in parts {
@@ -390,7 +392,7 @@ impl Oracle<'_> {
         })
     }
 
-    /// The ways to mix the outputs of two that run beside each other; the second knows the state of both.
+    /// The ways to mix the outputs of two parallel runs; the state of the second includes that of the first.
     fn mixed(&mut self, one: &Run, other: Run) -> Runs {
         let failed: Vec<Fault> = one.failed.iter().chain(&other.failed).copied().collect();
         let mixtures = self.mixtures(&one.out, &other.out)?;
@@ -398,7 +400,7 @@ impl Oracle<'_> {
         Ok(mixtures.into_iter().map(run).collect())
     }
 
-    /// All ways to mix two sequences; if order is not asked for, one.
+    /// All ways to mix two sequences; a single one if order does not matter.
     fn mixtures(&mut self, a: &[Rec], b: &[Rec]) -> Result<BTreeSet<Vec<Rec>>, TooMuch> {
         self.step(0)?;
         if !self.ordered || a.is_empty() || b.is_empty() {
@@ -418,8 +420,8 @@ impl Oracle<'_> {
         Ok(all)
     }
 
-    /// Records of the loop enter in the order in which they came back, records from outside in theirs; which of the
-    /// two is next is free.
+    /// Records of the loop enter in the order in which they came back, records from outside in their own
+    /// order; which of the two comes next is undetermined.
     fn feedback(&mut self, body: &Node, backs: &[Pattern], state: State, input: Vec<Rec>) -> Runs {
         let mut done = BTreeSet::new();
         let start = Run { state, out: Vec::new(), failed: Vec::new() };
@@ -459,14 +461,14 @@ impl Oracle<'_> {
 }
 
 impl Run {
-    /// This way, and after it `next`, which began in its state.
+    /// This run followed by `next`, which began in its state.
     fn followed_by(&self, next: Run) -> Run {
         let out = self.out.iter().cloned().chain(next.out).collect();
         let failed = self.failed.iter().copied().chain(next.failed).collect();
         Run { state: next.state, out, failed }.sorted()
     }
 
-    /// This way, whose output the part `index` turned into that of `next`.
+    /// This run, whose output the part `index` turned into that of `next`.
     fn turned_into(&self, index: i64, next: Run) -> Run {
         let state = self.state.clone().with_part(index, next.state);
         let failed = self.failed.iter().copied().chain(next.failed).collect();
@@ -493,7 +495,7 @@ fn routes(variant: &[Label], labels: &Labels) -> bool {
         && labels.keys().filter(|label| is_binding(label)).all(|label| variant.contains(label))
 }
 
-/// How many labels the branch's best variant matches.
+/// The number of labels that the branch's best variant matches.
 fn best_match(variants: &[Vec<Label>], rec: &Rec) -> Option<usize> {
     variants.iter().filter(|variant| routes(variant, &rec.labels)).map(Vec::len).max()
 }
@@ -502,7 +504,7 @@ fn value(expression: &TagExpr, labels: &Labels) -> Option<i64> {
     evaluate(expression, &|name| labels.get(&Label::tag(name)).copied())
 }
 
-/// Whether a record matches a pattern; `None`: its guard has no value.
+/// Whether a record matches a pattern; `None` if its guard has no value.
 fn matches(pattern: &Pattern, labels: &Labels) -> Option<bool> {
     if !pattern.labels.labels.iter().all(|at| labels.contains_key(&at.label)) {
         return Some(false);
@@ -510,7 +512,7 @@ fn matches(pattern: &Pattern, labels: &Labels) -> Option<bool> {
     pattern.guard.as_ref().map_or(Some(true), |guard| value(guard, labels).map(|value| value != 0))
 }
 
-/// Whether a record matches one of some patterns, looked at in their order.
+/// Whether a record matches one of some patterns, tested in their order.
 fn matches_one(patterns: &[Pattern], labels: &Labels) -> Option<bool> {
     for pattern in patterns {
         if matches(pattern, labels)? {

@@ -1,5 +1,5 @@
-//! Where the interpreter sends records: what each branch takes, found by brute force ([`crate::typing`]) from the syntax tree, so
-//! that nothing of the types that the crate infers decides what is right.
+//! The routes of the interpreter: the input variants of each branch, found by brute force ([`crate::typing`])
+//! from the syntax tree, so that the test does not depend on types that the crate infers.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use thalweg_net::syntax::ast::{Label, LabelAt, LabelKind, Pattern};
 use crate::typing::{Part, Table};
 use crate::world::{Set, World};
 
-/// Most labels that are looked at together: a table has a line for each set of them.
+/// The most labels of a table, which has a line for each set of them.
 const LABELS_MAX: usize = 12;
 
 /// The variants of each branch.
@@ -32,13 +32,13 @@ impl Routes {
         routes
     }
 
-    /// What a branch takes.
+    /// The input variants of a branch.
     pub(crate) fn variants(&self, branch: &Node) -> &[Vec<Label>] {
         &self.0[&std::ptr::from_ref(branch)]
     }
 
     fn note(&mut self, node: &Node, table: &Table, labels: &[Label]) {
-        // What is inside a net is looked at by itself.
+        // The inside of a net is processed separately.
         if let NodeKind::Net(_) = node.kind {
             return;
         }
@@ -61,7 +61,7 @@ fn has_parallel(node: &Node) -> bool {
 
 struct Reader<'a> {
     resolved: &'a Resolved,
-    /// By bit.
+    /// The labels, by bit.
     labels: Vec<Label>,
 }
 

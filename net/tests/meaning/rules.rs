@@ -1,30 +1,36 @@
-//! Types by the language's rules, put together from the parts to the whole.
+//! Types by the language's rules, composed from the parts to the whole.
 //!
-//! The type of a component says, for a record's labels, which of them the component *asks* for together with all that comes
-//! behind it, or that one of them does not take the record. So a type is a function: from what the *rest* of the network asks of
-//! the records that leave, to what component and rest together ask of those that enter. What the language says of the
-//! combinators are then these rules, each of which looks only at the types of the parts:
+//! For a record's labels, the type of a component gives the labels that the component *asks* for together
+//! with all components after it, or that one of them does not accept the record. So a type is a function:
+//! from the labels that the *rest* of the network asks of the records that leave, to the labels that
+//! component and rest together ask of the records that enter. The language's definitions of the combinators
+//! are then these rules, each of which uses only the types of the parts:
 //!
-//! - *Subtyping*: a component that asks for `{a}` takes every record with `a`.
-//! - *Box, filter* with `v -> w | …`: asks for `v`; each `w` has to be taken by the rest. *Flow inheritance*: what the rest asks for and `w` does not
-//!   make is asked of the record itself, if it is not in `v` (that is consumed) and no binding tag (those are not inherited).
-//! - `A .. B`: `A`, with `B` and the rest behind it as its rest.
-//! - `A | B`: the part that matches best. A part matches by its *variants*: records of which it asks for all labels, with nothing behind it; a variant
-//!   matches with its number of labels a record that has all of them and no other binding tag; of equals the leftmost part.
-//! - `A * P` is `P`'s way out, or `A .. (A * P)`: it asks for the matching pattern, and what the rest asks; or what `A` asks with the same star as its
-//!   rest. `A \ P` is `A` with that behind it, in which what matches is what goes round.
-//! - `A ! <t>`: what `A` asks, and `<t>`, which stays. `A @ 1`: `A`.
-//! - `[| P, Q |]`: a record of a pattern; what matches the first goes on with the labels of the others, which other records bring along. What it lets
-//!   pass is not what it is there for, so the rest need not take that.
-//! - A net with a signature: the declared variant that matches best; inside are only its labels, the others go round it.
+//! - *Subtyping*: a component that asks for `{a}` accepts every record with `a`.
+//! - *Box, filter* with `v -> w | …`: asks for `v`; the rest has to accept each `w`. *Flow inheritance*:
+//!   labels that the rest asks for and `w` does not make are asked of the record itself, if they are not in
+//!   `v` (which is consumed) and are no binding tags (which are not inherited).
+//! - `A .. B`: `A`, whose rest is `B` followed by the rest.
+//! - `A | B`: the part that matches best. A part matches by its *variants*: records all of whose labels it
+//!   asks for, if no rest follows. A variant matches a record that has all its labels and no other binding
+//!   tag, with the score of its number of labels; among equals the leftmost part wins.
+//! - `A * P` is the exit by `P`, or `A .. (A * P)`: it asks for the matching pattern and for what the rest
+//!   asks, or for what `A` asks with the same star as its rest. `A \ P` is `A` followed by that test, where
+//!   records that match go round.
+//! - `A ! <t>`: the labels that `A` asks for, and `<t>`, which is kept. `A @ 1`: `A`.
+//! - `[| P, Q |]`: a record that matches a pattern; the record of the first pattern continues with the labels
+//!   of the others, which other records bring along. Records that the cell lets pass are not its purpose, so
+//!   the rest need not accept them.
+//! - A net with a signature: the declared variant that matches best; only its labels are inside, the others
+//!   bypass the net.
 //!
-//! What goes round for ever gets through: what is taken is the largest answer that agrees with itself, what is asked the
-//! least. Nothing here comes from the crate or from the other ways to find types.
+//! Records that go round for ever get through: the accepted records are the greatest fixed point, the labels
+//! asked for the least. Nothing here comes from the crate or from the other ways to find types.
 //!
-//! **Guards.** The language does not say what a type makes of a guard, which is known only when the network
-//! runs. Here a record is accepted if some outcome of the guards lets everything that is made of it through.
-//! No guard is trusted to keep a record inside for ever, and components that no outcome of the guards can
-//! reach ask for nothing.
+//! **Guards.** The language does not define the type of a guard, whose value is known only when the network
+//! runs. Here a record is accepted if some outcome of the guards lets all its descendants through. No guard
+//! is trusted to keep a record inside for ever, and components that no outcome of the guards can reach ask
+//! for nothing.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +39,7 @@ use crate::world::{Pattern, Set, World};
 #[derive(Clone, Debug)]
 pub(crate) enum Term {
     Identity,
-    /// A box or filter: what it takes, and each record that it may give.
+    /// A box or filter: the labels that it consumes, and each record that it may emit.
     Taker(Set, Vec<Set>),
     Cell(Vec<Set>),
     Serial(Vec<Term>),
@@ -42,7 +48,7 @@ pub(crate) enum Term {
     Feedback(Box<Term>, Vec<Pattern>),
     Split(Box<Term>, Set),
     Place(Box<Term>),
-    /// With the variants that it declares.
+    /// A net with its declared variants.
     Net(Vec<Set>, Box<Term>),
 }
 
@@ -55,20 +61,20 @@ pub(crate) struct Typed<'a> {
     pub(crate) parts: Vec<Typed<'a>>,
 }
 
-/// What is asked of a record: of its own labels in the lowest lane, in each further one of those that pass around a net that
-/// it is in, from the innermost on.
+/// The labels asked of a record: its own labels in the lowest lane, and in each further lane the labels that
+/// bypass an enclosing net, from the innermost on.
 type Asked = u128;
 const LANE: u32 = Set::BITS;
 
-/// What is asked of each record, by its labels; nothing: it is not taken.
+/// The labels asked of each record, by its labels; `None` if the record is not accepted.
 type Rest = Vec<Option<Asked>>;
 
-/// What a test of patterns decides.
+/// The result of a test of patterns.
 enum Tested {
-    /// The pattern matches that asks for these labels.
+    /// The pattern with these labels matches.
     Matches(Set),
     Otherwise,
-    /// A guard decides, of a pattern with these labels.
+    /// The guard of a pattern with these labels decides.
     Open(Set),
 }
 
@@ -77,7 +83,7 @@ fn fits(world: World, variant: Set, record: Set) -> bool {
     record & variant == variant && record & world.binding & !variant == 0
 }
 
-/// The first of the variants that match with most labels.
+/// The first of the variants that match with the most labels.
 fn best(world: World, variants: impl IntoIterator<Item = Set>, record: Set) -> Option<Set> {
     let mut best: Option<Set> = None;
     for variant in variants.into_iter().filter(|&variant| fits(world, variant, record)) {
@@ -92,7 +98,7 @@ fn each(world: World, asked: impl FnMut(Set) -> Option<Asked>) -> Rest {
     world.sets().map(asked).collect()
 }
 
-/// The answer that agrees with itself, from one on.
+/// The fixed point that iteration reaches from a start.
 fn settled(mut at: Rest, next: impl Fn(&Rest) -> Rest) -> Rest {
     loop {
         let then = next(&at);
@@ -103,11 +109,11 @@ fn settled(mut at: Rest, next: impl Fn(&Rest) -> Rest) -> Rest {
     }
 }
 
-/// The labels that a loop (a star or a feedback) asks for, as a fixed point. `next` computes them from what
-/// is asked of records that certainly go round, and of those that do so if a guard holds. The first fixed
-/// point is whether a record is taken at all: the certain part begins with every record and shrinks, the
+/// The labels that a loop (a star or a feedback) asks for, as a fixed point. `next` computes them from the
+/// labels asked of records that certainly go round, and of those that do so if a guard holds. The first fixed
+/// point is whether a record is accepted at all: the certain part begins with every record and shrinks, the
 /// guarded part begins with none and grows, because no guard is trusted to keep a record inside for ever. The
-/// second is what is asked of the records taken, and grows from nothing.
+/// second fixed point is the set of labels asked of accepted records, and grows from nothing.
 fn round(world: World, next: impl Fn(&Rest, &Rest) -> Rest) -> Rest {
     let only_taken = |rest: Rest| rest.into_iter().map(|asked| asked.map(|_| 0)).collect::<Rest>();
     let taken = settled(each(world, |_| None), |open| {
@@ -134,7 +140,7 @@ fn test(patterns: &[Pattern], record: Set) -> Tested {
     }
 }
 
-/// What one of two ways asks that a guard decides between.
+/// The labels that one of two ways asks for, when a guard decides between them.
 fn either(one: Option<Asked>, other: Option<Asked>) -> Option<Asked> {
     one.or(other).map(|asked| asked | other.unwrap_or(0))
 }
@@ -156,7 +162,7 @@ impl<'a> Typed<'a> {
         let alone = typed.before(&each(world, |_| Some(0)));
         let all = (0..).zip(alone).filter(|&(record, asked)| asked == Some(Asked::from(record)));
         typed.variants = match term {
-            // All parts' are the whole's, also those that another part always wins.
+            // The variants of all parts are variants of the whole, even if another part always wins.
             Term::Parallel(_) => typed.parts.iter().flat_map(|part| part.variants.clone()).collect(),
             Term::Cell(patterns) => patterns.iter().copied().collect(),
             Term::Net(variants, _) => variants.iter().copied().collect(),
@@ -175,7 +181,7 @@ impl<'a> Typed<'a> {
         matched.iter().position(|matched| matched.as_ref() == Some(most))
     }
 
-    /// The labels that this part and the rest behind it ask for, from those that the rest asks for.
+    /// The labels that this part and the rest after it ask for, given those that the rest asks for.
     fn before(&self, rest: &Rest) -> Rest {
         let world = self.world;
         match self.term {
@@ -238,7 +244,7 @@ impl<'a> Typed<'a> {
         let variant = best(self.world, variants.iter().copied(), record)?;
         let around = record & !variant;
         let whole = Asked::from(variant);
-        // What is wrong inside is the net's own mistake.
+        // An error inside is reported for the net itself.
         let alone = self.parts[0].before(&each(self.world, |_| Some(0)));
         if alone[usize::from(variant)].is_none() {
             return Some(whole);
@@ -253,7 +259,7 @@ impl<'a> Typed<'a> {
     }
 }
 
-/// What of `asked` is asked of a record of which these labels are inherited.
+/// The labels of `asked` that are asked of a record of which these labels are inherited.
 fn through(asked: Asked, inherited: Set) -> Asked {
     asked & (!Asked::from(Set::MAX) | Asked::from(inherited))
 }
@@ -261,7 +267,7 @@ fn through(asked: Asked, inherited: Set) -> Asked {
 fn cell(patterns: &[Set], record: Set, rest: &Rest) -> Option<Asked> {
     let goes_on = record & patterns[0] == patterns[0];
     let matching = patterns.iter().filter(|labels| record & **labels == **labels);
-    // What goes on is of a variant that goes on.
+    // A record that continues has a variant that continues.
     let says_so = matching.filter(|labels| !goes_on || **labels & patterns[0] == patterns[0]);
     let most = says_so.clone().map(|labels| labels.count_ones()).max()?;
     let mut asked = says_so.copied().find(|labels| labels.count_ones() == most).map(Asked::from)?;

@@ -21,17 +21,17 @@ use crate::nodes::{Others, Town};
 use crate::oracle::{Fault, Labels, Outcome, has_cells, outcomes};
 use crate::routes::Routes;
 
-/// How often the watch looks at what runs, and how often it may see the same case before that counts as hanging. Looks
-/// are counted, and not time, because the process may be stopped meanwhile.
+/// The interval of the watch, and the number of times that it may see the same case before the case counts as
+/// hanging. Looks are counted, and not time, because the process may be stopped meanwhile.
 const LOOK: Duration = Duration::from_millis(500);
 const LOOKS_MAX: u32 = 240;
 
 #[derive(Debug)]
 pub(crate) enum Verdict {
     Right,
-    /// It has more outcomes than the interpreter follows, or no end.
+    /// The case has more outcomes than the interpreter follows, or no end.
     TooMuch,
-    /// The network is refused.
+    /// The check refuses the network.
     Refused,
     Wrong(String),
 }
@@ -51,17 +51,17 @@ impl Verdict {
     }
 }
 
-/// Runs a case on one or two workers, with wide or narrow streams, and ties as `options` says.
+/// Runs a case on one or two workers, with wide or narrow streams, and ties according to `options`.
 pub(crate) fn try_case(case: &Case, options: u64) -> Verdict {
     try_with(boxes(), case, options)
 }
 
-/// The same over several nodes.
+/// Runs a case over several nodes.
 pub(crate) fn try_over_nodes(case: &Case, options: u64) -> Verdict {
     try_on(boxes(), case, options, true)
 }
 
-/// The same with other boxes.
+/// Runs a case with other boxes.
 pub(crate) fn try_with(boxes: &Boxes, case: &Case, options: u64) -> Verdict {
     try_on(boxes, case, options, false)
 }
@@ -104,7 +104,7 @@ fn shown(outcome: &Outcome) -> String {
     format!("{}  failed: {:?}", outcome.out.iter().map(record).collect::<String>(), outcome.failed)
 }
 
-/// The outcomes, with whether they tell the order.
+/// The possible outcomes, and whether they include the order of records.
 fn allowed(resolved: &Resolved, input: &[Labels], ties: Ties) -> Option<(bool, BTreeSet<Outcome>)> {
     let routes = Routes::of(resolved);
     if let Ok(outcomes) = outcomes(resolved, &routes, input, true, ties) {
@@ -215,7 +215,7 @@ fn run_records(
     (received.iter().collect(), failed)
 }
 
-/// What a case gives, in order, and why records failed.
+/// The output of a case, in order, and the reasons of failures.
 pub(crate) fn shown_run(case: &Case, options: u64) -> (Vec<String>, Vec<String>) {
     let network = Network::parse("main", &case.net, boxes()).unwrap_or_else(|errors| {
         panic!("{}", errors.iter().map(|error| error.render(false)).collect::<String>());
@@ -231,7 +231,8 @@ pub(crate) fn normal(record: &str) -> String {
     format!("{:?}", labels_of(&json::read_record(record.as_bytes()).unwrap()))
 }
 
-/// With two workers replicas are folded back as soon as they can be. From 4 on, room decides ties; from 8 on nothing is handed on.
+/// The options: with two workers replicas are folded back as soon as possible; from 4 on, free space decides
+/// ties; from 8 on records are not handed on.
 fn options_of(options: u64) -> (Options, StartOptions) {
     let (workers, capacity) = [(1, 64), (2, 1), (1, 1), (2, 3)][(options % 4) as usize];
     let mut limits = StartOptions::default();
@@ -263,7 +264,7 @@ impl Case {
     }
 }
 
-/// What runs now, and how often the watch saw it.
+/// The running cases, and how often the watch saw each.
 static RUNNING: Mutex<Vec<(thread::ThreadId, u32, String)>> = Mutex::new(Vec::new());
 
 fn begin(case: &Case) {
@@ -273,13 +274,13 @@ fn begin(case: &Case) {
     running.push((me, 0, case.to_string()));
 }
 
-/// What ran here has ended, and nothing follows at once.
+/// Removes the case of this thread, which has ended.
 pub(crate) fn end() {
     let me = thread::current().id();
     RUNNING.lock().unwrap_or_else(|e| e.into_inner()).retain(|(thread, ..)| *thread != me);
 }
 
-/// Ends the process with the case's text when one hangs.
+/// Ends the process with the text of a case that hangs.
 pub(crate) fn watch() -> impl Drop {
     struct Watch(Arc<AtomicBool>);
     impl Drop for Watch {
@@ -296,7 +297,7 @@ pub(crate) fn watch() -> impl Drop {
             let mut running = RUNNING.lock().unwrap_or_else(|e| e.into_inner());
             running.iter_mut().for_each(|(_, looks, _)| *looks += 1);
             if let Some((_, _, case)) = running.iter().find(|(_, looks, _)| *looks > LOOKS_MAX) {
-                // Not by `eprintln!`, which the harness would keep to itself.
+                // `eprintln!` is not used, because the test harness captures its output.
                 let _ = writeln!(std::io::stderr(), "This hangs:\n{case}");
                 std::process::abort();
             }

@@ -1,10 +1,12 @@
-//! Inferred types, verdicts and routes beside those that brute force finds ([`crate::typing`]) and those that follow from the
-//! language's rules ([`crate::rules`]), on random networks; and what such networks do when they run.
+//! Inferred types, verdicts and routes compared with those of brute force ([`crate::typing`]) and with those
+//! that follow from the language's rules ([`crate::rules`]), on random networks; and the results of running
+//! such networks.
 //!
-//! In the build of before types were inferred anew, whose interpreter shared the checker's reading, these tests find the first
-//! network with other types as case 0 (854 of the first 5,000), and the first run in which a tie went elsewhere than to the leftmost branch as
-//! case 260 (24 of the 5,000). In the build of before guards were read exactly, they find a record that is let through though a part of it is lost behind
-//! a guard as case 1,378, and as case 44 of the networks of loops in loops.
+//! Older versions of the checker fail these tests. In the one whose interpreter shared the checker's reading
+//! of types, case 0 is the first network with other types (854 of the first 5,000), and case 260 the first
+//! run in which a tie did not go to the leftmost branch (24 of the 5,000). In the one before guards were
+//! checked exactly, case 1,378 is the first in which a record is let through although a part of it is lost
+//! after a guard; among the networks of nested loops it is case 44.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -68,7 +70,7 @@ impl Writer {
         }
     }
 
-    /// One tag of a split, or two for a range.
+    /// The tag of a split, or the two tags of a range.
     fn tags(&mut self, sort: Sort) -> Set {
         let range = sort.loops && self.one_in(3);
         1 << self.below(5) | if range { 1 << self.below(5) } else { 0 }
@@ -91,21 +93,22 @@ impl Writer {
     }
 }
 
-/// What random networks are like.
+/// The properties of random networks.
 #[derive(Clone, Copy)]
 struct Sort {
     depth: u64,
-    /// Most parts in series, and branches.
+    /// The most parts in series, and the most branches.
     parts: u64,
-    /// One pattern in so many has a guard.
+    /// One of this many patterns has a guard.
     guards: u64,
-    /// Stars and feedbacks are frequent; ranges and other synchrocells than of two patterns occur.
+    /// Whether stars and feedbacks are frequent, and ranges and synchrocells with other than two patterns
+    /// occur.
     loops: bool,
 }
 
-/// All constructs, evenly.
+/// All constructs, with equal frequency.
 const EVEN: Sort = Sort { depth: 3, parts: 3, guards: 5, loops: false };
-/// Loops in loops, with a guard in each second pattern.
+/// Nested loops, with a guard in every second pattern.
 const LOOPS: Sort = Sort { depth: 4, parts: 4, guards: 2, loops: true };
 
 /// A random network, and labels that a record of it may have.
@@ -152,7 +155,7 @@ fn record(set: Set) -> String {
     format!("{{{}}}", items.join(", "))
 }
 
-/// A component as the language's rules look at it.
+/// A component in the form for the language's rules.
 fn term(part: &Part) -> Term {
     let inner = |part: &Part| Box::new(term(part));
     let all = |parts: &[Part]| parts.iter().map(term).collect();
@@ -174,7 +177,7 @@ fn term(part: &Part) -> Term {
     }
 }
 
-/// Compares what brute force finds with what the language's rules say.
+/// Compares the result of brute force with that of the language's rules.
 fn compare_rules(part: &Part, table: &Table, typed: &Typed) -> Result<(), String> {
     if typed.variants != table.variants {
         let show = |sets: &BTreeSet<Set>| sets.iter().map(|&s| shown(s)).collect::<Vec<_>>().join(" | ");
@@ -192,7 +195,7 @@ fn compare_rules(part: &Part, table: &Table, typed: &Typed) -> Result<(), String
     all.try_for_each(|((part, table), typed)| compare_rules(part, table, typed))
 }
 
-/// Compares what each component takes, and where each parallel sends each record.
+/// Compares the input variants of each component, and the route of each record at each parallel.
 fn compare(node: &Node, part: &Part, table: &Table, resolved: &Resolved) -> Result<(), String> {
     let found: BTreeSet<Set> = node.accepts.iter().map(|variant| bits(variant)).collect();
     for set in FIVE.sets() {
@@ -227,7 +230,7 @@ fn compare(node: &Node, part: &Part, table: &Table, resolved: &Resolved) -> Resu
     all.try_for_each(|((node, part), table)| compare(node, part, table, resolved))
 }
 
-/// Whether a net inside is wrong whatever comes.
+/// Whether a net inside is wrong for every input.
 fn wrong_inside(part: &Part, table: &Table) -> bool {
     let itself = match part {
         Part::Net(variants, body, _) => {
@@ -238,7 +241,7 @@ fn wrong_inside(part: &Part, table: &Table) -> bool {
     itself || part.parts().iter().zip(&table.parts).any(|(part, table)| wrong_inside(part, table))
 }
 
-/// Compares everything of a network; words for what it was.
+/// Compares all properties of a network; returns words that describe it.
 fn try_net(seed: u64, sort: Sort, run: bool) -> Result<Vec<&'static str>, String> {
     let net = Net::random(seed, sort);
     let told = |error: String, text: &str| format!("seed {seed}: {error}\n{text}");
@@ -300,7 +303,7 @@ fn run_records(net: &Net, text: &str, seed: u64) -> Result<&'static str, String>
     }
 }
 
-/// What leaves in the runtime for each set of labels that gets through without an end in sight.
+/// Compares the output of the runtime for each set of labels that gets through, if it may not loop for ever.
 fn run_sets(net: &Net, text: &str) -> Result<(), String> {
     let ends = |set: &Set| net.table.lines[*set as usize].as_ref().is_some_and(|line| !line.endless);
     for set in FIVE.sets().filter(ends) {
@@ -321,7 +324,7 @@ fn normal_of(set: Set) -> String {
     normal(&record(set))
 }
 
-/// `run`: one in so many is run, too.
+/// `run`: one of this many networks is also run.
 fn random_nets(from: u64, count: u64, sort: Sort, run: u64) {
     let _watch = watch();
     let mut words = BTreeMap::new();
@@ -355,7 +358,7 @@ fn types_of_loops_and_guards() {
     random_nets(0, 5_000, LOOPS, 4);
 }
 
-/// Networks that were once inferred otherwise.
+/// Networks whose types were once inferred wrongly.
 #[test]
 fn types_of_networks_that_differed() {
     for seed in [1_099_511_926_080, 1_099_512_004_724] {
@@ -366,8 +369,9 @@ fn types_of_networks_that_differed() {
     }
 }
 
-/// A million, of which each fourth is run, behind `cargo xtask test --long`; `CASES` and `SEED` say how many and from which on,
-/// `RUN` how many of them there are to each that is run, `LOOPS=1` that they are of loops in loops.
+/// A million networks, every fourth of which is run, with `cargo xtask test --long`; `CASES` and `SEED` set
+/// their number and the first one, `RUN` the number of networks for each one that is run, `LOOPS=1` selects
+/// nested loops.
 #[test]
 #[ignore = "takes half an hour"]
 fn types_of_a_million_networks() {

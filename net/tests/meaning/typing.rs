@@ -1,9 +1,9 @@
-//! Types by brute force: what becomes of every set of labels in a network, worked out for all sets there are.
+//! Types by brute force: the way of every possible set of labels through a network is computed.
 //!
 //! The networks have few labels. With five labels a record is one of 32 sets, and a component is a table with
-//! a line for each set. The type checker searches for the types of a network; this module adds up the lines
+//! a line for each set. The type checker searches for the types of a network; this module computes the lines
 //! of all tables. Where guards decide, the lines are found by trying all decisions ([`crate::decisions`]).
-//! Nothing comes from the crate but the verdict and the variants that are compared.
+//! Only the verdict and the variants that are compared come from the crate.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use std::rc::Rc;
 use crate::decisions;
 use crate::world::{Pattern, Set, World};
 
-/// Labels of the random networks, by bit. The last is a binding tag.
+/// The labels of the random networks, by bit. The last one is a binding tag.
 pub(crate) const LABELS: [&str; 5] = ["<a>", "<b>", "<c>", "<d>", "<#k>"];
 pub(crate) const FIVE: World = World { labels: LABELS.len(), binding: 1 << 4 };
 
@@ -20,9 +20,9 @@ pub(crate) const FIVE: World = World { labels: LABELS.len(), binding: 1 << 4 };
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
     Identity,
-    /// Takes a set, gives a record for each of some sets.
+    /// A box that consumes a set, and emits a record for each of some sets.
     Box(Set, Vec<Set>),
-    /// The same as a filter; the second list is that of a condition that does not hold.
+    /// A filter that does the same; the second list applies if its condition does not hold.
     Filter(Set, Vec<Set>, Option<Vec<Set>>),
     Cell(Vec<Pattern>),
     Serial(Vec<Part>),
@@ -31,11 +31,11 @@ pub(crate) enum Part {
     Feedback(Box<Part>, Vec<Pattern>),
     Split(Box<Part>, Set, bool),
     Place(Box<Part>),
-    /// A net that declares what it takes; its number.
+    /// A net that declares its input variants; with its number.
     Net(Vec<Set>, Box<Part>, usize),
 }
 
-/// Whether a record certainly comes, comes if a guard holds, or comes past a synchrocell.
+/// Whether a record certainly arrives, arrives if a guard holds, or passes a synchrocell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Coming {
     Sure,
@@ -43,25 +43,25 @@ pub(crate) enum Coming {
     Past,
 }
 
-/// A record that leaves: its labels, those of them that came in, how it comes.
+/// A record that leaves: its labels, those of them that came in, and its certainty.
 pub(crate) type Out = (Set, Set, Coming);
 
-/// What becomes of a record: what was asked of it, and what leaves.
+/// The way of a record: the labels required, and the records that leave.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) asked: Set,
     pub(crate) outs: BTreeSet<Out>,
-    /// Whether records go round for ever.
+    /// Whether records stay in a loop for ever.
     pub(crate) endless: bool,
 }
 
-/// For each set of labels; `None`: such a record does not get through.
+/// The line of each set of labels; `None` if such a record does not get through.
 pub(crate) type Lines = Vec<Option<Line>>;
 
-/// A component with all there is to know of it.
+/// A component with its computed properties.
 pub(crate) struct Table {
     pub(crate) lines: Lines,
-    /// What `|` compares.
+    /// The variants that `|` compares.
     pub(crate) variants: BTreeSet<Set>,
     pub(crate) parts: Vec<Rc<Table>>,
     pub(crate) world: World,
@@ -76,7 +76,7 @@ pub(crate) fn fits(world: World, set: Set, variant: Set) -> bool {
     has(set, variant) && set & world.binding & !variant == 0
 }
 
-/// How many labels the best of some variants matches.
+/// The number of labels that the best of some variants matches.
 pub(crate) fn score(world: World, variants: &BTreeSet<Set>, set: Set) -> Option<u32> {
     variants.iter().filter(|&&variant| fits(world, set, variant)).map(|variant| variant.count_ones()).max()
 }
@@ -88,13 +88,13 @@ pub(crate) fn branch(parts: &[Rc<Table>], set: Set) -> Option<usize> {
     scores.iter().position(|score| score.as_ref() == Some(best))
 }
 
-/// What is made of a record that loses `taken` and gets `made`.
+/// The output for a record that loses `taken` and gets `made`.
 pub(crate) fn made_of(world: World, set: Set, taken: Set, made: Set) -> Out {
     let rest = set & !taken & !world.binding;
     (rest | made, rest & !made, Coming::Sure)
 }
 
-/// All that comes must get on, but what a synchrocell lets pass.
+/// Whether all records get on, except those that a synchrocell lets pass.
 fn gets_on(outs: &BTreeSet<Out>, alive: impl Fn(Set) -> bool) -> bool {
     outs.iter().all(|out| out.2 == Coming::Past || alive(out.0))
 }
@@ -105,11 +105,11 @@ pub(crate) fn declared(world: World, variants: &[Set], set: Set) -> Option<Set> 
     fitting.rev().max_by_key(|variant| variant.count_ones())
 }
 
-/// How a record leaves and how it stays, where patterns are tested.
+/// Whether a record may leave and may stay at a test of patterns, with the labels required.
 pub(crate) fn tested(patterns: &[Pattern], set: Set) -> (Option<Coming>, Option<Coming>, Set) {
     let matched: Vec<&Pattern> = patterns.iter().filter(|(labels, _)| has(set, *labels)).collect();
     let sure = matched.iter().filter(|(_, guard)| !guard).map(|(labels, _)| *labels);
-    // The largest, of those the first.
+    // The largest variant wins, and among equals the first.
     let sure = sure.rev().max_by_key(|labels| labels.count_ones());
     match sure {
         Some(labels) => (Some(Coming::Sure), None, labels),
@@ -146,7 +146,7 @@ impl Table {
     }
 }
 
-/// Whether a record gets through with all its labels asked for.
+/// Whether a record gets through and all its labels are required.
 fn is_variant(lines: &Lines, set: Set) -> bool {
     lines[set as usize].as_ref().is_some_and(|line| line.asked == set)
 }
@@ -188,7 +188,7 @@ fn taker_of_all(set: Set) -> Option<Line> {
 
 pub(crate) fn cell_line(patterns: &[Pattern], set: Set) -> Option<Line> {
     let matched = patterns.iter().map(|(labels, _)| *labels).filter(|labels| has(set, *labels));
-    // The first pattern says what goes on.
+    // The record that matches the first pattern continues.
     let first = patterns[0].0;
     let asked = matched.rev().max_by_key(|&labels| (has(labels, first), labels.count_ones()))?;
     let mut outs = BTreeSet::from([(set, set, Coming::Past)]);
@@ -215,13 +215,13 @@ fn serial_line(parts: &[Rc<Table>], set: Set) -> Option<Line> {
     Some(line)
 }
 
-/// A star or a feedback: which sets get through is the largest answer that agrees with itself.
+/// The lines of a star or a feedback: the sets that get through are the greatest fixed point.
 fn loop_lines(body: &Lines, patterns: &[Pattern], star: bool) -> Lines {
     let test = |set: Set| {
         let (matched, otherwise, asked) = tested(patterns, set);
         if star { (matched, otherwise, asked) } else { (otherwise, matched, asked) }
     };
-    // Before a test, and inside.
+    // The sets that get on before a test, and inside the loop.
     let (mut alive, mut inside) = (vec![true; body.len()], vec![true; body.len()]);
     loop {
         let before = (alive.clone(), inside.clone());
@@ -243,10 +243,10 @@ fn loop_lines(body: &Lines, patterns: &[Pattern], star: bool) -> Lines {
     (0..body.len()).map(line).collect()
 }
 
-/// How a test comes out for a set: whether it leaves, whether it stays, what was asked.
+/// The result of a test for a set: whether it may leave, whether it may stay, and the labels required.
 type Test<'a> = &'a dyn Fn(Set) -> (Option<Coming>, Option<Coming>, Set);
 
-/// The way round a star or a feedback.
+/// A round through a star or a feedback.
 struct Way<'a> {
     body: &'a Lines,
     test: Test<'a>,
@@ -256,7 +256,7 @@ struct Way<'a> {
 }
 
 impl Way<'_> {
-    /// What comes to the test again after a set has been inside.
+    /// The records that arrive at the test again after a set was inside.
     fn next(&self, set: Set) -> impl Iterator<Item = &Out> {
         let line = self.body[set as usize].iter().filter(move |_| self.inside[set as usize]);
         line.flat_map(|line| &line.outs).filter(|out| self.alive[out.0 as usize])
@@ -299,9 +299,10 @@ impl Way<'_> {
     }
 }
 
-// ---- what is surely wrong ----
+// ---- sure errors ----
 
-/// What surely becomes of a record: what leaves (with whether that is sure), and whether some record surely fails on the way.
+/// The sure fate of a record: the records that leave (with whether that is sure), and whether a record surely
+/// fails on the way.
 pub(crate) fn surely(part: &Part, table: &Table, set: Set) -> (BTreeSet<(Set, bool)>, bool) {
     let taken = |takes: Set, gives: &[Set]| match has(set, takes) {
         true => (gives.iter().map(|&made| (made_of(table.world, set, takes, made).0, true)).collect(), false),
@@ -338,7 +339,7 @@ pub(crate) fn surely(part: &Part, table: &Table, set: Set) -> (BTreeSet<(Set, bo
             let Some(variant) = declared(table.world, variants, set) else {
                 return (BTreeSet::new(), true);
             };
-            // What fails inside is reported of the net itself.
+            // A failure inside is reported for the net itself.
             let (outs, _) = surely(inner, &table.parts[0], variant);
             (outs.into_iter().map(|(out, sure)| (out | set & !variant, sure)).collect(), false)
         }
@@ -402,7 +403,7 @@ fn labels(set: Set) -> Vec<&'static str> {
 
 fn patterns(patterns: &[Pattern]) -> String {
     let shown = patterns.iter().map(|&(set, guard)| match guard {
-        // What it gives is of no matter here.
+        // The output does not matter here.
         true => {
             format!("{} if <{}>", shown(set), labels(set & !FIVE.binding).first().map_or("0", |l| &l[1..2]))
         }
@@ -424,7 +425,7 @@ fn given(sets: &[Set]) -> String {
 }
 
 impl Part {
-    /// What it is made of.
+    /// The direct parts.
     pub(crate) fn parts(&self) -> Vec<&Part> {
         match self {
             Part::Serial(parts) | Part::Parallel(parts, _) => parts.iter().collect(),
@@ -437,7 +438,7 @@ impl Part {
         }
     }
 
-    /// Whether records are tested by guards on the way.
+    /// Whether guards test records on the way.
     pub(crate) fn has_guards(&self) -> bool {
         self.any(&|part| match part {
             Part::Star(_, patterns, _) | Part::Feedback(_, patterns) => {
@@ -447,12 +448,12 @@ impl Part {
         })
     }
 
-    /// This and all inside.
+    /// Whether the condition holds for this part or any part inside.
     pub(crate) fn any(&self, is: &impl Fn(&Part) -> bool) -> bool {
         is(self) || self.parts().iter().any(|inner| inner.any(is))
     }
 
-    /// Its definitions.
+    /// Writes its definitions.
     pub(crate) fn definitions(&self, text: &mut String) {
         self.parts().iter().for_each(|inner| inner.definitions(text));
         match self {
@@ -471,8 +472,8 @@ impl Part {
         }
     }
 
-    /// The signatures of its boxes: the declaration, how many labels the box takes, and how many each output
-    /// variant has.
+    /// The signatures of its boxes: the declaration, the number of arguments, and the number of labels of
+    /// each output variant.
     pub(crate) fn signatures(&self, all: &mut Vec<(String, usize, Vec<usize>)>) {
         self.parts().iter().for_each(|inner| inner.signatures(all));
         if let Part::Box(takes, gives) = self {
@@ -484,7 +485,7 @@ impl Part {
         }
     }
 
-    /// That of a box.
+    /// The declaration of a box.
     fn declaration(&self) -> String {
         let Part::Box(takes, gives) = self else { unreachable!("it is no box") };
         let gives: Vec<String> = gives.iter().map(|&set| format!("({})", labels(set).join(", "))).collect();
@@ -501,7 +502,7 @@ impl Part {
         }
     }
 
-    /// Its topology.
+    /// The topology as text.
     pub(crate) fn text(&self) -> String {
         let joined = |parts: &[Part], by: &str| {
             format!("({})", parts.iter().map(Part::text).collect::<Vec<String>>().join(by))

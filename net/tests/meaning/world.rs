@@ -1,4 +1,4 @@
-//! Labels as bits: what a record has, what a pattern wants.
+//! Labels as bits: the labels of records and of patterns.
 
 /// Labels, by bit.
 pub(crate) type Set = u16;
@@ -6,7 +6,7 @@ pub(crate) type Set = u16;
 /// A pattern: its labels, and whether it has a guard.
 pub(crate) type Pattern = (Set, bool);
 
-/// How many labels there are, and which of them are binding tags.
+/// The number of labels, and which of them are binding tags.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct World {
     pub(crate) labels: usize,

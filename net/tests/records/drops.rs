@@ -13,7 +13,7 @@ use thalweg_net::record::Record;
 
 use crate::naive::{any_labels, filter};
 
-/// How often each of the values made so far was dropped.
+/// The number of drops of each of the values made so far.
 struct Ledger {
     drops: Vec<Arc<AtomicU32>>,
 }
@@ -104,8 +104,8 @@ fn values_move_on_last_use() {
     ledger.assert_all_dropped_once();
 }
 
-/// Producers make records, the main thread rearranges and copies them, consumers drop them: blocks are freed on
-/// other threads than those that made them, beyond what a list keeps, and threads end with full lists.
+/// Producers make records, the main thread rearranges and copies them, consumers drop them: blocks are freed
+/// on other threads than those that made them, more than a list keeps, and threads end with full lists.
 #[test]
 fn records_cross_threads() {
     const RECORDS: usize = if cfg!(miri) { 300 } else { 20_000 };
@@ -148,8 +148,8 @@ fn records_cross_threads() {
     }
 }
 
-/// A record that lives in a thread-local is dropped after the thread's free blocks were given back, or before:
-/// both work.
+/// A record in a thread-local is dropped before or after the thread's free blocks are given back: both must
+/// work.
 #[test]
 fn records_may_outlive_the_pool_of_their_thread() {
     thread_local! {
@@ -192,7 +192,7 @@ proptest! {
         }
         let mut outputs: Vec<Record> = (0..copies).map(|_| plan.build(&record, |_| ledger.value())).collect();
         outputs.push(plan.build_last(record, |_| ledger.value()));
-        // What was neither consumed nor replaced is alive as long as an output is.
+        // Values that were neither consumed nor replaced are alive as long as an output is.
         let alive = ledger.dropped().iter().filter(|&&drops| drops == 0).count();
         let inherited = input.iter().filter(|l| !l.is_binding() && !consumed.contains(l) && !output.contains(l));
         let expected = inherited.count() + output.len() * (copies + 1) + taken.len();

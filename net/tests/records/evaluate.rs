@@ -1,8 +1,8 @@
-//! Expressions over tags, as C would have them.
+//! A simple evaluator of expressions over tags, with the meaning of C.
 
 use thalweg_net::syntax::ast::{BinaryOp, TagExpr, TagExprKind, UnaryOp};
 
-/// What C makes of an expression; `None` for a fault.
+/// The value of an expression in C; `None` for a fault.
 pub(crate) fn evaluate(expression: &TagExpr, tag: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
     use {BinaryOp as B, TagExprKind as K, UnaryOp as U};
     let wide = match &expression.kind {

@@ -1,4 +1,4 @@
-//! Expressions over tags.
+//! Tests of expressions over tags.
 
 use proptest::prelude::*;
 use thalweg_net::expression::Expression;
@@ -8,7 +8,7 @@ use thalweg_net::record::Record;
 
 use crate::naive::{any_expression, any_map, evaluate, filter, pattern, record, to_record};
 
-/// The value of an expression as the program writes it, over `<a> = 7`, `<b> = -2`, `<z> = 0`.
+/// The value of an expression in the language's spelling, over `<a> = 7`, `<b> = -2`, `<z> = 0`.
 fn value(text: &str) -> Result<i64, RecordFault> {
     let record = record(r#"{"<a>": 7, "<b>": -2, "<z>": 0, "f": "text"}"#);
     let filter = filter(&format!("[{{}} -> {{<r = {text}>}}]"));

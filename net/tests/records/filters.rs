@@ -33,7 +33,7 @@ fn apply(filter: &mut Filter, input: Record) -> Result<Vec<Record>, (Record, Rec
 #[test]
 fn filters_copy_rename_compute_drop_and_inherit() {
     let table = [
-        // Identity, dropping, consuming.
+        // Identity, dropping and consuming.
         ("[]", r#"{"a": 1}"#, r#"{"a": 1}"#),
         ("[{a} -> {}]", r#"{"a": 1, "b": 2}"#, r#"{"b": 2}"#),
         ("[{a} -> ]", r#"{"a": 1, "b": 2}"#, ""),
@@ -49,18 +49,19 @@ fn filters_copy_rename_compute_drop_and_inherit() {
         // An explicit label wins over an inherited one.
         ("[{a} -> {b=a}]", r#"{"a": 1, "b": 2}"#, r#"{"b": 1}"#),
         ("[{} -> {<t=t+1>}]", r#"{"<t>": 1}"#, r#"{"<t>": 2}"#),
-        // Tags: copied, made, computed from the input's.
+        // Tags that are copied, made, or computed from the input's tags.
         ("[{<t>} -> {<t>}]", r#"{"<t>": 5}"#, r#"{"<t>": 5}"#),
         ("[{} -> {<t>}]", r#"{"a": 1}"#, r#"{"a": 1, "<t>": 0}"#),
         ("[{<t>} -> {<t=t+1>,<u=t*2>}]", r#"{"<t>": 5}"#, r#"{"<t>": 6, "<u>": 10}"#),
         ("[{<t>,<u>} -> {<t=u>,<u=t>}]", r#"{"<t>": 1, "<u>": 2}"#, r#"{"<t>": 2, "<u>": 1}"#),
-        // One name, three labels.
+        // One name as three different labels.
         ("[{a} -> {<a=a>}]", r#"{"a": "x", "<a>": 3, "<#a>": 4}"#, r#"{"<a>": 3}"#),
         // Binding tags are not inherited.
         ("[{a} -> {a}]", r#"{"a": 1, "<#b>": 2}"#, r#"{"a": 1}"#),
         ("[{<#b>} -> {<#b>}]", r#"{"a": 1, "<#b>": 2}"#, r#"{"a": 1, "<#b>": 2}"#),
         ("[{<#b>} -> {<#c=1>}]", r#"{"a": 1, "<#b>": 2}"#, r#"{"a": 1, "<#c>": 1}"#),
-        // Guards: the first that holds; what an alternative needs, it needs only when taken.
+        // Guards: the first one that holds wins; labels that an alternative needs are required only if it is
+        // chosen.
         ("[{<t>} -> if <t> then {a} else {}]", r#"{"<t>": 0}"#, r#"{}"#),
         (
             "[{<t>} -> if <t > 1> then {<r=1>} else if <t> then {<r=2>};{<r=3>} else]",
@@ -170,7 +171,7 @@ fn caches_keep_the_plans_of_all_shapes() {
     assert_eq!(computed, shapes.len());
 }
 
-/// What a filter makes of a record; `None` for a fault.
+/// The output of a filter for a record; `None` for a fault.
 fn naive(filter: &ast::Filter, input: &Map) -> Option<Vec<Map>> {
     let rule = filter.rule.as_ref()?;
     let consumed: Vec<Label> = rule.pattern.labels.iter().map(Label::from).collect();

@@ -237,7 +237,7 @@ fn lists_are_arrays() {
     assert_eq!(write(&narrow), r#"{"a": [0.1, 2.0], "b": 7, "c": 1.8446744073709552e+19}"#);
 }
 
-/// Any JSON but numbers that serde_json has no value for.
+/// Any JSON value, except numbers that serde_json cannot represent.
 fn any_json() -> impl Strategy<Value = serde_json::Value> {
     let leaf = prop_oneof![
         Just(serde_json::Value::Null),
@@ -256,7 +256,7 @@ fn any_json() -> impl Strategy<Value = serde_json::Value> {
     })
 }
 
-/// Whether two values are the same; 1 and 1.0 are.
+/// Whether two values are the same; 1 and 1.0 count as the same.
 fn is_same(a: &serde_json::Value, b: &serde_json::Value) -> bool {
     use serde_json::Value::{Array, Number, Object};
     match (a, b) {
@@ -281,7 +281,7 @@ proptest! {
         members in prop::collection::vec((any_key(), any_json()), 0..12),
         pretty in any::<bool>(),
     ) {
-        // Tags have integers only.
+        // Tags have only integers.
         let is_tag = |key: &str| Label::parse(key).is_ok_and(|label| label.is_integer());
         let members = members.into_iter().filter(|(key, _)| !is_tag(key));
         let object = serde_json::Value::Object(members.collect());
@@ -307,7 +307,7 @@ proptest! {
         let line = write(&record);
         prop_assert!(!line.contains('\n'));
         let read = read_record(line.as_bytes()).unwrap();
-        // NaN is no NaN: what is written again is the same.
+        // NaN is not equal to itself, so the written lines are compared.
         prop_assert_eq!(write(&read), line);
         prop_assert_eq!(read.shape(), record.shape());
     }

@@ -1,4 +1,4 @@
-//! What components do with records, against naive versions that work on maps.
+//! Operations of components on records, compared with naive versions on maps.
 
 mod drops;
 mod evaluate;

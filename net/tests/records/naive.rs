@@ -1,4 +1,4 @@
-//! The naive world: records as maps, programs from text.
+//! The naive versions: records as maps, programs from text.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use thalweg_net::syntax::ast::{self, Def, NetBody, Topo, TopoKind};
 use thalweg_net::syntax::{Source, parse};
 use thalweg_net::{Value, shape};
 
-/// A record as a map. The values of fields are whatever `Value` can be.
+/// A record as a map. The values of fields can be any `Value`.
 pub(crate) type Map = BTreeMap<Label, Value>;
 
 pub(crate) fn to_map(record: &Record) -> Map {
@@ -20,7 +20,7 @@ pub(crate) fn to_record(map: &Map) -> Record {
     Record::from_pairs(map.iter().map(|(&label, value)| (label, value.clone())))
 }
 
-/// The topology `text`.
+/// Parses a topology.
 pub(crate) fn topology(text: &str) -> Topo {
     let source = Source::new("test.snet", format!("net test connect {text};"));
     let (file, diagnostics) = parse(&source);
@@ -38,7 +38,7 @@ pub(crate) fn filter(text: &str) -> ast::Filter {
     }
 }
 
-/// A pattern such as `{a} if <t > 0>`.
+/// Parses a pattern such as `{a} if <t > 0>`.
 pub(crate) fn pattern(text: &str) -> ast::Pattern {
     match topology(&format!("[] * {text}")).kind {
         TopoKind::Star { exits, .. } => exits.into_iter().next().unwrap(),
@@ -46,7 +46,7 @@ pub(crate) fn pattern(text: &str) -> ast::Pattern {
     }
 }
 
-/// A record such as `{"a": "x", "<t>": 1}`.
+/// Parses a record such as `{"a": "x", "<t>": 1}`.
 pub(crate) fn record(text: &str) -> Record {
     thalweg_net::json::read_record(text.as_bytes()).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
@@ -67,7 +67,7 @@ pub(crate) fn any_labels(count: usize) -> impl Strategy<Value = Vec<Label>> {
     prop::collection::vec(any_label(), 0..=count).prop_map(|labels| shape::of(&labels).labels().to_vec())
 }
 
-/// A record over the 18 labels; each field has a value of its own.
+/// A record over the 18 labels; all fields have different values.
 pub(crate) fn any_map(count: usize) -> impl Strategy<Value = Map> {
     (any_labels(count), prop::collection::vec(-3i64..4, 18)).prop_map(|(labels, numbers)| {
         let value = |(i, label): (usize, Label)| match label.is_integer() {
@@ -78,7 +78,7 @@ pub(crate) fn any_map(count: usize) -> impl Strategy<Value = Map> {
     })
 }
 
-/// What C makes of an expression; `None` for a fault.
+/// The value of an expression in C; `None` for a fault.
 pub(crate) fn evaluate(expression: &ast::TagExpr, record: &Map) -> Option<i64> {
     crate::evaluate::evaluate(expression, &|name| match record.get(&Label::tag(name)) {
         Some(Value::Int(number)) => Some(*number),

@@ -1,4 +1,4 @@
-//! Best match.
+//! Tests of routing by best match.
 
 use proptest::prelude::*;
 use thalweg_net::label::{Label, LabelKind};
@@ -34,20 +34,20 @@ fn the_branch_with_the_most_matched_labels_is_chosen() {
         (&["a", "a,b"], r#"{"a": 1, "b": 1, "c": 1}"#, &[1]),
         (&["a", "b"], r#"{"a": 1, "b": 1}"#, &[0, 1]),
         (&["a", "b"], r#"{"c": 1}"#, &[]),
-        // {} takes everything, and counts 0.
+        // The variant {} accepts every record, and has the score 0.
         (&["", "b"], r#"{"c": 1}"#, &[0]),
         (&["", "b"], r#"{"b": 1}"#, &[1]),
-        // The largest of a branch's variants that match counts, not their sum.
+        // The score is that of the largest matching variant of a branch, and not the sum.
         (&["a|b|c", "a,b"], r#"{"a": 1, "b": 1, "c": 1}"#, &[1]),
         (&["a|a,b,c", "a,b"], r#"{"a": 1, "b": 1}"#, &[1]),
-        // A field is no tag.
+        // A field is not the tag of the same name.
         (&["<a>", "a"], r#"{"a": 1}"#, &[1]),
         // Each binding tag of the record must be in the variant.
         (&["a", "<#b>"], r#"{"a": 1, "<#b>": 1}"#, &[1]),
         (&["a,b,c", ""], r#"{"a": 1, "b": 1, "c": 1, "<#b>": 1}"#, &[]),
         (&["a,<#b>", "a"], r#"{"a": 1, "<#b>": 1}"#, &[0]),
         (&["a,<#b>", "a,<#b>,<#c>"], r#"{"a": 1, "<#b>": 1, "<#c>": 1}"#, &[1]),
-        // And the other way round: a component needs the binding tags it names.
+        // A variant that contains a binding tag matches only records with this tag.
         (&["a,<#b>", "a"], r#"{"a": 1}"#, &[1]),
     ];
     for (branches, text, expected) in table {
@@ -55,7 +55,7 @@ fn the_branch_with_the_most_matched_labels_is_chosen() {
     }
 }
 
-/// Branches that match best, by the words of the definition.
+/// The branches that match best, according to the wording of the definition.
 fn naive(branches: &[Vec<Vec<Label>>], record: &Record) -> Vec<usize> {
     let labels = record.shape().labels();
     let mut best = (None, vec![]);

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use thalweg_exec::{In, Out, Runtime, TaskSpec};
 use thalweg_net::record::Record;
 
-/// Feeds the network what is sent, until the sender is dropped; what comes out of it can be received.
+/// Feeds the network from a channel, until its sender is dropped; another channel receives the output.
 pub(crate) fn channels(
     runtime: &Runtime,
     mut input: Out<Record>,

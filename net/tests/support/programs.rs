@@ -2,7 +2,7 @@
 
 use thalweg_chance::Chance;
 
-/// Numbers that look random and are the same for the same seed.
+/// Pseudo-random numbers, the same for the same seed.
 pub(crate) struct Random(Chance);
 
 impl Random {
@@ -32,7 +32,7 @@ pub(crate) fn program(random: &mut Random) -> Vec<String> {
     writer.tokens
 }
 
-/// The tokens with random blanks, line breaks and comments between them.
+/// The tokens with random spaces, line breaks and comments between them.
 pub(crate) fn spelled(tokens: &[String], random: &mut Random) -> String {
     let mut text = String::new();
     let mut first = true;
@@ -49,7 +49,7 @@ pub(crate) fn spelled(tokens: &[String], random: &mut Random) -> String {
         };
         first = false;
         let gap = if gap.is_empty() && (merge(&text, token) || opens_comment(&text)) { " " } else { gap };
-        // A sign before a comment must not become part of it.
+        // A sign before a comment must not become part of the comment.
         let gap = if gap.starts_with('/') && text.ends_with(['/', '<']) { " // because\n" } else { gap };
         text += gap;
         text += token;
@@ -61,7 +61,7 @@ fn opens_comment(text: &str) -> bool {
     text.ends_with('/')
 }
 
-/// Whether two tokens written together could be read as others.
+/// Whether two adjacent tokens without a space could be read as other tokens.
 fn merge(before: &str, after: &str) -> bool {
     let (Some(a), Some(b)) = (before.chars().next_back(), after.chars().next()) else { return false };
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -74,7 +74,7 @@ const LABELS: [&str; 6] = ["a", "b", "c", "count", "left_over", "x1"];
 struct Writer<'a> {
     random: &'a mut Random,
     tokens: Vec<String>,
-    /// What a topology can name here.
+    /// The components that a topology can name here.
     components: Vec<String>,
     defined: usize,
 }
@@ -93,7 +93,7 @@ impl Writer<'_> {
         format!("{what}{}", self.defined)
     }
 
-    /// `least` to `most` things, with a token between them.
+    /// Writes `least` to `most` items, with a token between them.
     fn several(&mut self, least: usize, most: usize, between: &str, mut each: impl FnMut(&mut Self)) {
         let count = least + self.random.below(most - least + 1);
         for i in 0..count {
@@ -187,7 +187,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Different labels.
+    /// Writes different labels.
     fn labels(&mut self, most: usize) {
         let first = self.random.below(LABELS.len());
         let mut next = first;

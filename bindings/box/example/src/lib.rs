@@ -1,4 +1,5 @@
-//! Boxes in Rust: variants, endless output, arrays, values of one's own, a parameter, published state and an event.
+//! Boxes in Rust: variants, endless output, arrays, values of a type of the library, a parameter, published
+//! state and an event.
 //!
 //! ```sh
 //! cargo build --release
@@ -19,7 +20,7 @@ fn inc(x: i64, out: &mut Out) {
     out.emit((x + 1,));
 }
 
-/// A record for each word, and how many there were.
+/// Emits a record for each word, and the number of words.
 fn words(text: String, out: &mut Out) {
     let mut found = 0;
     for word in text.split_whitespace() {
@@ -35,7 +36,7 @@ fn words(text: String, out: &mut Out) {
     out.emit_variant(2, (found,));
 }
 
-/// The mean of an array, or a reason why there is none.
+/// The mean of an array; an error if it is empty.
 fn mean(samples: Vec<f64>, out: &mut Out) -> Result<(), String> {
     if samples.is_empty() {
         return Err("no number has no mean".to_owned());
@@ -44,12 +45,12 @@ fn mean(samples: Vec<f64>, out: &mut Out) -> Result<(), String> {
     Ok(())
 }
 
-/// Counts to a number, as fast as the network takes it.
+/// Counts up to a number, as fast as the network reads the output.
 fn count_to(last: i64, out: &mut Out) {
     out.generate((1..=last).map(|n| (n,)));
 }
 
-/// Only boxes of this library know what is in it.
+/// A value that only boxes of this library can read.
 #[derive(Clone)]
 struct Ticket {
     number: i64,
@@ -57,7 +58,8 @@ struct Ticket {
 }
 
 impl Ticket {
-    /// With all that it leads to: so that `thalweg streams` knows how large records are.
+    /// The bytes of the value with all memory that it refers to, so that `thalweg streams` knows the sizes of
+    /// records.
     fn bytes(&self) -> u64 {
         let stamps = self.stamps.iter().map(|stamp| size_of::<String>() + stamp.len()).sum::<usize>();
         (size_of::<Ticket>() + stamps) as u64
@@ -68,7 +70,7 @@ fn issue(number: i64, out: &mut Out) {
     out.emit((Opaque::sized(Ticket { number, stamps: Vec::new() }, Ticket::bytes),));
 }
 
-/// In place if no other record has the ticket, else on a copy.
+/// Changes the ticket in place if no other record has it, else changes a copy.
 fn stamp(mut ticket: Opaque, out: &mut Out) -> Result<(), String> {
     let stamped = ticket.make_mut::<Ticket>().ok_or("no ticket of this build")?;
     stamped.stamps.push(format!("stamp {}", stamped.number));

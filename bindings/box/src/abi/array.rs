@@ -7,8 +7,8 @@ use crate::value::Value;
 use std::fmt;
 use std::mem::ManuallyDrop;
 
-/// Numbers of one machine type in a row, shared by count like [`Bytes`](super::heap::Bytes); or a single one, which then is an integer or
-/// a float that remembers its type.
+/// Numbers of one machine type in a row, shared by count like [`Bytes`](super::heap::Bytes); or a single
+/// number, which is an integer or a float that keeps its machine type.
 ///
 /// ```
 /// use thalweg_box::Array;
@@ -22,7 +22,7 @@ use std::mem::ManuallyDrop;
 #[repr(transparent)]
 pub struct Array(Block);
 
-/// The type of an array's elements, as C calls it on Linux.
+/// The type of an array's elements, named as in C on Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ElementType {
@@ -49,13 +49,13 @@ pub enum ElementType {
 }
 
 impl ElementType {
-    /// All, in the order of their codes.
+    /// All types, in the order of their codes.
     pub const ALL: [ElementType; 10] = {
         use ElementType::*;
         [I8, U8, I16, U16, I32, U32, I64, U64, F32, F64]
     };
 
-    /// Bytes of an element.
+    /// The number of bytes of an element.
     pub fn bytes(self) -> usize {
         match self {
             ElementType::I8 | ElementType::U8 => 1,
@@ -96,7 +96,7 @@ macro_rules! element {
 
 element!(i8: I8, u8: U8, i16: I16, u16: U16, i32: I32, u32: U32, i64: I64, u64: U64, f32: F32, f64: F64);
 
-/// In an array's form, beside the code of its type: it is a single number.
+/// A flag in an array's form, beside the code of its type: the array is a single number.
 const SCALAR: u64 = 1 << 8;
 
 static ARRAY_TABLE: HeapTable =
@@ -124,7 +124,7 @@ impl Array {
 
     fn new<T: Element>(elements: &[T], form: u64) -> Array {
         let bytes = size_of_val(elements);
-        // Words, because the memory of a vector of bytes may lie anywhere.
+        // The memory is made of words, because that of a vector of bytes may have any alignment.
         let mut words = ManuallyDrop::new(Vec::<u64>::with_capacity(bytes.div_ceil(8)));
         let data = words.as_mut_ptr().cast::<u8>();
         // SAFETY: the vector has room for `bytes` bytes, and elements are plain numbers.
@@ -133,7 +133,7 @@ impl Array {
         Array(Block::new(&ARRAY_TABLE, data, bytes as u64, words.capacity() as u64, form))
     }
 
-    /// The type of its elements. A library with a type unknown here makes it bytes.
+    /// The type of its elements. An array whose element type is unknown here counts as bytes.
     pub fn element_type(&self) -> ElementType {
         ElementType::of_code(self.0.header().form & 0xff).unwrap_or(ElementType::U8)
     }
@@ -143,12 +143,12 @@ impl Array {
         self.0.header().form & SCALAR != 0 && self.len() == 1
     }
 
-    /// How many elements.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.0.header().length as usize / self.element_type().bytes()
     }
 
-    /// Whether it has none.
+    /// Whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -167,8 +167,8 @@ impl Array {
         Some(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), self.len()) })
     }
 
-    /// The elements to change, if they are of this type: in place if this is the only owner, else of a copy that
-    /// becomes this value.
+    /// The elements, for changes, if they are of this type: in place if this is the only owner, else of a
+    /// copy that becomes this value.
     pub fn make_mut<T: Element>(&mut self) -> Option<&mut [T]> {
         let elements = self.as_slice::<T>()?;
         if !self.0.may_change() {

@@ -1,8 +1,8 @@
-//! How a box is called, and how what it emits comes back.
+//! Calls of a box, and the return of the records that it emits.
 //!
 //! The caller owns the argument slots and the output slots; all of them hold valid values at all times, so
-//! neither side has to say which values it drops. The last emission of a call simply stays in the output slots: a box that
-//! emits one record per call crosses the boundary once.
+//! neither side has to report which values it drops. The last record that a call emits stays in the output
+//! slots, so a box that emits one record per call crosses the boundary once.
 
 mod desk;
 
@@ -17,70 +17,71 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How a call ended.
+/// The result of a call.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Status(u32);
 
 impl Status {
-    /// The box has emitted all that this record gives.
+    /// The box has emitted all records for its input.
     pub const DONE: Status = Status(0);
-    /// The box failed; its reason was given to the host.
+    /// The box failed; the host has its reason.
     pub const FAILED: Status = Status(1);
-    /// There is more: the host polls the generator.
+    /// A generator has more output, and the host polls it.
     pub const AGAIN: Status = Status(2);
 }
 
-/// How a box is called: with the `data` of its entry.
+/// The function of a box, which is called with the `data` of its entry.
 type CallFunction =
     unsafe extern "C" fn(data: *const c_void, arguments: *mut Value, count: u32, out: *mut Out) -> Status;
 
-/// How a box is called with several records, one after the other: as [`CallFunction`] with each record of the batch, until
-/// one is unusual (see [`Batch::done`]) or fails.
+/// The function that calls a box with several records in sequence, each as by [`CallFunction`], until one is
+/// unusual (see [`Batch::done`]) or fails.
 type BatchFunction = unsafe extern "C" fn(data: *const c_void, batch: *mut Batch, out: *mut Out) -> Status;
 
-/// Records of one shape that a box is called with, its arguments and its output being slots of each.
+/// Records of one shape for a batch of calls; arguments and output of a call are slots of its record.
 #[repr(C)]
 struct Batch {
-    /// What leads to each record.
+    /// The pointers to the records.
     records: *const *mut u8,
-    /// Where to say which message the box is at.
+    /// The cell for the number of the message that the box works on.
     at: *const AtomicU64,
-    /// The number of the first of them.
+    /// The number of the message of the first record.
     first: u64,
-    /// Which values of the output have to be integers, by bits.
+    /// The bits of the output values that have to be integers.
     integers: u64,
     count: u32,
-    /// How many gave one record each, of the first variant, with `output_count` values. The record after these stands as
-    /// its call left it.
+    /// The number of calls that emitted one record each, of the first variant, with `output_count` values.
+    /// The record after these is as its call left it.
     done: u32,
-    /// How many bytes behind what leads to a record the slots of the arguments and of the output begin.
+    /// The offsets, in bytes from the start of a record, of the first argument and of the output.
     argument_offset: u32,
     output_offset: u32,
     argument_count: u32,
     output_count: u32,
-    /// What stands in [`Out::emission`] after a call that gave one record as the batch wants it.
+    /// The value of [`Out::emission`] after a call that emitted one record as the batch requires.
     usual: u64,
-    /// Where each call keeps its arguments; of the record after those that are done they are still there.
+    /// The shelf on which each call keeps its arguments; those of the record after the done ones are still
+    /// there.
     shelf: Shelf,
 }
 
-/// In [`Shelf::unusual`]: the host took an emission before the last during the call.
+/// A flag in [`Shelf::unusual`]: the host took a record from the call before the last one.
 const EARLY: u32 = 1;
 
 /// One box of a library.
 #[repr(C)]
 pub struct BoxEntry {
-    /// The signature as S-Net text: UTF-8, as long as the library is loaded.
+    /// The signature as S-Net text: UTF-8, valid as long as the library is loaded.
     signature: *const u8,
     signature_length: u64,
-    /// How many arguments `call` takes.
+    /// The number of arguments of `call`.
     argument_count: u32,
-    /// 1: may wait for files, sockets, time; it gets a thread of its own.
+    /// 1 if the box may wait for files, sockets or time; it then gets a thread of its own.
     blocking: u32,
     call: CallFunction,
     data: *const c_void,
-    /// None: the host makes one call after the other.
+    /// The function for batches; `None` if the host makes each call itself.
     call_batch: Option<BatchFunction>,
 }
 
@@ -94,22 +95,23 @@ unsafe impl Sync for BoxEntry {}
 pub struct Out {
     host: *mut c_void,
     table: *const OutTable,
-    /// `capacity` valid values; the host's.
+    /// `capacity` valid values that belong to the host.
     values: *mut Value,
-    /// While the latest emission stands in `values`: [`HELD`], how many values it has (the first `min(count, capacity)`
-    /// slots; in the upper half) and which variant it is, from 1 (in the lower half). Else 0. In one word, so that a call
-    /// writes and compares it at once.
+    /// While the latest record is in `values`: [`HELD`], the number of its values (the first `min(count,
+    /// capacity)` slots; in the upper half) and its variant, from 1 (in the lower half). Otherwise 0. The
+    /// emission is one word, so that a call writes and compares it at once.
     emission: u64,
-    // Between what each call begins with zero: else the zeros before and after it are stored in one go that the
-    // load of `generator.state` after the call straddles, which costs a box a sixth of its time.
+    // This field separates the two fields that each call sets to zero: otherwise the compiler stores both
+    // zeros at once, and the load of `generator.state` after the call straddles that store, which costs a box
+    // a sixth of its time.
     capacity: u64,
     generator: GeneratorHandle,
 }
 
-/// In [`Out::emission`]: there is one.
+/// The flag in [`Out::emission`] that `values` holds a record.
 const HELD: u64 = 1 << 63;
 
-/// An emission of so many values.
+/// The value of [`Out::emission`] for a record of this variant and number of values.
 #[inline(always)]
 const fn emission(variant: u32, count: u32) -> u64 {
     HELD | (count as u64) << 32 | variant as u64
@@ -131,16 +133,16 @@ const _: () = {
     assert!(offset_of!(Shelf, alone) == 8 && offset_of!(Shelf, unusual) == 16 && size_of::<Batch>() == 88);
 };
 
-/// What the host offers during a call.
+/// The functions that the host offers during a call.
 #[repr(C)]
 struct OutTable {
-    /// Takes the emission that `values` holds, so that the slots are free again.
+    /// Takes the record that `values` holds, so that the slots are free again.
     take: unsafe extern "C" fn(out: *mut Out),
-    /// Keeps the reason of a failure: UTF-8 or nearly.
+    /// Keeps the reason of a failure: text that should be UTF-8.
     fail: unsafe extern "C" fn(out: *mut Out, reason: *const u8, length: u64),
 }
 
-/// A box's endless output, as it crosses the boundary; empty if `state` is null.
+/// A box's endless output in the form that crosses the boundary; empty if `state` is null.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct GeneratorHandle {
@@ -161,7 +163,7 @@ impl Out {
     }
 
     /// Emits a record of the `variant`-th variant of the signature, counted from 1. A variant that the
-    /// signature does not have, or another number of values than it has, fails the record.
+    /// signature does not have, or a wrong number of values, fails the record.
     #[inline]
     pub fn emit_variant<T: Tuple>(&mut self, variant: u32, values: T) {
         if self.emission != 0 {
@@ -170,14 +172,14 @@ impl Out {
         }
         self.emission = emission(variant, T::COUNT as u32);
         if T::COUNT <= self.capacity as usize {
-            // SAFETY: the host gave `capacity` valid values, which nobody else touches during the call.
+            // SAFETY: the host gave `capacity` valid values, which no other code uses during the call.
             values.store(unsafe { std::slice::from_raw_parts_mut(self.values, self.capacity as usize) });
         }
     }
 
-    /// Emits what `items` gives, one at a time as the output has room: for long or endless output. The
-    /// iterator is polled after the box returned, and dropped when it ends, fails, or the network is stopped.
-    /// A second one in the same call follows the first.
+    /// Emits the items of an iterator, one at a time when the output has space: for long or endless output.
+    /// The iterator is polled after the box returned, and dropped when it ends, fails, or the network is
+    /// stopped. A second iterator in the same call follows the first.
     pub fn generate<I>(&mut self, items: I)
     where
         I: IntoIterator + 'static,
@@ -219,11 +221,11 @@ impl Out {
 
 /// An item of a generator: a tuple (variant 1), `Variant(n, tuple)`, or a `Result` of one.
 pub trait Emission {
-    /// Emits it, or gives the reason why there is none.
+    /// Emits the item, or returns the reason why it is none.
     fn emit(self, out: &mut Out) -> Result<(), String>;
 }
 
-/// An emission of another variant than the first.
+/// An item of another variant than the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Variant<T>(pub u32, pub T);
 
@@ -249,7 +251,7 @@ impl<T: Emission> Emission for Result<T, String> {
     }
 }
 
-/// One step of a generator: `Ok(false)` at its end.
+/// One step of a generator; returns `Ok(false)` at its end.
 type Step = Box<dyn FnMut(&mut Out) -> Result<bool, String> + Send>;
 
 unsafe extern "C" fn next_step(state: *mut c_void, out: *mut Out) -> Status {
@@ -300,7 +302,7 @@ fn panic_reason(panic: Box<dyn Any + Send>) -> String {
     reason
 }
 
-/// What a box function may return.
+/// The types that a box function may return.
 pub trait Outcome {
     /// The reason, if it failed.
     fn outcome(self) -> Result<(), String>;
@@ -322,12 +324,12 @@ impl<E: Display> Outcome for Result<(), E> {
 
 /// A function that can be a box: its arguments, then the output. `Arguments` is a tuple of their types.
 pub trait BoxFunction<Arguments>: Send + Sync + 'static {
-    /// How many arguments.
+    /// The number of arguments.
     const COUNT: usize;
-    /// What is known of each.
+    /// The properties of each argument's type.
     #[doc(hidden)]
     const KEEPING: &'static [Keeping];
-    /// Takes the arguments out of their slots, each of them kept before, and runs.
+    /// Takes the arguments out of their slots, after each was kept, and runs.
     fn run(&self, arguments: &mut [Value], keep: impl Keep, out: &mut Out) -> Result<(), String>;
 }
 
@@ -340,7 +342,7 @@ fn argument<T: Argument>(arguments: &mut [Value], keep: impl Keep, index: usize)
     taken.map_err(|mismatch| wrong_argument(arguments, keep, index, &mismatch))
 }
 
-/// The arguments from this one on are not taken, unless the call goes on.
+/// Keeps the arguments from this one on, which are not read unless the call goes on.
 fn leave(arguments: &[Value], keep: impl Keep, first: usize) {
     (first..arguments.len()).for_each(|index| keep.leave(index));
 }
@@ -401,7 +403,7 @@ unsafe extern "C" fn call<F: BoxFunction<A>, A>(
         out.fail(WRONG_COUNT);
         return Status::FAILED;
     }
-    // The caller keeps the arguments.
+    // The caller keeps the arguments, so none are kept here.
     guard(out, |out| function.run(arguments, (), out))
 }
 
@@ -410,7 +412,8 @@ unsafe extern "C" fn call_batch<F: BoxFunction<A>, A>(
     batch: *mut Batch,
     out: *mut Out,
 ) -> Status {
-    // SAFETY: `data` is the `F` that `BoxEntry::new` kept, for ever; batch and `Out` are there for the time of this call.
+    // SAFETY: `data` is the `F` that `BoxEntry::new` kept, for ever; batch and `Out` are valid for the time
+    // of this call.
     let (function, out) = unsafe { (&*data.cast::<F>(), &mut *out) };
     // SAFETY: as above.
     if unsafe { (*batch).argument_count } as usize != F::COUNT {
@@ -425,14 +428,15 @@ unsafe extern "C" fn call_batch<F: BoxFunction<A>, A>(
     })
 }
 
-/// Calls a box with one record of a batch after the other, as long as each gives one record, as the batch wants it, and no call
-/// fails. `call` gets what leads to the arguments, and keeps these: as [odd](Keep::odd) ones, but those that `keeping` says are
-/// on the heap or may be anything.
+/// Calls a box with the records of a batch in sequence, as long as each call emits one record as the batch
+/// requires, and none fails. `call` gets a pointer to the arguments and keeps them as [odd](Keep::odd) ones,
+/// except those that `keeping` declares to be on the heap or of any kind.
 ///
 /// # Safety
-/// Batch and output were prepared by [`Desk::call_in_place`] for a box of so many arguments: what leads to a record, with an
-/// offset, leads to that many valid values, which nobody else uses meanwhile. The host alone changes `unusual`, during
-/// [`Out::emit_variant`], and this function and the keeper, and this function `done`.
+/// Batch and output were prepared by [`Desk::call_in_place`] for a box with this number of arguments: a
+/// record's pointer plus the offset points to that many valid values, which no other code uses meanwhile.
+/// Only the host, during [`Out::emit_variant`], this function and the keeper change `unusual`; only this
+/// function changes `done`.
 #[inline(always)]
 unsafe fn each_record<E>(
     batch: *mut Batch,
@@ -440,7 +444,7 @@ unsafe fn each_record<E>(
     keeping: &[Keeping],
     mut call: impl FnMut(*mut Value, Keeper, *mut Out) -> Result<(), E>,
 ) -> Result<(), E> {
-    // SAFETY: as demanded of the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let Batch { records, at, first, count, argument_offset, output_offset, .. } = *batch;
         let keeper = Keeper(&raw mut (*batch).shelf);
@@ -471,14 +475,15 @@ unsafe fn each_record<E>(
     Ok(())
 }
 
-/// The calls of a batch of a box that does not make them itself. A function by itself, so that its loop has all registers.
+/// Makes the calls of a batch for a box that has no batch function. The loop is in a separate function, so
+/// that it has all registers.
 ///
 /// # Safety
-/// As [`each_record`], for the arguments of this box.
+/// The conditions of [`each_record`] hold, for the arguments of this box.
 #[inline(never)]
 unsafe fn call_each(entry: &BoxEntry, batch: *mut Batch, out: *mut Out) -> Status {
     let (call, data) = (entry.call, entry.data);
-    // SAFETY: as demanded of the caller; `data` belongs to `call`.
+    // SAFETY: guaranteed by the caller; `data` belongs to `call`.
     let called = unsafe {
         let count = (*batch).argument_count;
         each_record(batch, out, &[], |arguments, keeper, out| {
@@ -494,24 +499,24 @@ unsafe fn call_each(entry: &BoxEntry, batch: *mut Batch, out: *mut Out) -> Statu
     called.err().unwrap_or(Status::DONE)
 }
 
-/// Why a box with other arguments than its function has fails.
+/// The reason of a failure when the number of arguments is not that of the function.
 const WRONG_COUNT: &str = "called with another number of arguments than it has";
 
 impl Batch {
-    /// Whether the call that `out` stands after gave one record, as the batch wants it, if it gave none before.
+    /// Whether the last call with `out` emitted exactly one record, as the batch requires.
     #[inline(always)]
     fn is_usual(&self, out: &Out) -> bool {
         out.emission == self.usual && out.generator.state.is_null() && self.has_integers(out)
     }
 
-    /// Whether all that is unusual of the call that `out` stands after is that a value on the heap was kept, which then was let
-    /// go.
+    /// Whether the only unusual fact about the last call with `out` is that a value on the heap was kept,
+    /// which was then released.
     ///
     /// # Safety
-    /// As [`each_record`]; `arguments` leads to those of the call.
+    /// The conditions of [`each_record`] hold; `arguments` points to the arguments of the call.
     #[inline(never)]
     unsafe fn is_usual_but_odd(batch: *mut Batch, arguments: *const Value, out: &Out) -> bool {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             if (*batch).shelf.unusual != ODD || !(*batch).is_usual(out) {
                 return false;
@@ -527,10 +532,10 @@ impl Batch {
         true
     }
 
-    /// What a usual call wrote.
+    /// The values that a usual call wrote.
     ///
     /// # Safety
-    /// `out` stands after one.
+    /// The last call with `out` was a usual one.
     #[inline(always)]
     unsafe fn output<'o>(&self, out: &'o Out) -> &'o [Value] {
         // SAFETY: the output has `output_count` valid values.
@@ -552,7 +557,7 @@ impl Batch {
     }
 }
 
-/// Runs a function of the library: what it fails of, and a panic, become the reason of a failure.
+/// Runs a function of the library: its error or panic becomes the reason of a failure.
 #[inline]
 pub(super) fn guard(out: &mut Out, run: impl FnOnce(&mut Out) -> Result<(), String>) -> Status {
     match catch_unwind(AssertUnwindSafe(|| run(out))) {
@@ -562,8 +567,8 @@ pub(super) fn guard(out: &mut Out, run: impl FnOnce(&mut Out) -> Result<(), Stri
 }
 
 impl BoxEntry {
-    /// The box `function` with its signature as S-Net text, such as `box inc ((x) -> (x))`. Both stay for
-    /// as long as this library is loaded.
+    /// The box `function` with its signature as S-Net text, such as `box inc ((x) -> (x))`. Function and
+    /// signature stay as long as this library is loaded.
     pub fn new<F: BoxFunction<A>, A: 'static>(signature: &str, function: F) -> BoxEntry {
         let signature: &'static str = String::leak(signature.to_owned());
         let data: &'static F = Box::leak(Box::new(function));
@@ -578,7 +583,7 @@ impl BoxEntry {
         }
     }
 
-    /// Marks the box as one that may wait (files, sockets, time): it gets a thread of its own, so that it
+    /// Marks the box as one that may wait (for files, sockets, time): it gets a thread of its own, so that it
     /// never stalls a worker.
     pub fn blocking(mut self) -> BoxEntry {
         self.blocking = 1;
@@ -597,12 +602,12 @@ impl BoxEntry {
         std::str::from_utf8(bytes)
     }
 
-    /// How many arguments the function takes.
+    /// The number of arguments of the function.
     pub fn argument_count(&self) -> usize {
         self.argument_count as usize
     }
 
-    /// Runs the box on `arguments` and collects what it emits, up to `limit` records: for tests of boxes.
+    /// Runs the box on `arguments` and collects the records that it emits, up to `limit`: for tests of boxes.
     ///
     /// ```
     /// use thalweg_box::{BoxEntry, Out, Value};
@@ -651,9 +656,9 @@ impl std::fmt::Debug for BoxEntry {
 mod tests {
     use super::*;
 
-    /// Calls a box of one argument with records of two slots, the second of which takes the output: how many gave one
-    /// record each, whether the last call succeeded, what the records are then, what was emitted early, and which message
-    /// was reported last.
+    /// Calls a box of one argument with records of two slots, the second of which receives the output.
+    /// Returns how many calls emitted one record each, whether the last call succeeded, the records after the
+    /// calls, the number of records emitted early, and the last message number that was reported.
     fn run(entry: &BoxEntry, numbers: &[i64]) -> (usize, bool, Vec<[Value; 2]>, usize, u64) {
         let mut records: Vec<[Value; 2]> = numbers.iter().map(|&n| [Value::Int(n), Value::Int(0)]).collect();
         let pointers: Vec<*mut u8> = records.iter_mut().map(|record| record.as_mut_ptr().cast()).collect();
@@ -665,13 +670,13 @@ mod tests {
         let place = Place { first_argument: 0, first_output: 1, output_count: 1, integers: 1 };
         let at = AtomicU64::new(0);
         let mut desk = Desk::new(1, 1);
-        // SAFETY: each pointer leads to two values, which nobody else uses meanwhile.
+        // SAFETY: each pointer points to two values, which no other code uses meanwhile.
         let rows = unsafe { Rows::new(pointers.as_ptr(), pointers.len(), 0, 2) };
         let (done, succeeded) = desk.call_in_place(entry, &place, rows, (Some(&at), 100), &mut host);
         (done, succeeded, records, early, at.into_inner())
     }
 
-    /// Emits what its name says of the number 3, else one record.
+    /// A box that emits one record for each number, but for 3 what `what` names.
     fn odd_at_three(what: &'static str) -> BoxEntry {
         BoxEntry::new("box b ((a) -> (n))", move |a: i64, out: &mut Out| {
             match what {

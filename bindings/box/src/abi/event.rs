@@ -50,7 +50,7 @@ pub struct EventKind {
     doc: *const c_char,
     fields: *const EventField,
     field_count: u64,
-    /// Takes the events while a network runs: set by the program only, release; read with acquire.
+    /// The receiver of the events while a network runs: set by the program only, release; read with acquire.
     host: AtomicPtr<EventHost>,
 }
 
@@ -61,11 +61,11 @@ unsafe impl Send for EventKind {}
 // SAFETY: as above.
 unsafe impl Sync for EventKind {}
 
-/// Takes the events of a kind. What follows the function in memory belongs to the program.
+/// The receiver of the events of a kind. The memory after the function belongs to the program.
 #[repr(C)]
 #[derive(Debug)]
 pub struct EventHost {
-    /// Takes an event: a word for each field of the kind.
+    /// Receives an event: a word for each field of the kind.
     pub write: unsafe extern "C" fn(host: *const EventHost, words: *const u64),
 }
 
@@ -86,12 +86,12 @@ impl From<f64> for Word {
     }
 }
 
-/// What a kind is, as its library says.
+/// The library's description of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventSpec {
     /// Its name in the library.
     pub name: String,
-    /// What such an event says.
+    /// The meaning of such an event.
     pub doc: String,
     /// Its fields: name, unit, whether it is a float.
     pub fields: Vec<(String, String, bool)>,
@@ -110,7 +110,7 @@ impl EventKind {
         }
     }
 
-    /// Writes an event with the time now.
+    /// Writes an event with the present time.
     ///
     /// # Panics
     /// If there is not a number for each field.
@@ -124,10 +124,10 @@ impl EventKind {
         }
     }
 
-    /// What it is.
+    /// The description of the kind.
     ///
     /// # Errors
-    /// A library in C may declare nonsense: what is wrong.
+    /// A library in C may declare an invalid kind: the reason why it is invalid.
     pub fn spec(&self) -> Result<EventSpec, LibraryFault> {
         let name = text(self.name);
         if name.is_empty() {
@@ -140,14 +140,14 @@ impl EventKind {
             )
             .into());
         }
-        // SAFETY: the library says that so many fields stand there, as long as it is loaded.
+        // SAFETY: the library guarantees that there are this many fields, as long as it is loaded.
         let fields = unsafe { std::slice::from_raw_parts(self.fields, count) };
         let fields =
             fields.iter().map(|field| (text(field.name), text(field.unit), field.kind == 2)).collect();
         Ok(EventSpec { name, doc: text(self.doc), fields })
     }
 
-    /// Lets `host` take the events from now on.
+    /// Makes `host` the receiver of the events from now on.
     ///
     /// # Safety
     /// The host lives as long as the kind is used, and its function takes as many words as the kind has fields.

@@ -1,8 +1,8 @@
-//! Why a box library cannot be used.
+//! The reasons why a box library cannot be used.
 
 use std::fmt;
 
-/// What is wrong with a box library, or what it says that is wrong.
+/// A fault of a box library, or an error that it reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LibraryFault(String);
 

@@ -1,4 +1,5 @@
-//! Values on the heap: one counted header, so that a record can be copied, and cross libraries, for free.
+//! Values on the heap: one counted header, so that copying a record, and passing it to another library,
+//! copies no bytes.
 //!
 //! A header is freed through its own table of functions: by the library (and allocator) that made it.
 //!
@@ -16,21 +17,22 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The head of a value on the heap.
+/// The header of a value on the heap.
 #[repr(C)]
 pub struct Header {
-    /// Owners, and beside them the marks of a call that [keeps](super::kept) the value. Written by every owner: +1 relaxed
-    /// when cloned, −1 with release when dropped; the last one reads with acquire before it frees.
+    /// The number of owners, and beside it the marks of a call that [keeps](super::kept) the value. Written
+    /// by every owner: +1 relaxed when cloned, −1 with release when dropped; the last one reads with acquire
+    /// before it frees.
     pub(super) references: AtomicU64,
     table: *const HeapTable,
-    /// Bytes, texts and arrays: the first byte. Opaque values: the value.
+    /// Bytes, texts and arrays: the first byte. Opaque values: a pointer to the value.
     pub(super) data: *mut u8,
-    /// Bytes, texts and arrays: how many bytes. Opaque values: 0.
+    /// Bytes, texts and arrays: the number of bytes. Opaque values: 0.
     pub(super) length: u64,
-    /// For the library that made it.
+    /// Used only by the library that made the value.
     pub(super) capacity: u64,
-    /// Arrays: the code of their elements' type, and bit 8 if it is a single number. Texts: [`JSON`] if the text is a value
-    /// as JSON writes it. Others: 0.
+    /// Arrays: the code of their elements' type, and bit 8 if it is a single number. Texts: [`JSON`] if the
+    /// text is the JSON of a value. Others: 0.
     pub(super) form: u64,
 }
 
@@ -44,20 +46,20 @@ const _: () = {
     assert!(offset_of!(Header, length) == 24 && offset_of!(Header, form) == 40 && size_of::<Header>() == 48);
 };
 
-/// What the maker of a value offers.
+/// The functions of the maker of a value.
 #[repr(C)]
 pub struct HeapTable {
     pub(super) free: unsafe extern "C" fn(*mut Header),
-    /// Of an opaque value: what it is. Null for all others.
+    /// The kind of an opaque value; null for all others.
     pub(super) kind: *const OpaqueKind,
-    /// Where the library that made it keeps its owner.
+    /// The cell in which the library that made the value keeps its owner.
     pub(super) owner: *const OwnerCell,
 }
 
 // SAFETY: tables are immutable, so are the kinds they point to, and cells are atomic.
 unsafe impl Sync for HeapTable {}
 
-/// How a library describes its opaque values of one kind.
+/// A library's description of its opaque values of one kind.
 #[repr(C)]
 pub struct OpaqueKind {
     /// UTF-8, ended by a zero.
@@ -66,24 +68,25 @@ pub struct OpaqueKind {
     text: Option<unsafe extern "C" fn(value: *const c_void, write: WriteText, to: *mut c_void)>,
     /// Frees the value; for the library that made it.
     free: Option<unsafe extern "C" fn(value: *mut c_void)>,
-    /// Makes another of the same content, or null; for boxes that change a value which others share.
+    /// Makes a copy, or returns null; for boxes that change a shared value.
     copy: Option<unsafe extern "C" fn(value: *const c_void) -> *mut c_void>,
-    /// Bytes of memory that the value takes, all that it leads to included: for messages, and for the sizes of records in reports. Called
-    /// on any thread while nobody changes the value. 0: it is not known.
+    /// The bytes of memory of the value and of all that it refers to: for messages, and for the sizes of
+    /// records in reports. Called on any thread while no thread changes the value. 0 if the size is not
+    /// known.
     size: Option<unsafe extern "C" fn(value: *const c_void) -> u64>,
-    /// Not zero: other builds of the library read values of a kind with this name and number.
+    /// If not zero, other builds of the library read values of a kind with this name and number.
     layout: u64,
 }
 
 const _: () = assert!(size_of::<OpaqueKind>() == 48 && size_of::<HeapTable>() == 24);
 
-/// Takes `length` bytes of a text; `to` as it was given.
+/// Receives `length` bytes of a text; `to` is passed on unchanged.
 type WriteText = unsafe extern "C" fn(to: *mut c_void, text: *const u8, length: u64);
 
-// SAFETY: names and functions live as long as the library, and nobody changes them.
+// SAFETY: names and functions live as long as the library, and no code changes them.
 unsafe impl Sync for OpaqueKind {}
 
-/// In a text's form: the text is a value as JSON writes it, such as `{"a": true}`, and not the text itself.
+/// A text's form: the text is the JSON of a value, such as `{"a": true}`, and not a plain text.
 const JSON: u64 = 0x200;
 
 static BYTES_TABLE: HeapTable =
@@ -101,7 +104,8 @@ unsafe extern "C" fn free_bytes(header: *mut Header) {
 #[repr(transparent)]
 pub(super) struct Block(pub(super) NonNull<Header>);
 
-// SAFETY: what a header leads to is Send + Sync (bytes, or a `T: Send + Sync`), and the count is atomic.
+// SAFETY: the data that a header points to are Send + Sync (bytes, or a `T: Send + Sync`), and the count is
+// atomic.
 unsafe impl Send for Block {}
 // SAFETY: as above; a shared block gives out shared references only.
 unsafe impl Sync for Block {}
@@ -132,13 +136,13 @@ impl Block {
     pub(super) fn bytes(&self) -> &[u8] {
         let header = self.header();
         if header.length == 0 {
-            return &[]; // A library in C may have no memory for nothing.
+            return &[]; // A library in C may have no memory for a value without bytes.
         }
         // SAFETY: the maker of the value puts `length` bytes at `data`, which no owner changes while the value is shared.
         unsafe { std::slice::from_raw_parts(header.data, header.length as usize) }
     }
 
-    /// The bytes to change; the caller is the only owner.
+    /// The bytes, for changes; the caller is the only owner.
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         debug_assert!(self.may_change());
         let header = self.header();
@@ -149,17 +153,17 @@ impl Block {
         unsafe { std::slice::from_raw_parts_mut(header.data, header.length as usize) }
     }
 
-    /// Whether this is the only owner, which may change the value; then no other thread can become an owner.
+    /// Whether this is the only owner, which may change the value; no other thread can then become an owner.
     pub(super) fn may_change(&self) -> bool {
         kept::may_change(&self.header().references)
     }
 
-    /// The owner that was counted for the holder of `header`.
+    /// The owner whose reference was already counted for the holder of `header`.
     pub(super) fn counted(header: NonNull<Header>) -> Block {
         Block(header)
     }
 
-    /// The vector, if this is the only owner and this library made it. What is left has no bytes.
+    /// The vector, if this is the only owner and this library made it. The header is left without bytes.
     fn try_into_vec(self) -> Result<Vec<u8>, Block> {
         if !std::ptr::eq(self.header().table, &BYTES_TABLE) || !self.may_change() {
             return Err(self);
@@ -219,12 +223,13 @@ pub(super) use on_heap;
 
 on_heap!(Text: 3, Bytes: 4, Opaque: 5);
 
-/// Takes the value out of a slot that has one of this kind, by its words: so that it goes nowhere else in memory.
+/// Takes the value out of a slot that has one of this kind, word by word, so that it is not copied through
+/// other memory.
 #[inline(always)]
 pub(super) fn take_block(slot: &mut Value, kind: u64) -> Option<Block> {
     let words: *mut [u64; 2] = std::ptr::from_mut(slot).cast();
-    // SAFETY: a value is two words without padding: its kind and, if that is on the heap, what leads to its head, which is not
-    // null. Kind 1 is an integer, of any number.
+    // SAFETY: a value is two words without padding: its kind and, if that is on the heap, the pointer to its
+    // header, which is not null. Kind 1 is an integer, of any number.
     unsafe {
         if (*words)[0] != kind {
             return None;
@@ -238,7 +243,7 @@ pub(super) fn take_block(slot: &mut Value, kind: u64) -> Option<Block> {
 /// Frees a value.
 ///
 /// # Safety
-/// Nobody owns it or keeps it any more.
+/// The value has no owner any more, and no call keeps it.
 pub(super) unsafe fn free(header: NonNull<Header>) {
     // SAFETY: the table is that of the library that made the header, which stays loaded until the value is counted off; its
     // owner is read before.
@@ -263,7 +268,7 @@ pub(super) unsafe fn free(header: NonNull<Header>) {
 pub struct Bytes(Block);
 
 impl Bytes {
-    /// Takes the vector as it is; no byte is copied.
+    /// Bytes that use the vector's memory; no byte is copied.
     pub fn from_vec(bytes: Vec<u8>) -> Bytes {
         Bytes(Block::from_vec(bytes, 0))
     }
@@ -273,7 +278,7 @@ impl Bytes {
         self.0.bytes()
     }
 
-    /// The bytes to change: in place if this is the only owner, else of a copy that becomes this value.
+    /// The bytes, for changes: in place if this is the only owner, else of a copy that becomes this value.
     pub fn make_mut(&mut self) -> &mut [u8] {
         if !self.0.may_change() {
             *self = Bytes::from_vec(self.as_slice().to_vec());
@@ -281,7 +286,7 @@ impl Bytes {
         self.0.bytes_mut()
     }
 
-    /// The vector: without a copy if this is the only owner and this library made the value.
+    /// The vector, without a copy if this is the only owner and this library made the value.
     pub fn into_vec(self) -> Vec<u8> {
         self.0.try_into_vec().unwrap_or_else(|block| block.bytes().to_vec())
     }
@@ -312,19 +317,19 @@ impl fmt::Debug for Bytes {
 pub struct Text(Block);
 
 impl Text {
-    /// Takes the string as it is; no byte is copied.
+    /// A text that uses the string's memory; no byte is copied.
     pub fn from_string(text: String) -> Text {
         Text(Block::from_vec(text.into_bytes(), 0))
     }
 
-    /// A value as JSON writes it, which records carry as it is: `{"a": [true, null]}`, `1e400`. A box that takes it as a
-    /// text sees this text; files have the value itself. The caller must ensure that `text` is one value in JSON, on
-    /// one line.
+    /// The JSON of a value that records carry unchanged: `{"a": [true, null]}`, `1e400`. A box that reads it
+    /// as a text gets this JSON; files contain the value itself. The caller must ensure that `text` is one
+    /// JSON value, on one line.
     pub fn from_json(text: String) -> Text {
         Text(Block::from_vec(text.into_bytes(), JSON))
     }
 
-    /// Whether the text is a value as JSON writes it, and not the text itself.
+    /// Whether the text is the JSON of a value, and not a plain text.
     #[inline]
     pub fn is_json(&self) -> bool {
         self.0.header().form == JSON
@@ -336,8 +341,8 @@ impl Text {
         unsafe { std::str::from_utf8_unchecked(self.0.bytes()) }
     }
 
-    /// The text to change, without changing its length: in place if this is the only owner, else of a copy. What is changed
-    /// is a text, even if it was a value in JSON before.
+    /// The text, for changes that keep its length: in place if this is the only owner, else of a copy. The
+    /// value becomes a plain text, even if it was JSON before.
     pub fn make_mut(&mut self) -> &mut str {
         if !self.0.may_change() || self.is_json() {
             *self = Text::from_string(self.as_str().to_owned());
@@ -346,7 +351,7 @@ impl Text {
         unsafe { std::str::from_utf8_unchecked_mut(self.0.bytes_mut()) }
     }
 
-    /// The string: without a copy if this is the only owner and this library made the value.
+    /// The string, without a copy if this is the only owner and this library made the value.
     pub fn into_string(self) -> String {
         let bytes = self.0.try_into_vec().unwrap_or_else(|block| block.bytes().to_vec());
         // SAFETY: the bytes of a text are UTF-8, as in `as_str`.
@@ -373,7 +378,7 @@ impl fmt::Debug for Text {
     }
 }
 
-/// A value of any Rust type, for boxes of one library: the network passes it on and cannot look inside.
+/// A value of any Rust type, for boxes of one library: the network passes it on and cannot read it.
 ///
 /// ```
 /// use thalweg_box::Opaque;
@@ -385,11 +390,11 @@ impl fmt::Debug for Text {
 #[repr(transparent)]
 pub struct Opaque(Block);
 
-/// What an opaque header of this library leads to. The first two fields are the same for every `T`.
+/// The data of an opaque header of this library. The first two fields are the same for every `T`.
 #[repr(C)]
 struct OpaqueCell<T> {
     type_id: TypeId,
-    /// The size of the value in the cell that is given; 0: it is not known.
+    /// A function for the size of the value in a cell; it returns 0 if the size is not known.
     size_in: unsafe fn(*const c_void) -> u64,
     size: fn(&T) -> u64,
     value: T,
@@ -397,15 +402,16 @@ struct OpaqueCell<T> {
 
 impl<T> OpaqueCell<T> {
     /// # Safety
-    /// `cell` is one of a `T` and lives.
+    /// `cell` points to a live cell of a `T`.
     unsafe fn size_in(cell: *const c_void) -> u64 {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         let cell = unsafe { &*cell.cast::<OpaqueCell<T>>() };
         (cell.size)(&cell.value)
     }
 }
 
-/// The size of a value of a type that does not say how to measure it: known for plain data, which leads to nothing else.
+/// The size of a value whose type has no size function: known for plain data, which refers to no other
+/// memory.
 fn size_if_plain<T>(_: &T) -> u64 {
     if std::mem::needs_drop::<T>() { 0 } else { size_of::<T>() as u64 }
 }
@@ -413,14 +419,15 @@ fn size_if_plain<T>(_: &T) -> u64 {
 unsafe extern "C" fn size_of_cell(cell: *const c_void) -> u64 {
     // A panic must not unwind into the program.
     let size = std::panic::catch_unwind(|| {
-        // SAFETY: called for the data of an opaque value of this library, which lives: a cell, that says how it is measured.
+        // SAFETY: called for the data of an opaque value of this library, which is alive: a cell with the
+        // function for its size.
         unsafe { ((*cell.cast::<OpaqueCell<()>>()).size_in)(cell) }
     });
     size.unwrap_or(0)
 }
 
-/// What this library's opaque values are. Its address tells libraries apart: type ids mean something within one
-/// library only.
+/// The kind of this library's opaque values. The address of this kind distinguishes libraries, because type
+/// ids are meaningful within one library only.
 static HOME: OpaqueKind = OpaqueKind {
     name: c"Rust value".as_ptr(),
     text: None,
@@ -461,14 +468,15 @@ unsafe extern "C" fn free_opaque<T>(header: *mut Header) {
 const OPAQUE_CAPACITY: u64 = u64::MAX;
 
 impl Opaque {
-    /// Puts `value` on the heap. How large it is, `thalweg streams` knows only of plain data; of what leads to more memory
-    /// [`Opaque::sized`] says it.
+    /// Puts `value` on the heap. `thalweg streams` knows its size only if it is plain data; for a value that
+    /// refers to more memory, [`Opaque::sized`] declares the size.
     pub fn new<T: Send + Sync + 'static>(value: T) -> Opaque {
         Opaque::sized(value, size_if_plain)
     }
 
-    /// Puts `value` on the heap, with a function that says how many bytes it takes with all that it leads to; 0: that is not known. The
-    /// program calls it for some of the records that have the value, on any thread, when the run samples the sizes of records.
+    /// Puts `value` on the heap, with a function for the bytes of the value and of all that it refers to,
+    /// which returns 0 if that is not known. The program calls it for some of the records that have the
+    /// value, on any thread, when the run samples the sizes of records.
     ///
     /// ```
     /// use thalweg_box::Opaque;
@@ -499,13 +507,13 @@ impl Opaque {
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// What kind of value its library calls it.
+    /// The name of the value's kind.
     pub fn kind_name(&self) -> String {
         // SAFETY: a kind's name is a text that ends with a zero, as long as the library is loaded.
         unsafe { CStr::from_ptr(self.kind().name) }.to_string_lossy().into_owned()
     }
 
-    /// How many bytes of memory it takes, if its library says so.
+    /// The number of bytes of its memory, if its library reports them.
     pub fn size(&self) -> Option<u64> {
         // SAFETY: the function belongs to values of this kind, and this owner keeps the value alive.
         self.kind().size.map(|size| unsafe { size(self.0.header().data.cast()) }).filter(|&size| size > 0)
@@ -522,7 +530,7 @@ impl Opaque {
         self.cell::<T>().map(|cell| unsafe { &(*cell).value })
     }
 
-    /// The value to change, if it is a `T` that this library made and this is its only owner.
+    /// The value for changes, if it is a `T` that this library made and this is its only owner.
     pub fn get_mut<T: Send + Sync + 'static>(&mut self) -> Option<&mut T> {
         if !self.0.may_change() {
             return None;
@@ -531,8 +539,8 @@ impl Opaque {
         self.cell::<T>().map(|cell| unsafe { &mut (*cell).value })
     }
 
-    /// The value to change: in place if this is its only owner, else of a copy that becomes this value. `None` if it is
-    /// no `T` that this library made.
+    /// The value for changes: in place if this is its only owner, else of a copy that becomes this value.
+    /// `None` if it is no `T` that this library made.
     pub fn make_mut<T: Clone + Send + Sync + 'static>(&mut self) -> Option<&mut T> {
         if !self.0.may_change() {
             // SAFETY: as in `get`.

@@ -1,9 +1,10 @@
-//! What a call may take from its record, kept so that a record that fails leaves the network as it came.
+//! The arguments that a call may consume, kept so that a failed record leaves the network unchanged.
 //!
-//! Before a box is called, each of its arguments is *kept*: numbers are copied, and a value on the heap stays in memory until
-//! the call has succeeded, whatever the box does with it. A value with one owner is only marked in its count of references,
-//! so the box is still its only owner and may change it in place; then it cannot be given back, and the mark says so. Where
-//! records have to leave exactly as they came it is counted instead, and a box that changes it gets a copy.
+//! Before a box is called, each of its arguments is *kept*: numbers are copied, and a value on the heap stays
+//! in memory until the call has succeeded, whatever the box does with it. A value with one owner is only
+//! marked in its count of references, so the box is still its only owner and may change it in place; then it
+//! cannot be given back, and the mark records that. If records have to leave exactly as they came, the value
+//! is counted instead, and a box that changes it gets a copy.
 //!
 //! ```text
 //! references = KEPT · CHANGED · owners        kept, one owner ── make_mut ──► KEPT | CHANGED | 1
@@ -15,19 +16,19 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// In a count of references: a call keeps the value in memory without being an owner.
+/// A flag in a count of references: a call keeps the value in memory without being an owner.
 pub(super) const KEPT: u64 = 1 << 62;
-/// Beside [`KEPT`]: the only owner may have changed the value since.
+/// A flag beside [`KEPT`]: the only owner may have changed the value since.
 pub(super) const CHANGED: u64 = 1 << 61;
 /// The owners in a count of references.
 const OWNERS: u64 = CHANGED - 1;
 
-/// Beside the kind of what is kept: its value is marked, not counted.
+/// A flag beside the kind of a kept value: the value is marked, not counted.
 const MARKED: u64 = 1 << 8;
 const TEXT: u64 = 3;
 const OPAQUE: u64 = 5;
 
-/// An argument as it was before a call: the two words of its value; kind 0 is none.
+/// An argument as it was before a call: the two words of its value; kind 0 means that there is none.
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct Kept {
@@ -37,11 +38,11 @@ pub(super) struct Kept {
 
 const _: () = assert!(size_of::<Kept>() == size_of::<Value>());
 
-/// How values of an argument's type are kept, as far as the type alone decides it.
+/// The way in which values of an argument's type are kept, if the type alone decides it.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeping {
-    /// A number, and nearly always a plain one; [`Keep::odd`] keeps what is none.
+    /// A number, nearly always a plain one; [`Keep::odd`] keeps other values.
     Number,
     /// A value on the heap.
     Heap,
@@ -57,11 +58,12 @@ pub trait Keep: Copy {
     fn number(self, index: usize, number: &Value);
     /// Argument `index` is this value on the heap.
     fn heap<H: OnHeap>(self, index: usize, value: &H);
-    /// The argument of this number is this value.
+    /// The argument with this number is this value.
     fn value(self, index: usize, value: &Value);
-    /// Argument `index` is this value. It may be on the heap, although arguments of this type seldom are.
+    /// Argument `index` is this value. This value may be on the heap, although arguments of this type seldom
+    /// are.
     fn odd(self, index: usize, value: &Value);
-    /// Argument `index` is not taken, so it stays in its slot.
+    /// Argument `index` is not consumed, so it stays in its slot.
     fn leave(self, index: usize);
 }
 
@@ -82,34 +84,35 @@ impl Keep for () {
 /// A value on the heap.
 #[doc(hidden)]
 pub trait OnHeap: Sized {
-    /// Its kind.
+    /// The kind of the value.
     const KIND: u64;
-    /// Its head.
+    /// The header of the value.
     fn head(&self) -> *const Header;
     /// Takes the value out of a slot that has one of this kind.
     fn take(slot: &mut Value) -> Option<Self>;
 }
 
-/// Where the arguments of calls are kept.
+/// The memory in which the arguments of calls are kept.
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct Shelf {
-    /// As many as a call has arguments.
+    /// The kept arguments, as many as a call has.
     pub(super) kept: *mut Kept,
-    /// The count of references of a value that is only marked: 1, or [`NEVER`].
+    /// The count of references with which a value is only marked: 1, or [`NEVER`].
     pub(super) alone: u64,
-    /// [`ODD`], and what the host notes.
+    /// [`ODD`], and the host's flags.
     pub(super) unusual: u32,
 }
 
-/// Keeps the arguments of a call on a shelf, which nobody else uses meanwhile.
+/// Keeps the arguments of a call on a shelf, which no other code uses meanwhile.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Keeper(pub(super) *mut Shelf);
 
-/// No value has so many owners: what a box changes has to be given back as it was, so all values are counted.
+/// A count that no value has: values that a box changes have to be given back unchanged, so all values are
+/// counted.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// In [`Shelf::unusual`]: a value on the heap was kept where a call seldom has one.
+/// A flag in [`Shelf::unusual`]: a value on the heap was kept for an argument that is seldom on the heap.
 pub(super) const ODD: u32 = 2;
 
 impl Keeper {
@@ -119,7 +122,7 @@ impl Keeper {
         unsafe { (*self.0).kept.add(index).write(kept) };
     }
 
-    /// Keeps what is on the heap.
+    /// Keeps a value on the heap.
     #[inline(always)]
     fn put_heap(self, index: usize, kind: u64, head: *const Header) {
         // SAFETY: the value is there, so its head is; the shelf as above.
@@ -138,7 +141,7 @@ impl Keeper {
     #[inline(never)]
     fn odd_heap(self, index: usize, value: &Value) {
         self.value(index, value);
-        // SAFETY: nobody else uses the shelf.
+        // SAFETY: no other code uses the shelf.
         unsafe { (*self.0).unusual |= ODD };
     }
 }
@@ -178,7 +181,7 @@ impl Keep for Keeper {
     }
 }
 
-/// Keeps a value of this kind in memory that is not simply marked; the kind of what is kept.
+/// Keeps a value of this kind in memory that cannot simply be marked; returns the kind of the kept value.
 #[inline(never)]
 fn keep(kind: u64, references: &AtomicU64, exact: bool) -> u64 {
     if references.load(Ordering::Acquire) != 1 {
@@ -204,7 +207,7 @@ impl Kept {
         unsafe { Kept { kind: words.read(), payload: words.add(1).read() } }
     }
 
-    /// Whether there is something on the heap to be let go.
+    /// Whether a value on the heap has to be released.
     #[inline(always)]
     pub(super) fn is_heap(&self) -> bool {
         self.kind >= TEXT
@@ -222,8 +225,8 @@ impl Kept {
         unsafe { &(*self.header().as_ptr()).references }
     }
 
-    /// Releases the value on the heap after a call that succeeded; `slot` is where its argument stood.
-    /// Returns `false` if it could not, in which case [`Kept::let_go`] must be called. Nothing else has read
+    /// Releases the value on the heap after a call that succeeded; `slot` is the slot of its argument.
+    /// Returns `false` if it could not, in which case [`Kept::let_go`] must be called. No other code has read
     /// the slot yet.
     #[inline(always)]
     pub(super) fn settle(&self, slot: &Value) -> bool {
@@ -231,7 +234,7 @@ impl Kept {
         if now.payload != self.payload || !now.is_heap() {
             return false;
         }
-        // If the marked count says that there is one owner, it stands in `slot`, where the argument stood. Only owners
+        // If the marked count has one owner, that owner is in `slot`, the slot of the argument. Only owners
         // change the count, so no other thread changes it then.
         // SAFETY: the value is kept, so its head is there.
         let references = unsafe { &(*(self.payload as *const Header)).references };
@@ -242,23 +245,24 @@ impl Kept {
         is_alone
     }
 
-    /// Lets the value go: the call has succeeded, and `output` is what it wrote, which nobody else has seen yet.
+    /// Releases the value: the call has succeeded, and `output` is its output, which no other code has read
+    /// yet.
     #[inline(never)]
     pub(super) fn let_go(&mut self, output: &[Value]) {
         if self.is_heap() {
             let now = self.references().load(Ordering::Acquire);
             let (ours, alone) = if self.is_marked() { (0, now & OWNERS) } else { (1, now.wrapping_sub(1)) };
             if alone == 0 {
-                // It has no owner any more, so no thread can become one.
+                // The value has no owner any more, so no thread can become one.
                 // SAFETY: this is the last reference to the value.
                 unsafe { free(self.header()) };
             } else if alone == 1 && output.iter().any(|value| self.is(value)) {
-                // Its only owner stands in the output.
+                // Its only owner is in the output.
                 self.references().store(1, Ordering::Relaxed);
             } else if ours == 1 {
                 drop(self.block());
             } else if self.references().fetch_and(OWNERS, Ordering::AcqRel) & OWNERS == 0 {
-                // SAFETY: nobody owns it or keeps it any more.
+                // SAFETY: the value has no owner, and no call keeps it any more.
                 unsafe { free(self.header()) };
             }
         }
@@ -269,18 +273,18 @@ impl Kept {
         self.kind & MARKED != 0
     }
 
-    /// Whether this was kept of `value`, which leads to the heap.
+    /// Whether this was kept for `value`, which is on the heap.
     fn is(&self, value: &Value) -> bool {
         let other = Kept::of(value);
         other.is_heap() && other.payload == self.payload
     }
 
-    /// The block of the heap whose references are counted for this value.
+    /// The block on the heap whose references are counted for this value.
     fn block(&self) -> Block {
         Block::counted(self.header())
     }
 
-    /// The value as it was, in place of what a failed call left; `None` if nothing was kept.
+    /// The original value, to replace the value that a failed call left; `None` if nothing was kept.
     pub(super) fn give_back(&mut self) -> Option<Value> {
         let kept = std::mem::replace(self, Kept::NOTHING);
         if kept.kind == 0 {
@@ -294,24 +298,25 @@ impl Kept {
         Some(ManuallyDrop::into_inner(unsafe { std::mem::transmute::<[u64; 2], ManuallyDrop<Value>>(words) }))
     }
 
-    /// Makes the mark an owner; false if the value was changed: then it was let go.
+    /// Turns the mark into an owner; false if the value was changed, in which case it was released.
     fn becomes_owner(&self) -> bool {
         let unchanged = |now: u64| (now & CHANGED == 0).then_some((now & OWNERS) + 1);
         if self.references().fetch_update(Ordering::AcqRel, Ordering::Acquire, unchanged).is_ok() {
             return true;
         }
         if self.references().fetch_and(OWNERS, Ordering::AcqRel) & OWNERS == 0 {
-            // SAFETY: nobody owns it or keeps it any more.
+            // SAFETY: the value has no owner, and no call keeps it any more.
             unsafe { free(self.header()) };
         }
         false
     }
 }
 
-/// Whether an owner may change the value, given its count: the only owner may, as long as no call keeps it as it was.
+/// Whether an owner with this count may change the value: the only owner may, unless a call keeps the
+/// original.
 #[inline]
 pub(super) fn may_change(references: &AtomicU64) -> bool {
-    // Acquire pairs with the release of the owners that went away.
+    // Acquire pairs with the release of the owners that dropped the value.
     let now = references.load(Ordering::Acquire);
     now == 1 || now & KEPT != 0 && may_change_kept(references)
 }
@@ -319,7 +324,8 @@ pub(super) fn may_change(references: &AtomicU64) -> bool {
 #[cold]
 fn may_change_kept(references: &AtomicU64) -> bool {
     let changed = |now: u64| (now & OWNERS == 1).then_some(now | CHANGED);
-    // Only a mark takes a change: without one, the last owner but one has gone meanwhile, or the call has ended.
+    // Only a marked count records a change: without a mark, another owner has dropped the value meanwhile, or
+    // the call has ended.
     let marked = |now: u64| if now & KEPT != 0 { changed(now) } else { None };
     references.fetch_update(Ordering::AcqRel, Ordering::Acquire, marked).is_ok()
         || references.load(Ordering::Acquire) == 1

@@ -1,8 +1,9 @@
-//! What crosses the boundary of a box library, and the only unsafe code of this crate.
+//! The types that cross the boundary of a box library, and the only unsafe code of this crate.
 //!
-//! Five things cross: [`heap`] values and [arrays](mod@array) (counted blocks that know how to free themselves), calls of
-//! boxes ([`entry`]), [parameters](parameter) and [events](event), and the table of a library ([`LibraryTable`]). All are
-//! `repr(C)`; nothing here depends on both sides having been built by the same compiler, only on [`ABI_VERSION`].
+//! Five things cross: [`heap`] values and [arrays](mod@array) (counted blocks with a function that frees
+//! them), calls of boxes ([`entry`]), [parameters](parameter) and [events](event), and the table of a library
+//! ([`LibraryTable`]). All are `repr(C)`; both sides need not be built by the same compiler, but must have
+//! the same [`ABI_VERSION`].
 
 pub mod array;
 pub mod entry;
@@ -29,8 +30,8 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"thalwegB");
 /// The symbol a box library exports: an `extern "C" fn() -> *const LibraryTable`.
 pub const SYMBOL: &str = "thalweg_boxes";
 
-/// What a box library exports. `magic` and `abi_version` keep their place in every version. What it leads to lives as long
-/// as the library is loaded.
+/// The table that a box library exports. `magic` and `abi_version` keep their place in every version. All
+/// memory that the table refers to is valid as long as the library is loaded.
 #[repr(C)]
 #[derive(Debug)]
 pub struct LibraryTable {
@@ -42,21 +43,22 @@ pub struct LibraryTable {
     events: *const *const EventKind,
     parameter_count: u32,
     event_count: u32,
-    /// Runs before the first box is called; may fail. And after the last, when no value of the library is left.
+    /// `init` runs before the first box is called, and may fail; `finish` runs after the last call, when no
+    /// value of the library is left.
     init: Option<Init>,
     finish: Option<unsafe extern "C" fn()>,
-    /// Where the library keeps its owner.
+    /// The cell in which the library keeps its owner.
     owner: *const OwnerCell,
 }
 
 const _: () = assert!(size_of::<LibraryTable>() == 72);
 
-// SAFETY: a table is immutable after it was made, and what it leads to is Sync.
+// SAFETY: a table is immutable after it was made, and the data that it refers to are Sync.
 unsafe impl Sync for LibraryTable {}
 // SAFETY: as above; it owns nothing that is tied to a thread.
 unsafe impl Send for LibraryTable {}
 
-/// What a library in Rust consists of, for [`crate::library!`].
+/// The parts of a library in Rust, for [`crate::library!`].
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct LibraryParts(LibraryTable);
@@ -113,7 +115,7 @@ impl LibraryTable {
     /// The table that `table` points to, if it is one of this version.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The reason why it is not such a table.
     ///
     /// # Safety
     /// `table` is what the symbol [`SYMBOL`] of a box library returned, and the library stays loaded for `'a`.
@@ -121,7 +123,8 @@ impl LibraryTable {
         if table.is_null() || !table.is_aligned() {
             return Err(format!("its `{SYMBOL}` returned no table").into());
         }
-        // SAFETY: the caller says that the table is one; these two fields keep their place in every version.
+        // SAFETY: the caller guarantees that the table is one; these two fields keep their place in every
+        // version.
         let (magic, version) = unsafe { ((*table).magic, (*table).abi_version) };
         if magic != MAGIC {
             return Err(format!("its `{SYMBOL}` is not the table of a box library").into());
@@ -142,25 +145,26 @@ impl LibraryTable {
         Ok(table)
     }
 
-    /// Its boxes.
+    /// The library's boxes.
     pub fn boxes(&self) -> &[BoxEntry] {
-        // SAFETY: the library says that so many stand there, as long as it is loaded.
+        // SAFETY: the library guarantees that there are this many entries, as long as it is loaded.
         unsafe { listed(self.boxes, self.box_count) }
     }
 
-    /// Its parameters.
+    /// The library's parameters.
     pub fn parameters(&self) -> impl Iterator<Item = &Parameter> {
-        // SAFETY: as in `boxes`; each pointer leads to one.
+        // SAFETY: as in `boxes`; each pointer points to a parameter.
         unsafe { listed(self.parameters, self.parameter_count).iter().map(|parameter| &**parameter) }
     }
 
     /// The kinds of events that its boxes write.
     pub fn events(&self) -> impl Iterator<Item = &EventKind> {
-        // SAFETY: as in `boxes`; each pointer leads to one.
+        // SAFETY: as in `boxes`; each pointer points to a kind.
         unsafe { listed(self.events, self.event_count).iter().map(|kind| &**kind) }
     }
 
-    /// Lets the library count what it makes for `owner`. To be called before anything else of it.
+    /// Makes the library count its values with `owner`. Must be called before any other function of the
+    /// library.
     ///
     /// # Safety
     /// The owner lives as long as the library is loaded, and until its count is zero.
@@ -171,10 +175,10 @@ impl LibraryTable {
         }
     }
 
-    /// Runs what the library wants to run before its first box is called.
+    /// Runs the library's `init`, before its first box is called.
     ///
     /// # Errors
-    /// The reason it gives.
+    /// The reason that the library gives.
     pub fn init(&self) -> Result<(), LibraryFault> {
         let Some(init) = self.init else { return Ok(()) };
         let mut desk = Desk::new(0, 0);
@@ -188,7 +192,7 @@ impl LibraryTable {
         }
     }
 
-    /// Runs what the library wants to run at its end.
+    /// Runs the library's `finish`, at its end.
     pub fn finish(&self) {
         if let Some(finish) = self.finish {
             // SAFETY: the library is loaded.
@@ -197,14 +201,14 @@ impl LibraryTable {
     }
 }
 
-/// `count` things at `first`.
+/// The `count` elements that begin at `first`.
 ///
 /// # Safety
-/// They stand there for `'a`.
+/// The elements are valid for `'a`.
 unsafe fn listed<'a, T>(first: *const T, count: u32) -> &'a [T] {
     match count {
         0 => &[],
-        // SAFETY: the caller says so.
+        // SAFETY: guaranteed by the caller.
         n => unsafe { std::slice::from_raw_parts(first, n as usize) },
     }
 }
@@ -212,10 +216,10 @@ unsafe fn listed<'a, T>(first: *const T, count: u32) -> &'a [T] {
 /// A library's `init` as [`crate::library!`] exports it.
 ///
 /// # Safety
-/// `out` is the output of a call that goes on.
+/// `out` is the output of a call in progress.
 #[doc(hidden)]
 pub unsafe fn run_init<O: entry::Outcome>(out: *mut Out, init: fn() -> O) -> Status {
-    // SAFETY: the caller says so.
+    // SAFETY: guaranteed by the caller.
     unsafe { entry::guard(&mut *out, |_| init().outcome()) }
 }
 

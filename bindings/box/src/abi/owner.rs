@@ -1,4 +1,5 @@
-//! Which library's functions free a value: counted, so that a library that was replaced can be unloaded.
+//! The library whose functions free a value: its values are counted, so that a library that was replaced can
+//! be unloaded.
 //!
 //! The program makes an [`Owner`] for each library that it loads. A library counts a value when it makes one. The side that
 //! drops a value for the last time counts it off, in code of its own, after the library's function has returned. So when
@@ -6,38 +7,40 @@
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-/// The values that lead into a library, counted by the program.
+/// The count of the values that refer to a library; it belongs to the program.
 #[repr(C)]
 pub struct Owner {
-    /// Count one more or one less: functions of the program.
+    /// Functions of the program that add 1 to the count, and subtract 1 from it.
     made: unsafe extern "C" fn(*const Owner),
     gone: unsafe extern "C" fn(*const Owner),
-    /// For the program only. Each is written by the threads that share it; their sum, wrapping, is the count.
+    /// Used by the program only. Each share is written by the threads that use it; their wrapping sum is the
+    /// count.
     shares: [Share; SHARES],
 }
 
 const SHARES: usize = 16;
 
-/// A cache line, so that threads count beside each other.
+/// A cache line, so that threads count without sharing lines.
 #[repr(C, align(64))]
 struct Share(AtomicU64);
 
-/// Where a library keeps the owner that the program gave it; null in the program itself.
+/// The cell in which a library keeps the owner that the program gave it; null in the program itself.
 pub(super) type OwnerCell = AtomicPtr<Owner>;
 
-/// The owner of what this library makes.
+/// The owner of this library's values.
 pub(super) static OWNER: OwnerCell = AtomicPtr::new(std::ptr::null_mut());
 
 impl Owner {
-    /// An owner without values, at one place for as long as it lives.
+    /// An owner without values, at a fixed address.
     #[allow(clippy::new_without_default, reason = "it is made for one library")]
     pub fn new() -> Box<Owner> {
         Box::new(Owner { made, gone, shares: [const { Share(AtomicU64::new(0)) }; SHARES] })
     }
 
-    /// How many values there are, at most: some may just be going. Zero is certain once the library makes no more.
+    /// The number of values, at most: some may be being dropped. Zero is final once the library makes no more
+    /// values.
     pub fn count(&self) -> u64 {
-        // Acquire, paired with the release in `gone`: what was done with the values before is done.
+        // Acquire, paired with the release in `gone`: all uses of dropped values happened before.
         self.shares.iter().fold(0, |sum, share| sum.wrapping_add(share.0.load(Ordering::Acquire)))
     }
 
@@ -80,7 +83,7 @@ pub(super) fn count_made() {
     }
 }
 
-/// Counts a value off that belonged to `owner`, or to nobody.
+/// Counts off a value that belonged to `owner`, if it had one.
 #[inline]
 pub(super) fn count_gone_from(owner: *const Owner) {
     if !owner.is_null() {

@@ -5,8 +5,8 @@ use std::ffi::{CStr, c_char};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// A named number: a parameter that is set while the network runs, or state that boxes publish. `thalweg get` shows it as
-/// `box.NAME`, `thalweg set` changes it. Boxes of all libraries that name it share it.
+/// A named number: a parameter that is set while the network runs, or state that boxes publish. `thalweg get`
+/// shows it as `box.NAME`, `thalweg set` changes it. Boxes of all libraries that name the parameter share it.
 ///
 /// ```
 /// use thalweg_box::Parameter;
@@ -22,9 +22,9 @@ pub struct Parameter {
     doc: *const c_char,
     min: u64,
     max: u64,
-    /// At the start, and while no network runs.
+    /// The value at the start, and while no network runs.
     value: AtomicU64,
-    /// Where the value is while one does: written by the program only, release; read with acquire.
+    /// The cell of the value while a network runs: written by the program only, release; read with acquire.
     cell: AtomicPtr<AtomicU64>,
 }
 
@@ -40,12 +40,12 @@ unsafe impl Send for Parameter {}
 // SAFETY: as above.
 unsafe impl Sync for Parameter {}
 
-/// What a parameter is, as its library says.
+/// The library's description of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParameterSpec {
     /// Its name in the library.
     pub name: String,
-    /// The unit of its value, or nothing.
+    /// The unit of its value, or an empty text.
     pub unit: String,
     /// What it does.
     pub doc: String,
@@ -56,7 +56,7 @@ pub struct ParameterSpec {
 }
 
 impl Parameter {
-    /// A parameter that is `value` at first.
+    /// A parameter with the initial value `value`.
     pub const fn new(
         name: &'static CStr,
         unit: &'static CStr,
@@ -76,13 +76,13 @@ impl Parameter {
         }
     }
 
-    /// The value now, within the range.
+    /// The present value, limited to the range.
     #[inline]
     pub fn get(&self) -> u64 {
         self.place().load(Ordering::Relaxed).clamp(self.min, self.max)
     }
 
-    /// Changes the value, or what of it is within the range. Costs a store: a box may do it for each record.
+    /// Changes the value, limited to the range. The cost is one store, so a box may do it for each record.
     #[inline]
     pub fn set(&self, value: u64) {
         self.place().store(value.clamp(self.min, self.max), Ordering::Relaxed);
@@ -96,10 +96,10 @@ impl Parameter {
         unsafe { cell.as_ref() }.unwrap_or(&self.value)
     }
 
-    /// What it is.
+    /// The description of the parameter.
     ///
     /// # Errors
-    /// A library in C may declare nonsense: what is wrong.
+    /// A library in C may declare an invalid parameter: the reason why it is invalid.
     pub fn spec(&self) -> Result<ParameterSpec, LibraryFault> {
         let spec = ParameterSpec {
             name: text(self.name),
@@ -127,7 +127,7 @@ impl Parameter {
         Ok(spec)
     }
 
-    /// Lets the value live in `cell` from now on.
+    /// Makes `cell` the place of the value from now on.
     ///
     /// # Safety
     /// The cell lives as long as the parameter is used.
@@ -142,7 +142,7 @@ impl std::fmt::Debug for Parameter {
     }
 }
 
-/// A text of a library, or nothing.
+/// A text of a library, or an empty text.
 pub(super) fn text(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();

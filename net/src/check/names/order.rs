@@ -1,4 +1,5 @@
-//! The order of nets: each after those that it uses, numbered as they are used; circles are reported and cut.
+//! The order of nets: each net comes after those that it uses, and is numbered at its first use; cycles are
+//! reported and cut.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,8 +23,8 @@ impl Resolver<'_> {
         false
     }
 
-    /// All nets with a topology, each after those it uses: first what `main` uses, then `main` itself, then the others.
-    /// Reports circles and nets that are nested too deep.
+    /// Orders all nets with a topology, each after those it uses: first those that `main` uses, then `main`
+    /// itself, then the others. Reports cycles and nets that are nested too deep.
     pub(super) fn order(&mut self, main: Option<usize>) -> (Resolved, Option<(usize, usize)>) {
         let mut ordering = Ordering::default();
         if let Some(main) = main {
@@ -38,7 +39,7 @@ impl Resolver<'_> {
         self.draft(&ordering, main.map(|_| of_main))
     }
 
-    /// Puts a net behind those it uses. A use that closes a circle, or is too deep, is reported and cut.
+    /// Puts a net after those it uses. A use that closes a cycle, or is too deep, is reported and cut.
     fn visit(&mut self, net: usize, ordering: &mut Ordering) {
         if ordering.height.contains_key(&net) {
             return;
@@ -71,7 +72,7 @@ impl Resolver<'_> {
         if height > DEPTH_MAX {
             self.too_deep(self.nets[net].at, ordering);
         }
-        // A circle that is closed while its first net is still open has no height yet.
+        // A cycle that is closed while its first net is still being visited has no height yet.
         ordering.height.insert(net, height.min(DEPTH_MAX));
         ordering.order.push(net);
     }
@@ -144,18 +145,19 @@ struct Ordering {
     chain: Vec<(usize, Place)>,
     height: HashMap<usize, usize>,
     order: Vec<usize>,
-    /// Uses that are left out: the net that uses, and the one that is used.
+    /// Uses that are cut: the net that uses, and the net that is used.
     cut: HashSet<(usize, usize)>,
     too_deep: bool,
 }
 
-/// Numbers nets and boxes anew, as they are used.
+/// Gives nets and boxes new numbers, in the order of their first use.
 #[derive(Default)]
 struct Numbers {
     nets: HashMap<u32, u32>,
-    /// Nets, by their new numbers, whose declared signature is not known, so that their outputs are not known either.
+    /// Nets, by their new numbers, whose declared signature is unknown, so that their outputs are unknown as
+    /// well.
     unknown: HashSet<u32>,
-    /// Uses to leave out, as pairs of nets; and the net that is numbered.
+    /// Uses that are cut, as pairs of nets; and the net that is being numbered.
     cut: HashSet<(usize, usize)>,
     user: usize,
     boxes: Vec<u32>,
@@ -201,7 +203,7 @@ impl Numbers {
     }
 }
 
-/// The nets a node uses, each with a place.
+/// The nets that a node uses, each with the place of its use.
 fn uses_of(node: &Node, uses: &mut Vec<(usize, Place)>) {
     if let NodeKind::Net(net) = node.kind
         && net != HOLE

@@ -1,4 +1,5 @@
-//! Types and signatures by name: found, expanded, and reported where they are missing or refer to themselves.
+//! The names of types and signatures: they are looked up and expanded; missing and circular definitions are
+//! reported.
 
 use std::collections::HashSet;
 
@@ -68,7 +69,7 @@ impl Resolver<'_> {
         self.report_once(error);
     }
 
-    /// A type may be looked at more than once: each error of it is reported once.
+    /// Adds an error once, because a type may be expanded more than once.
     fn report_once(&mut self, error: Diagnostic) {
         if !self.diagnostics.contains(&error) {
             self.diagnostics.push(error);
@@ -80,7 +81,7 @@ impl Resolver<'_> {
         self.report_once(error.help(format!("write a simpler {noun}")));
     }
 
-    /// Reports a definition that needs itself: such a definition has no meaning.
+    /// Reports a definition that needs itself, which has no meaning.
     fn circle<T>(&mut self, name: Ident, scope: usize) -> Option<T> {
         let at = self.place(scope, name.span);
         let error = self
@@ -93,7 +94,7 @@ impl Resolver<'_> {
 
     fn expand_type(&mut self, of: &ast::Type, scope: usize, depth: usize) -> Option<Vec<LabelSet>> {
         if of.variants.is_empty() && depth <= TYPES_MAX {
-            // It could not be read, which was reported.
+            // The definition could not be read, which was reported.
             return None;
         }
         let mut sets = Vec::new();
@@ -106,7 +107,7 @@ impl Resolver<'_> {
                 }
             }
         }
-        // In their order, because the first of equally good ones counts.
+        // The order of variants is kept, because the first of equally good ones wins.
         let mut seen = HashSet::new();
         sets.retain(|set| seen.insert(set.clone()));
         if sets.len() > TYPES_MAX || depth > TYPES_MAX {
@@ -128,7 +129,7 @@ impl Resolver<'_> {
             Begun::Circle(name, scope) => return self.circle(name, scope),
         };
         let deep = depth > TYPES_MAX;
-        // Too deep: reported by `expand_type`, without going on.
+        // A definition that is too deep is reported by `expand_type` and not expanded.
         let of = if deep { ast::Type { variants: Vec::new(), span: of.span } } else { of };
         let sets = self.expand_type(&of, scope, depth);
         self.types[index].finish(&sets);
@@ -142,7 +143,7 @@ impl Resolver<'_> {
         depth: usize,
     ) -> Option<Vec<Arrow>> {
         if of.maps.is_empty() {
-            // It could not be read, which was reported.
+            // The definition could not be read, which was reported.
             return None;
         }
         let mut arrows = Vec::new();
@@ -187,7 +188,7 @@ impl Resolver<'_> {
     }
 }
 
-/// The types that a type names.
+/// The types that a type refers to by name.
 pub(super) fn named_variants(of: &ast::Type) -> Vec<Ident> {
     let named = |v: &Variant| match v {
         Variant::Named(name) => Some(name.clone()),

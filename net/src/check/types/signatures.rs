@@ -43,7 +43,8 @@ impl Types<'_> {
         inferred
     }
 
-    /// Of a component and its parts, those of the `nets` before being known; whether all its variants are.
+    /// Infers the signatures of a component and its parts, given those of the preceding `nets`; returns
+    /// whether all its variants are known.
     fn component_signatures(
         &mut self,
         node: &Node,

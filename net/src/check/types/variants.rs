@@ -1,43 +1,50 @@
-//! Input variants: which records a component takes, as `|` compares them ([`Node::accepts`]).
+//! Input variants: which records a component accepts, as `|` compares them ([`Node::accepts`]).
 //!
-//! **The rules.** A box has one variant, its arguments; a filter has its pattern, and `[]` has `{}`; a synchrocell has
-//! each of its patterns; a net with a declared signature has the declared variants, any other those of its topology.
-//! `A | B` has those of all branches, `A @ 1` those of `A`.
+//! **The rules.** A box has one variant, its arguments; a filter has its pattern, and `[]` has `{}`; a
+//! synchrocell has each of its patterns; a net with a declared signature has the declared variants, any other
+//! net has those of its topology. `A | B` has the variants of all branches, `A @ 1` has those of `A`.
 //!
-//! A variant of `A .. B`, `A * P`, `A \ P` or `A ! <t>` is a set of labels with which a record gets through and which are
-//! all asked for on its way. Asked for is what a box, a filter or a split takes, what the branch that is chosen has
-//! matched, and what a pattern of a star or feedback has matched, as far as the record brought it along and it was not
-//! made on the way. So each variant of `A` goes with each variant of `B` that the records which `A` makes of it can
-//! match, and labels which flow inheritance can bring from the input become part of the variant.
+//! A variant of `A .. B`, `A * P`, `A \ P` or `A ! <t>` is a set of labels with which a record gets through
+//! and all of which are required on its way. A label is required if a box, a filter or a split consumes it,
+//! if the chosen branch has matched it, or if a pattern of a star or feedback has matched it, provided that
+//! the record brought the label along and no component on the way made it. So each variant of `A` is combined
+//! with each variant of `B` that the output records of `A` can match, and labels that flow inheritance can
+//! bring from the input become part of the variant.
 //!
-//! A record *gets through* if each record that is made of it on the way finds a variant of the component it comes to.
-//! Labels that other records bring to a synchrocell count as made there. A record that the cell lets pass, because it
-//! is complete or a guard fails, need not get further. A record that goes round for ever gets through.
+//! A record *gets through* if every record that descends from it matches a variant of each component that it
+//! reaches. Labels that other records bring to a synchrocell count as made there. A record that the cell lets
+//! pass, because the cell is complete or a guard fails, need not get further. A record that stays in a loop
+//! for ever gets through.
 //!
-//! **Behind a guard** a record takes one of two ways, and only the run tells which. So a record is taken by what follows
+//! **After a guard** a record goes one of two ways, and the choice is known only at run time. So a record is
+//! accepted by the components that follow
 //!
-//! - *surely*, if all that comes of it gets through, whatever the guards decide;
-//! - *perhaps*, if the guards can decide so that all of it does: of two records that a box makes both have to, of two
-//!   ways out of a star that its guard chooses from one. A guard is not trusted to keep a record in its loop for ever;
-//! - *never*, if something of it is lost, however the guards decide.
+//! - *surely*, if all its descendants get through, whatever the guards decide;
+//! - *perhaps*, if the guards can decide so that all its descendants get through: of two records that a box
+//!   emits both have to get through; of the two ways that the guard of a star chooses between, one is enough.
+//!   The check does not assume that a guard keeps a record in its loop for ever;
+//! - *never*, if some descendant is lost, however the guards decide.
 //!
-//! A record gets through if it is taken surely or perhaps. A label is asked for if it is asked for on a way that leads
-//! on. A set of labels is no variant only if its records are never taken, so they are never routed there. Records that
-//! are perhaps taken are routed without a warning: the meaning of a guard is the program's affair, and every star that
-//! counts would get a warning. The run reports each record that is then lost. The check reports an error (E0501 to
-//! E0507) only for a way that a record surely takes, and none for a way that depends on a guard. It warns (W0601,
-//! W0602) of parts that no record reaches on any way, with guards or without.
+//! A record gets through if it is accepted surely or perhaps. A label is required if it is required on some
+//! way that gets through. A set of labels is no variant only if its records are never accepted, so they are
+//! never routed there. Records that are perhaps accepted are routed without a warning: the program is
+//! responsible for what its guards mean, and otherwise every star that counts would get a warning. The run
+//! reports each record that is then lost. The check reports an error (E0501 to E0507) only for a way that a
+//! record surely takes, and none for a way that depends on a guard. The check warns (W0601, W0602) of parts
+//! that no record reaches on any way, with guards or without.
 //!
-//! A record fits a component if it has all labels of one of its variants (and, to be routed, no binding tag outside it).
-//! More labels are welcome, as everywhere in the language, even if they lead it another way.
+//! A record fits a component if it has all labels of one of its variants (and, to be routed, no binding tag
+//! outside it). A record may have more labels, as everywhere in the language, even if they route it another
+//! way.
 //!
-//! **How they are found.** By trying: a set of labels is sent through, exactly, by the routes that its records will
-//! take. Wherever a record on the way could match a further variant if the input had a few labels more, that larger set
-//! is tried, too; in the end also for variants deep inside a part, which change the record's way
-//! ([`FURTHER_TRIES_MAX`]). What becomes of a set is a graph with all ways that guards may decide for ([`Way`]), put
-//! together from those of the parts, so the work grows with the number of guards and not with that of their decisions.
-//! There is a limit to the tries ([`TRIES_MAX`]); where it is reached, all that fits the first part counts as fitting,
-//! so no record is sent past a component that takes it, and a record may fail further inside.
+//! **How variants are found.** The check tries sets of labels: it sends a set through the network, exactly by
+//! the routes that its records will take. Wherever a record on the way could match a further variant if the
+//! input had a few labels more, the larger set is tried, too; finally also for variants deep inside a part,
+//! which change the record's way ([`FURTHER_TRIES_MAX`]). The result for a set is a graph of all ways that
+//! guards may choose ([`Way`]), composed of the graphs of the parts, so the work grows with the number of
+//! guards and not with the number of combinations of their decisions. The number of tries is limited
+//! ([`TRIES_MAX`]). When the limit is reached, every record that fits the first part counts as fitting, so no
+//! record is routed past a component that accepts it, and a record may fail further inside.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
@@ -48,16 +55,16 @@ use super::ways::{Graph, Way};
 use super::{SHAPES_MAX, Types, key};
 use crate::syntax::ast::{FilterRule, Pattern};
 
-/// Most sets of labels that are tried to find the variants of one component.
+/// The most sets of labels that are tried to find the variants of one component.
 const TRIES_MAX: usize = 512;
-/// Most that are tried after these, for what further labels change inside a part.
+/// The most further sets that are tried for labels that change the way of a record inside a part.
 const FURTHER_TRIES_MAX: usize = 64;
-/// Most work to find what these are for one set.
+/// The most work to find such further labels for one set.
 const FORKS_WORK_MAX: usize = 1024;
-/// Most variants of one component.
+/// The most variants of one component.
 const VARIANTS_MAX: usize = 4096;
 
-/// A record on its way.
+/// The labels of a record on its way through the network.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Flow {
     has: Rc<Set>,
@@ -65,14 +72,15 @@ pub(super) struct Flow {
     own: Rc<Set>,
     /// Labels that would have been consumed before this place, if the input had had them.
     lost: Rc<Set>,
-    /// The same for all binding tags that are not in `has`.
+    /// Whether all binding tags that are not in `has` would have been consumed before this place.
     unbound: bool,
 }
 
-/// Steps of a way that are as much work as to look at a component.
+/// The number of steps through a way that count as much work as a visit of a component.
 const STEPS_PER_WORK: usize = 64;
 
-/// The ways that were computed, by component and labels of the record. `None`: it does not get through.
+/// The ways that were computed, by component and labels of the record. `None` if the record does not get
+/// through.
 pub(super) type Ways = HashMap<(super::Key, Rc<Set>), Option<Rc<Way>>>;
 
 impl Flow {
@@ -80,7 +88,7 @@ impl Flow {
         Flow { has: has.clone(), own: has.clone(), lost: Rc::default(), unbound: false }
     }
 
-    /// The record that comes out if a record with these labels becomes `out`.
+    /// The record that comes out if a component turns a record with these labels into `out`.
     fn then(&self, out: &Flow) -> Flow {
         let own = out.own.iter().copied().filter(|l| holds(&self.own, *l)).collect();
         let mut lost = Rc::clone(&self.lost);
@@ -90,7 +98,7 @@ impl Flow {
         Flow { has: out.has.clone(), own: Rc::new(own), lost, unbound: self.unbound || out.unbound }
     }
 
-    /// The labels that are inherited past a component that takes `taken` and makes `made`.
+    /// The labels that are inherited past a component that consumes `taken` and makes `made`.
     fn past(&self, taken: &[Id], made: &[Id]) -> Flow {
         let rest: Set = self.has.iter().copied().filter(|&l| !is_binding(l) && !holds(taken, l)).collect();
         let own = rest.iter().copied().filter(|&l| holds(&self.own, l) && !holds(made, l)).collect();
@@ -111,7 +119,7 @@ impl Flow {
         holds(&self.lost, label) || self.unbound && is_binding(label)
     }
 
-    /// The same record, of an input that brings along these labels, too.
+    /// The same record for an input that has these labels as well.
     fn with(&self, labels: &[Id]) -> Flow {
         let mut flow = self.clone();
         for &label in labels {
@@ -160,7 +168,7 @@ struct Search {
     open: Vec<Set>,
     seen: HashSet<Set>,
     found: BTreeSet<Set>,
-    /// How many may still be tried.
+    /// The number of sets that may still be tried.
     left: usize,
 }
 
@@ -213,7 +221,7 @@ impl Types<'_> {
         })
     }
 
-    /// The ways through a component whose records have to match one of `first` to begin with.
+    /// The input variants of a component whose records have to match one of `first` at its entry.
     fn search(&mut self, node: &Node, first: Vec<Set>) -> Vec<Set> {
         let mut search = Search { left: TRIES_MAX, ..Search::default() };
         first.iter().rev().for_each(|set| search.try_later(set.clone()));
@@ -223,7 +231,8 @@ impl Types<'_> {
             search.found.extend(first);
             return search.found.into_iter().collect();
         }
-        // Further labels may lead a record another way inside a part. Half of the work is kept for what has to be done.
+        // Further labels may route a record another way inside a part. Half of the work is kept for the
+        // required tries.
         search.left = FURTHER_TRIES_MAX;
         let (mut looked_at, sure) = (BTreeSet::new(), search.found.clone());
         while search.left > 0 && self.work < self.work_max / 2 {
@@ -308,7 +317,8 @@ impl Types<'_> {
         }
     }
 
-    /// Sends a set of labels through parts in series to see what else to try. Where it gets no further it is given what it lacks.
+    /// Sends a set of labels through parts in series to find further sets to try. Where a record gets no
+    /// further, the labels that it lacks are added.
     fn complete(&mut self, parts: &[Node], has: &Rc<Set>, search: &mut Search) {
         let (mut set, mut flows) = ((**has).clone(), vec![(Flow::entering(has), true)]);
         for (at, part) in parts.iter().enumerate() {
@@ -339,7 +349,7 @@ impl Types<'_> {
         search.try_later(set);
     }
 
-    /// Sends a set of labels round a star or feedback to see what else to try.
+    /// Sends a set of labels through the rounds of a star or feedback to find further sets to try.
     fn widen(&mut self, node: &Node, body: &Node, patterns: &[Pattern], has: &Rc<Set>, search: &mut Search) {
         let sets = self.pattern_sets(node, patterns);
         for flow in self.rounds(node, body, patterns, has).into_iter().map(|round| round.flow) {
@@ -349,7 +359,8 @@ impl Types<'_> {
         }
     }
 
-    /// What a record lacks for variants of a component that it does not match, and that would change its way.
+    /// The labels that a record lacks for variants of a component that it does not match, and that would
+    /// change its way.
     fn wanted(&mut self, node: &Node, flow: &Flow) -> Vec<Set> {
         self.work += 1;
         let NodeKind::Parallel { branches, .. } = &node.kind else {
@@ -361,8 +372,8 @@ impl Types<'_> {
             let accepts = self.accepts_of(branch);
             let rivals = accepts.iter().filter(|variant| match chosen {
                 Some((chosen, best)) if at != chosen => {
-                    // Without a binding tag of the record a variant never matches. With a further binding tag, the
-                    // variants without it no longer match, the best so far among them.
+                    // A variant that lacks a binding tag of the record never matches. With a further binding
+                    // tag, the variants without it no longer match, including the best match so far.
                     let bound = |&&l: &&Id| is_binding(l);
                     let brings = variant.iter().filter(bound).any(|&l| !holds(&flow.has, l));
                     let fits = flow.has.iter().filter(bound).all(|&l| holds(variant, l));
@@ -375,7 +386,7 @@ impl Types<'_> {
         wanted
     }
 
-    /// The branch that a record takes, and how many labels it matches.
+    /// The branch to which a record is routed, and how many labels it matches.
     fn chosen(&self, branches: &[Node], has: &[Id]) -> Option<(usize, usize)> {
         let best = |branch: &Node| {
             let accepts = self.accepts_of(branch);
@@ -385,7 +396,7 @@ impl Types<'_> {
         scores.rev().max_by_key(|&(_, score)| score)
     }
 
-    /// Where a record with these labels goes.
+    /// The way of a record with these labels through the component.
     fn way(&mut self, node: &Node, has: &Rc<Set>) -> Option<Rc<Way>> {
         self.work += 1;
         if self.work > self.work_max {
@@ -435,7 +446,7 @@ impl Types<'_> {
         if self.resolved.box_use(index).signature.is_hole() {
             return Some(Way::end(Set::new()));
         }
-        // Behind another component an initialiser runs once for each record, and takes no labels.
+        // After another component an initialiser runs once for each record, and consumes no labels.
         let (sets, _) = self.box_sets(index);
         way_of_taker(&sets, has)
     }
@@ -446,7 +457,7 @@ impl Types<'_> {
 
     fn way_of_cell(&mut self, node: &Node, patterns: &[Pattern], has: &Rc<Set>) -> Option<Way> {
         let sets = self.pattern_sets(node, patterns);
-        // The record that goes on is the one that the first pattern matches.
+        // The record that continues is the one that matches the first pattern.
         let first = is_part(&sets[0], has);
         let rank = |set: &&Set| (is_part(&sets[0], set), set.len());
         let asked = sets.iter().filter(|set| is_part(set, has)).rev().max_by_key(rank)?.clone();
@@ -468,7 +479,7 @@ impl Types<'_> {
         let variants = border.accepts.iter().map(|variants| &variants[0]);
         let matching = variants.filter(|variant| matches(variant, has));
         let variant = Rc::new(matching.rev().max_by_key(|variant| variant.len())?.clone());
-        // What is wrong inside is reported there.
+        // Errors inside the net are reported there.
         let Some(inside) = self.way_of_body(net, &variant) else {
             return Some(Rc::new(Way::end((*variant).clone())));
         };
@@ -514,7 +525,8 @@ impl Types<'_> {
         graph.way()
     }
 
-    /// The rounds that a record with these labels may make in a star or feedback; the first is its own.
+    /// The rounds that a record with these labels may make in a star or feedback; the first round is that of
+    /// the record itself.
     fn rounds(&mut self, node: &Node, body: &Node, patterns: &[Pattern], has: &Rc<Set>) -> Vec<Round> {
         let star = matches!(node.kind, NodeKind::Star { .. });
         let sets = self.pattern_sets(node, patterns);
@@ -548,13 +560,13 @@ impl Types<'_> {
     }
 }
 
-/// A record before a test of a star or feedback.
+/// A record before an exit test of a star or feedback.
 #[derive(Debug)]
 struct Round {
     flow: Flow,
-    /// Its labels that the patterns ask for which it matches.
+    /// The labels of the record that the matching patterns ask for.
     asked: Set,
-    /// If it may also stay, a guard decides.
+    /// Whether the record may leave; if it may also stay, a guard decides.
     leaves: bool,
     stays: bool,
     /// The way through the body, if the record stays in the loop.
@@ -582,7 +594,7 @@ impl Round {
     }
 }
 
-/// Where the record of the first round goes.
+/// The way of the record of the first round.
 fn way_of_rounds(rounds: &[Round]) -> Option<Way> {
     let mut graph = Graph::default();
     rounds.iter().for_each(|_| _ = graph.stuck());
@@ -609,7 +621,7 @@ fn way_of_rounds(rounds: &[Round]) -> Option<Way> {
     graph.way()
 }
 
-/// Through a box or filter: what it takes, then what it gives.
+/// The way through a box or filter: `sets` holds the consumed labels first, then the output variants.
 fn way_of_taker(sets: &[Set], has: &Rc<Set>) -> Option<Way> {
     let (takes, gives) = sets.split_first()?;
     let entered = Flow::entering(has);

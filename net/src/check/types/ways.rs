@@ -1,10 +1,10 @@
-//! The ways of a record through a component: a graph of steps. Some steps lead to all their successors, others to one
-//! that a guard chooses.
+//! The ways of a record through a component: a graph of steps. Some steps lead to all their successors,
+//! others to one successor that a guard chooses.
 //!
-//! A box leads to each record that it gives, and all of them have to get through; a star with a guard leads out or round,
-//! and one of the two is enough. So a [`Way`] is an and/or graph with the records that leave as its ends. That of a
-//! component is put together from those of its parts ([`Graph::go`]): the ends of one are the beginnings of what comes
-//! behind it. For `[{a, <n>} -> {a, <n = n - 1>}; {b = a}] * {a} if <n == 0>` it is
+//! A box leads to each record that it emits, and all of them have to get through; a star with a guard leads
+//! out or round, and one of the two is enough. So a [`Way`] is an and/or graph whose ends are the records
+//! that leave. The way of a component is composed from those of its parts ([`Graph::go`]): the ends of one
+//! part are the beginnings of the next. For `[{a, <n>} -> {a, <n = n - 1>}; {b = a}] * {a} if <n == 0>` it is
 //!
 //! ```text
 //! {a, <n>} ── any ──▶ leaves
@@ -12,54 +12,58 @@
 //!                      └────▶ {b} ──▶ gets no further
 //! ```
 //!
-//! so it is the first guard that has to hold.
+//! so the first guard has to hold.
 //!
-//! **Which steps lead on** is a game of two: guards choose where a step leads to one of several, the other player where
-//! all that follows comes. A player loses whose turn it is at a step that leads nowhere. An endless play is won by the
-//! guards, unless a guard would have to keep a record in its loop for ever: the outermost loop of the play decides, by
-//! whether its own guard chooses that again and again. These are the rules of a parity game, with a rank for each round
-//! ([`Graph::round`]); it is solved as Zielonka did (*Infinite games on finitely coloured graphs*, 1998).
+//! **Which steps lead on** is decided by a game of two players: guards choose where a step leads to one of
+//! several successors, the other player chooses where a step leads to all of them. A player loses at a step
+//! without successors where that player has to choose. An endless play is won by the guards, unless a guard
+//! would have to keep a record in its loop for ever: the outermost loop of the play decides, by whether its
+//! own guard chooses that again and again. The game is a parity game, with a rank for each round
+//! ([`Graph::round`]); it is solved by Zielonka's algorithm (*Infinite games on finitely coloured graphs*,
+//! 1998).
 //!
-//! A part without guards becomes one step, so only guards cost work. Of a graph of more than [`STEPS_MAX`] steps one of
-//! the records that leave has to get through; if a game needs more than [`GAMES_MAX`] smaller ones, undecided steps
-//! count as won.
+//! A part without guards becomes one step, so only guards cost work. If a graph has more than [`STEPS_MAX`]
+//! steps, it is enough that one of the records that leave gets through; if a game needs more than
+//! [`GAMES_MAX`] smaller ones, undecided steps count as won.
 
 use std::collections::BTreeSet;
 
 use super::super::shape::{Id, Set, add};
 use super::variants::{Flow, holds};
 
-/// Most steps of a way.
+/// The most steps of a way.
 const STEPS_MAX: usize = 4096;
-/// Most smaller games that are played to solve one.
+/// The most smaller games that are played to solve one.
 const GAMES_MAX: usize = 1024;
 
-/// The way of a record through a component, provided that all records that leave get through what follows.
+/// The way of a record through a component, provided that all records that leave get through the following
+/// components.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
-    /// The first is where the record enters. Each step leads on and is reached.
+    /// The steps; the record enters at the first. Each step leads on and is reachable.
     steps: Vec<Step>,
-    /// Labels of the record that are asked for on all ways that lead on.
+    /// The labels of the record that are required on all ways that lead on.
     asked: Set,
 }
 
 #[derive(Clone, Debug)]
 struct Step {
     kind: Kind,
-    /// Labels of the record that entered which are asked for here.
+    /// The labels of the entering record that are required at this step.
     asked: Set,
     next: Vec<usize>,
-    /// Even: an endless play through this step gets through; odd: it does not. The largest counts.
+    /// The rank: an endless play through this step gets through if the rank is even, and does not if it is
+    /// odd. The largest rank counts.
     rank: u32,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Kind {
-    /// All that follows comes.
+    /// The step leads to all its successors.
     All,
-    /// A guard decides what follows. Where nothing does, no record gets further.
+    /// A guard chooses the successor. Without successors no record gets further.
     Any,
-    /// A record leaves.
+    /// A record leaves the component here.
     Out(Flow),
 }
 
@@ -78,7 +82,7 @@ impl Step {
 }
 
 impl Way {
-    /// The way through a component that is not known, or that gives nothing.
+    /// The way through a component that is unknown, or that emits no records.
     pub(super) fn end(asked: Set) -> Way {
         Way::of(asked, [])
     }
@@ -99,7 +103,7 @@ impl Way {
         self.steps.len()
     }
 
-    /// The records that leave, on any of the ways.
+    /// The records that leave on any of the ways.
     pub(super) fn outs(&self) -> impl Iterator<Item = &Flow> {
         self.steps.iter().filter_map(|step| match &step.kind {
             Kind::Out(flow) => Some(flow),
@@ -107,12 +111,12 @@ impl Way {
         })
     }
 
-    /// Whether a guard decides what leaves.
+    /// Whether a guard decides which records leave.
     pub(super) fn has_guards(&self) -> bool {
         self.steps.iter().any(Step::is_choice)
     }
 
-    /// The same way of a record that is asked for these labels, too.
+    /// The same way, of a record for which these labels are required as well.
     pub(super) fn asking(mut self, labels: &[Id]) -> Way {
         add(&mut self.steps[0].asked, labels);
         add(&mut self.asked, labels);
@@ -131,7 +135,7 @@ impl Way {
     }
 }
 
-/// A way while it is put together; the record enters at the first step.
+/// A way under construction; the record enters at the first step.
 #[derive(Default)]
 pub(super) struct Graph {
     steps: Vec<Step>,
@@ -143,28 +147,28 @@ impl Graph {
         self.steps.len() - 1
     }
 
-    /// A step that leads nowhere, unless more is said of it.
+    /// Adds a step without successors, which the caller may replace.
     pub(super) fn stuck(&mut self) -> usize {
         self.push(Step { kind: Kind::Any, asked: Set::new(), next: Vec::new(), rank: 0 })
     }
 
-    /// A step of a record that need not get further.
+    /// Adds a step of a record that need not get further.
     pub(super) fn end(&mut self) -> usize {
         self.push(Step::all(Set::new(), Vec::new()))
     }
 
-    /// At this step a record leaves.
+    /// Makes this step one at which a record leaves.
     pub(super) fn leave(&mut self, at: usize, flow: Flow) {
         self.steps[at] = Step::out(flow);
     }
 
-    /// At this step a guard decides, if there are several steps to choose from.
+    /// Makes this step one at which a guard chooses, if there are several successors.
     pub(super) fn choose(&mut self, at: usize, asked: Set, next: Vec<usize>) {
         self.steps[at] = Step { kind: Kind::Any, asked, next, rank: 0 };
     }
 
-    /// This step leads through a component: `leave` says to which step the records come that leave it; `own` are those labels of the
-    /// record here that came in at the first step.
+    /// Leads this step through a component: `leave` gives the step that each leaving record reaches; `own`
+    /// are the labels of the record here that came in at the first step.
     pub(super) fn go(
         &mut self,
         at: usize,
@@ -188,13 +192,13 @@ impl Graph {
         self.steps[at] = Step::all(Set::new(), vec![places[0]]);
     }
 
-    /// The rank of rounds of a loop around these ways: it counts more than theirs.
+    /// The rank of the rounds of a loop around these ways; it is larger than the ranks in them.
     pub(super) fn around<'a>(&self, ways: impl IntoIterator<Item = &'a std::rc::Rc<Way>>) -> u32 {
         let ranks = ways.into_iter().flat_map(|way| way.steps.iter().map(|step| step.rank));
         ranks.max().unwrap_or(0).next_multiple_of(2)
     }
 
-    /// A step of a record that stays in a loop of this rank, with `guarded` because a guard decides so.
+    /// Adds a step of a record that stays in a loop of this rank; `guarded` if a guard chooses that.
     pub(super) fn round(&mut self, body: usize, rank: u32, guarded: bool) -> usize {
         let rank = rank + u32::from(guarded);
         self.push(Step { rank, ..Step::all(Set::new(), vec![body]) })
@@ -210,7 +214,7 @@ impl Graph {
         asked
     }
 
-    /// The way, if there is one: the steps that lead on and are reached.
+    /// The way, if there is one: the steps that lead on and are reachable.
     pub(super) fn way(mut self) -> Option<Way> {
         let leads_on = Game::new(&self.steps).solve();
         if !leads_on[0] {
@@ -234,7 +238,7 @@ impl Graph {
         Some(way)
     }
 
-    /// Leaves out what the first step does not lead to, and steps that only lead to another.
+    /// Removes steps that cannot be reached from the first, and steps that only lead to another one.
     fn keep_what_is_come_to(&mut self) {
         let steps = &mut self.steps;
         for at in 0..steps.len() {
@@ -273,14 +277,14 @@ impl Graph {
     }
 }
 
-/// Whose turn it is.
+/// The player that chooses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Player {
     Guards,
     Others,
 }
 
-/// Which steps lead on.
+/// The game that decides which steps lead on.
 struct Game<'a> {
     steps: &'a [Step],
     before: Vec<Vec<usize>>,

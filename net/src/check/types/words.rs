@@ -22,7 +22,7 @@ impl Types<'_> {
         Diagnostic::warning(code, message, &self.source(at), at.span)
     }
 
-    /// Reports a diagnostic, once for each code and place.
+    /// Adds a diagnostic, once for each code and place.
     pub(super) fn tell(&mut self, at: Place, diagnostic: Diagnostic) {
         if !self.muted && self.told.insert((diagnostic.code, at)) {
             self.diagnostics.push(diagnostic);
@@ -127,7 +127,7 @@ impl Types<'_> {
         self.tell(node.at, error.help("add a branch for them; `[]` takes any record and passes it on"));
     }
 
-    /// Warnings that need to know of all ways to a place.
+    /// Adds the warnings that depend on all ways to a component.
     pub(super) fn doubts(&mut self) {
         let nets = std::mem::take(&mut self.resolved.nets);
         nets.iter().for_each(|net| self.doubts_of(&net.body));

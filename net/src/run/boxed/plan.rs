@@ -1,5 +1,5 @@
-//! What a box does to the records of one shape, worked out once: which slots are its arguments, and how each
-//! variant it emits becomes a record with what is inherited.
+//! How a box processes the records of one shape, computed once: which slots are its arguments, and how each
+//! emitted variant becomes a record with the inherited values.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::plan::{CommonPlans, OutPlan, Rearrangement, RecordFault, TakePlan};
 use crate::record::{Record, take_just_written};
 use crate::shape::ShapeId;
 
-/// What stands before an initialiser, which decides when it is called.
+/// The predecessor of an initialiser, which decides when it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
-    /// Nothing: the network begins with it.
+    /// The initialiser is the first component of the network.
     Network,
-    /// Nothing: a branch of `|` begins with it, and gets no records.
+    /// The initialiser is the first component of a branch of `|`, which gets no records.
     Branch,
-    /// Something that gives records.
+    /// A component that emits records precedes the initialiser.
     Component,
 }
 
@@ -27,11 +27,11 @@ pub(crate) enum Before {
 pub(crate) struct BoxPart {
     pub(crate) implementation: Arc<Seats>,
     pub(crate) is_blocking: bool,
-    /// What stands before it, which decides when an initialiser is called.
+    /// Its predecessor, which decides when an initialiser is called.
     pub(crate) before: Before,
-    /// What it takes, in the order of its arguments; `None` for an initialiser.
+    /// The labels that it consumes, in the order of its arguments; `None` for an initialiser.
     pub(crate) input: Option<Vec<Label>>,
-    /// What it gives, by variant.
+    /// The labels that it emits, by variant.
     pub(crate) outputs: Arc<[Vec<Label>]>,
     pub(crate) plans: CommonPlans<Result<Arc<BoxPlan>, RecordFault>>,
 }
@@ -43,12 +43,12 @@ impl BoxPart {
     }
 }
 
-/// What a box does to one shape.
+/// The plan of a box for one shape.
 #[derive(Debug)]
 pub(crate) struct BoxPlan {
     take: TakePlan,
     variants: Box<[VariantPlan]>,
-    /// If its arguments stand side by side, and its one output has room in their place.
+    /// The plan in place, if its arguments are in adjacent slots and its one output fits into them.
     in_place: Option<InPlace>,
     outputs: Arc<[Vec<Label>]>,
 }
@@ -58,21 +58,21 @@ pub(crate) struct BoxPlan {
 struct VariantPlan {
     out: OutPlan,
     count: usize,
-    /// Which values must be integers, because their labels are tags.
+    /// The values that must be integers, because their labels are tags.
     tags: Box<[usize]>,
 }
 
-/// Where a box finds its arguments in the record, and writes its output: over its arguments.
+/// The slots of a box's arguments in the record, which its output overwrites.
 #[derive(Debug)]
 pub(crate) struct InPlace {
     pub(crate) calls: Place,
     finish: Finish,
 }
 
-/// What makes the record the one that leaves, once the output stands in it.
+/// The step that turns the record into the output, once the box has written its values.
 #[derive(Debug)]
 enum Finish {
-    /// Its new shape, of so many labels.
+    /// The record gets a new shape, with this number of labels.
     Relabel(ShapeId, usize),
     Rearrange(Rearrangement),
 }
@@ -99,7 +99,7 @@ impl InPlace {
 }
 
 impl InPlace {
-    /// Makes records, into which the box wrote the output that its place says, those that leave.
+    /// Turns records into which the box wrote its output, as its place requires, into output records.
     #[inline]
     pub(crate) fn finish(&self, records: &mut [Record]) {
         match &self.finish {
@@ -112,7 +112,7 @@ impl InPlace {
         }
     }
 
-    /// Whether what a box wrote into a record is as its place says.
+    /// Whether the output that a box wrote into a record fits its place.
     fn takes(&self, (variant, count): (u32, usize), record: &Record) -> bool {
         let Place { first_output, output_count, integers, .. } = self.calls;
         let is_right = |(k, value)| integers & (1_u64 << k) == 0 || matches!(value, &Value::Int(_));
@@ -127,7 +127,7 @@ impl BoxPlan {
         part.plans.get(shape, || BoxPlan::of(takes, &part.outputs, shape))
     }
 
-    /// Of a box that takes and gives these labels.
+    /// The plan of a box that consumes and emits these labels.
     pub(crate) fn of(
         takes: &[Label],
         outputs: &Arc<[Vec<Label>]>,
@@ -149,7 +149,8 @@ impl BoxPlan {
         self.in_place.as_ref()
     }
 
-    /// Makes a record, into which the box wrote its output in place, the record that leaves. Else why it is refused.
+    /// Turns a record into which the box wrote its output in place into the output record. `Err`: why the
+    /// output is refused.
     #[cold]
     pub(crate) fn finish_in_place(
         &self,
@@ -164,7 +165,7 @@ impl BoxPlan {
         Ok(())
     }
 
-    /// Why what a box wrote into a record is refused.
+    /// The reason why output that a box wrote into a record is refused.
     fn refuse_in_place(&self, (variant, count): (u32, usize), record: &mut Record) -> String {
         let calls = self.in_place.as_ref().map(|place| place.calls);
         let first = calls.map_or(0, |calls| calls.first_output);
@@ -173,7 +174,7 @@ impl BoxPlan {
         self.refuse(&Emitted { variant, count, values, record: None })
     }
 
-    /// Moves the box's arguments off the record.
+    /// Takes the box's arguments from the record.
     #[inline]
     pub(crate) fn take_arguments(&self, record: &mut Record, arguments: &mut [Value]) {
         let slots = record.slots_mut();
@@ -182,7 +183,7 @@ impl BoxPlan {
         }
     }
 
-    /// Moves the arguments of a call back to the record as they were before it: it failed, or goes on and may fail later.
+    /// Restores the arguments of a call in the record: the call failed, or continues and may fail later.
     #[cold]
     pub(crate) fn give_arguments_back(&self, record: &mut Record, desk: &mut Desk) {
         let mut arguments = vec![Value::default(); self.take.arguments().len()];
@@ -190,7 +191,7 @@ impl BoxPlan {
         self.take_arguments(record, &mut arguments);
     }
 
-    /// A record of what the box emitted and what the record with these slots hands down, which keeps its values.
+    /// A record of the emitted values and the values inherited from these slots, which keep their values.
     pub(crate) fn build(&self, emitted: Emitted<'_>, source: &[Value]) -> Result<Record, String> {
         match self.variant(&emitted) {
             Some(plan) => Ok(plan.build_from(source, |k| take_just_written(&mut emitted.values[k]))),
@@ -198,7 +199,7 @@ impl BoxPlan {
         }
     }
 
-    /// The same, of a `source` that is not needed any more (unless it fails).
+    /// Builds a record as `build` does, from a `source` that is not needed any more (unless it fails).
     #[inline]
     pub(crate) fn build_last(
         &self,

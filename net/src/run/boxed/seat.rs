@@ -1,7 +1,8 @@
-//! Where a box of the network finds its implementation, which may be replaced while its tasks run.
+//! The implementation of a box in a network, which may be replaced while its tasks run.
 //!
-//! Each task has a [`Seat`] of its own, which it holds as long as it calls the box: a lock that only a replacement makes it
-//! wait for. So a replacement happens between two calls, and an implementation that no seat has any more is not called.
+//! Each task has a [`Seat`] of its own, a lock that it holds during its calls of the box. Only a replacement
+//! contends for the lock. So a replacement happens between two calls, and an implementation that no seat has
+//! any more is not called.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -12,8 +13,8 @@ use crate::boxes::EntryOf;
 #[derive(Debug)]
 pub(crate) struct Seats {
     inner: Mutex<Inner>,
-    /// How often it was replaced. Written under the lock of `inner`, relaxed: where a task reads it late, the thread that replaces the
-    /// box replaces the task's seat, too.
+    /// The number of replacements. Written under the lock of `inner`, relaxed: if a task reads it late, the
+    /// thread that replaces the box also replaces the task's seat.
     version: AtomicU64,
 }
 
@@ -23,14 +24,14 @@ struct Inner {
     seats: Vec<Weak<Seat>>,
 }
 
-/// The implementation as one task uses it.
+/// The implementation for one task.
 #[derive(Debug)]
 pub(crate) struct Seat {
     of: Arc<Seats>,
     held: Mutex<Held>,
 }
 
-/// An implementation, and the version that it is.
+/// An implementation, and its version.
 #[derive(Debug)]
 pub(crate) struct Held {
     entry: EntryOf,
@@ -51,7 +52,7 @@ impl Seats {
         Arc::new(Seats { inner, version: AtomicU64::new(0) })
     }
 
-    /// The implementation now.
+    /// The present implementation.
     pub(crate) fn current(&self) -> EntryOf {
         locked(&self.inner).current.clone()
     }
@@ -61,7 +62,7 @@ impl Seats {
         Held { entry: inner.current.clone(), version: self.version.load(Ordering::Relaxed) }
     }
 
-    /// A seat for one more task.
+    /// A seat for a further task.
     pub(crate) fn take(self: &Arc<Self>) -> Arc<Seat> {
         let seat = Arc::new(Seat { of: self.clone(), held: Mutex::new(self.now()) });
         let mut inner = locked(&self.inner);
@@ -72,7 +73,8 @@ impl Seats {
         seat
     }
 
-    /// Replaces the implementation for all tasks; those that call it finish their calls first, and this waits for them.
+    /// Replaces the implementation for all tasks, after waiting until the tasks that call it have finished
+    /// their calls.
     pub(crate) fn replace(&self, entry: EntryOf) {
         let mut inner = locked(&self.inner);
         inner.current = entry;
@@ -86,11 +88,12 @@ impl Seats {
 }
 
 impl Seat {
-    /// The implementation, for calls. It is not replaced until it is given back.
+    /// The implementation, for calls. The implementation is not replaced until the guard is dropped.
     #[inline]
     pub(crate) fn hold(&self) -> MutexGuard<'_, Held> {
         let mut held = locked(&self.held);
-        // Else a task that takes its seat again and again would keep out the thread that replaces the box.
+        // Without this check, a task that locks its seat again and again could starve the thread that
+        // replaces the box.
         if held.version != self.of.version.load(Ordering::Relaxed) {
             self.renew(&mut held);
         }
@@ -103,7 +106,7 @@ impl Seat {
     }
 }
 
-/// A panic under these locks leaves every step either done or not begun.
+/// Ignores poisoning, because a panic under these locks leaves every step either done or not begun.
 #[inline]
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,4 +1,4 @@
-//! A box as a task: one call per record.
+//! The task of a box: one call per record.
 
 use std::sync::Arc;
 
@@ -23,42 +23,43 @@ pub(crate) struct BoxTask {
     caller: Caller,
 }
 
-/// A generator, with the record it descends from.
+/// A generator, with the record from which its output descends.
 struct Generating {
     generator: Generator,
     source: Record,
     plan: Arc<BoxPlan>,
-    /// Whose generator it is: kept as long as it.
+    /// The entry of the box that made the generator; the library stays loaded as long as this exists.
     _origin: Option<EntryOf>,
 }
 
-/// What a call needs.
+/// The state that a call needs.
 struct Caller {
     position: Position,
     part: Arc<BoxPart>,
     seat: Arc<Seat>,
     plans: PlanCache<Result<Arc<BoxPlan>, RecordFault>>,
     desk: Desk,
-    /// Of the record at which [`Caller::pass`] stopped: how its call ended; none if it was not called yet.
+    /// How the call ended at whose record [`Caller::pass`] stopped; `None` if the box was not called with it yet.
     called: Option<Called>,
-    /// What a call emitted before its last record, until it is sent.
+    /// The records that a call emitted before its last one, until they are sent.
     early: Vec<Record>,
-    /// Whose generator lies on the desk.
+    /// The entry of the box whose generator lies on the desk.
     origin: Option<EntryOf>,
-    /// The types of records that were described.
+    /// The types of records that were described in events.
     described: Described,
-    /// What is left of the last record's output.
+    /// The generator that still has to emit output for the last record.
     generating: Option<Box<Generating>>,
 }
 
-/// How a call ended that did not simply give one record.
+/// The end of a call that did not emit exactly one record.
 enum Called {
-    /// It gave none.
+    /// The call emitted no record.
     Nothing,
-    /// It wrote its output into the record, after others; this variant with so many values.
+    /// The call wrote its output into the record, after earlier records; fields: the variant and the number
+    /// of values.
     Last(u32, usize),
-    /// It failed, emitted what it does not declare, or goes on with a generator; whether it succeeded, and why what it
-    /// emitted was refused.
+    /// The call failed, emitted output that the box does not declare, or goes on with a generator; fields:
+    /// whether it succeeded, and why its output was refused.
     Unsettled(bool, Option<Box<str>>),
 }
 
@@ -171,7 +172,8 @@ impl Work for Caller {
 }
 
 impl Caller {
-    /// Calls the box with one record; what it emits goes to the output, what it keeps generating is kept.
+    /// Calls the box with one record; emitted records go to the output, and a generator is kept for later
+    /// polls.
     fn call(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, mut record: Record) {
         let progress = cx.progress(pipe.message().index);
         match self.pass(std::slice::from_mut(&mut record), progress) {
@@ -214,7 +216,8 @@ impl Caller {
         passed
     }
 
-    /// Calls the box with a record whose output is not simply the record, or goes on where that was noticed.
+    /// Calls the box with a record whose output is not simply the record, or continues after a call in place
+    /// that ended so.
     #[inline(never)]
     fn take_one(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, mut record: Record) {
         let shape = record.shape();
@@ -254,7 +257,7 @@ impl Caller {
         }
     }
 
-    /// Calls the box with a record whose arguments or output do not simply stand in it.
+    /// Calls the box with a record whose arguments or output cannot be used in place.
     fn call_apart(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, mut record: Record) {
         let shape = record.shape();
         let Ok(plan) = self.plans.get(shape, || BoxPlan::new(&self.part, shape)) else { return };
@@ -303,7 +306,7 @@ impl Caller {
         polled.max(1)
     }
 
-    /// After a call that failed, or that goes on with a generator.
+    /// Handles a call that failed, or that goes on with a generator.
     #[cold]
     fn settle(
         &mut self,
@@ -323,12 +326,12 @@ impl Caller {
         }
     }
 
-    /// The box failed, or emitted what it does not declare.
+    /// Handles a box that failed, or emitted output that it does not declare.
     #[cold]
     fn failed(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, record: Record, fault: Option<Box<str>>) {
         let failure = self.desk.failure();
         self.origin = None;
-        // What it emitted before it failed goes on.
+        // Records that the box emitted before it failed are sent on.
         let shape = record.shape();
         if fault.is_none()
             && let Some(emitted) = self.desk.emitted()
@@ -340,7 +343,7 @@ impl Caller {
         self.position.fail_in(cx, pipe, record, fault.map_or(failure, String::from));
     }
 
-    /// Begins to generate, after the record that still lies on the desk.
+    /// Starts the generator, after the record that still lies on the desk.
     #[cold]
     fn generate(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, generating: Generating) {
         if let Some(emitted) = self.desk.emitted() {
@@ -355,7 +358,7 @@ impl Caller {
         self.generating = Some(Box::new(generating));
     }
 
-    /// Polls the generator once; whether there is more.
+    /// Polls the generator once; returns whether it can emit more.
     fn poll(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe) -> bool {
         let Some(generating) = &mut self.generating else { return false };
         let Generating { generator, source, plan, .. } = &mut **generating;
@@ -378,13 +381,13 @@ impl Caller {
     }
 }
 
-/// Receives what a box emits before its last record.
+/// Receives the records that a box emits before its last one.
 struct Early<'a> {
     plan: &'a BoxPlan,
-    /// The slots of the record it took; during a call in place, what is emitted brings them.
+    /// The slots of the consumed record; during a call in place, emitted records inherit from them.
     source: Option<&'a [Value]>,
     emitted: &'a mut Vec<Record>,
-    /// The box emitted what it does not declare: why it is refused.
+    /// Why output that the box does not declare was refused.
     fault: Option<Box<str>>,
 }
 
@@ -398,7 +401,8 @@ impl Host for Early<'_> {
     }
 }
 
-/// An initialiser: a box without input, called once at the start, or, behind something else, once for each record.
+/// An initialiser: a box without input, called once at the start, or, after another component, once for each
+/// record.
 pub(crate) struct InitialiserTask {
     task: BoxTask,
     state: Initialising,
@@ -406,9 +410,9 @@ pub(crate) struct InitialiserTask {
 
 enum Initialising {
     New,
-    /// It was called, and takes no records.
+    /// The initialiser was called once, and refuses records.
     Called,
-    /// It is called for each record.
+    /// The initialiser is called for each record.
     Calling,
 }
 
@@ -461,7 +465,7 @@ impl Task for InitialiserTask {
     }
 }
 
-/// What an initialiser does with records.
+/// The treatment of records by an initialiser that ran once: it refuses them.
 struct Refusing<'a>(&'a Position);
 
 impl Work for Refusing<'_> {

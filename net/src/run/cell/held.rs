@@ -1,4 +1,4 @@
-//! The records that a synchrocell waits with.
+//! The records that a synchrocell holds.
 
 use thalweg_exec::Context;
 
@@ -9,11 +9,11 @@ use crate::record::Record;
 use crate::run::message::Message;
 use crate::run::position::Position;
 
-/// What a cell holds: the records that fill its patterns.
+/// The records that fill a cell's patterns.
 #[derive(Debug)]
 pub(crate) struct Cell {
     records: Vec<(Record, Message)>,
-    /// Which of the records fills each pattern.
+    /// The record that fills each pattern.
     filled: Vec<Option<usize>>,
 }
 
@@ -36,7 +36,8 @@ impl Cell {
         self.filled.iter().all(Option::is_some)
     }
 
-    /// The first record as a whole, with the pattern labels of the others that it has not. The cell is empty then.
+    /// The first record with all its labels, and the pattern labels of the others that it does not have. The
+    /// cell is empty afterwards.
     pub(crate) fn join(&mut self, patterns: &[Pattern], joins: &mut Joins) -> Record {
         let whole = joins.join(&self.filled, patterns, &mut self.records);
         self.records.clear();

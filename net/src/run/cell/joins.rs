@@ -1,4 +1,4 @@
-//! How the records of a synchrocell become one.
+//! The join of the records of a synchrocell.
 
 use crate::label::Label;
 use crate::pattern::Pattern;
@@ -7,10 +7,10 @@ use crate::record::Record;
 use crate::run::message::Message;
 use crate::shape::ShapeId;
 
-/// How the records of a full cell become one: worked out once for the shapes that came last.
+/// The plan of joining the records of a full cell, computed once for the latest shapes.
 #[derive(Debug, Default)]
 pub(crate) struct Joins {
-    /// The shapes of the records, and which of them fills each pattern.
+    /// The shapes of the records, and the record that fills each pattern.
     shapes: Vec<ShapeId>,
     filled: Vec<Option<usize>>,
     plan: Option<Join>,
@@ -19,9 +19,9 @@ pub(crate) struct Joins {
 #[derive(Debug)]
 struct Join {
     rearrangement: Rearrangement,
-    /// Which record is the whole one; the last takes its place when it is taken out.
+    /// The index of the record that the join is based on; the last record takes its index when it is removed.
     whole: usize,
-    /// Where each given value then comes from: record, slot.
+    /// The source of each given value: record, slot.
     given: Vec<(usize, usize)>,
 }
 

@@ -1,4 +1,4 @@
-//! Synchrocells `[|P₁, …, Pₙ|]`: each waits for a record for every pattern, and joins them to one.
+//! Synchrocells `[|P₁, …, Pₙ|]`: a cell waits for a record for every pattern, and joins these records to one.
 
 mod held;
 pub(crate) mod joins;

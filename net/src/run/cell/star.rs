@@ -1,4 +1,4 @@
-//! Synchrocells one behind the other, as a star makes them.
+//! A chain of synchrocells, as a star makes it.
 
 use std::collections::VecDeque;
 
@@ -16,23 +16,25 @@ use crate::run::position::Position;
 use crate::run::replicas::REPLICAS_MAX;
 use crate::shape::ShapeId;
 
-/// A star of a synchrocell, `[|P₁, …|] * E`, as one task: what the chain of its replicas does, without the chain.
+/// A star of a synchrocell, `[|P₁, …|] * E`, as one task: it has the effect of the chain of replicas without
+/// the chain.
 ///
-/// A record that does not leave fills the first cell, in the order of replicas, in which a pattern that it matches is
-/// empty. So each pattern is filled in a prefix of the cells, and complete cells are a prefix, which is forgotten.
+/// A record that does not leave fills the first cell, in the order of replicas, in which a pattern that it
+/// matches is empty. So each pattern is filled in a prefix of the cells, and complete cells are a prefix,
+/// which is removed.
 pub(crate) struct CellStar {
     position: Position,
     patterns: Vec<Pattern>,
     exits: Vec<Pattern>,
     /// The cells that are not complete.
     cells: VecDeque<Cell>,
-    /// One that was, to be used again.
+    /// A completed cell that is kept for reuse.
     spare: Option<Cell>,
-    /// By pattern, in how many of the cells it is filled.
+    /// By pattern, the number of cells in which it is filled.
     filled: Vec<usize>,
-    /// The ways of records whose shape says theirs; `None` where guards do.
+    /// The ways of records whose shape decides; `None` if guards decide.
     ways: PlanCache<Option<Way>>,
-    /// Which patterns the record before matched, if that was asked; and which it fills.
+    /// The patterns that the current record matched, if they were evaluated, and those that it fills.
     found: Vec<Result<bool, RecordFault>>,
     fills: Vec<usize>,
     joins: Joins,
@@ -89,7 +91,7 @@ impl CellStar {
         }
     }
 
-    /// At an exit, and in the replicas behind it until a cell takes the record.
+    /// Processes a record at an exit, and in the replicas after it until a cell keeps it.
     fn step(&mut self, mut record: Record) -> Result<Step, (Record, String)> {
         let shape = record.shape();
         self.found.clear();
@@ -122,7 +124,7 @@ impl CellStar {
         if !self.cells[at].is_complete() {
             return Ok(Step::Waits);
         }
-        // The first: before it are complete cells only.
+        // The first cell is complete: only complete cells are before it.
         self.filled.iter_mut().for_each(|filled| *filled -= 1);
         let mut cell = self.cells.pop_front().expect("it is complete");
         let whole = cell.join(&self.patterns, &mut self.joins);
@@ -130,7 +132,8 @@ impl CellStar {
         Ok(Step::Joined(whole))
     }
 
-    /// Asks each pattern whether a record matches. A guard without a value counts in the first cell that still asks it.
+    /// Evaluates each pattern for a record. A guard without a value is a fault in the first cell that still
+    /// evaluates it.
     fn ask(&mut self, record: &Record) {
         self.found.extend(self.patterns.iter_mut().map(|pattern| pattern.matches(record)));
         let matched = self.found.iter().enumerate().filter(|(_, found)| **found != Ok(false));
@@ -138,16 +141,16 @@ impl CellStar {
     }
 }
 
-/// Where records of a shape go.
+/// The way of the records of a shape.
 #[derive(Debug)]
 enum Way {
     Leaves,
-    /// To a cell, of which they may fill these patterns.
+    /// The records go to a cell, of which they may fill these patterns.
     Fills(Box<[usize]>),
 }
 
 impl Way {
-    /// The way of all records of a shape; `None`: a guard says which.
+    /// The way of all records of a shape; `None` if a guard decides.
     fn new(exits: &[Pattern], patterns: &[Pattern], shape: ShapeId) -> Option<Way> {
         for exit in exits {
             if exit.matches_shape(shape)? {

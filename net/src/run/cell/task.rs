@@ -1,4 +1,5 @@
-//! A synchrocell alone: it joins once. A spent one hands its input to the reader of its output, and is gone.
+//! The task of a single synchrocell, which joins once. A spent cell sends its input to the reader of its
+//! output, and ends.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,20 +18,20 @@ use crate::shape::ShapeId;
 
 /// A synchrocell with its input and output.
 pub(crate) struct CellTask {
-    /// None when the cell is spent and has handed its input over.
+    /// The pipe; `None` when the cell is spent and has handed its input over.
     pipe: Option<Pipe>,
     work: Filling,
-    /// Its output from then on, until all that was sent has gone.
+    /// The output of a spent cell, until all waiting messages are sent.
     output: Option<Output>,
 }
 
-/// What a synchrocell does until it is spent.
+/// The work of a synchrocell until it is spent.
 struct Filling {
     position: Position,
     patterns: Vec<Pattern>,
-    /// What the cell's replicas worked out.
+    /// The plans that all replicas of the cell share.
     joins: Arc<Mutex<Joins>>,
-    /// None when it is spent, or its input has ended.
+    /// The cell; `None` when it is spent, or its input has ended.
     cell: Option<Cell>,
     is_spent: bool,
 }
@@ -93,7 +94,7 @@ impl Work for Filling {
         cell.fill(fills.into_iter(), record, pipe.message());
         self.is_spent = cell.is_complete();
         if self.is_spent {
-            // If a thread panics under the lock, the plan from before is still whole, with its shapes.
+            // If a thread panicked under the lock, the former plan and its shapes are still consistent.
             let mut joins = self.joins.lock().unwrap_or_else(PoisonError::into_inner);
             let mut whole = cell.join(&self.patterns, &mut joins);
             drop(joins);

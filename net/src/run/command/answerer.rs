@@ -1,4 +1,4 @@
-//! Turns the program's answers into records, in the order of the questions.
+//! The answerer turns the program's answers into records, in the order of the questions.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -15,10 +15,11 @@ use super::respondent::{Content, Heard, Listening, Respondent, Rest};
 use crate::record::Record;
 use crate::syntax::ast::CommandMode;
 
-/// How long the answerer waits, at first, for an answer that the program may hold back.
+/// The initial time that the answerer waits for an answer that the program may hold back.
 const PATIENCE: Duration = Duration::from_millis(200);
 const PATIENCE_MAX: Duration = Duration::from_secs(60);
-/// By how much batches that are asked again shrink when nothing came of one, and grow when all of it was answered.
+/// The factor by which batches of repeated questions shrink when no question of a batch was answered, and
+/// grow when all were.
 const BATCH_FACTOR: usize = 8;
 
 /// Turns the program's answers into records.
@@ -27,17 +28,17 @@ pub(crate) struct Answerer {
     mode: CommandMode,
     link: Arc<Link>,
     emitter: Emitter,
-    /// Records taken off the outstanding ones: the number of the next.
+    /// The number of the next record to take from the outstanding ones.
     taken: u64,
-    /// The records before this one were sent to a process that died: they are asked again, …
+    /// The end of the range of records that were sent to a process that died, and are asked again.
     again_end: u64,
-    /// … so many of them at once at most.
+    /// The most records that are asked again at once.
     batch: usize,
-    /// The first gives the next answers; the feeder writes to the last.
+    /// The processes: the first gives the next answers, and the feeder writes to the last.
     respondents: VecDeque<Respondent>,
-    /// Why no process will be started any more.
+    /// The reason why no process will be started any more.
     hopeless: Option<String>,
-    /// A filter that was asked about one record alone ended as `grep` does when it finds nothing.
+    /// Whether a filter that was asked about one record alone exited as `grep` does when it finds no match.
     finds_nothing: bool,
     patience: Duration,
 }
@@ -78,7 +79,7 @@ impl Answerer {
         }
     }
 
-    /// The answers to a record. `Err`: why it fails.
+    /// The answers to a record. `Err`: why the record fails.
     fn answers(&mut self, blocking: &mut Blocking, record: &Record, number: u64) -> Content {
         let mut gathered = Gathered::default();
         loop {
@@ -104,7 +105,7 @@ impl Answerer {
         }
     }
 
-    /// Sees to it that the first process is one that was asked about the record.
+    /// Ensures that the first process is one that was asked about the record.
     fn prepare(&mut self, blocking: &mut Blocking, record: &Record, number: u64) -> Result<(), String> {
         while self.respondents.front().is_some_and(|front| front.asked.end <= number)
             && let Some(done) = self.respondents.pop_front()
@@ -125,7 +126,7 @@ impl Answerer {
         front.hear(number, &mut Listening { blocking, link: &self.link, patience: self.patience })
     }
 
-    /// It is known what becomes of the record.
+    /// Records that the outcome of the current record is known.
     fn settled(&mut self, content: Content) -> Content {
         if let Some(front) = self.respondents.front_mut() {
             front.settled += 1;
@@ -133,7 +134,7 @@ impl Answerer {
         content
     }
 
-    /// The record fails with a reason that has the lines that answer no record.
+    /// Fails the record with a reason that includes the lines that answer no record.
     fn fails(&mut self, reason: String) -> Content {
         if let Some(front) = self.respondents.front_mut() {
             front.strays.are_told = front.strays.count() > 0;
@@ -141,7 +142,7 @@ impl Answerer {
         self.settled(Err(reason))
     }
 
-    /// An answer came: what was printed before it and answers nothing is not meant for this record.
+    /// Notes an answer: lines printed before it that answer no question do not belong to this record.
     fn note_answer(&mut self) {
         self.learn();
         if let Some(front) = self.respondents.front_mut()
@@ -152,7 +153,8 @@ impl Answerer {
         }
     }
 
-    /// A program that was only slow is not taken for one that holds answers back the next time.
+    /// Adapts the waiting time, so that a program that was only slow is not suspected again of holding
+    /// answers back.
     fn learn(&mut self) {
         let closed_at = self.respondents.front_mut().and_then(|front| front.closed_at.take());
         if let Some(took) = closed_at.map(|at| at.elapsed())
@@ -178,7 +180,8 @@ impl Answerer {
         gathered.add(content);
     }
 
-    /// A later record was answered: what a filter has not answered has no answers; any other program left it out.
+    /// Handles a record that was not answered although a later one was: a filter gave no answers to it, any
+    /// other program left it out.
     fn left_out(&mut self, gathered: Gathered, later: u64) -> Content {
         let Some(front) = self.respondents.front_mut() else { return gathered.content };
         let is_filter = self.mode == CommandMode::Filter;
@@ -198,9 +201,9 @@ impl Answerer {
         self.fails(reason)
     }
 
-    /// Closes the input of a process that says nothing, and starts one for the feeder's next lines.
+    /// Closes the input of a process that prints nothing, and starts a process for the feeder's next lines.
     fn close(&mut self) {
-        // If the feeder is writing, the program has enough to read.
+        // While the feeder is writing, the program still has input to read.
         let Ok(mut writing) = self.link.writing.try_lock() else { return };
         let Some(front) = self.respondents.front_mut() else { return };
         let successor = if writing.is_over { None } else { Some(self.asker.start()) };
@@ -210,7 +213,7 @@ impl Answerer {
         front.asked.end = self.link.sent();
         front.closed_at = Some(Instant::now());
         let (rest, was_broken) = (writing.stdin.take(), writing.is_broken);
-        // What is buffered may have to wait for the program to read it.
+        // Buffered lines may have to wait until the program reads them.
         front.process.feed(move || match rest {
             _ if was_broken => Err(io::ErrorKind::BrokenPipe.into()),
             Some(mut stdin) => stdin.flush(),
@@ -246,14 +249,14 @@ impl Answerer {
         }
     }
 
-    /// No process will do any better than the last one.
+    /// Gives up starting processes, because a new one would fail as the last one did.
     fn give_up(&mut self, reason: String) {
         self.respondents.clear();
         self.hopeless = Some(reason);
         locked(&self.link.writing).restart(None);
     }
 
-    /// The first process has ended. Whether what it answered to the record is all there is.
+    /// Handles the end of the first process. Returns whether its answers to the record are complete.
     fn end(&mut self) -> bool {
         let Some(mut respondent) = self.respondents.pop_front() else { return false };
         let mut ended = respondent.process.end();
@@ -274,8 +277,8 @@ impl Answerer {
         is_clean
     }
 
-    /// The feeder goes on with another process than this one, which has ended. Whether this one took all that it was sent, and
-    /// there is nothing more.
+    /// Makes the feeder use another process than this one, which has ended. Returns whether this one read all
+    /// its input and no more input exists.
     fn retire(&mut self, respondent: &mut Respondent) -> bool {
         let link = Arc::clone(&self.link);
         let mut writing = locked(&link.writing);
@@ -287,7 +290,8 @@ impl Answerer {
         false
     }
 
-    /// What becomes of the records that a process left without an answer when it ended; none: they are asked again.
+    /// The outcome of the records that a process left without an answer when it ended; `None` if they are
+    /// asked again.
     fn rest(&mut self, respondent: &Respondent, ended: &Ended, mut reason: String) -> Option<Rest> {
         let Respondent { answers, strays, .. } = respondent;
         let is_filter = self.mode == CommandMode::Filter;
@@ -316,20 +320,20 @@ impl Answerer {
         Some(Rest::Fails(reason))
     }
 
-    /// The questions that an ended process left unanswered are asked again.
+    /// Marks the questions that an ended process left unanswered as to be asked again.
     fn leave(&mut self, mut respondent: Respondent, ended: &Ended) {
         self.complain(respondent.strays.take());
         self.again_end = self.again_end.max(respondent.asked.end);
         self.batch = match respondent.again {
             Some(count) if respondent.settled == 0 => (count / BATCH_FACTOR).max(1),
             Some(_) => self.batch,
-            // Probably it died of the record that it did not answer.
+            // The process probably died of the first record that it did not answer.
             None if respondent.settled > 0 && !ended.is_clean() || ended.found_nothing() => 1,
             None => OUTSTANDING_MAX,
         };
     }
 
-    /// Asks a process of its own about the record, and about those after it that are to be asked again.
+    /// Asks a new process about the record, and about the records after it that are to be asked again.
     fn ask_again(&mut self, blocking: &mut Blocking, record: &Record, number: u64) -> Result<(), String> {
         let (lines, count, end) = self.next_batch(blocking, record, number);
         let process = match self.asker.ask(lines) {
@@ -345,7 +349,7 @@ impl Answerer {
         Ok(())
     }
 
-    /// The lines of those records, how many they are, and the number after the last.
+    /// The lines of these records, their number, and the number after the last record.
     fn next_batch(&mut self, blocking: &mut Blocking, record: &Record, number: u64) -> (Vec<u8>, usize, u64) {
         let part = &self.asker.part;
         let mut lines = Vec::new();
@@ -363,7 +367,7 @@ impl Answerer {
         (lines, count, end)
     }
 
-    /// Waits for the end of a process of which it is known what becomes of all its records.
+    /// Waits for the end of a process whose records all have their outcome.
     fn finish(&mut self, mut respondent: Respondent) {
         if respondent.rest.is_none() {
             respondent.read_surplus(&self.link);
@@ -375,7 +379,7 @@ impl Answerer {
     }
 }
 
-/// A filter's answers to one record.
+/// The answers of a filter to one record, collected so far.
 struct Gathered {
     content: Content,
     bytes: u64,

@@ -1,4 +1,4 @@
-//! A program that has a process for each record: all that it prints are answers to it.
+//! A program that has a process for each record: all lines that the process prints answer the record.
 
 use thalweg_exec::Blocking;
 
@@ -11,7 +11,7 @@ use crate::record::Record;
 pub(crate) struct Each {
     asker: Asker,
     emitter: Emitter,
-    /// Why no process will be started any more.
+    /// The reason why no process will be started any more.
     hopeless: Option<String>,
     line: Vec<u8>,
 }
@@ -54,11 +54,11 @@ impl Each {
         if ended.cannot_run {
             self.hopeless = Some(reason.clone());
         }
-        // It may have needed nothing of the question.
+        // A process that succeeded may have ended without reading the whole question.
         if ended.has_succeeded() { answers } else { Err(reason) }
     }
 
-    /// The answers with those of the next line.
+    /// Adds the answers of the next line.
     fn with_next(&self, mut answers: Vec<Record>) -> Content {
         match json::read_records(&self.line) {
             Ok(more) => answers.extend(more),

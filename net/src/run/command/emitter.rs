@@ -1,4 +1,4 @@
-//! Turns answers into records of the box's outputs.
+//! The emitter turns answers into records of the box's outputs.
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ pub(super) struct Emitter {
     pub(super) pipe: Pipe,
     part: Arc<CommandPart>,
     plans: PlanCache<Result<Arc<BoxPlan>, RecordFault>>,
-    /// Of the answers of the shape that came last: their variant, and where its values stand.
+    /// For the shape of the last answer: the variant, and the slots of its values.
     variant: Option<(ShapeId, usize, Vec<usize>)>,
-    /// What the answers to one record became.
+    /// The records that were made of the answers to one record.
     built: Vec<Record>,
 }
 
-/// A record that the program is asked about, and what becomes of its answers.
+/// A record that the program is asked about, with the inputs for building its outputs.
 pub(super) struct Asked {
     message: Message,
     pub(super) record: Record,
@@ -38,7 +38,8 @@ impl Emitter {
         Emitter { position, pipe, part, plans: PlanCache::new(), variant: None, built: Vec::new() }
     }
 
-    /// The record with what its answers need; marks go on, records that lack a label fail.
+    /// The record with the values that its answers need; marks are passed on, and records that lack a label
+    /// fail.
     pub(super) fn asked(&mut self, blocking: &mut Blocking, record: Record) -> Option<Asked> {
         let cx = blocking.context();
         let shape = record.shape();
@@ -57,7 +58,7 @@ impl Emitter {
         }
     }
 
-    /// Sends what the answers say, or none of it and a failure.
+    /// Sends the records of all answers, or, if one is invalid, none of them and a failure.
     pub(super) fn settle(
         &mut self,
         blocking: &mut Blocking,
@@ -74,7 +75,7 @@ impl Emitter {
         }
         record.set_ends(Ends::NOTHING);
         match self.built.last_mut() {
-            // What ends with the record ends with the last that it gave.
+            // Groups that end with the record end with the last record made of it.
             Some(last) => last.set_ends(ends),
             None => self.pipe.output.end(cx, ends),
         }
@@ -92,7 +93,7 @@ impl Emitter {
         Ok(())
     }
 
-    /// Writes what found no room in the output. False: nobody wants it.
+    /// Writes records that wait for space in the output. False if the output's reader has ended.
     pub(super) fn drain(&mut self, blocking: &mut Blocking) -> bool {
         while let Some(record) = self.pipe.output.take_waiting() {
             if blocking.push(&mut self.pipe.output.out, record).is_err() {
@@ -103,13 +104,13 @@ impl Emitter {
         true
     }
 
-    /// An answer as values of a variant of the signature, counted from 1.
+    /// The values of an answer, and its variant of the signature, counted from 1.
     fn values_of(&mut self, mut answer: Record) -> Result<(u32, Vec<Value>), String> {
         let (variant, slots) = self.variant_of(&answer)?;
         Ok((variant, slots.iter().map(|&slot| answer.take(slot)).collect()))
     }
 
-    /// Which variant of the signature an answer is, counted from 1, and the slots of its labels.
+    /// The variant of the signature that an answer belongs to, counted from 1, and the slots of its labels.
     fn variant_of(&mut self, answer: &Record) -> Result<(u32, &[usize]), String> {
         let shape = answer.shape();
         if !matches!(&self.variant, Some((known, ..)) if *known == shape) {
@@ -129,7 +130,7 @@ impl Emitter {
     }
 }
 
-/// The outputs as a signature writes them.
+/// The outputs in the form of a signature.
 fn signature(outputs: &[Vec<Label>]) -> String {
     let tuple = |labels: &Vec<Label>| {
         format!("({})", labels.iter().map(Label::to_string).collect::<Vec<_>>().join(", "))

@@ -1,4 +1,4 @@
-//! Sends records to the program.
+//! The feeder sends records to the program.
 
 use std::sync::Arc;
 
@@ -41,16 +41,16 @@ impl Feeder {
         self.link.close();
     }
 
-    /// False: nobody wants it.
+    /// Sends a record to the program; false if the answers have no reader any more.
     fn send(&mut self, blocking: &mut Blocking, record: Record, number: u64) -> bool {
         self.line.clear();
         let is_asked = self.part.write_line(&record, number, &mut self.line);
         if is_asked {
             self.link.wait_for_room(self.line.len());
         }
-        // First: what was sent must be known to be outstanding.
+        // The record is registered as outstanding before its line is sent.
         let pushed = if self.sent.room(blocking.context()) == 0 {
-            // Room comes with answers.
+            // Space becomes free when answers come.
             self.link.stall(|| blocking.push(&mut self.sent, record))
         } else {
             blocking.push(&mut self.sent, record)

@@ -1,4 +1,4 @@
-//! What the feeder and the answerer of a program share.
+//! The state that the feeder and the answerer of a program share.
 
 use std::collections::VecDeque;
 use std::io::{BufWriter, Write};
@@ -6,33 +6,33 @@ use std::process::ChildStdin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of lines without an answer at most (of several lines).
+/// The most bytes of lines without an answer, if there are several lines.
 const BYTES_MAX: usize = 1 << 20;
 
-/// What the two tasks share.
+/// The state that the two tasks share.
 #[derive(Default)]
 pub(super) struct Link {
     pub(super) writing: Mutex<Writing>,
     started: Condvar,
     unanswered: Mutex<Unanswered>,
     answered: Condvar,
-    /// How many records went past the feeder. The feeder writes it, under the lock of `writing`; a task that reads it without the
-    /// lock may see fewer.
+    /// The number of records that have passed the feeder. The feeder writes it, under the lock of `writing`;
+    /// a task that reads it without the lock may see a smaller number.
     sent: AtomicU64,
-    /// The feeder sends nothing more until there are answers. The feeder writes it; it is a hint only.
+    /// Whether the feeder sends nothing more until answers come. The feeder writes it; it is only a hint.
     is_stalled: AtomicBool,
 }
 
 /// The program's standard input.
 #[derive(Default)]
 pub(super) struct Writing {
-    /// Of the process that was started last. None: it died, or was closed.
+    /// The input of the process that was started last; `None` if the process died, or its input was closed.
     pub(super) stdin: Option<BufWriter<ChildStdin>>,
-    /// A process was started, or could not be.
+    /// Whether starting a process was tried, with or without success.
     is_started: bool,
-    /// The feeder will send nothing more.
+    /// Whether the feeder will send nothing more.
     pub(super) is_over: bool,
-    /// The process that was started last did not take all that it was to be sent.
+    /// Whether the process that was started last did not read all its input.
     pub(super) is_broken: bool,
 }
 
@@ -44,7 +44,7 @@ struct Unanswered {
 }
 
 impl Writing {
-    /// From now on, lines go to this process.
+    /// Makes this process the receiver of further lines.
     pub(super) fn restart(&mut self, stdin: Option<ChildStdin>) {
         self.stdin = stdin.filter(|_| !self.is_over).map(BufWriter::new);
         self.is_broken = false;
@@ -71,7 +71,7 @@ impl Link {
         }
     }
 
-    /// How many records were sent.
+    /// The number of records that were sent.
     pub(super) fn sent(&self) -> u64 {
         self.sent.load(Ordering::Acquire)
     }
@@ -80,7 +80,7 @@ impl Link {
         self.is_stalled.load(Ordering::Relaxed)
     }
 
-    /// Does something that waits for answers to what was sent.
+    /// Runs a function that waits for answers, and marks the feeder as stalled meanwhile.
     pub(super) fn stall<R>(&self, wait: impl FnOnce() -> R) -> R {
         self.flush();
         self.is_stalled.store(true, Ordering::Relaxed);
@@ -89,7 +89,7 @@ impl Link {
         done
     }
 
-    /// Waits until the program has answered enough to be sent more.
+    /// Waits until enough lines are answered that more can be sent.
     pub(super) fn wait_for_room(&self, line: usize) {
         let has_room =
             |unanswered: &Unanswered| unanswered.lines.is_empty() || unanswered.bytes + line <= BYTES_MAX;
@@ -104,7 +104,8 @@ impl Link {
         });
     }
 
-    /// Sends the line of the next record, which is outstanding already; none: the program is not asked about it.
+    /// Sends the line of the next record, which is already registered as outstanding; `None` if the program
+    /// is not asked about it.
     pub(super) fn send(&self, line: Option<&[u8]>) {
         let mut writing = locked(&self.writing);
         let sent = self.sent.load(Ordering::Relaxed);
@@ -145,7 +146,7 @@ impl Link {
     }
 }
 
-/// A panic under these locks leaves every step either done or not begun.
+/// Ignores poisoning, because a panic under these locks leaves every step either done or not begun.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,20 +4,22 @@
 //!           ┌── records without an answer yet ──┐
 //! records ─► feeder ── lines ─► program ── lines ─► answerer ─► records
 //! ```
-//! What says which record a line answers, is the box's mode, a word in the network's text
-//! ([`CommandMode`](crate::syntax::ast::CommandMode)). By default, and with `filter`, each question has a number under a
-//! key that is no label, and its answers repeat it. So a program that drops, doubles, swaps or invents lines, or prints a
-//! banner, shifts nobody's answer: a record without an answer fails by name, and a line that answers no record is an
-//! error of its own. With `lines` only the order says what answers what; with `each` every record has a process of its
-//! own ([`each`]).
+//! The mode of the box, a word in the network's text, determines which record a line answers
+//! ([`CommandMode`](crate::syntax::ast::CommandMode)). By default, and with `filter`, each question has a
+//! number under a key that is no label, and its answers repeat it. So a program that drops, doubles, swaps or
+//! invents lines, or prints a banner, cannot shift answers to other records: a record without an answer fails
+//! by name, and a line that answers no record is an error of its own. With `lines` only the order relates
+//! answers to questions; with `each` every record has a process of its own ([`each`]).
 //!
-//! The program reads the labels that the box takes; what it does not take is inherited past it, as past any box. Answers come
-//! in the order of the questions.
+//! The program reads the labels that the box consumes; all other labels are inherited past it, as past any
+//! box. Answers come in the order of the questions.
 //!
-//! The feeder does not wait for answers: a program that writes in blocks gets on, too. If nothing comes for a while, its input
-//! is closed, which makes it write what it holds back, and the feeder goes on with a new process. When it dies with records
-//! unanswered, the feeder goes on with a new process, too, and the unanswered records are asked again, of processes of their
-//! own, in ever smaller batches, until the record that it dies of is alone: that fails, with what the program said last.
+//! The feeder does not wait for answers, so a program that writes in blocks also makes progress. If no answer
+//! comes for a while, the program's input is closed, which makes it write its buffered output, and the feeder
+//! continues with a new process. When the program dies with unanswered records, the feeder also continues
+//! with a new process, and the unanswered records are asked again, of separate processes, in ever smaller
+//! batches, until the record that kills the program is alone: that record fails, with the program's last
+//! words.
 
 use std::sync::Arc;
 
@@ -44,7 +46,7 @@ mod process;
 mod respondent;
 mod stray;
 
-/// The two tasks of such a box.
+/// The two tasks of a box that is a program.
 pub(crate) fn tasks(
     position: Position,
     part: Arc<CommandPart>,
@@ -58,7 +60,7 @@ pub(crate) fn tasks(
     (feeder, Answerer::new(asker, link, emitter))
 }
 
-/// The one task of a box that has a process for each record.
+/// The task of a box that has a process for each record.
 pub(crate) fn task(position: Position, part: Arc<CommandPart>, input: In<Record>, out: Out<Record>) -> Each {
     let asker = Asker { name: position.path(), part: part.clone() };
     Each::new(asker, Emitter::new(position, part, Pipe::new(input, out)))

@@ -1,4 +1,4 @@
-//! What a box that is a program is made of.
+//! The parts of a box that is a program.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::record::Record;
 use crate::shape::ShapeId;
 use crate::syntax::ast::CommandMode;
 
-/// Records without an answer at most.
+/// The most records without an answer.
 pub(crate) const OUTSTANDING_MAX: usize = 4096;
 
 /// A box's command and its labels.
@@ -21,7 +21,8 @@ pub(crate) struct CommandPart {
 }
 
 impl CommandPart {
-    /// The line that asks about the record of this number; false: it is a mark, or lacks a label that the box takes.
+    /// Writes the line that asks about the record with this number; false if the record is a mark, or lacks a
+    /// label that the box consumes.
     pub(super) fn write_line(&self, record: &Record, number: u64, line: &mut Vec<u8>) -> bool {
         let question = self.mode.names_questions().then_some(number);
         let is_asked =

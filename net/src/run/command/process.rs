@@ -1,4 +1,4 @@
-//! The processes of a program: started, read, ended.
+//! The processes of a program: how they are started, read and ended.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -14,39 +14,39 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use super::link::locked;
 use super::part::CommandPart;
 
-/// Bytes of an answer at most; with `filter` and `each`, of all answers to one record.
+/// The most bytes of an answer; with `filter` and `each`, of all answers to one record.
 pub(super) const ANSWER_BYTES_MAX: u64 = 1 << 26;
 /// How long a program that has closed its output may take to end by itself.
 const END_PATIENCE: Duration = Duration::from_millis(200);
-/// A failure shows so many last lines of the program's standard error.
+/// The number of last lines of the program's standard error that a failure shows.
 const LAST_WORDS: usize = 3;
-/// Bytes of such a line at most.
+/// The most bytes of each such line.
 const WORD_BYTES: usize = 200;
-/// What `sh` ends with when there is no such program, or it may not be run.
+/// The exit codes of `sh` when the program does not exist, or may not be run.
 const CANNOT_RUN: [i32; 2] = [126, 127];
-/// What `grep` ends with when it found nothing.
+/// The exit code of `grep` when it finds no match.
 const FOUND_NOTHING: i32 = 1;
 
-/// Starts processes.
+/// Starts the processes of a command.
 pub(super) struct Asker {
-    /// Of the component, for what the program says on its standard error.
+    /// The name of the component, which precedes lines of the program's standard error.
     pub(super) name: String,
     pub(super) part: Arc<CommandPart>,
 }
 
 impl Asker {
-    /// A process, and its standard input.
+    /// Starts a process; also returns its standard input.
     ///
     /// # Errors
-    /// Why none will ever start.
+    /// The reason why no process can be started.
     pub(super) fn start(&self) -> Result<(Process, ChildStdin), String> {
         Process::start(&self.part.command, &self.name).map_err(|error| format!("cannot start `sh`: {error}"))
     }
 
-    /// A process that is asked these lines and nothing more.
+    /// Starts a process that gets only these lines as input.
     pub(super) fn ask(&self, lines: Vec<u8>) -> Result<Process, String> {
         let (mut process, mut stdin) = self.start()?;
-        // It may answer before it has read all.
+        // A thread writes the lines, because the process may answer before it has read all.
         process.feed(move || stdin.write_all(&lines));
         Ok(process)
     }
@@ -59,41 +59,42 @@ impl Asker {
 
 /// How a process ended.
 pub(super) struct Ended {
-    /// In words, without the command.
+    /// How it ended, in words, without the command.
     pub(super) how: String,
-    /// It took all that it was to be sent.
+    /// Whether it read all its input.
     pub(super) is_fed: bool,
-    /// `sh` could not run it.
+    /// Whether `sh` could not run it.
     pub(super) cannot_run: bool,
-    /// Its exit code, if all that it printed was read.
+    /// Its exit code, if all its output was read.
     code: Option<i32>,
-    /// It said something on its standard error.
+    /// Whether it wrote to its standard error.
     spoke: bool,
 }
 
 impl Ended {
-    /// It says that it succeeded, and all that it printed was read.
+    /// Whether it exited with success, and all its output was read.
     pub(super) fn has_succeeded(&self) -> bool {
         self.code == Some(0)
     }
 
-    /// The same, and it took all that it was to be sent.
+    /// Whether it has succeeded, and read all its input.
     pub(super) fn is_clean(&self) -> bool {
         self.is_fed && self.has_succeeded()
     }
 
-    /// It took all, said nothing on its standard error, and ended as `grep` does when it found nothing.
+    /// Whether it read all its input, wrote nothing to its standard error, and exited as `grep` does when it
+    /// finds no match.
     pub(super) fn found_nothing(&self) -> bool {
         self.is_fed && self.code == Some(FOUND_NOTHING) && !self.spoke
     }
 }
 
-/// What came from a process.
+/// The result of reading from a process.
 pub(super) enum Came {
     Line,
-    /// Nothing for a while.
+    /// No line came for a while.
     Nothing,
-    /// It has ended.
+    /// The process has ended.
     End,
 }
 
@@ -101,13 +102,13 @@ pub(super) enum Came {
 pub(super) struct Process {
     child: Child,
     stdout: BufReader<ChildStdout>,
-    /// Its number is its own until then.
+    /// Whether it was waited for. Until then no other process can have its process id.
     is_waited_for: bool,
-    /// Writes it the rest of its input; gives whether all of it was taken.
+    /// The thread that writes the rest of its input; returns whether all of it was read.
     feeding: Option<JoinHandle<bool>>,
     /// The reason why no more of its answers are read.
     fault: Option<String>,
-    /// Its last line, if that did not end.
+    /// The last line, if it has no line end.
     partial: Option<String>,
     last_words: Arc<Mutex<VecDeque<String>>>,
     listener: JoinHandle<()>,
@@ -120,7 +121,7 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // Ctrl-C is for the run, which then lets the program finish.
+            // The terminal sends Ctrl-C to the run alone, which then lets the program finish.
             .process_group(0)
             .spawn()?;
         let stdin = child.stdin.take().expect("it is a pipe");
@@ -144,17 +145,18 @@ impl Process {
         Ok((process, stdin))
     }
 
-    /// Writes the rest of its input, for which it may have to read first, and closes it.
+    /// Writes the rest of its input in a thread, and closes it. The process may have to read first, which the
+    /// thread waits for.
     pub(super) fn feed(&mut self, write: impl FnOnce() -> io::Result<()> + Send + 'static) {
         self.feeding = Some(std::thread::spawn(move || write().is_ok()));
     }
 
-    /// Whether a line is there already.
+    /// Whether a line can be read without waiting.
     pub(super) fn has_line(&self) -> bool {
         self.stdout.buffer().contains(&b'\n')
     }
 
-    /// Reads the next line; waits for it, unless `speaks` says that there will be none for a while.
+    /// Reads the next line. Waits for it, unless `speaks` reports that none will come for a while.
     pub(super) fn read(&mut self, speaks: impl FnOnce(&Process) -> bool, line: &mut Vec<u8>) -> Came {
         if self.fault.is_none() && !self.has_line() && !speaks(self) {
             return Came::Nothing;
@@ -162,7 +164,7 @@ impl Process {
         if self.read_line(line) { Came::Line } else { Came::End }
     }
 
-    /// Whether it says something, or ends, in that time.
+    /// Whether it prints something, or ends, in that time.
     pub(super) fn speaks_within(&self, patience: Duration) -> bool {
         let mut descriptors = [PollFd::new(self.stdout.get_ref(), PollFlags::IN)];
         let patience = Timespec::try_from(patience).ok();
@@ -188,12 +190,12 @@ impl Process {
         self.refuse(format!("gave more than {ANSWER_BYTES_MAX} bytes for one record"));
     }
 
-    /// Reads nothing more of it, because of what it did.
+    /// Stops reading from it, for the reason given.
     pub(super) fn refuse(&mut self, what: String) {
         self.fault = Some(what);
     }
 
-    /// Ends it, if it has not ended by itself.
+    /// Kills the process, if it does not end by itself.
     pub(super) fn end(&mut self) -> Ended {
         if self.fault.is_none() {
             patiently(|| self.has_ended());
@@ -224,7 +226,7 @@ impl Process {
         }
     }
 
-    /// Whether it took what was written to it after its input was closed to others.
+    /// Whether the process read the rest of its input, which the feeding thread wrote.
     fn took_the_rest(&mut self) -> bool {
         let Some(feeding) = self.feeding.take() else { return true };
         patiently(|| feeding.is_finished());
@@ -237,9 +239,9 @@ impl Process {
         !matches!(waitid(WaitId::Pid(id), options), Ok(None))
     }
 
-    /// Ends the shell and what it started.
+    /// Kills the shell and the processes that it started.
     fn kill(&mut self) -> io::Result<ExitStatus> {
-        // None of it may be left.
+        // The whole process group is killed, so that no child is left.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         self.is_waited_for = true;
         self.child.wait()
@@ -254,7 +256,7 @@ impl Drop for Process {
     }
 }
 
-/// Waits a while for something that should happen by itself.
+/// Waits for a limited time until `is_done`.
 fn patiently(mut is_done: impl FnMut() -> bool) {
     let deadline = Instant::now() + END_PATIENCE;
     while !is_done() && Instant::now() < deadline {
@@ -270,7 +272,7 @@ fn ended(status: ExitStatus) -> String {
     }
 }
 
-/// Hands on what the program says, and keeps its last words.
+/// Forwards the program's standard error, and keeps its last lines.
 fn listen(stderr: ChildStderr, name: &str, last_words: &Mutex<VecDeque<String>>) {
     let mut stderr = BufReader::new(stderr);
     let mut line = Vec::new();
@@ -287,7 +289,7 @@ fn listen(stderr: ChildStderr, name: &str, last_words: &Mutex<VecDeque<String>>)
     }
 }
 
-/// A line as messages show it.
+/// A line in the form for messages.
 pub(super) fn quoted(line: &[u8]) -> String {
     format!("`{}`", shortened(&String::from_utf8_lossy(line)))
 }

@@ -1,4 +1,4 @@
-//! A process, what it was asked, and what its lines answer.
+//! A process with the questions that it was asked, and the meaning of its lines.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -12,61 +12,63 @@ use crate::json;
 use crate::record::Record;
 use crate::syntax::ast::CommandMode;
 
-/// Lines that answer nothing, between two answers, before a process is ended.
+/// The most lines between two answers that answer nothing; after more the process is ended.
 const STRAY_LINES_MAX: u64 = 1024;
-/// How long the answerer of a filter waits at once, to look whether the feeder sends nothing more.
+/// The longest uninterrupted wait of a filter's answerer, which then checks whether the feeder has nothing
+/// more to send.
 const FILTER_PATIENCE: Duration = Duration::from_millis(5);
 
-/// The records of an answer, or why it is none.
+/// The records of an answer, or why the line is no answer.
 pub(super) type Content = Result<Vec<Record>, String>;
 
-/// A process that is asked.
+/// A process that is asked questions.
 pub(super) struct Respondent {
     pub(super) process: Process,
     mode: CommandMode,
-    /// The numbers of the records that it was asked about; open, while the feeder writes to it.
+    /// The numbers of the records that it was asked about; the range is open while the feeder writes to it.
     pub(super) asked: Range<u64>,
-    /// If it was asked again: about how many records.
+    /// About how many records it was asked again, if it was.
     pub(super) again: Option<usize>,
     pub(super) closed_at: Option<Instant>,
-    /// Its answer to a later record than that whose answers are read.
+    /// Its answer to a later record than the one whose answers are being read.
     heard: Option<(u64, Content)>,
-    /// It printed what may be an answer, but does not say to what: so a record without an answer may have had one.
+    /// Whether it printed a line that may be an answer, but names no question: a record without an answer may
+    /// have had one.
     pub(super) leaves_doubt: bool,
-    /// Lines since its last answer that answer nothing.
+    /// The lines since its last answer that answer nothing.
     pub(super) strays: Strays,
-    /// How many answers it gave.
+    /// The number of its answers.
     pub(super) answers: u64,
-    /// Of how many records it is known what becomes of them.
+    /// The number of records whose outcome is known.
     pub(super) settled: u64,
-    /// It has ended: what that means for all records that it was asked about and left without an answer.
+    /// If it has ended: the outcome of all records that it was asked about and left without an answer.
     pub(super) rest: Option<Rest>,
     line: Vec<u8>,
 }
 
-/// What becomes of a record that a process left without an answer.
+/// The outcome of a record that a process left without an answer.
 #[derive(Clone)]
 pub(super) enum Rest {
-    /// That is its answer: none.
+    /// The record has no answers, which is valid.
     NoAnswers,
     Fails(String),
 }
 
-/// What a process has to say of a record.
+/// The next information from a process about a record.
 pub(super) enum Heard {
-    /// An answer.
+    /// An answer to the record.
     Answer(Content),
-    /// An answer to a later record, of this number.
+    /// An answer to a later record, whose number is given.
     Later(u64),
-    /// It has ended, and that is what becomes of the record.
+    /// The process has ended, and this is the outcome of the record.
     Rest(Rest),
-    /// Nothing for a while.
+    /// Nothing was printed for a while.
     Nothing,
-    /// It has ended.
+    /// The process has ended.
     End,
 }
 
-/// How a process is listened to.
+/// The context in which a process is read.
 pub(super) struct Listening<'a> {
     pub(super) blocking: &'a mut Blocking,
     pub(super) link: &'a Link,
@@ -96,17 +98,17 @@ impl Respondent {
         self.asked.end == u64::MAX
     }
 
-    /// It was ended because of what it printed that answers nothing.
+    /// Whether it was ended because it printed too many lines that answer nothing.
     pub(super) fn is_flooded(&self) -> bool {
         self.strays.count() > STRAY_LINES_MAX
     }
 
-    /// How many bytes the last line has.
+    /// The number of bytes of the last line.
     pub(super) fn line_bytes(&self) -> u64 {
         self.line.len() as u64
     }
 
-    /// What it says of the record of this number; waits for it.
+    /// Reads the next information about the record with this number; waits for it.
     pub(super) fn hear(&mut self, number: u64, listening: &mut Listening<'_>) -> Heard {
         if let Some(rest) = &self.rest {
             return Heard::Rest(rest.clone());
@@ -147,7 +149,7 @@ impl Respondent {
         self.process.read(speaks, &mut self.line)
     }
 
-    /// Finds out what the line answers.
+    /// Determines which question the line answers.
     fn take_line(&mut self, number: u64, link: &Link) {
         if !self.mode.names_questions() {
             self.answers += 1;
@@ -162,7 +164,7 @@ impl Respondent {
             return;
         };
         match u64::try_from(question) {
-            // Mostly it is the record's own, which needs no look at what the feeder writes.
+            // Usually the line answers the current record, so the feeder's state need not be read.
             Ok(of) if of == number && of < self.asked.end || self.is_asked_later(of, number, link) => {
                 self.answers += 1;
                 self.heard = Some((of, content));
@@ -182,9 +184,9 @@ impl Respondent {
         format!("the command answered {}: {why}", quoted(&self.line))
     }
 
-    /// Reads lines of which none is asked for, to the end.
+    /// Reads the remaining lines, none of which answers a question, to the end.
     pub(super) fn read_surplus(&mut self, link: &Link) {
-        // No record from this one on was sent to it.
+        // No record from this number on was sent to the process.
         let number = self.asked.end.min(link.sent());
         while !self.is_flooded() && self.process.read_line(&mut self.line) {
             if self.mode.names_questions() {
@@ -196,7 +198,7 @@ impl Respondent {
     }
 }
 
-/// Whether a filter says something soon. If the feeder waits for answers, it may be that there are none.
+/// Whether a filter prints something soon. If the feeder waits for answers, there may be none to come.
 fn speaks_before_a_stall(process: &Process, link: &Link, patience: Duration) -> bool {
     let deadline = Instant::now() + patience;
     loop {

@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use super::process::quoted;
 
-/// What a process printed that answers no record: how many lines, and the first.
+/// The lines of a process that answer no record: their number, and the first line.
 #[derive(Default)]
 pub(super) struct Strays {
     count: u64,
     first: Option<(String, String)>,
-    /// The reason why a record failed has them.
+    /// Whether the reason of a failed record already contains them.
     pub(super) are_told: bool,
 }
 
@@ -18,13 +18,14 @@ impl Strays {
         self.count
     }
 
-    /// One more, and why it answers nothing.
+    /// Adds a line, and why it answers nothing.
     pub(super) fn add(&mut self, line: &[u8], why: String) {
         self.count += 1;
         self.first.get_or_insert_with(|| (quoted(line), why));
     }
 
-    /// One more, which names no question; `fault`: why it could not be an answer that does. Whether it may be an answer.
+    /// Adds a line that names no question; `fault`: why it could not be an answer that names one. Returns
+    /// whether the line may be an answer.
     pub(super) fn add_unnamed(&mut self, line: &[u8], fault: Option<String>) -> bool {
         let text = line.trim_ascii();
         let may_answer = fault.is_none() || text.starts_with(b"{") || text.starts_with(b"[");
@@ -32,7 +33,7 @@ impl Strays {
         may_answer
     }
 
-    /// What was printed, and why that answers nothing.
+    /// A description of the lines, and why they answer nothing.
     pub(super) fn describe(&self) -> Option<String> {
         let (line, why) = self.first.as_ref()?;
         Some(match self.count {
@@ -41,25 +42,25 @@ impl Strays {
         })
     }
 
-    /// The same, if it was not reported yet; forgets the lines.
+    /// The description, if it was not reported yet; forgets the lines.
     pub(super) fn take(&mut self) -> Option<String> {
         let strays = std::mem::take(self);
         if strays.are_told { None } else { strays.describe() }
     }
 
-    /// It names this question, which was not asked.
+    /// The line names this question, which was not asked.
     pub(super) fn unasked(question: i64) -> String {
         format!("which answers a question of the number {question} that it was not asked")
     }
 
-    /// It answers that question a second time, or after a later one.
+    /// The line answers this question a second time, or after a later one.
     pub(super) fn late(question: u64) -> String {
         format!(
             "which answers question {question} once more, or after a later one; answer in the order of the questions"
         )
     }
 
-    /// More lines than questions, of a process whose lines have no names.
+    /// A process whose lines name no questions printed more lines than it was asked questions.
     pub(super) fn surplus(asked: &Range<u64>, end: u64) -> String {
         let last = asked.end.min(end).saturating_sub(1);
         format!(

@@ -5,12 +5,13 @@
 //!   records ─► sender ─── link ────► entry ─► the part
 //!   records ◄─ receiver ◄── link ─── exit ◄──────┘
 //! ```
-//! What was sent is *under way* until it came back, which can be known where each record is a group of its own: inside a
-//! deterministic combinator, or where the user wants what is lost back as records that failed. Then the sender keeps each
-//! record until the receiver sees its group end. Elsewhere both only count.
+//! A record that was sent is *under way* until it has come back. The sender can know this only if each record
+//! is a group of its own: inside a deterministic combinator, or where the user wants lost records back as
+//! failed records. There the sender keeps each record until the receiver sees the end of its group. Elsewhere
+//! both only count.
 //!
-//! A node that is lost fails every record that is sent to it from then on, and all that are kept; what ends behind them ends,
-//! so a task that waits for a group goes on.
+//! When a node is lost, every record that is sent to it from then on fails, and so do all that are kept.
+//! Groups that end after failed records still end, so a task that waits for a group continues.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -26,17 +27,18 @@ use crate::run::position::Position;
 use crate::shape::ShapeId;
 use crate::wire::{Decoder, Encoder};
 
-/// A part of the network that runs on another node: its position, the node, and how it is opened there.
+/// A part of the network that runs on another node: its position, the node, and what is needed to open it
+/// there.
 pub(crate) struct Away {
     pub(crate) position: Position,
     pub(crate) elsewhere: Arc<dyn Elsewhere>,
     pub(crate) node: usize,
     pub(crate) opening: Opening,
-    /// Whether each record is a group of its own there.
+    /// Whether each record is a group of its own in the part.
     pub(crate) tracked: bool,
 }
 
-/// The two tasks of a part that is away.
+/// The two tasks of a part on another node.
 pub(crate) fn tasks(
     away: Away,
     input: In<Record>,
@@ -68,7 +70,7 @@ pub(crate) fn tasks(
     (sender, receiver, under_way)
 }
 
-/// Sends a part's records to it.
+/// The task that sends records to a part.
 pub(crate) struct PartSender {
     position: Position,
     elsewhere: Arc<dyn Elsewhere>,
@@ -76,7 +78,8 @@ pub(crate) struct PartSender {
     opening: Vec<u8>,
     tracked: bool,
     under_way: Arc<UnderWay>,
-    /// Where the receiver gets its way from; it gets none when the part cannot be opened.
+    /// The channel that hands the receiver its end of the link; nothing is sent when the part cannot be
+    /// opened.
     handing: Option<SyncSender<Box<dyn FromNode>>>,
     input: Input,
     encoder: Encoder,
@@ -112,7 +115,7 @@ impl PartSender {
         let handing = self.handing.take();
         match opened {
             Ok((to, from)) => {
-                // The receiver is gone only when the run was aborted.
+                // The receiver has ended only if the run was aborted.
                 if let Some(handing) = handing {
                     let _ = handing.send(from);
                 }
@@ -142,7 +145,7 @@ impl PartSender {
         }
         self.bytes.clear();
         if let Err(why) = self.encoder.write(&record, &mut self.bytes) {
-            // In its place a mark goes there, so that what ends behind it ends in its turn.
+            // A mark is sent in place of the record, so that the groups that end after it end in order.
             let mark = Record::mark(record.ends());
             record.set_ends(ends);
             self.position.fail(blocking.context(), message, record, why.to_string());
@@ -165,11 +168,11 @@ impl PartSender {
         self.push(blocking, way, Held { record: kept, message, ends }, spare);
     }
 
-    /// Sends the bytes. `spare` is the record, where nobody else keeps it.
+    /// Sends the bytes. `spare` is the record, if it is not kept elsewhere.
     fn push(&mut self, blocking: &mut Blocking, way: &mut Way, held: Held, spare: Option<Record>) {
         let message = held.message;
         if self.tracked {
-            // First: what comes back must be known.
+            // The record is registered before it is sent, because its answer must be recognised.
             self.under_way.hold(held);
         }
         let Some(to) = way else { return };
@@ -181,7 +184,7 @@ impl PartSender {
         }
     }
 
-    /// The part is lost: so is the record.
+    /// Fails a record, because the part is lost.
     fn fail(&mut self, blocking: &mut Blocking, record: Record, message: Message, why: &str) {
         let is_mark = record.shape() == ShapeId::MARK;
         if self.tracked {
@@ -193,7 +196,7 @@ impl PartSender {
     }
 }
 
-/// Receives what a part gives.
+/// The task that receives the output of a part.
 pub(crate) struct PartReceiver {
     position: Position,
     tracked: bool,
@@ -207,7 +210,7 @@ pub(crate) struct PartReceiver {
 enum End {
     Well,
     Lost(String),
-    /// Nobody wants more.
+    /// The output's reader has ended.
     Unwanted,
 }
 
@@ -253,7 +256,7 @@ impl PartReceiver {
         }
     }
 
-    /// What came, with what ends behind it here.
+    /// Returns a received record with the marks of the groups that end after it here.
     fn settled(&mut self, mut record: Record) -> Result<Option<Record>, String> {
         let is_mark = record.shape() == ShapeId::MARK;
         let ends = match record.ends() {
@@ -268,7 +271,7 @@ impl PartReceiver {
         Ok((!is_mark || ends != Ends::NOTHING).then_some(record))
     }
 
-    /// What was sent and will not come back fails, as far as it was kept.
+    /// Fails the records that were sent and will not come back, if they were kept.
     fn give_back(&mut self, blocking: &mut Blocking, why: &str) {
         let under_way = self.under_way.clone();
         while self.tracked
@@ -284,7 +287,7 @@ impl PartReceiver {
     }
 }
 
-/// Brings what another node sends into a part that it has opened here.
+/// Writes the records from another node into a part that the node has opened here.
 pub(crate) fn enter(blocking: &mut Blocking, mut from: Box<dyn FromNode>, mut out: Out<Record>) {
     let mut decoder = Decoder::default();
     loop {
@@ -294,7 +297,7 @@ pub(crate) fn enter(blocking: &mut Blocking, mut from: Box<dyn FromNode>, mut ou
                 Ok(()) => continue,
                 Err(_) => return,
             },
-            // The node that has opened the part is lost, and with it all that wants what the part gives.
+            // The node that has opened the part is lost, and so are all readers of the part's output.
             Ok(Got::End) | Err(_) => return,
         };
         let Ok(record) = record else { return };
@@ -304,7 +307,7 @@ pub(crate) fn enter(blocking: &mut Blocking, mut from: Box<dyn FromNode>, mut ou
     }
 }
 
-/// Sends what leaves a part back to the node that has opened it.
+/// Sends the records that leave a part back to the node that has opened it.
 pub(crate) fn leave(
     blocking: &mut Blocking,
     position: &Position,
@@ -331,11 +334,12 @@ pub(crate) fn leave(
             return;
         }
     }
-    // A node that does not take it is lost.
+    // If the node does not receive the end, it is lost.
     let _ = blocking.aside(|| to.finish());
 }
 
-/// Passes on what leaves the network. With it goes the last that could need parts that others open here.
+/// The last task of the network, which passes the output on. When it ends, parts that other nodes open here
+/// are not needed any more.
 pub(crate) struct Last {
     pub(crate) input: In<Record>,
     pub(crate) out: Out<Record>,

@@ -1,8 +1,10 @@
-//! What a network has to know to run on several nodes: which parts of it are elsewhere, and the bytes to and from them.
+//! What a network needs to run on several nodes: which of its parts run on other nodes, and the links to and
+//! from them.
 //!
-//! Every node has the whole program, so a component is its number. A node that comes to a part which belongs to another one
-//! *opens* it there: it sends the part's numbers and the replica that it belongs to, then records, and gets records back
-//! (`away`). How bytes travel is not known here: the crate that runs the nodes implements [`Elsewhere`].
+//! Every node has the whole program, so a number identifies a component on all of them. A node that unfolds a
+//! part which belongs to another node *opens* it there: it sends the part's numbers and the replica that it
+//! belongs to, then records, and receives records (`away`). This module does not know how bytes travel: the
+//! crate that runs the nodes implements [`Elsewhere`].
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -16,112 +18,119 @@ use crate::run::position::Shared;
 use crate::syntax::Source;
 use crate::wire::{Rest, WireError, Words};
 
-/// The ways to and from a part on another node.
+/// The two directions of the link to a part on another node.
 pub type Ways = (Box<dyn ToNode>, Box<dyn FromNode>);
 
-/// The nodes of a session as one of them sees it. Their numbers are the same on all; 0 is the process with the inputs and outputs.
+/// The nodes of a session, from the view of one of them. The numbers of nodes are the same on all; 0 is the
+/// process with the inputs and outputs.
 pub trait Elsewhere: Send + Sync + fmt::Debug {
     /// The number of this node.
     fn here(&self) -> usize;
 
-    /// How many there are, this one and 0 counted.
+    /// The number of nodes, including this one and node 0.
     fn count(&self) -> usize;
 
-    /// What a node is called.
+    /// The name of a node.
     fn name(&self, node: usize) -> String;
 
-    /// The node that the text calls by this number (`A @ 1`, `A !@ <t>`).
+    /// The node for this place number in the text (`A @ 1`, `A !@ <t>`).
     fn of_place(&self, number: u64) -> usize;
 
-    /// The node on which the component with this path (`main/star/inc`) is to run, if the user says so. It holds for all in it, too.
+    /// The node that the user has chosen for the component with this path (`main/star/inc`). The choice also
+    /// holds for all components in it.
     fn of_component(&self, path: &str) -> Option<usize>;
 
-    /// Whether parts about which nobody says anything are shared out among the nodes; else they are where what is around them is.
+    /// Whether parts without a chosen node are distributed over the nodes; if not, they run on the node of
+    /// their parent.
     fn shares_out(&self) -> bool;
 
-    /// Whether a part that is lost gives back what it was sent, as records that failed. That takes order inside of it.
+    /// Whether a lost part returns the records that were sent to it, as failed records. For that, the part
+    /// has to keep order.
     fn gives_back(&self) -> bool;
 
-    /// The network is about to start. Called once, before everything else but the questions above.
+    /// Announces that the network is about to start. Called once, before all methods but those above.
     ///
     /// # Errors
-    /// Another node cannot take part, in words.
+    /// Another node cannot take part; the text gives the reason.
     fn begin(&self, session: Session) -> Result<(), String>;
 
-    /// Opens a part on another node, which gets `opening` first: the ways to and from it.
+    /// Opens a part on another node, which receives `opening` first; returns the link to and from it.
     ///
     /// # Errors
-    /// The node cannot be reached, in words.
+    /// The node cannot be reached; the text gives the reason.
     fn open(&self, node: usize, opening: &[u8]) -> Result<Ways, String>;
 
-    /// Waits for the next part that another node opens here; none: no more will come.
+    /// Waits for the next part that another node opens here; `None` if no more will come.
     fn opened(&self) -> Option<Opened>;
 
-    /// All records have left the network, so no more parts will be opened here: [`Elsewhere::opened`] ends.
+    /// Announces that all records have left the network, so no more parts will be opened here:
+    /// [`Elsewhere::opened`] ends.
     fn close(&self);
 
-    /// All tasks here have ended. Waits for the other nodes; what failed there was reported when it returns.
+    /// Announces that all tasks here have ended, and waits for the other nodes. When it returns, all failures
+    /// there were reported.
     fn end(&self);
 }
 
-/// The way to another node: messages arrive in order, none is lost while both nodes live.
+/// The link to another node: messages arrive in order, and none is lost while both nodes live.
 pub trait ToNode: Send {
-    /// Takes a message; waits while there is no room for it.
+    /// Accepts a message; waits while there is no space for it.
     ///
     /// # Errors
-    /// The other node is lost, in words; so below.
+    /// The other node is lost; the text gives the reason.
     fn push(&mut self, message: &[u8]) -> Result<(), String>;
 
-    /// Sends what was taken.
+    /// Sends the accepted messages.
     ///
     /// # Errors
-    /// As above.
+    /// The other node is lost.
     fn flush(&mut self) -> Result<(), String>;
 
-    /// No message follows. Waits until the other end has taken all.
+    /// Ends the link, and waits until the other end has received all messages.
     ///
     /// # Errors
-    /// As above.
+    /// The other node is lost.
     fn finish(self: Box<Self>) -> Result<(), String>;
 }
 
-/// The way from another node.
+/// The link from another node.
 pub trait FromNode: Send {
-    /// The next message, if it is there.
+    /// The next message, if one has arrived.
     ///
     /// # Errors
-    /// The other node is lost, in words; so below.
+    /// The other node is lost; the text gives the reason.
     fn next(&mut self) -> Result<Got<'_>, String>;
 
-    /// Waits until there is a message, or the end.
+    /// Waits until a message, or the end, has arrived.
     ///
     /// # Errors
-    /// As above.
+    /// The other node is lost.
     fn wait(&mut self) -> Result<(), String>;
 }
 
-/// What came from another node.
+/// The state of a link from another node.
 #[derive(Debug)]
 pub enum Got<'a> {
     /// A message.
     Message(&'a [u8]),
-    /// Nothing yet.
+    /// No message has arrived yet.
     Nothing,
-    /// No more will come.
+    /// No more messages will come.
     End,
 }
 
 /// A part that another node has opened.
 pub struct Opened {
-    /// What that node said.
+    /// The bytes that the node sent to open the part.
     pub opening: Vec<u8>,
-    /// What goes into the part.
+    /// The records that go into the part.
     pub from: Box<dyn FromNode>,
-    /// Where what leaves it goes.
+    /// The receiver of the records that leave the part.
     pub to: Box<dyn ToNode>,
 }
 
-/// A started network, as the crate that runs the nodes sees it. While one of these lives, its stream of failed records stays open.
+/// A started network, for the crate that runs the nodes. While one of these lives, its stream of failed
+/// records stays open.
 #[derive(Clone, Debug)]
 pub struct Session {
     pub(in crate::run) shared: Arc<Shared>,
@@ -135,7 +144,7 @@ impl Session {
         self.space.as_ref()
     }
 
-    /// A number that is the same on all nodes if they read the same network.
+    /// A fingerprint of the network, the same on all nodes that read the same network.
     pub fn fingerprint(&self) -> u64 {
         self.shared.program.fingerprint()
     }
@@ -145,13 +154,14 @@ impl Session {
         &self.sources
     }
 
-    /// A record failed on another node.
+    /// Reports a record that failed on another node.
     pub fn fail(&self, error: RecordError) {
-        // Nobody reads errors any more only when the run was aborted.
+        // The reader of failures has ended only if the run was aborted.
         let _ = self.shared.failures.send(error);
     }
 
-    /// What is on the way to or at another node now, by part: the part's path, records sent to it, records that came back.
+    /// The records that are on another node or on the way there now, by part: the part's path, the number of
+    /// records sent to it, the number that came back.
     pub fn under_way(&self, node: usize) -> Vec<(String, u64, u64)> {
         let Some(nodes) = &self.shared.nodes else { return Vec::new() };
         let mut open = nodes.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -166,13 +176,13 @@ impl Session {
     }
 }
 
-/// What a program has to know of nodes.
+/// The nodes of a program's parts.
 #[derive(Debug)]
 pub(crate) struct Nodes {
     pub(crate) elsewhere: Arc<dyn Elsewhere>,
-    /// By component, the node that it is placed on.
+    /// The node that each component is placed on, by component.
     of: Vec<Option<u32>>,
-    /// By component, whether the replicas of it are shared out.
+    /// Whether the replicas of each component are distributed, by component.
     spread: Vec<bool>,
     /// The parts that are open on other nodes.
     open: Mutex<Vec<OpenPart>>,
@@ -200,8 +210,8 @@ impl Nodes {
         nodes
     }
 
-    /// Shares out what is in series in the main net, neighbours together; of a net that is one choice its branches, of one split its
-    /// replicas.
+    /// Distributes the series in the main net, neighbours together. If the net is a single choice, its
+    /// branches are distributed; if it is a single split, its replicas.
     fn share_out(&mut self, program: &Program) {
         let mut parts = vec![program.main];
         while let [only] = parts[..] {
@@ -229,13 +239,13 @@ impl Nodes {
         }
     }
 
-    /// The other node that a component is placed on, if it is one.
+    /// The node that a component is placed on, if it is another one.
     pub(crate) fn away(&self, id: ComponentId) -> Option<usize> {
         let node = self.of[id.index()]? as usize;
         (node != self.elsewhere.here()).then_some(node)
     }
 
-    /// The other node of a split's replica, if it is one.
+    /// The node of a split's replica, if it is another one.
     pub(crate) fn of_replica(&self, split: ComponentId, is_placed: bool, value: i64) -> Option<usize> {
         if !is_placed && !self.spread[split.index()] {
             return None;
@@ -253,7 +263,7 @@ impl Nodes {
     }
 }
 
-/// Which part is opened: components in series, as a replica.
+/// The part to open: components in series, in a replica.
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub(crate) parts: Vec<ComponentId>,
@@ -263,7 +273,7 @@ pub(crate) struct Opening {
     pub(crate) ordered: bool,
 }
 
-/// The replicas around a part at most.
+/// The most replicas that may enclose a part.
 const DEPTH_MAX: u64 = 1 << 12;
 
 impl Opening {

@@ -1,4 +1,4 @@
-//! Parts of a network on other nodes.
+//! Parts of a network that run on other nodes.
 
 mod away;
 mod elsewhere;

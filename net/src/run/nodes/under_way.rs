@@ -1,4 +1,4 @@
-//! What was sent to a part on another node and did not come back.
+//! The records that were sent to a part on another node and have not come back.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,10 +6,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use crate::record::{Ends, Record};
 use crate::run::message::Message;
 
-/// At most so many records that were sent to a lost part wait until they are reported.
+/// The most records sent to a lost part that wait to be reported.
 const LOST_MAX: usize = 4096;
 
-/// What was sent to a part and did not come back.
+/// The records that were sent to a part and have not come back.
 #[derive(Debug, Default)]
 pub(crate) struct UnderWay {
     state: Mutex<State>,
@@ -18,13 +18,13 @@ pub(crate) struct UnderWay {
 
 #[derive(Debug, Default)]
 struct State {
-    /// In the order in which they were sent; empty where they are only counted.
+    /// The records in the order in which they were sent; empty if they are only counted.
     held: VecDeque<Held>,
     sent: u64,
     back: u64,
-    /// Why nothing comes back any more.
+    /// Why no more records will come back.
     lost: Option<Arc<str>>,
-    /// Nothing more will be sent.
+    /// Whether nothing more will be sent.
     is_over: bool,
 }
 
@@ -33,28 +33,28 @@ struct State {
 pub(super) struct Held {
     pub(super) record: Option<Record>,
     pub(super) message: Message,
-    /// What ends behind it here; there it is a group of its own.
+    /// The groups that end after the record in this process; in the part the record is a group of its own.
     pub(super) ends: Ends,
 }
 
 impl UnderWay {
-    /// A panic under the lock leaves every step either done or not begun.
+    /// Locks the state. A panic under the lock leaves every step either done or not begun.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records sent, and records that came back.
+    /// The number of records sent, and the number that came back.
     pub(crate) fn counts(&self) -> (u64, u64) {
         let state = self.state();
         (state.sent, state.back)
     }
 
-    /// A record was sent.
+    /// Counts a record that was sent.
     pub(super) fn sent_one(&self) {
         self.state().sent += 1;
     }
 
-    /// A record came back.
+    /// Counts a record that came back.
     pub(super) fn back_one(&self) {
         self.state().back += 1;
     }
@@ -68,7 +68,7 @@ impl UnderWay {
         self.state().lost.clone()
     }
 
-    /// The first reason stays.
+    /// Marks the part as lost; the first reason is kept.
     pub(super) fn lose(&self, why: String) {
         self.state().lost.get_or_insert_with(|| why.into());
         self.changed.notify_all();
@@ -85,7 +85,8 @@ impl UnderWay {
         }
     }
 
-    /// The group of the first that is held has come back whole: what ends behind it.
+    /// Removes the first record that is held, whose group has come back completely; returns the groups that
+    /// end after it.
     pub(super) fn settle(&self) -> Option<Ends> {
         Some(self.state().held.pop_front()?.ends)
     }
@@ -95,7 +96,7 @@ impl UnderWay {
         self.changed.notify_all();
     }
 
-    /// The next of what is lost; waits for it. None: no more will be.
+    /// The next lost record; waits for it. `None` if no more will be lost.
     pub(super) fn next_lost(&self) -> Option<Held> {
         let mut state = self.state();
         loop {

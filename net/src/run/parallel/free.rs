@@ -1,4 +1,4 @@
-//! `A | B`.
+//! The nondeterministic parallel composition `A | B`.
 
 use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
 
@@ -9,7 +9,7 @@ use crate::run::dispatch::{alike, dispatch_all};
 use crate::run::input::Input;
 use crate::run::position::Position;
 
-/// `A | B`: each record goes to the branch that matches it best.
+/// The dispatcher of `A | B`: each record goes to the branch that matches it best.
 pub(crate) struct ParallelDispatcher {
     position: Position,
     router: Router,
@@ -27,7 +27,8 @@ impl ParallelDispatcher {
         ParallelDispatcher { position, router, input: Input::new(input), branches }
     }
 
-    /// Sends some of the next records, at most `left`, on their way; how many. `Err`: why none.
+    /// Sends some of the next records, at most `left`, to their branches; returns their number. `Err`: why
+    /// none was sent.
     #[inline]
     fn dispatch(&mut self, cx: &mut Context<'_>, left: usize) -> Result<usize, Stop> {
         let (records, _) = self.input.upcoming(cx, left);

@@ -12,7 +12,7 @@ pub(crate) use self::ordered::OrderedParallel;
 
 const NO_BRANCH: &str = "no branch takes a record with these labels";
 
-/// The branch with the most room in its input stream.
+/// The branch with the most space in its input stream.
 fn emptiest(branches: &mut [Out<Record>], cx: &mut Context<'_>, tied: &[usize]) -> usize {
     let mut best = (tied[0], branches[tied[0]].room(cx));
     for &branch in &tied[1..] {

@@ -1,4 +1,4 @@
-//! `A || B`.
+//! The deterministic parallel composition `A || B`.
 
 use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
 
@@ -11,7 +11,7 @@ use crate::run::ordered::{Turn, Turns};
 use crate::run::position::Position;
 use crate::shape::ShapeId;
 
-/// `A || B`.
+/// The dispatcher of `A || B`.
 pub(crate) struct OrderedParallel {
     position: Position,
     router: Router,
@@ -30,7 +30,8 @@ impl OrderedParallel {
         OrderedParallel { position, router, input: Input::new(input), turns: Turns::new(turns, branches) }
     }
 
-    /// Sends some of the next records, at most `left`, on their way; how many. `Err`: why none.
+    /// Sends some of the next records, at most `left`, to their branches; returns their number. `Err`: why
+    /// none was sent.
     #[inline]
     fn dispatch(&mut self, cx: &mut Context<'_>, left: usize) -> Result<usize, Stop> {
         if !self.turns.flush(cx) {

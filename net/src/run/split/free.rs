@@ -1,4 +1,4 @@
-//! `A ! <t>`.
+//! The nondeterministic split `A ! <t>`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,24 +16,25 @@ use crate::run::output::{push, push_because};
 use crate::run::position::Position;
 use crate::run::replicas::{Replicas, Room};
 
-/// `A ! <t>`: a replica of `A` for each value of the tag, made when the value first comes.
+/// The dispatcher of `A ! <t>`: it makes a replica of `A` for each value of the tag, when the value first
+/// occurs.
 pub(crate) struct SplitDispatcher {
     position: Position,
     body: (ComponentId, Around, Spread),
     choice: SplitChoice,
     input: Input,
     replicas: Replicas,
-    /// By place.
+    /// The inputs of the replicas, by place.
     outs: Vec<SplitOut>,
-    /// Replicas that were folded back and whose output is perhaps not all read, oldest first.
+    /// Replicas that were folded back and whose output may not have been read completely, oldest first.
     folded: VecDeque<Folded>,
-    /// To the collector: announces the replicas' outputs.
+    /// The stream to the collector, which announces the replicas' outputs.
     announcements: Out<Record>,
-    /// What did not fit yet, each with its replica; `None`: an announcement.
+    /// Records that did not fit yet, each with its replica; `None` for an announcement.
     waiting: VecDeque<(Option<usize>, Record)>,
 }
 
-/// A replica's input, and what shows that its output was read.
+/// A replica's input, and a token that shows whether its output was read.
 struct SplitOut {
     out: Out<Record>,
     output: u64,
@@ -74,7 +75,8 @@ impl SplitDispatcher {
         }
     }
 
-    /// Sends some of the next records, at most `left`, on their way; how many. `Err`: why none.
+    /// Sends some of the next records, at most `left`, to their replicas; returns their number. `Err`: why
+    /// none was sent.
     fn dispatch(&mut self, cx: &mut Context<'_>, left: usize) -> Result<usize, Stop> {
         if !self.flush(cx) {
             return Err(Stop::OutputFull);
@@ -85,7 +87,7 @@ impl SplitDispatcher {
         };
         match self.choice.values(first, &self.replicas) {
             Ok((from, to)) if from == to => {
-                // Of a range, the next record may have another end.
+                // The next record of a range may have another end.
                 let count =
                     if self.choice.to.is_some() { 1 } else { alike_in(records, self.choice.from, from) };
                 self.send_run(cx, from, count)
@@ -123,7 +125,8 @@ impl SplitDispatcher {
         self.flush(cx);
     }
 
-    /// The place of a value's replica, which is made if need be; `cause`: for which message, if not for the one read last.
+    /// The place of a value's replica, which is made if needed; `cause` is the message that caused it, if not
+    /// the one read last.
     #[inline]
     fn replica(&mut self, cx: &mut Context<'_>, value: i64, cause: Option<(u64, u64)>) -> usize {
         match self.replicas.place(value) {
@@ -139,7 +142,7 @@ impl SplitDispatcher {
         let folded = self.folded.iter().rev().find(|folded| folded.value == value && !folded.is_over());
         let announced =
             Announced { input, after: folded.map(|folded| folded.output), token: Some(made.token.clone()) };
-        // A record for a replica must not wait while its place is given away.
+        // A record for a replica must not wait while the replica's place is given to another one.
         let kept = if self.waiting.is_empty() { self.position.shared.limits.replicas() } else { usize::MAX };
         self.announce(cx, announce(announced), cause);
         let place = match self.replicas.insert(value, kept) {
@@ -166,11 +169,11 @@ impl SplitDispatcher {
             Some(cause) => push_because(&mut self.announcements, cx, announcement, cause).err(),
             None => Some(announcement),
         };
-        // When there is room, the message that it descends from will be the one read last.
+        // When there is space, the message that the announcement descends from will be the one read last.
         self.waiting.extend(refused.map(|announcement| (None, announcement)));
     }
 
-    /// Writes what waits; whether nothing waits any more.
+    /// Writes waiting records; returns whether none waits any more.
     fn flush(&mut self, cx: &mut Context<'_>) -> bool {
         while let Some((replica, record)) = self.waiting.pop_front() {
             let pushed = match replica {
@@ -197,7 +200,7 @@ impl Task for SplitDispatcher {
     }
 }
 
-/// How many records have the shape of the first, and this value of a tag.
+/// The number of leading records with the shape of the first, and this value of a tag.
 #[inline]
 fn alike_in(records: &[Record], tag: Label, value: i64) -> usize {
     let Some(shape) = records.first().map(Record::shape) else { return 0 };

@@ -1,4 +1,4 @@
-//! Splits: each record goes to the replica of its tag's value, which is made when the value first comes.
+//! Splits: each record goes to the replica of its tag's value, which is made when the value first occurs.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl SplitChoice {
         Err(format!("a split has at most {REPLICAS_MAX} replicas"))
     }
 
-    /// Makes the replica for a value: its input and its output.
+    /// Makes the replica for a value; returns its input and its output.
     #[cold]
     fn replica(
         &self,

@@ -1,4 +1,4 @@
-//! `A !! <t>`.
+//! The deterministic split `A !! <t>`.
 
 use thalweg_exec::{Context, In, Out, Ports, Spread, Stop, Task};
 
@@ -12,7 +12,7 @@ use crate::run::position::Position;
 use crate::run::replicas::{Replicas, Room};
 use crate::shape::ShapeId;
 
-/// `A !! <t>`.
+/// The dispatcher of `A !! <t>`.
 pub(crate) struct OrderedSplit {
     position: Position,
     body: (ComponentId, Around, Spread),
@@ -35,7 +35,8 @@ impl OrderedSplit {
         OrderedSplit { position, body, choice, input, replicas: Replicas::new(folds), turns }
     }
 
-    /// Sends the next record on its way: which replica is next changes too often to look for more that go there.
+    /// Sends the next record to its replica. A single one is sent, because the replica changes too often to
+    /// look for more records that go there.
     fn dispatch(&mut self, cx: &mut Context<'_>, _: usize) -> Result<usize, Stop> {
         if !self.turns.flush(cx) {
             return Err(Stop::OutputFull);
@@ -78,14 +79,15 @@ impl OrderedSplit {
     #[cold]
     fn make_replica(&mut self, cx: &mut Context<'_>, value: i64) -> usize {
         let (out, output) = self.choice.replica(&self.position, cx, &self.body, value);
-        // A record for a replica must not wait while its place is given away.
+        // A record for a replica must not wait while the replica's place is given to another one.
         let kept = if !self.turns.waits() { self.position.shared.limits.replicas() } else { usize::MAX };
         let replica = match self.replicas.insert(value, kept) {
             Room::Next => {
                 self.turns.branches.push(out);
                 self.turns.branches.len() - 1
             }
-            // Behind the turns so far: the collector has then read all that the one before gave.
+            // The turn comes after all turns so far, so the collector has then read all output of the former
+            // replica.
             Room::Instead(place, _) => {
                 self.turns.branches[place] = out;
                 place

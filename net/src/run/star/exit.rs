@@ -1,4 +1,4 @@
-//! An exit of a star, which stands before each replica.
+//! The exit of a star before each replica.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::run::output::{push, push_because};
 use crate::run::position::{NewReplica, Position};
 use crate::run::replicas::REPLICAS_MAX;
 
-/// An exit of a star, with what it needs to make the replica behind it.
+/// An exit of a star, with the state for making the replica after it.
 pub(crate) struct Exit {
     position: Position,
     body: ComponentId,
@@ -25,21 +25,21 @@ pub(crate) struct Exit {
     /// outside the star.
     pub(crate) replica: i64,
     pub(crate) input: Input,
-    /// To the collector.
+    /// The stream to the collector.
     pub(super) out: Out<Record>,
-    /// To the replica, once there is one.
+    /// The stream to the replica, if it exists.
     pub(super) inside: Option<Out<Record>>,
-    /// Whether what follows may be folded back, because nothing in the body has state.
+    /// Whether the following stages may be folded back, because no component of the body has state.
     folds: bool,
-    /// Records that left here since one went inside.
+    /// The number of records that left here since one went inside.
     unused: usize,
-    /// Of the replica that follows or did before it was folded back: the stream of the exit behind it.
+    /// The stream of the next exit, announced for the present replica or for the one that was folded back.
     announced: Option<u64>,
-    /// What did not fit yet, in order.
+    /// Records that did not fit yet, in order.
     waiting: VecDeque<(Way, Record)>,
 }
 
-/// Where a record goes.
+/// The direction of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Out,
@@ -60,8 +60,9 @@ impl Exit {
         Exit { position, body, around, exits, replica, input, out, inside, folds, unused, announced, waiting }
     }
 
-    /// Notes that records went a way, behind which no group is open. What follows is folded back when it was not used for
-    /// long: its input is closed, so that it ends when all that is inside has left.
+    /// Notes that records went a way, after which no group is open. The following stages are folded back when
+    /// they were not used for long: the replica's input is closed, so that it ends when all records inside
+    /// have left.
     #[inline]
     pub(crate) fn note(&mut self, way: Way, count: usize) {
         match way {
@@ -82,18 +83,18 @@ impl Exit {
         ports.output(&mut self.out);
     }
 
-    /// The way of a record, or why it has none.
+    /// The way of a record, or the reason why it has none.
     pub(crate) fn way(&mut self, record: &Record) -> Result<Way, String> {
         way(&mut self.exits, self.replica, record)
     }
 
-    /// The record read last leaves the network as an error.
+    /// Removes the record that was read last from the network as failed.
     pub(crate) fn fail(&self, cx: &mut Context<'_>, record: Record, reason: String) {
         self.position.fail(cx, self.input.message(), record, reason);
     }
 
-    /// Makes the replica, if it is not there, and behind it the next exit, as the task that `task` makes of it; `cause`: for which
-    /// message, if not for the one read last.
+    /// Makes the replica, if it does not exist, and the next exit after it, as the task that `task` makes of
+    /// it; `cause` is the message that caused it, if not the one read last.
     pub(crate) fn need_inside<T: Task>(
         &mut self,
         cx: &mut Context<'_>,
@@ -106,13 +107,13 @@ impl Exit {
         }
     }
 
-    /// Announces the exit behind a replica to the collector.
+    /// Announces the exit after a replica to the collector.
     fn announce(&mut self, cx: &mut Context<'_>, announcement: Record, cause: Option<(u64, u64)>) {
         let refused = match cause.filter(|_| self.waiting.is_empty()) {
             Some(cause) => push_because(&mut self.out, cx, announcement, cause).err(),
             None => return self.push(cx, Way::Out, announcement),
         };
-        // When there is room, the message that it descends from will be the one read last.
+        // When there is space, the message that the announcement descends from will be the one read last.
         self.waiting.extend(refused.map(|announcement| (Way::Out, announcement)));
     }
 
@@ -138,7 +139,7 @@ impl Exit {
         self.flush(cx);
     }
 
-    /// Writes what waits; whether nothing waits any more.
+    /// Writes waiting records; returns whether none waits any more.
     pub(crate) fn flush(&mut self, cx: &mut Context<'_>) -> bool {
         while let Some((way, record)) = self.waiting.pop_front() {
             let pushed = match (way, &mut self.inside) {

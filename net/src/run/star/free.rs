@@ -1,4 +1,4 @@
-//! `A * P`.
+//! The nondeterministic star `A * P`.
 
 use thalweg_exec::{Context, Ports, Stop, Task};
 
@@ -7,7 +7,8 @@ use crate::record::Record;
 use crate::run::dispatch::dispatch_all;
 use crate::shape::ShapeId;
 
-/// Lets records out of a star, or into its next replica, which it makes when the first record needs it.
+/// An exit that sends records out of a star, or into its next replica, which it makes when the first record
+/// needs it.
 pub(crate) struct StarExit(Exit);
 
 impl StarExit {
@@ -15,7 +16,8 @@ impl StarExit {
         StarExit(exit)
     }
 
-    /// Sends some of the next records, at most `left`, on their way; how many. `Err`: why none.
+    /// Sends some of the next records, at most `left`, out or into the replica; returns their number. `Err`:
+    /// why none was sent.
     fn dispatch(&mut self, cx: &mut Context<'_>, left: usize) -> Result<usize, Stop> {
         if !self.0.flush(cx) {
             return Err(Stop::OutputFull);

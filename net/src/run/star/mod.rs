@@ -1,4 +1,5 @@
-//! Stars, which unfold: before each replica stands an exit, which makes the replica when a record needs it.
+//! Stars, which unfold: there is an exit before each replica, and the exit makes the replica when a record
+//! needs it.
 
 mod exit;
 mod free;

@@ -1,10 +1,11 @@
 //! The deterministic star `A ** P`: outputs leave in the order of the inputs that caused them.
 //!
-//! Each record that enters is a group. Where all that is left of a group leaves at an exit, the group ends there; where
-//! some of it goes on inside, the exit says so as soon as it does ([`Ends::INSIDE`], or [`Ends::STAGE`] if that is the last
-//! of it). So the collector knows all exits at which something of the current group may come, and takes it wherever it
-//! comes first: what leaves deep inside never waits for what has not left at an exit before, and the streams need not
-//! hold a group. The next group begins at the first exit again.
+//! Each record that enters is a group. If all remaining records of a group leave at an exit, the group ends
+//! there; if some go on inside, the exit reports so as soon as they do ([`Ends::INSIDE`], or [`Ends::STAGE`]
+//! with the last record of the group at this exit). So the collector knows all exits at which records of the
+//! current group may arrive, and reads them in the order of arrival: records that leave deep inside never
+//! wait for records that have not left at an earlier exit, and the streams need not hold a whole group. The
+//! next group begins at the first exit again.
 
 use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
 
@@ -14,10 +15,10 @@ use crate::run::input::announced;
 use crate::run::output::Output;
 use crate::shape::ShapeId;
 
-/// Lets records out of a deterministic star, or into its next replica.
+/// An exit that sends records out of a deterministic star, or into its next replica.
 pub(crate) struct OrderedExit {
     exit: Exit,
-    /// Whether something of the current group went inside.
+    /// Whether a record of the current group went inside.
     went_in: bool,
 }
 
@@ -31,7 +32,7 @@ impl OrderedExit {
         let ends = record.ends();
         let outer = if first { ends.as_outer() } else { Ends::NOTHING };
         let is_mark = record.shape() == ShapeId::MARK;
-        // Each record from outside is a group.
+        // Each record from outside is a group of its own.
         let last = if first { !is_mark } else { ends != Ends::NOTHING };
         if is_mark {
             return match first {
@@ -72,7 +73,7 @@ impl OrderedExit {
         self.went_in &= !last;
     }
 
-    /// The group ends without a further record.
+    /// Ends the group without a further record.
     fn end(&mut self, cx: &mut Context<'_>, outer: Ends) {
         if self.went_in {
             self.exit.push(cx, Way::In, Record::mark(Ends::GROUP));
@@ -105,16 +106,16 @@ impl Task for OrderedExit {
 
 /// Joins the exits of a deterministic star, group by group.
 pub(crate) struct ExitCollector {
-    /// The streams of the exits; each brings that of the next.
+    /// The streams of the exits; each one announces that of the next.
     exits: Vec<In<Record>>,
-    /// The exits at which more of the current group may come, ascending.
+    /// The exits at which more records of the current group may arrive, ascending.
     open: Vec<usize>,
-    /// The exits that the current group has reached.
+    /// The number of exits that the current group has reached.
     reached: usize,
-    /// What ends behind the current group.
+    /// The outer groups that end after the current group.
     outer: Ends,
     output: Output,
-    /// When the first exit has ended: up to which exit nothing is left.
+    /// After the first exit has ended: the exits below this index are empty.
     emptied: usize,
 }
 
@@ -130,7 +131,8 @@ impl ExitCollector {
         }
     }
 
-    /// Reads what comes next at the exits of the current group: a message, with the place of its exit among the open ones.
+    /// Reads the next message at the exits of the current group; returns it with the index of its exit among
+    /// the open ones.
     fn next(&mut self, cx: &mut Context<'_>) -> Option<(usize, Record)> {
         for (place, &at) in self.open.iter().enumerate() {
             if let Some(record) = self.exits.get_mut(at).and_then(|exit| exit.pop(cx)) {
@@ -152,7 +154,7 @@ impl ExitCollector {
         }
         self.follow(place, ends);
         let is_mark = record.shape() == ShapeId::MARK;
-        // A mark of the first exit may only say that a group from outside ends.
+        // A mark of the first exit may only report that an outer group ends.
         let only_outer = is_mark && !ends.has(Ends::GROUP.and(Ends::STAGE).and(Ends::INSIDE));
         let over = self.open.is_empty() || only_outer;
         let outer =
@@ -168,7 +170,7 @@ impl ExitCollector {
         }
     }
 
-    /// Opens the next exit where the group goes on, and closes the one where it ended.
+    /// Opens the next exit if the group goes on there, and closes the exit at which it ended.
     fn follow(&mut self, place: usize, ends: Ends) {
         let next = self.open[place] + 1;
         if ends.has(Ends::STAGE.and(Ends::INSIDE)) && next == self.reached {
@@ -184,18 +186,18 @@ impl ExitCollector {
         self.open.clear();
         self.open.push(0);
         self.reached = 1;
-        // Behind the first are those that were folded back, the last of which ends last.
+        // The exits after the first belong to replicas that were folded back; the last of them ends last.
         while self.exits.len() > 1 && self.exits.last().is_some_and(In::ended) {
             self.exits.pop();
         }
     }
 
-    /// What to do when nothing comes at the open exits.
+    /// The reason to stop when no message arrives at the open exits.
     fn stop(&mut self) -> Option<Stop> {
         if self.open.iter().any(|&at| self.exits.get(at).is_some_and(|exit| !exit.ended())) {
             return Some(Stop::InputEmpty);
         }
-        // The star has ended, or a task did in the middle of a group.
+        // The star has ended, or a task ended in the middle of a group.
         if self.open == [0] {
             self.emptied = 1;
         }
@@ -203,7 +205,7 @@ impl ExitCollector {
         None
     }
 
-    /// Takes what boxes without input still give when all else has ended.
+    /// Reads the records that boxes without input still emit when all other exits have ended.
     fn empty(&mut self, cx: &mut Context<'_>) -> Option<Stop> {
         let Some(exit) = self.exits.get_mut(self.emptied) else { return Some(Stop::Ended) };
         match exit.pop(cx) {

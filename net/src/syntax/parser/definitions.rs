@@ -1,4 +1,4 @@
-//! Definitions: nets, boxes, types, signatures, labels.
+//! The grammar of definitions: nets, boxes, types, signatures, labels.
 
 use super::*;
 
@@ -26,7 +26,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Definitions, up to something that can't be one and must be handled by the caller, which knows what is around.
+    /// Reads definitions up to a token that cannot start one; the caller knows what may follow, and handles
+    /// it.
     fn definitions(&mut self, defs: &mut Vec<Def>) {
         loop {
             let kind = match self.kind() {
@@ -49,8 +50,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Reports the token that stands in place of a definition. If that is a word for one, misspelt, gives the word:
-    /// the definition can be read.
+    /// Reports a token that stands in place of a definition. If the token is a misspelt keyword of a
+    /// definition, returns the keyword, so that the definition can be read.
     fn not_a_definition(&mut self) -> Option<TokenKind> {
         let mut meant = None;
         let mut error = self.expected_error("a definition (`net`, `box`, `type` or `typesig`)");
@@ -74,7 +75,7 @@ impl Parser<'_> {
         }
         self.report(error);
         let meant = meant.filter(|&kind| kind != T::Connect && self.kind_after(1) == T::Ident);
-        // A sign at which skipping stops must not stay.
+        // A token at which skipping stops must be consumed here, or the parser would not advance.
         if meant.is_none() && !matches!(self.kind(), T::Semicolon) {
             self.advance();
         }
@@ -105,7 +106,7 @@ impl Parser<'_> {
         Err(Lost)
     }
 
-    /// A name just after `net`, `box`, …: a keyword there is meant as the name.
+    /// Reads the name after `net`, `box`, …: a keyword there is meant as the name.
     fn defined_name(&mut self, what: &str) -> Read<Ident> {
         match self.ident(what) {
             Err(Lost) if self.kind().is_keyword() && !matches!(self.kind(), T::Connect) => {
@@ -116,7 +117,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The `;` after a definition. At the end of the file it may be missing.
+    /// Reads the `;` after a definition. At the end of the file the `;` may be missing.
     fn semicolon(&mut self, after: &str) -> Read<()> {
         if self.eat(T::Semicolon) || self.at(T::End) {
             return Ok(());
@@ -172,7 +173,7 @@ impl Parser<'_> {
             }
             connect = Some(topo);
         } else if braces && self.eat(T::Semicolon) {
-            // Only definitions.
+            // The braces hold only definitions, without a topology.
         } else {
             self.no_connect(braces);
             // The name and the inner definitions are known, so these are kept.
@@ -186,12 +187,12 @@ impl Parser<'_> {
         Ok(NetDef { name, signature, body: NetBody::Defined { defs, connect }, span })
     }
 
-    /// A hole from here to the last token read.
+    /// A hole from `start` to the last token read.
     pub(super) fn missing(&self, start: Span) -> Topo {
         Topo { kind: TopoKind::Missing, span: self.span_from(start) }
     }
 
-    /// A topology after which something could not be read.
+    /// A topology followed by a hole, because the text after it could not be read.
     pub(super) fn and_missing(&self, topo: Topo) -> Topo {
         let (span, after) = (topo.span, self.missing(topo.span.after()));
         Topo { kind: TopoKind::Serial(vec![topo, after]), span: span.to(self.last_span()) }
@@ -231,7 +232,7 @@ impl Parser<'_> {
         self.definitions(defs);
         self.leave();
         if !self.eat(T::BraceClose) {
-            // `connect` or the end: the brace counts as closed.
+            // At `connect` or the end of the text the brace counts as closed.
             let _ = self.close(T::BraceClose, Token { kind: brace.kind, span: open });
         }
         Ok(())
@@ -267,7 +268,7 @@ impl Parser<'_> {
         if signature.is_err() {
             self.skip_to_close(T::ParenClose);
         }
-        // Its labels may be known in part only.
+        // The labels may be incomplete after an error, so the signature counts as lost.
         signature.and_then(|s| if self.error_count() == errors { Ok(s) } else { Err(Lost) })
     }
 
@@ -325,7 +326,7 @@ impl Parser<'_> {
         code
     }
 
-    /// Only commands have modes, and these have names.
+    /// Reports a mode of code that is no command, and an unknown mode of a command.
     fn check_mode(&mut self, language: &Ident, mode: &Ident) {
         if &*language.name != COMMAND_LANGUAGE {
             let message = format!("code in {} has no mode", language.name);
@@ -477,7 +478,7 @@ impl Parser<'_> {
         Ok(Labels { labels, span: self.span_from(open.span) })
     }
 
-    /// Labels and the closing bracket; errors between are mended by skipping to it.
+    /// Reads labels and the closing bracket. After an error between them the parser skips to the bracket.
     fn labels_until(&mut self, close: TokenKind, open: Token) -> Vec<LabelAt> {
         let mut labels = Vec::new();
         if self.eat(close) {
@@ -498,7 +499,7 @@ impl Parser<'_> {
         labels
     }
 
-    /// The end of a list: its closing bracket, else what is wrong depends on what follows.
+    /// Reads the closing bracket of a list; if it is missing, the error depends on the next token.
     pub(super) fn close_list(&mut self, close: TokenKind, open: Token) -> Read<()> {
         if matches!(self.kind(), T::Ident | T::Less | T::LessHash | T::Number(_)) {
             self.expected(&format!("`,` or `{}`", close.text()));

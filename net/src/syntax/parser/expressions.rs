@@ -1,4 +1,4 @@
-//! Expressions over tags. Each rule returns the height of its tree.
+//! The grammar of expressions over tags. Each rule returns the height of its tree.
 
 use super::*;
 
@@ -56,7 +56,7 @@ impl Parser<'_> {
         Ok((left, height))
     }
 
-    /// The operator of two operands that the next token is, and how tightly it binds.
+    /// The binary operator of the next token, and its precedence.
     fn operator(&self) -> Option<(BinaryOp, usize)> {
         Some(match self.kind() {
             T::OrOr => (BinaryOp::Or, 0),
@@ -76,7 +76,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Whether an operand follows the next token. `! <` is a split behind a guard, not a negation.
+    /// Whether an operand follows the next token. `! <` is a split after a guard, not a negation.
     fn operand_follows(&self) -> bool {
         match self.kind_after(1) {
             T::Number(_) | T::Ident | T::ParenOpen | T::Minus => true,

@@ -1,4 +1,5 @@
-//! Topologies, with what stands in them: patterns, filters, synchrocells. Each rule returns the height of its tree.
+//! The grammar of topologies, and of patterns, filters and synchrocells in them. Each rule returns the height
+//! of its tree.
 
 use super::*;
 
@@ -23,9 +24,9 @@ impl Parser<'_> {
         Ok((Topo { kind: TopoKind::Parallel { branches, deterministic }, span }, height + 1))
     }
 
-    /// `A | B || C` without brackets: shows both readings.
+    /// Reports `A | B || C` without brackets, and shows both readings.
     fn mixed(&mut self, start: Span, signs: &[Token], first: Token, other: Token) {
-        // An operand is what stands between two signs, its brackets included.
+        // An operand is the text between two operators, its brackets included.
         let starts = std::iter::once(start.start).chain(signs.iter().map(|s| s.span.end));
         let ends = signs.iter().map(|s| s.span.start).chain([self.last_span().end]);
         let operand = |(start, end): (u32, u32)| {
@@ -58,7 +59,7 @@ impl Parser<'_> {
             .label(format!("`{}` here", other.kind.text()))
             .also(self.source, first.span, format!("`{}` here", first.kind.text()))
             .help(format!("write either `{}`\nor           `{}`", reading(T::Bar), reading(T::OrOr)));
-        // No token was skipped, so the next one may have an error of its own.
+        // No token was skipped, so the next token may have an error of its own.
         let reported_at = self.reported_at.take();
         self.report(error);
         self.reported_at = reported_at;
@@ -85,7 +86,8 @@ impl Parser<'_> {
         Ok((Topo { kind: TopoKind::Serial(parts), span: self.span_from(start) }, height + 1))
     }
 
-    /// Whether one more component follows, though no operator stands before it: that is reported, and the component is read.
+    /// Whether another component follows without an operator before it; that is reported, and the component
+    /// is parsed.
     fn no_operator(&mut self) -> bool {
         match self.kind() {
             T::Ellipsis | T::Unknown => {
@@ -100,7 +102,7 @@ impl Parser<'_> {
                 self.report(error.help("components in series are joined by `..`"));
                 true
             }
-            // On a line of its own it may be something else: a `;` is missing then.
+            // At the beginning of a line the token may start something else, and a `;` is missing before it.
             _ if self.starts_line() => false,
             _ => {
                 let error = self.expected_error("`;` after the topology");
@@ -110,7 +112,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether the next token stands on another line than the one before it.
+    /// Whether the next token is on another line than the previous one.
     pub(super) fn starts_line(&self) -> bool {
         let between = Span { start: self.last_span().end, end: self.span().start };
         self.source.slice(between).contains('\n')
@@ -147,7 +149,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What stands behind the sign; takes the body only if that can be read.
+    /// Parses the text after the operator; moves the body out only if that text can be parsed.
     fn postfix_kind(&mut self, sign: TokenKind, body: &mut Option<Box<Topo>>) -> Read<TopoKind> {
         let mut taken = || body.take().expect("taken once");
         Ok(match sign {
@@ -183,7 +185,7 @@ impl Parser<'_> {
         })
     }
 
-    /// After an error in a component: skips to the operator, bracket or definition that follows it.
+    /// Recovers from an error in a component: skips to the operator, bracket or definition that follows it.
     fn skip_component(&mut self) {
         loop {
             let kind = self.kind();

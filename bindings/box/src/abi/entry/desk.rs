@@ -1,23 +1,23 @@
-//! Where a host calls a box: its arguments, what it emits, why it failed.
+//! The host's side of a call: the box's arguments, its output, and its reason for failing.
 
 use super::*;
 
 /// One record that a box emitted, in the order of its variant.
 #[derive(Debug)]
 pub struct Emitted<'a> {
-    /// Which variant, from 1; not yet compared with the signature.
+    /// The variant, from 1; not yet compared with the signature.
     pub variant: u32,
-    /// How many values the box gave. If they are more than there were slots, `values` is empty.
+    /// The number of values that the box gave. If they exceed the number of slots, `values` is empty.
     pub count: usize,
-    /// The values, to be taken; what is left is overwritten later.
+    /// The values, for taking; the host overwrites remaining ones later.
     pub values: &'a mut [Value],
-    /// During a call in place: the record's slots.
+    /// The record's slots, during a call in place.
     pub record: Option<&'a [Value]>,
 }
 
 /// Receives the records that a box emits before its last one.
 pub trait Host {
-    /// Takes one record.
+    /// Receives one record.
     fn emitted(&mut self, emitted: Emitted<'_>);
 }
 
@@ -27,33 +27,35 @@ impl<F: FnMut(Emitted<'_>)> Host for F {
     }
 }
 
-/// Where a box is called: its arguments, what it emits, and why it failed. Kept from call to call, so that a call
-/// prepares next to nothing.
+/// The memory for the calls of a box: its arguments, its output, and its reason for failing. The memory is
+/// reused from call to call, so that a call has almost nothing to prepare.
 #[repr(C)]
 pub struct Desk {
-    /// First, so that the box's pointer to its output is one to the desk.
+    /// The first field, so that the box's pointer to its output is also a pointer to the desk.
     out: Out,
     failure: Option<String>,
     arguments: Box<[Value]>,
-    /// The arguments of the call that was last, as they were before it, until they are let go or given back; afterwards
-    /// what is left of them means nothing.
+    /// The arguments of the last call, as they were before it, until they are released or given back;
+    /// afterwards the contents have no meaning.
     kept: Box<[Kept]>,
     keeps: bool,
-    /// Where emissions go, unless a call is in place.
+    /// The slots for output, unless a call is in place.
     slots: Box<[Value]>,
-    /// During calls in place: the records, which slot of each the output begins with, how many slots each has.
+    /// The batch of calls in place: the records, the slot where the output begins, and the number of slots of
+    /// each record.
     batch: Batch,
     first_output: usize,
     slot_count: usize,
-    /// Where a call writes the number of the box's message if the host does not want it.
+    /// The cell for the message's number if the host does not observe it.
     nowhere: AtomicU64,
 }
 
-// SAFETY: the desk owns what its pointers lead to, except the host's, which are used during a call only.
+// SAFETY: the desk owns the data that its pointers point to, except the host's, which are used during a call
+// only.
 unsafe impl Send for Desk {}
 
 impl Desk {
-    /// A desk for boxes of so many arguments, which emit at most `slot_count` values per record.
+    /// A desk for boxes with this number of arguments, which emit at most `slot_count` values per record.
     pub fn new(argument_count: usize, slot_count: usize) -> Desk {
         let values = |count| vec![Value::default(); count].into_boxed_slice();
         let out = Out {
@@ -84,21 +86,21 @@ impl Desk {
         Desk { out, failure, arguments, kept, keeps, slots, batch, first_output: 0, slot_count: 0, nowhere }
     }
 
-    /// Says whether arguments are to be given back as they were even where boxes change values in place, which costs these a
-    /// copy. Otherwise what was changed is named instead.
+    /// Sets whether arguments are given back unchanged even if boxes change values in place, which makes
+    /// boxes change a copy. Otherwise changed values are only named.
     pub fn keep_exactly(&mut self, exact: bool) {
         self.batch.shelf.alone = if exact { NEVER } else { 1 };
     }
 
-    /// Where the arguments are put before a call. What a box left of them is still there after it.
+    /// The slots for the arguments of a call. The values that a box left are still there after it.
     #[inline]
     pub fn arguments(&mut self) -> &mut [Value] {
         &mut self.arguments
     }
 
-    /// Calls a box; whether it succeeded. All records it emitted but the last went to `host`; the last is for
-    /// [`Desk::emitted`], also if the box failed after it. Then the arguments are to be let go ([`Desk::settle`]) or taken
-    /// back ([`Desk::give_back`]).
+    /// Calls a box; returns whether it succeeded. All records that it emitted but the last one were passed to
+    /// `host`; [`Desk::emitted`] returns the last one, even if the box failed after it. Afterwards the
+    /// arguments must be released ([`Desk::settle`]) or taken back ([`Desk::give_back`]).
     #[inline]
     pub fn call<H: Host>(&mut self, entry: &BoxEntry, host: &mut H) -> bool {
         let keeper = self.keeper();
@@ -106,13 +108,13 @@ impl Desk {
         self.arguments.iter().enumerate().for_each(|(index, argument)| keeper.value(index, argument));
         let (arguments, count) = (self.arguments.as_mut_ptr(), self.arguments.len() as u32);
         let out = self.out_apart(host);
-        // SAFETY: `data` belongs to `call`; the arguments are valid values; desk and host live during the call and
-        // nobody else uses them.
+        // SAFETY: `data` belongs to `call`; the arguments are valid values; desk and host live during the
+        // call and no other code uses them.
         let status = unsafe { (entry.call)(entry.data, arguments, count, out) };
         status == Status::DONE
     }
 
-    /// Lets what the call that was last took go: it has succeeded.
+    /// Releases the arguments of the last call, which has succeeded.
     #[inline]
     pub fn settle(&mut self) {
         if std::mem::take(&mut self.keeps) {
@@ -120,8 +122,8 @@ impl Desk {
         }
     }
 
-    /// Gives the arguments of the call back, with the values that they had before the call. What a box
-    /// changed in place is named instead, unless [`Desk::keep_exactly`] was asked for.
+    /// Gives back the arguments of the call, with the values that they had before it. Values that a box
+    /// changed in place are only named, unless [`Desk::keep_exactly`] was requested.
     #[cold]
     pub fn give_back(&mut self, arguments: &mut [Value]) {
         if !std::mem::take(&mut self.keeps) {
@@ -134,7 +136,7 @@ impl Desk {
         }
     }
 
-    /// Keeps the arguments of the next call, for which nothing is kept yet.
+    /// Keeps the arguments of the next call, none of which is kept yet.
     #[inline]
     fn keeper(&mut self) -> Keeper {
         self.settle();
@@ -143,28 +145,29 @@ impl Desk {
         Keeper(&raw mut self.batch.shelf)
     }
 
-    /// Calls a function that is no box and may fail; whether it succeeded. Records that the function emits
-    /// are dropped.
+    /// Calls a function that is no box and may fail; returns whether it succeeded. Records that the function
+    /// emits are dropped.
     pub(in crate::abi) fn run(&mut self, function: impl FnOnce(*mut Out) -> Status) -> bool {
         let status = function(self.out_apart(&mut |_: Emitted<'_>| {}));
         self.out.emission = 0;
         status == Status::DONE
     }
 
-    /// Polls a generator once: `AGAIN` if there is more, `DONE` at its end. What it emitted went to `host`.
+    /// Polls a generator once: `AGAIN` if there is more, `DONE` at its end. The generator's output was passed
+    /// to `host`.
     pub fn poll<H: Host>(&mut self, generator: &mut Generator, host: &mut H) -> Status {
         let Some(next) = generator.handle.next else { return Status::DONE };
         let out = self.out_apart(host);
         // SAFETY: state and function were made together by `Out::generate`; the rest as in `call`.
         let status = unsafe { next(generator.handle.state, out) };
-        drop(self.generator()); // An item that starts a generator: not offered.
+        drop(self.generator()); // An item of a generator cannot start another one.
         if let Some(last) = self.emitted() {
             host.emitted(last);
         }
         status
     }
 
-    /// The record that the box emitted last, if it was not taken yet.
+    /// The last record that the box emitted, unless it was taken already.
     #[inline]
     pub fn emitted(&mut self) -> Option<Emitted<'_>> {
         let (variant, count) = self.out.held()?;
@@ -173,16 +176,16 @@ impl Desk {
         Some(Emitted { variant, count, values: &mut self.slots[..in_slots], record: None })
     }
 
-    /// Calls a box with records, one after the other. The slots of a record hold the arguments and take the
-    /// output, as `place` says. It stops at the first call that does not give exactly one record of the first
-    /// variant. Returns the number of calls before that one, and whether the last call succeeded. The record
-    /// of the call that stopped it stands as that call left it (see [`Desk::emitted_in_place`] and
+    /// Calls a box with records in sequence. The slots of a record hold the arguments and receive the output,
+    /// according to `place`. The calls stop at the first one that does not emit exactly one record of the
+    /// first variant. Returns the number of calls before that one, and whether the last call succeeded. The
+    /// record of the call that stopped is as that call left it (see [`Desk::emitted_in_place`] and
     /// [`Desk::lift`]); the caller then releases its arguments ([`Desk::settle`]) or takes them back
-    /// ([`Desk::give_back`]). `on` is where the number of the message that the box works on is written, and
-    /// the number of the first.
+    /// ([`Desk::give_back`]). `on` is the cell for the number of the message that the box works on, and the
+    /// number of the first message.
     ///
     /// # Panics
-    /// If the records have not the slots of the place.
+    /// If the records have fewer slots than the place requires.
     #[inline]
     pub fn call_in_place<H: Host>(
         &mut self,
@@ -210,14 +213,14 @@ impl Desk {
         (batch.output_count, batch.integers) = (output_count as u32, integers);
         batch.usual = emission(1, output_count as u32);
         let desk = std::ptr::from_mut(self);
-        // SAFETY: `data` belongs to the functions. The records' slots are valid values, borrowed for the calls and used by
-        // nobody else; arguments and output are within, by the assertion. Batch and output are the desk's, and the host is
-        // borrowed as long as these calls last.
+        // SAFETY: `data` belongs to the functions. The records' slots are valid values, borrowed for the
+        // calls and used by no other code; arguments and output are within, by the assertion. Batch and
+        // output are the desk's, and the host is borrowed as long as these calls last.
         let status = unsafe {
             let batch = &raw mut (*desk).batch;
             match entry.call_batch {
                 Some(call) => call(entry.data, batch, desk.cast()),
-                // It does not make the calls of a batch itself.
+                // The box has no batch function.
                 None => call_each(entry, batch, desk.cast()),
             }
         };
@@ -225,7 +228,8 @@ impl Desk {
         (self.batch.done as usize, status == Status::DONE)
     }
 
-    /// Variant and number of values of the record that a call in place emitted last. The values are in the record.
+    /// Variant and number of values of the last record that a call in place emitted. The values are in the
+    /// record.
     #[inline]
     pub fn emitted_in_place(&mut self) -> Option<(u32, usize)> {
         let held = self.out.held();
@@ -233,7 +237,7 @@ impl Desk {
         held
     }
 
-    /// Moves what a call in place emitted last from the record to the desk, for [`Desk::emitted`].
+    /// Moves the last output of a call in place from the record to the desk, for [`Desk::emitted`].
     #[cold]
     pub fn lift(&mut self, record: &mut [Value], first_output: usize) {
         if let Some((_, count)) = self.out.held()
@@ -245,13 +249,13 @@ impl Desk {
         }
     }
 
-    /// Whether the box goes on to emit: see [`Desk::generator`].
+    /// Whether the box continues with a generator: see [`Desk::generator`].
     #[inline]
     pub fn generates(&self) -> bool {
         !self.out.generator.state.is_null()
     }
 
-    /// What the box goes on to emit.
+    /// The generator with which the box continues.
     #[inline]
     pub fn generator(&mut self) -> Option<Generator> {
         if self.out.generator.state.is_null() {
@@ -260,14 +264,14 @@ impl Desk {
         Some(Generator { handle: std::mem::replace(&mut self.out.generator, GeneratorHandle::NONE) })
     }
 
-    /// Why the box failed.
+    /// The reason why the box failed.
     #[cold]
     pub fn failure(&mut self) -> String {
         drop(self.generator());
         self.failure.take().unwrap_or_else(|| "the box failed without a reason".to_owned())
     }
 
-    /// The desk as a box sees it, for a call with the desk's own slots.
+    /// The output for a call with the desk's own slots, in the form for boxes.
     #[inline]
     fn out_apart<H: Host>(&mut self, host: &mut H) -> *mut Out {
         let (slots, count) = (self.slots.as_mut_ptr(), self.slots.len());
@@ -305,8 +309,8 @@ impl std::fmt::Debug for Desk {
 }
 
 unsafe extern "C" fn take<H: Host>(out: *mut Out) {
-    // SAFETY: called by a box during a call that `Desk::out_for` prepared for this `H`; `out` is the desk, and desk
-    // and host are used by nobody else meanwhile.
+    // SAFETY: called by a box during a call that `Desk::out_for` prepared for this `H`; `out` is the desk,
+    // and no other code uses desk and host meanwhile.
     unsafe {
         let (desk, host) = (&mut *out.cast::<Desk>(), (*out).host.cast::<H>());
         if let Some(emitted) = desk.emitted() {
@@ -347,20 +351,20 @@ unsafe extern "C" fn fail(out: *mut Out, reason: *const u8, length: u64) {
     }
 }
 
-/// Where a box finds its arguments in a record, and where its output goes: slots side by side each.
+/// The slots of a box's arguments and of its output in a record; each are adjacent slots.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// The slot of the first argument.
     pub first_argument: usize,
     /// The slot of the first value of the output.
     pub first_output: usize,
-    /// How many values the output has.
+    /// The number of values of the output.
     pub output_count: usize,
-    /// Which of them have to be integers, by bits.
+    /// The bits of the values that have to be integers.
     pub integers: u64,
 }
 
-/// Records, each of so many slots, which stand at the same distance behind what a pointer leads to.
+/// Records with this number of slots each, at the same offset from the address in a pointer.
 #[derive(Debug)]
 pub struct Rows<'a> {
     first: *const *mut u8,
@@ -371,11 +375,11 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// `count` records: `first` leads to as many pointers, and `slots_offset` bytes behind what each leads to stand
-    /// `slot_count` values.
+    /// `count` records: `first` points to as many pointers, and at `slots_offset` bytes from each address
+    /// there are `slot_count` values.
     ///
     /// # Safety
-    /// So it is, all values are valid, and nobody else uses them during `'a`.
+    /// The description above holds, all values are valid, and no other code uses them during `'a`.
     #[inline]
     pub unsafe fn new(
         first: *const *mut u8,
@@ -387,7 +391,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The rest of a box's output, polled as the network has room. Dropping it ends the box's generator.
+/// The remaining output of a box, polled when the network has space. Dropping it ends the box's generator.
 pub struct Generator {
     handle: GeneratorHandle,
 }

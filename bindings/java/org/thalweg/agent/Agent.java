@@ -4,7 +4,7 @@ import java.io.File;
 import java.lang.instrument.Instrumentation;
 import java.util.jar.JarFile;
 
-/** Where the JVM starts the agent: {@code -javaagent:thalweg-agent.jar=include=com.shop.*}. */
+/** The class with which the JVM starts the agent: {@code -javaagent:thalweg-agent.jar=include=com.shop.*}. */
 public final class Agent {
     private Agent() {}
 
@@ -21,8 +21,9 @@ public final class Agent {
             File jar = new File(Agent.class.getProtectionDomain().getCodeSource().getLocation().toURI());
             ClassLoader loader = Agent.class.getClassLoader();
             if (("," + options + ",").replace(" ", "").contains(",boot=on,")) {
-                // All loaders see the classes of the boot loader: no other class of ours may be loaded before. A JVM with shared classes says so on
-                // its standard output, and starts slower: only where it must be.
+                // All loaders find classes of the boot loader, so no other class of the agent may be loaded
+                // before. A JVM with shared classes then prints a message on its standard output, and starts
+                // more slowly, so this is done only on request.
                 instrumentation.appendToBootstrapClassLoaderSearch(new JarFile(jar));
                 loader = null;
             }

@@ -1,10 +1,10 @@
 package org.thalweg.agent;
 
-/** The space's clock: the processor's counter where there is the library in C, else {@code System.nanoTime}. */
+/** The space's clock: the processor's counter if the library in C is loaded, else {@code System.nanoTime}. */
 public final class Clock {
-    /** Ticks are the processor's counter. A constant for the compiler. */
+    /** Whether ticks are those of the processor's counter. A constant for the compiler. */
     static final boolean IS_COUNTER;
-    /** Ticks in a second. */
+    /** The number of ticks in a second. */
     static final long FREQUENCY;
 
     static {
@@ -18,7 +18,7 @@ public final class Clock {
 
     private Clock() {}
 
-    /** The time. {@code nanoTime} is {@code CLOCK_MONOTONIC} on Linux. */
+    /** The present time. {@code nanoTime} is {@code CLOCK_MONOTONIC} on Linux. */
     public static long now() {
         return IS_COUNTER ? Native.ticks() : System.nanoTime();
     }

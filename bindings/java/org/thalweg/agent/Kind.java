@@ -3,17 +3,17 @@ package org.thalweg.agent;
 import java.nio.charset.StandardCharsets;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** A kind of event, as a class made by {@code thalweg kinds} describes it. */
+/** A kind of event, as described by a class that {@code thalweg kinds} made. */
 public final class Kind {
     private static final AtomicInteger COUNT = new AtomicInteger();
 
     final String name;
     final String doc;
     final long hash;
-    /** Words of the whole event; 0: texts follow. */
+    /** The number of words of the whole event; 0 if texts follow. */
     final int eventWords;
     final Field[] fields;
-    /** Its place in the writers' tables. */
+    /** The index in the writers' tables. */
     final int index = COUNT.getAndIncrement();
 
     public Kind(String name, String doc, long hash, int eventWords, Field... fields) {
@@ -24,7 +24,7 @@ public final class Kind {
         this.fields = fields;
     }
 
-    /** A text as events have it. */
+    /** A text in the encoding of events. */
     public static byte[] bytes(String text) {
         return (text == null ? "null" : text).getBytes(StandardCharsets.UTF_8);
     }
@@ -48,7 +48,7 @@ public final class Kind {
         }
     }
 
-    /** The record that describes it in a catalog. */
+    /** The catalog's record that describes the kind. */
     byte[] described(int id) {
         Record record = new Record();
         record.u32(id).u64(hash).text(name, 1024).text(doc, 2048).u32(fields.length);

@@ -7,10 +7,11 @@ import java.io.InputStream;
 import java.io.OutputStream;
 import java.lang.reflect.Method;
 
-/** Finds and loads the library in C: beside the JAR, or out of it, into whatever folder can be written and executed. */
+/** Finds and loads the library in C: beside the JAR, or extracted from it into a folder where files can be
+ * written and executed. */
 final class Library {
     static final String NAME = "libthalweg_agent.so";
-    /** It is loaded. */
+    /** Whether the library is loaded. */
     static final boolean IS_THERE = load();
 
     private Library() {}
@@ -33,7 +34,8 @@ final class Library {
         }
         for (String folder : new String[] {Options.chosen().spaces(), System.getProperty("java.io.tmpdir"), "/var/tmp", "."}) {
             if (folder != null && new File(folder).isDirectory()) {
-                // Where files cannot be made or executed, as in many containers, the next one is tried.
+                // If files cannot be made or executed in a folder, as in many containers, the next one is
+                // tried.
                 File file = new File(folder, ".thalweg-agent-" + Space.pid() + "-" + System.nanoTime() + ".so");
                 boolean done = write(file, code) && loads(file);
                 file.delete();
@@ -45,7 +47,8 @@ final class Library {
         return false;
     }
 
-    /** From 24 on a JVM says aloud that a library is loaded, unless it was allowed by {@code --enable-native-access=ALL-UNNAMED}. */
+    /** From version 24 on a JVM prints a warning when a library is loaded, unless it was allowed by {@code
+     * --enable-native-access=ALL-UNNAMED}. */
     private static boolean isAllowed() {
         try {
             Object module = Class.class.getMethod("getModule").invoke(Library.class);

@@ -15,15 +15,15 @@ import java.nio.channels.FileChannel;
 import org.thalweg.Layout;
 
 /**
- * A file of zeroes that is mapped, and the stores that its protocol needs.
+ * A mapped file of zeroes, and the stores that its protocol needs.
  *
- * <p>Where the JVM has memory access by addresses and does not warn of it (before 24), addresses are used, else buffers and VarHandles. An {@code at}
- * is what {@link #place} gave, plus bytes.
+ * <p>If the JVM has memory access by addresses and does not warn about it (before 24), addresses are used,
+ * else buffers and VarHandles. An {@code at} is the result of {@link #place}, plus bytes.
  */
 final class Memory {
-    /** Addresses are used. A constant for the compiler. */
+    /** Whether addresses are used. A constant for the compiler. */
     static final boolean BY_ADDRESS;
-    /** Release and acquire of a buffer's long, where there are VarHandles and they are needed. */
+    /** Release and acquire of a buffer's long, if VarHandles exist and are needed. */
     private static final MethodHandle RELEASE;
     private static final MethodHandle ACQUIRE;
 
@@ -52,7 +52,7 @@ final class Memory {
                 acquire = ((MethodHandle) toHandle.invoke(handle, mode.getField("GET_ACQUIRE").get(null)))
                     .asType(MethodType.methodType(long.class, MappedByteBuffer.class, int.class));
             } catch (Throwable absent) {
-                // Neither: stores are plain, which is enough where the processor keeps their order.
+                // Neither exists: stores are plain, which is enough if the processor keeps their order.
                 release = null;
             }
         }
@@ -62,7 +62,7 @@ final class Memory {
     }
 
     final MappedByteBuffer buffer;
-    /** What an {@code at} begins with. */
+    /** The base of every {@code at}. */
     final long base;
 
     private Memory(MappedByteBuffer buffer) {
@@ -80,9 +80,9 @@ final class Memory {
         }
     }
 
-    /** Makes a file of zeroes and maps it; its room is reserved, so that a store to it cannot fail. */
+    /** Makes a file of zeroes and maps it; its memory is reserved, so that a store to it cannot fail. */
     static Memory make(String path, long bytes) throws IOException {
-        // A channel that an interrupted thread uses is closed.
+        // A channel is closed if an interrupted thread uses it, so the interrupt is cleared meanwhile.
         boolean interrupted = Thread.interrupted();
         try {
             java.io.File name = new java.io.File(path);
@@ -179,7 +179,7 @@ final class Memory {
         }
     }
 
-    /** Access by addresses: a class of its own, so that none is needed where there is none. */
+    /** Access by addresses: a separate class, which is loaded only if such access exists. */
     static final class Direct {
         private static final sun.misc.Unsafe UNSAFE = unsafe();
         private static final long ADDRESS = addressOffset();

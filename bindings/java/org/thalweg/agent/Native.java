@@ -1,21 +1,22 @@
 package org.thalweg.agent;
 
-/** What only the small library in C can do: read the processor's counter, lock as other writers do, name the thread. */
+/** The operations that only the small library in C can perform: read the processor's counter, lock as other
+ * writers do, identify the thread. */
 final class Native {
     private Native() {}
 
-    /** Ticks of the processor's counter. */
+    /** The ticks of the processor's counter. */
     static native long ticks();
 
-    /** Its frequency in Hz; 0: it is no clock here. */
+    /** The counter's frequency in Hz; 0 if the counter is no clock on this machine. */
     static native long frequency();
 
-    /** The thread's number for the system. */
+    /** The system's number of the thread. */
     static native int thread();
 
-    /** Opens a file or directory and locks it, waiting up to two seconds; a negative number: it could not. */
+    /** Opens a file or directory and locks it, waiting up to two seconds; a negative number if it failed. */
     static native int lock(byte[] path);
 
-    /** Closes what was locked. */
+    /** Closes a locked file. */
     static native void unlock(int file);
 }

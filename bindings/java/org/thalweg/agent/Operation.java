@@ -25,9 +25,9 @@ final class Operation {
     final String kind;
     final String file;
     final int line;
-    /** Its number in the catalog; 0: it is not declared. */
+    /** The number in the catalog; 0 if the operation is not declared. */
     long id;
-    /** Nothing is recorded of it, for callers that have no call site of their own. */
+    /** Whether its calls are not recorded, for callers without a call site of their own. */
     volatile boolean isOff = true;
     private Memory switches;
     private long at;
@@ -47,7 +47,8 @@ final class Operation {
         isOff = memory.acquire(place) == 0;
     }
 
-    /** A place in the program that calls {@link Probe#enter} while it is switched on, and is nothing while it is off. */
+    /** A call site that calls {@link Probe#enter} while the operation is on, and does nothing while it is
+     * off. */
     synchronized MutableCallSite site() {
         MutableCallSite site = new MutableCallSite(target());
         sites.add(site);
@@ -58,7 +59,7 @@ final class Operation {
         return isOff ? OFF : MethodHandles.insertArguments(ENTER, 0, this).asType(TYPE);
     }
 
-    /** Does what the switch says; the sites that were changed are added. */
+    /** Applies the state of the switch; changed call sites are added to the list. */
     synchronized void follow(List<MutableCallSite> changed) {
         boolean off = switches == null || switches.acquire(at) == 0;
         if (off != isOff) {

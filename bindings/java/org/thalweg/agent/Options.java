@@ -4,7 +4,8 @@ import java.io.File;
 import java.util.ArrayList;
 import java.util.List;
 
-/** What the agent was told: {@code name=value} with commas between; what can stand in the environment, too, is taken from there if it is not said. */
+/** The agent's options: {@code name=value} with commas between; options that are missing are read from the
+ * environment, if it has them. */
 final class Options {
     private static Options chosen = new Options();
 
@@ -14,11 +15,11 @@ final class Options {
     /** The agent's own JAR. */
     String jar;
     String nativeCode = "auto";
-    /** A call is two events: when it begins and when it ends. */
+    /** Whether a call is recorded by two events: at its begin and at its end. */
     boolean pairs;
-    /** Operations are off until they are switched on. */
+    /** Whether operations are off until they are switched on. */
     boolean startsOff;
-    /** One trace in so many is recorded. */
+    /** One of this many traces is recorded. */
     long sample = 1;
     private String space = present(System.getenv("THALWEG_SPACES"));
     private String session = present(System.getenv("THALWEG_SESSION"));
@@ -29,7 +30,7 @@ final class Options {
         return chosen;
     }
 
-    /** Reads the text behind the {@code =} of {@code -javaagent}. */
+    /** Parses the text after the {@code =} of {@code -javaagent}. */
     static void choose(String text, String jar) {
         Options options = new Options();
         options.jar = jar;
@@ -40,7 +41,7 @@ final class Options {
                 continue;
             }
             int equals = said.indexOf('=');
-            // `include=a.*,b.*`: what has no name goes on with the one before.
+            // In `include=a.*,b.*` a value without a name belongs to the option before it.
             String name = equals < 0 ? last : said.substring(0, equals).trim();
             String value = equals < 0 ? said : said.substring(equals + 1).trim();
             options.set(name, value);
@@ -87,7 +88,7 @@ final class Options {
                 startsOff = value.equals("off");
                 break;
             case "boot":
-                // The agent's first class has done it.
+                // The agent's first class has handled this option.
                 wants(value.equals("on") || value.equals("off"), name, value, "on or off");
                 break;
             case "sample":
@@ -132,7 +133,7 @@ final class Options {
         return block;
     }
 
-    /** A mapping of Java's has less than 2 GiB. */
+    /** The number of blocks, such that a mapping has less than Java's limit of 2 GiB. */
     int blockCount() {
         return (int) Math.max(2, Math.min(bytes / blockBytes(), ((1L << 31) - (1 << 20)) / blockBytes()));
     }
@@ -141,7 +142,7 @@ final class Options {
         return policy;
     }
 
-    /** The directory in which spaces are; none: nowhere. */
+    /** The directory of spaces; null if there is none. */
     String spaces() {
         if (space != null) {
             return space;
@@ -154,7 +155,7 @@ final class Options {
         return runtime == null ? null : runtime + "/thalweg";
     }
 
-    /** The directory of the session; none: it joins none. */
+    /** The directory of the session; null if it joins none. */
     String session() {
         if (session == null) {
             return null;

@@ -1,16 +1,17 @@
 package org.thalweg.agent;
 
-/** A pattern of names: {@code *} stands for any characters but the separator, {@code **} for any, {@code ?} for one but it. */
+/** A pattern of names: {@code *} matches any characters but the separator, {@code **} any, {@code ?} one
+ * character but the separator. */
 final class Pattern {
-    /** No separator: {@code *} stands for any characters. */
+    /** No separator: {@code *} matches any characters. */
     static final int NONE = -1;
 
     private final String text;
     private final int[] parts;
     private final int separator;
-    /** What the name begins with. */
+    /** The fixed text at the beginning of the names. */
     private final String prefix;
-    /** All that the pattern says is what the name begins with. */
+    /** Whether the pattern tests only the beginning of a name. */
     private final boolean isPrefix;
 
     Pattern(String text, int separator) {
@@ -24,7 +25,8 @@ final class Pattern {
         isPrefix = separator == NONE && star >= 0 && star == first && star == text.length() - 1;
     }
 
-    /** A program that starts asks about each of its classes, in code that is not compiled yet: no stream, and nothing where the beginning tells. */
+    /** The characters of a text. A starting program matches each of its classes in code that is not compiled
+     * yet: so no stream is used, and most names are decided by their beginning. */
     private static int[] points(String text) {
         int[] points = new int[text.codePointCount(0, text.length())];
         for (int n = 0, at = 0; n < points.length; n++) {
@@ -63,7 +65,7 @@ final class Pattern {
         return here[parts.length];
     }
 
-    /** What a pattern of operations says of their class: all before the last dot; none: there is no dot. */
+    /** The part of a pattern of operations for their class: all before the last dot; null if there is no dot. */
     Pattern ofClass() {
         int dot = text.lastIndexOf('.');
         return dot <= 0 ? null : new Pattern(text.substring(0, dot), separator);

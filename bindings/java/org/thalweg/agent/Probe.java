@@ -5,20 +5,20 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.util.concurrent.ConcurrentHashMap;
 
-/** What instrumented methods call. */
+/** The functions that instrumented methods call. */
 public final class Probe {
-    /** A call is two events. A constant for the compiler. */
+    /** Whether a call is recorded by two events. A constant for the compiler. */
     static final boolean PAIRS = Options.chosen().pairs;
     private static final ConcurrentHashMap<String, Operation> OPERATIONS = new ConcurrentHashMap<String, Operation>();
 
     private Probe() {}
 
-    /** Links a place where a call begins. */
+    /** Links a call site at which a call begins. */
     public static CallSite bootstrap(MethodHandles.Lookup lookup, String ignored, MethodType type, String name, String kind, String file, int line) {
         return operation(name, kind, file, line).site();
     }
 
-    /** The operation of this name, declared if need be. */
+    /** The operation with this name, which is declared if needed. */
     static Operation operation(String name, String kind, String file, int line) {
         Operation operation = OPERATIONS.get(name);
         if (operation == null) {
@@ -47,32 +47,32 @@ public final class Probe {
         return writer == null ? null : writer.enter(operation);
     }
 
-    /** Begins a call of a class that is too old for call sites. */
+    /** Begins a call in a class that is too old for call sites. */
     public static Writer enter(String name, String kind, String file, int line) {
         Operation operation = operation(name, kind, file, line);
         return operation.isOff ? null : enter(operation);
     }
 
-    /** The depth that a call's end has to be told. */
+    /** The depth that must be passed to the end of the call. */
     public static int depth(Writer writer) {
         return writer == null ? 0 : writer.depth;
     }
 
-    /** A call goes on that catches an exception: those it made that have not ended are over. */
+    /** Handles an exception that a call catches: calls inside it that have not ended are over. */
     public static void caught(Writer writer, int depth) {
         if (writer != null && depth > 0 && writer.depth > depth) {
             writer.cutTo(depth);
         }
     }
 
-    /** Ends a call that returns. */
+    /** Ends a call that returned. */
     public static void returned(Writer writer, int depth) {
         if (writer != null) {
             writer.exit(depth, 0);
         }
     }
 
-    /** Ends a call that an exception leaves. */
+    /** Ends a call that an exception left. */
     public static void unwound(Writer writer, int depth) {
         if (writer != null) {
             writer.exit(depth, 2);

@@ -10,8 +10,8 @@ import org.objectweb.asm.Type;
 import org.objectweb.asm.commons.AdviceAdapter;
 
 /**
- * A method with a probe: it begins before all else, a constructor's before that of its super class; it ends before each return, and where an exception
- * leaves the method.
+ * A method with a probe. The probe begins before all other code, in a constructor before that of the super
+ * class; it ends before each return, and where an exception leaves the method.
  */
 final class ProbedMethod extends AdviceAdapter {
     private static final String WRITER = "org/thalweg/agent/Writer";
@@ -21,7 +21,7 @@ final class ProbedMethod extends AdviceAdapter {
         "(Ljava/lang/invoke/MethodHandles$Lookup;Ljava/lang/String;Ljava/lang/invoke/MethodType;Ljava/lang/String;Ljava/lang/String;"
             + "Ljava/lang/String;I)Ljava/lang/invoke/CallSite;", false);
 
-    /** What is said of the method in the catalog. */
+    /** The description of the method in the catalog. */
     static final class Place {
         final String operation;
         final String file;
@@ -39,11 +39,11 @@ final class ProbedMethod extends AdviceAdapter {
 
     private final Place place;
     private final boolean isConstructor;
-    /** What its code begins with in its locals: the parameters. */
+    /** The number of locals at the beginning of its code: the parameters. */
     private final int parameters;
     private final Label begin = new Label();
     private final Label madeSuper = new Label();
-    /** Where the last call of a constructor begins that may be that of the super class's. */
+    /** The start of the last call of a constructor that may be the call of the super class's constructor. */
     private Label beforeSuper;
     private final Set<Label> handlers = new HashSet<Label>();
     private boolean isCaught;
@@ -98,7 +98,7 @@ final class ProbedMethod extends AdviceAdapter {
         isCaught |= handlers.contains(label);
     }
 
-    /** Where an exception is caught, calls are over that no probe saw the end of. */
+    /** At a handler of an exception, ends calls that the exception left without running their probes. */
     @Override public void visitFrame(int type, int localCount, Object[] locals, int stackCount, Object[] stack) {
         super.visitFrame(type, localCount, locals, stackCount, stack);
         if (isCaught) {
@@ -114,7 +114,7 @@ final class ProbedMethod extends AdviceAdapter {
     }
 
     @Override protected void onMethodExit(int opcode) {
-        // What is thrown here may be caught here.
+        // An exception that is thrown here may be caught in this method.
         if (opcode != ATHROW) {
             end("returned");
         }
@@ -136,7 +136,8 @@ final class ProbedMethod extends AdviceAdapter {
             handle(begin, end, false);
         } else {
             handle(madeSuper, end, false);
-            // Around the call of the super class's constructor itself verifiers allow no handler: see `caught`.
+            // Verifiers allow no handler around the call of the super class's constructor itself: see
+            // `caught`.
             if (place.version >= Opcodes.V1_7 && begin.getOffset() < beforeSuper.getOffset()) {
                 handle(begin, beforeSuper, true);
             }
@@ -144,7 +145,8 @@ final class ProbedMethod extends AdviceAdapter {
         super.visitMaxs(maxStack, maxLocals);
     }
 
-    /** An exception that leaves the part of the method between these: the handler knows nothing of its locals but ours. */
+    /** Adds a handler for exceptions that leave the part of the method between these labels; it may use no
+     * locals but the probe's. */
     private void handle(Label from, Label to, boolean isUnmade) {
         Label handler = new Label();
         mv.visitTryCatchBlock(from, to, handler, null);

@@ -4,14 +4,15 @@ import java.security.SecureRandom;
 import java.util.concurrent.Callable;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** What a program says of itself, beside its calls: by the agent, or without it, with the JAR on its class path. */
+/** Explicit probes of a program, beside its calls: with the agent, or without it if the JAR is on the class
+ * path. */
 public final class Probes {
     private static final long SPAN_BASE = new SecureRandom().nextLong();
     private static final AtomicLong SPANS = new AtomicLong();
 
     private Probes() {}
 
-    /** Counts. */
+    /** Adds to a counter. */
     public static void count(String name, long by) {
         Operation operation = Probe.operation(name, "counter", "", 0);
         Writer writer = operation.isOff ? null : Writer.here();
@@ -20,7 +21,7 @@ public final class Probes {
         }
     }
 
-    /** Reads a gauge. */
+    /** Records the value of a gauge. */
     public static void gauge(String name, double value) {
         Operation operation = Probe.operation(name, "gauge", "", 0);
         Writer writer = operation.isOff ? null : Writer.here();
@@ -39,7 +40,8 @@ public final class Probes {
     }
 
     private static long newSpan() {
-        // A bijection of the count, so no two of a process are the same; the random number makes others' differ.
+        // A bijection of the count, so no two spans of a process are equal; the random number makes those of
+        // other processes differ.
         long span = (SPANS.incrementAndGet() ^ SPAN_BASE) * 0x9e3779b97f4a7c15L;
         return span == 0 ? 1 : span;
     }
@@ -48,7 +50,7 @@ public final class Probes {
         return Math.min(writer.depth, 0xffff);
     }
 
-    /** A number for work that is handed to another thread, or done later; 0: nothing is recorded here. */
+    /** A number for work that is handed to another thread, or done later; 0 if nothing is recorded here. */
     public static long handOver() {
         Writer writer = Writer.here();
         if (writer == null || writer.muted) {
@@ -59,14 +61,15 @@ public final class Probes {
         return span;
     }
 
-    /** The work of this number begins: the outermost call that encloses this, or comes next in this thread, belongs to it. */
+    /** Begins the work with this number: the outermost call that encloses this, or comes next in this thread,
+     * belongs to it. */
     public static void takeOver(long span) {
         Writer writer = Writer.here();
         if (writer == null || writer.muted) {
             return;
         }
         if (span == 0) {
-            // It was handed over in a trace that is left out.
+            // The work was handed over in a trace that is not recorded.
             writer.skip = writer.depth == 0;
             return;
         }
@@ -76,7 +79,7 @@ public final class Probes {
         ProbeKinds.emitProbeTakenOverAt(writer, Clock.now(), span);
     }
 
-    /** The same work, handed over now and taken over where it runs. */
+    /** The work, handed over now and taken over by the thread that runs it. */
     public static Runnable handedOver(final Runnable work) {
         final long span = handOver();
         return new Runnable() {
@@ -87,7 +90,7 @@ public final class Probes {
         };
     }
 
-    /** The same work, handed over now and taken over where it is called. */
+    /** The work, handed over now and taken over by the thread that calls it. */
     public static <T> Callable<T> handedOver(final Callable<T> work) {
         final long span = handOver();
         return new Callable<T>() {
@@ -98,7 +101,8 @@ public final class Probes {
         };
     }
 
-    /** The W3C {@code traceparent} of a message that is sent now, which may have so many bytes (0: not known). Empty where nothing is recorded. */
+    /** The W3C {@code traceparent} of a message that is sent now, whose size is {@code bytes} (0 if not
+     * known). Empty if nothing is recorded. */
     public static String traceparent(long bytes) {
         Writer writer = Writer.here();
         if (writer == null || writer.muted) {
@@ -117,7 +121,7 @@ public final class Probes {
         return String.format("00-%016x%016x-%016x-01", writer.traceHigh, writer.traceLow, span);
     }
 
-    /** Continues the trace of a message that was received; false: the text is no {@code traceparent}. */
+    /** Continues the trace of a message that was received; false if the text is no {@code traceparent}. */
     public static boolean continueTrace(String text, long bytes) {
         if (text == null || !text.matches("[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
             || text.startsWith("ff") || text.startsWith("00") && text.length() != 55) {
@@ -134,7 +138,7 @@ public final class Probes {
             return true;
         }
         if ((Integer.parseInt(text.substring(53, 55), 16) & 1) == 0) {
-            // Left out there; here as well, unless the trace has begun.
+            // The sender's trace is not recorded, so this one is not either, unless it has begun.
             writer.skip = writer.depth == 0;
             return true;
         }

@@ -7,7 +7,8 @@ import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import org.thalweg.Layout;
 
-/** A record of a catalog while it is made: length, type, FNV-1a of the rest, payload, rounded up to 8 bytes. */
+/** A record of a catalog that is being made: length, type, FNV-1a of the rest, payload, rounded up to 8
+ * bytes. */
 final class Record {
     private static final long FNV_START = 0xcbf29ce484222325L;
     private static final long FNV_PRIME = 0x100000001b3L;
@@ -40,7 +41,7 @@ final class Record {
         return this;
     }
 
-    /** A text; what is longer than there is room for is cut between characters. */
+    /** Appends a text; a text that is too long is cut between characters. */
     Record text(String text, int most) {
         byte[] utf8 = (text == null ? "" : text).getBytes(StandardCharsets.UTF_8);
         return u32(cut(utf8, most)).raw(Arrays.copyOf(utf8, cut(utf8, most)));
@@ -92,7 +93,7 @@ final class Record {
         append(path, header);
     }
 
-    /** Appends to a catalog, all at once; what was written in part, as on a full disk, is taken back. */
+    /** Appends to a catalog, all at once; a partial write, as on a full disk, is removed again. */
     static void append(String path, byte[] bytes) throws IOException {
         long before = new java.io.File(path).length();
         try (FileOutputStream out = new FileOutputStream(path, true)) {

@@ -14,7 +14,8 @@ import java.util.ArrayList;
 import java.util.List;
 import org.thalweg.Layout;
 
-/** The space of this process: its directory, identity, catalog, settings and switches, and the session it joins. Made with the first operation. */
+/** The space of this process: its directory, identity, catalog, settings and switches, and the session it
+ * joins. It is made with the first operation. */
 final class Space {
     private static volatile Space made;
     private static volatile boolean failed;
@@ -22,7 +23,7 @@ final class Space {
     final String path;
     final Memory identity;
     final Memory settings;
-    /** Where the value of `probe.sample` stands. */
+    /** The address of the value of `probe.sample`. */
     final long sampleAt;
     private final long lostAt;
     private final List<Memory> switches = new ArrayList<Memory>();
@@ -36,7 +37,7 @@ final class Space {
     private int writers;
     private boolean inSession;
 
-    /** What was said of probes by a pattern. */
+    /** A pattern of probes that was switched, and its state. */
     private static final class Switch {
         final boolean on;
         final Pattern pattern;
@@ -47,13 +48,13 @@ final class Space {
         }
     }
 
-    /** The space, made if need be; none where it cannot be made. */
+    /** The space, which is made if needed; null if it cannot be made. */
     static Space get() {
         Space space = made;
         return space != null || failed ? space : make();
     }
 
-    /** No space is made from now on. */
+    /** Prevents any space from being made from now on. */
     static synchronized void refuse() {
         failed = true;
     }
@@ -165,7 +166,7 @@ final class Space {
         }
     }
 
-    /** The start of a process: field 22 of its line. */
+    /** The start time of a process: field 22 of its line. */
     static long startOf(String process) {
         String[] fields = stat(process);
         return fields.length > 19 ? Long.parseLong(fields[19]) : 0;
@@ -181,7 +182,7 @@ final class Space {
         return "0";
     }
 
-    /** The thread that asks, by the system's number. */
+    /** The system's number of the calling thread. */
     static int thread() {
         if (Library.IS_THERE) {
             return Native.thread();
@@ -212,7 +213,7 @@ final class Space {
         return text("/proc/sys/kernel/hostname").trim();
     }
 
-    /** What runs: the main class's last name, or the JAR's. */
+    /** The program's name: the last part of the main class's name, or the JAR's name. */
     private static String programName() {
         String command = System.getProperty("sun.java.command", "").trim();
         String first = command.isEmpty() ? "java" : command.split(" ")[0];
@@ -271,7 +272,7 @@ final class Space {
         throw new IOException("in " + parent + " no directory can be made");
     }
 
-    // ---- what the files say ----
+    // ---- the contents of files ----
 
     private void putText(int at, int room, String text) {
         byte[] utf8 = text.getBytes(StandardCharsets.UTF_8);
@@ -334,7 +335,8 @@ final class Space {
         manifest(session, record.sealed(Layout.CATALOG_JOINED));
     }
 
-    /** Appends to the session's manifest, which is made if there is none, after what a killed process left half written was cut off. */
+    /** Appends to the session's manifest, which is created if it does not exist, after cutting off a record
+     * that a killed process left incomplete. */
     private static void manifest(String session, byte[] record) throws IOException {
         String manifest = session + "/session";
         if (!new File(manifest).exists()) {
@@ -344,7 +346,7 @@ final class Space {
             try {
                 Files.createLink(Paths.get(manifest), Paths.get(fresh));
             } catch (java.nio.file.FileAlreadyExistsException another) {
-                // Another process was first.
+                // Another process created it first.
             }
             new File(fresh).delete();
         }
@@ -353,7 +355,7 @@ final class Space {
             if (lock >= 0) {
                 cutOff(manifest);
             }
-            // Without the lock the record is appended whole, and nobody's cut off.
+            // Without the lock the record is appended as a whole, and no record is cut off.
             Record.append(manifest, record);
         } finally {
             if (lock >= 0) {
@@ -385,7 +387,7 @@ final class Space {
 
     // ---- elements and operations ----
 
-    /** The number of a writer more. */
+    /** The number of a further writer. */
     synchronized int newWriter() {
         return ++writers;
     }
@@ -394,7 +396,7 @@ final class Space {
         identity.release(identity.base + Layout.IDENTITY_WRITERS, writers);
     }
 
-    /** Counts events that found no element. */
+    /** Counts events for which there was no element. */
     synchronized void countLost(long count) {
         settings.put(lostAt, settings.get(lostAt) + count);
     }
@@ -403,7 +405,7 @@ final class Space {
         return (int) Math.min((long) Layout.SWITCHES_CHUNK_WORDS_FIRST << Math.min(chunk, 16), Layout.SWITCHES_CHUNK_WORDS_MAX);
     }
 
-    /** Declares an operation and its switch; false: it could not. */
+    /** Declares an operation and its switch; false if that failed. */
     synchronized boolean declare(Operation operation) {
         int chunk = 0;
         int number = probes;
@@ -424,7 +426,7 @@ final class Space {
             Record.append(path + "/0000.catalog", Record.both(probe, site.sealed(Layout.CATALOG_SITE)));
             probes++;
             sites++;
-            // Who switches from here on finds the probe; what was switched before is in the file.
+            // Processes that switch from here on find the probe; earlier switches are in the file.
             readSwitched();
             for (Switch said : switched) {
                 if (said.pattern.matches(operation.name)) {
@@ -472,7 +474,7 @@ final class Space {
         switchedRead = at;
     }
 
-    /** Marks the orderly end. */
+    /** Marks the orderly end of the process. */
     private void finish() {
         Writer.closeAll();
         long at = identity.base + Layout.IDENTITY_ANCHOR_SECOND;
@@ -485,7 +487,7 @@ final class Space {
             try {
                 manifest(Options.chosen().session(), new Record().raw(uuid).u64(realTime()).sealed(Layout.CATALOG_LEFT));
             } catch (IOException gone) {
-                // Its directory was removed: nobody looks for it.
+                // The directory was removed, so no reader looks for the mark.
             }
         }
     }

@@ -2,7 +2,7 @@ package org.thalweg.agent;
 
 import java.lang.instrument.Instrumentation;
 
-/** The agent's beginning, in the class loader that its classes are used from. */
+/** The start of the agent, in the class loader from which its classes are used. */
 public final class Start {
     private static boolean done;
 
@@ -15,7 +15,7 @@ public final class Start {
         try {
             Options.choose(options, jar);
         } catch (RuntimeException refused) {
-            // The program may use writers itself: they record nothing either.
+            // The program may use writers itself; these then record nothing either.
             Space.refuse();
             throw refused;
         }

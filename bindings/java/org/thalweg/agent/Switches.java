@@ -5,7 +5,8 @@ import java.util.ArrayList;
 import java.util.List;
 import org.thalweg.Layout;
 
-/** Follows the switches of operations, so that those that are off cost nothing at all: their call sites are nothing then. */
+/** Follows the switches of operations, so that operations that are off cost nothing: their call sites then do
+ * nothing. */
 final class Switches extends Thread {
     private static final long PAUSE_MS = 20;
 
@@ -19,7 +20,7 @@ final class Switches extends Thread {
     static void start(Space space) {
         Switches thread = new Switches(space);
         thread.setDaemon(true);
-        // It keeps no class of the program's from being unloaded.
+        // The thread must not prevent the program's classes from being unloaded.
         thread.setContextClassLoader(null);
         thread.start();
     }

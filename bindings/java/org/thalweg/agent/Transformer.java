@@ -15,9 +15,10 @@ import org.objectweb.asm.MethodVisitor;
 import org.objectweb.asm.Opcodes;
 import org.objectweb.asm.Type;
 
-/** Puts probes into the methods of the classes that the patterns name. A class that cannot be changed stays as it is. */
+/** Inserts probes into the methods of the classes that the patterns name. A class that cannot be changed is
+ * left unchanged. */
 final class Transformer implements ClassFileTransformer {
-    /** Classes of the platform, and of agents: not the program's. */
+    /** Classes of the platform, and of agents, which are not part of the program. */
     private static final String[] NEVER = {
         "java/", "javax/", "jdk/", "sun/", "com/sun/", "org/thalweg/agent/", "net/bytebuddy/", "kieker/", "io/opentelemetry/javaagent/",
     };
@@ -25,7 +26,7 @@ final class Transformer implements ClassFileTransformer {
     private final List<Pattern> include = new ArrayList<Pattern>();
     private final List<Pattern> includeClass = new ArrayList<Pattern>();
     private final List<Pattern> exclude = new ArrayList<Pattern>();
-    /** Whether a class loader's classes see ours. */
+    /** Whether the classes of a class loader can use the agent's classes. */
     private final Map<ClassLoader, Boolean> sees = Collections.synchronizedMap(new WeakHashMap<ClassLoader, Boolean>());
 
     Transformer(Options options) {
@@ -67,7 +68,7 @@ final class Transformer implements ClassFileTransformer {
             }
             return changed(name, code);
         } catch (Throwable refused) {
-            // The program goes on with its class as it was.
+            // The program continues with its class unchanged.
             return null;
         }
     }
@@ -99,7 +100,7 @@ final class Transformer implements ClassFileTransformer {
 
     /** The methods of a class that have probes, with their names and lines. */
     private final class Survey extends ClassVisitor {
-        /** By name and descriptor. */
+        /** The names, by name and descriptor. */
         final Map<String, String> names = new HashMap<String, String>();
         final Map<String, Integer> lines = new HashMap<String, Integer>();
         final Map<String, Integer> overloads = new HashMap<String, Integer>();
@@ -137,7 +138,8 @@ final class Transformer implements ClassFileTransformer {
             };
         }
 
-        /** Methods of one name are told apart by what they take. */
+        /** The name of a method's operation; methods with the same name are distinguished by their
+         * parameters. */
         String operation(String name, String descriptor) {
             String full = names.get(name + descriptor);
             if (full == null || overloads.get(name) < 2) {
@@ -154,7 +156,7 @@ final class Transformer implements ClassFileTransformer {
         }
     }
 
-    /** Puts the probes in. */
+    /** Inserts the probes. */
     private static final class Change extends ClassVisitor {
         private final Survey survey;
         private int version;

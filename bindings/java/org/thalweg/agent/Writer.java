@@ -12,51 +12,54 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import org.thalweg.Layout;
 
 /**
- * A thread's element, and where its calls are. Written by that thread alone.
+ * The element of a thread, and the state of the thread's calls. Written by that thread alone.
  *
- * <p>The protocol is that of docs/layout.md: arguments and first word; then the head, release. An event takes no lock or system call, but where a block
- * ends. A virtual thread has an element for the length of a trace only.
+ * <p>The protocol is that of docs/layout.md: arguments and first word are stored first, then the head with
+ * release. An event takes no lock and no system call, except at the end of a block. A virtual thread has an
+ * element only during a trace.
  */
 public final class Writer {
     private static final ThreadLocal<Writer> LOCAL = new ThreadLocal<Writer>();
     /** All elements, under the lock of the class. */
     private static final List<Writer> ALL = new ArrayList<Writer>();
-    /** Those that virtual threads gave back. */
+    /** The elements that virtual threads gave back. */
     private static final ConcurrentLinkedQueue<Writer> GIVEN_BACK = new ConcurrentLinkedQueue<Writer>();
     private static final MethodHandle IS_VIRTUAL = isVirtual();
     private static final int VIRTUAL_MAX = 4096;
     private static final int VIRTUAL_THREADS = 1 << 30;
 
-    /** How many recorded calls enclose this point. */
+    /** The number of recorded calls that enclose this point. */
     int depth;
-    /** The trace here is left out. */
+    /** Whether the trace of this thread is not recorded. */
     boolean muted;
-    /** Whether the next trace continues one that is left out. */
+    /** Whether the next trace continues one that is not recorded. */
     boolean skip;
-    /** Whether the trace has an identity: 1, it was decided elsewhere that it is recorded; 2, it is known. */
+    /** Whether the trace has an identity: 1 if another process decided that it is recorded; 2 if the identity
+     * is known. */
     int hasTrace;
     long traceHigh;
     long traceLow;
     private long traces;
-    /** Of each call under way its operation and when it began. */
+    /** The operation and the start of each call under way. */
     private long[] frames = new long[256];
 
-    /** Where the next event goes, and where the block ends: bytes since the start, block headers included. */
+    /** The position of the next event, and the end of the block: bytes since the start, block headers
+     * included. */
     private long position;
     private long end;
-    /** Where positions lie in memory. */
+    /** The address that positions are relative to. */
     private long base;
-    /** High half of the times that the block's base can express. */
+    /** The high half of the times that can be expressed relative to the block's base. */
     private int high;
     private int lastLow;
     private long calledWord;
-    /** Events of the element so far, the dropped ones included. */
+    /** The number of events of the element so far, including dropped ones. */
     private long sequence;
     private Memory memory;
     private final Space space;
     private final boolean isVirtual;
 
-    // What follows is looked at where a block ends.
+    // The following fields are used only at the end of a block.
     private long[] kindWords = new long[32];
     private int kindsDeclared;
     private long blockBytes;
@@ -87,7 +90,7 @@ public final class Writer {
         }
     }
 
-    /** The thread's element, made if need be; none where there is no space. */
+    /** The thread's element, which is made if needed; null if there is no space. */
     public static Writer here() {
         Writer writer = LOCAL.get();
         return writer != null ? writer : open();
@@ -95,14 +98,14 @@ public final class Writer {
 
     // ---- calls ----
 
-    /** Begins a call; none: nothing is recorded. */
+    /** Begins a call; returns null if nothing is recorded. */
     Writer enter(Operation operation) {
         if (muted) {
             return null;
         }
         int d = depth;
         if (d == 0 && (skip || space.settings.get(space.sampleAt) > 1) && !beginTrace()) {
-            // Its depth says that this call is the outermost one of what is left out.
+            // The depth marks this call as the outermost one of those that are not recorded.
             muted = true;
             return this;
         }
@@ -142,7 +145,8 @@ public final class Writer {
         }
     }
 
-    /** A call that is left out ends, or one whose inner calls were left without their end, as by an overflow of the stack. */
+    /** Ends a call that is not recorded, or one whose inner calls did not end, as after an overflow of the
+     * stack. */
     private void unusual(int d, long outcome) {
         if (d == 0) {
             muted = false;
@@ -157,7 +161,8 @@ public final class Writer {
         }
     }
 
-    /** Ends the calls that were left by an exception where no probe could see it: out of a super class's constructor, or where the stack was full. */
+    /** Ends the calls that an exception left without running their probes: from the constructor of a super
+     * class, or when the stack was full. */
     void cutTo(int d) {
         while (depth > d) {
             exit(depth, 2);
@@ -166,7 +171,7 @@ public final class Writer {
 
     /** Decides whether the trace that begins here is recorded. */
     private boolean beginTrace() {
-        // What came in from elsewhere was decided there.
+        // For a trace from another process, that process has decided.
         boolean left = skip;
         skip = false;
         return !left && (hasTrace != 0 || traces++ % Math.max(1, space.settings.get(space.sampleAt)) == 0);
@@ -253,7 +258,8 @@ public final class Writer {
         }
     }
 
-    /** Appends an event with texts: what does not fit into a block is cut, and the event marked so. */
+    /** Appends an event with texts. Text that does not fit into a block is cut, and the event is marked as
+     * cut. */
     public void putTails(Kind kind, long ticks, long[] words, byte[][] tails, int[] lengths) {
         long block = memory != null ? blockBytes : Options.chosen().blockBytes();
         int room = (int) Math.min(block - Layout.BLOCK_HEADER - 8 * Layout.EVENT_OWNER_WORDS, 8L * Layout.EVENT_WORDS_MAX);
@@ -297,7 +303,7 @@ public final class Writer {
         memory.release(memory.base + Layout.ELEMENT_HEAD, position);
     }
 
-    // ---- what is rare ----
+    // ---- rare operations ----
 
     private void closeBlock() {
         if (position < end) {
@@ -306,7 +312,8 @@ public final class Writer {
         }
     }
 
-    /** Counts an event as dropped: nothing more goes into this block, or what follows would have the wrong sequence. */
+    /** Counts an event as dropped. No further event is stored in this block, because its sequence number
+     * would be wrong. */
     private void drop() {
         closeBlock();
         drops++;
@@ -330,7 +337,7 @@ public final class Writer {
         long block = start / blockBytes;
         long at = memory.base + Layout.ELEMENT_DATA + block % blockCount * blockBytes;
         memory.put(at, 0);
-        // What is stored from here on is seen after the zero.
+        // Stores from here on are seen after the zero.
         memory.release(at + Layout.BLOCK_BASE, ticks);
         memory.release(at + Layout.BLOCK_SEQUENCE, sequence);
         memory.release(at + Layout.BLOCK_DROPS, drops);
@@ -386,10 +393,10 @@ public final class Writer {
         }
     }
 
-    /** Makes room for an event of so many bytes; false: it was dropped and counted. */
+    /** Makes space for an event of this many bytes; false if the event was dropped and counted. */
     private boolean makeWay(Kind kind, int bytes, long ticks) {
         if (memory == null && (ticks < retryAt || !makeElement())) {
-            // None could be made: it is tried again in a second, then in two, and so on.
+            // The element could not be made: it is tried again after a second, then after two, and so on.
             if (ticks >= retryAt) {
                 retryAt = ticks + (Clock.FREQUENCY << tries);
                 tries = Math.min(tries + 1, 10);
@@ -465,7 +472,7 @@ public final class Writer {
         }
     }
 
-    /** From here on this thread writes the element. */
+    /** Makes this thread the writer of the element. */
     private void takeOver() {
         // Readers nest the calls of each thread number. A virtual thread gets a number that no system thread has.
         thread = isVirtual ? VIRTUAL_THREADS | number : Space.thread();
@@ -493,7 +500,7 @@ public final class Writer {
         }
     }
 
-    /** Nothing is written from here on that was not written before the process's end. */
+    /** Closes all elements; only stores from before the end of the process remain. */
     static synchronized void closeAll() {
         for (Writer writer : ALL) {
             if (writer.memory != null) {
@@ -569,7 +576,7 @@ public final class Writer {
         return writer;
     }
 
-    /** Another thread has the element from here on. */
+    /** Gives the element to another thread. */
     private void again() {
         depth = hasTrace = 0;
         muted = skip = false;
