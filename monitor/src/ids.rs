@@ -1,7 +1,7 @@
 //! Ids of tasks, streams and workers, and tables keyed by their numbers.
 //!
-//! A number names something within one space. What an analysis takes is all of one space, so inside it numbers are enough; whatever
-//! leaves it has an id, which says of which space it is.
+//! A number identifies a task, stream or worker within one space. All input of an analysis belongs to one
+//! space, so the analysis uses numbers; its results use ids, which include the space.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -66,11 +66,11 @@ macro_rules! ids {
 }
 
 ids! {
-    /// A task: of which space, and its number there.
+    /// A task: its space and its number in that space.
     TaskId;
-    /// A stream: of which space, and its number there.
+    /// A stream: its space and its number in that space.
     StreamId;
-    /// A worker: of which space, and its number there.
+    /// A worker: its space and its number in that space.
     WorkerId;
 }
 
