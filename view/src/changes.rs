@@ -19,8 +19,8 @@ pub struct Changes {
     tasks: Vec<Vec<u32>>,
     /// The places of the tasks that changed their worker, each with the new worker.
     moved: Vec<(usize, Option<u64>)>,
-    /// The number of spans dropped at the beginning; `kept` is the number kept after these, and `new` the
-    /// spans added at the end.
+    /// The number of spans dropped at the beginning; `kept` is the number kept after these, and `spans` holds
+    /// the spans added at the end.
     dropped: usize,
     kept: usize,
     spans: Spans,
