@@ -1,7 +1,7 @@
 //! The block cipher DES (FIPS PUB 46-3), single, electronic code book.
 //!
-//! Every 8-byte block is enciphered alone, so blocks may be worked on in any order and by any number of workers. Two
-//! ways through the sixteen rounds stand side by side here and share all their parts:
+//! Every 8-byte block is enciphered separately, so blocks may be processed in any order and by any number of
+//! workers. This module has two implementations of the sixteen rounds, which share all their parts:
 //!
 //! - [`encrypt`] and [`decrypt`] are the plain loop: a few blocks at a time go through all sixteen rounds in registers;
 //! - [`initial`], [`round`] and [`finish`] are *passes*: each goes once over a whole chunk of blocks and leaves the

@@ -5,7 +5,7 @@ use app_rt::scene::{Scene, made};
 use std::path::Path;
 
 /// The tolerance of a colour. On another machine or with another compiler, a ray at a border may hit another
-/// body, so a share of [`BORDER_PIXELS_SHARE`] of the pixels may differ more.
+/// body, so a share of [`BORDER_PIXELS_SHARE`] of the colours may differ more.
 const TOLERANCE: u8 = 2;
 const BORDER_PIXELS_SHARE: f64 = 0.002;
 
