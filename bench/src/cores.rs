@@ -1,6 +1,7 @@
 //! Restricts the cores that a sample may use.
 
-/// Runs `work` with this thread, and the threads it starts, on the first `count` cores that the process may use.
+/// Runs `work` with this thread, and the threads it starts, on the first `count` cores that the process may
+/// use.
 pub(crate) fn on_cores<T>(count: usize, work: impl FnOnce() -> T) -> T {
     let before = allowed();
     allow(&first(&before, count));

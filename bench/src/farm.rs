@@ -1,5 +1,5 @@
-//! Group `farm`: boxes that compute for about a microsecond, as replicas beside one another or as stages behind one
-//! another, on two workers; compared with the same arithmetic on two bare threads.
+//! Group `farm`: boxes that compute for about a microsecond, as replicas beside one another or as stages
+//! behind one another, on two workers; compared with the same arithmetic on two bare threads.
 
 use crate::cores::on_cores;
 use crate::measure::{Case, Contestant, Goal};

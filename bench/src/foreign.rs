@@ -1,4 +1,5 @@
-//! Rivals in other languages, as programs that are compiled when they are first needed: oneTBB in C++, channels in Go.
+//! Rivals in other languages, as programs that are compiled when they are first needed: oneTBB in C++,
+//! channels in Go.
 
 use crate::cores::on_cores;
 use crate::measure::Contestant;

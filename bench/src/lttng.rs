@@ -1,5 +1,5 @@
-//! LTTng-UST as a rival: a tracepoint in C in a process of its own, recorded as a flight recorder does (a session in
-//! snapshot mode, whose buffers overwrite the oldest).
+//! LTTng-UST as a rival: a tracepoint in C in a process of its own, recorded as a flight recorder does (a
+//! session in snapshot mode, whose buffers overwrite the oldest).
 
 use crate::cores::on_cores;
 use crate::foreign::output;

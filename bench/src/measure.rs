@@ -146,7 +146,8 @@ pub(crate) fn repeated(count: u64, mut work: impl FnMut(u64)) -> Duration {
 pub(crate) struct Figures {
     pub(crate) name: String,
     pub(crate) version: &'static str,
-    /// Median, and the bounds between which it lies with 95 % confidence; none if the contestant was missing or failed.
+    /// Median, and the bounds between which it lies with 95 % confidence; none if the contestant was missing
+    /// or failed.
     pub(crate) middle: Option<Middle>,
     /// The reason why there is no median, if so.
     pub(crate) why: Option<String>,

@@ -14,7 +14,8 @@ macro_rules! ids {
     ($($(#[$doc:meta])+ $name:ident;)+) => {$(
         $(#[$doc])+
         ///
-        /// Written `17` where there is one space, and `2/17` for the second of several; in JSON as a number or a text.
+        /// Written `17` where there is one space, and `2/17` for the second of several; in JSON as a number
+        /// or a text.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name {
             /// The space's place among several, from 1; 0: the only one.
@@ -92,8 +93,8 @@ fn write_id(f: &mut fmt::Formatter<'_>, space: u32, number: u64) -> fmt::Result 
 /// A table keyed by ids.
 pub type IdMap<T> = HashMap<u64, T, BuildHasherDefault<IdHasher>>;
 
-/// Ids are counters, possibly with a writer's number above: one multiplication spreads them. An observed program
-/// that chose its ids to collide would only slow down the analysis of itself.
+/// Ids are counters, possibly with a writer's number above: one multiplication spreads them. An observed
+/// program that chose its ids to collide would only slow down the analysis of itself.
 #[derive(Default)]
 pub struct IdHasher(u64);
 

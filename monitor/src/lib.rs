@@ -1,8 +1,8 @@
 //! Measurements of a run, from its events: a streaming analysis with bounded memory.
 //!
-//! [`Analysis`] consumes [`Observation`]s in order of time and makes a [`Report`]: throughput, latencies and jitter by
-//! the LPEL paper's equations, how every task's and worker's time divides, what went through every stream and whether
-//! it adds up, and one sentence that says what limits the flow.
+//! [`Analysis`] consumes [`Observation`]s in order of time and makes a [`Report`]: throughput, latencies and
+//! jitter by the LPEL paper's equations, how every task's and worker's time divides, what went through every
+//! stream and whether it adds up, and one sentence that says what limits the flow.
 //!
 //! This crate imports nothing of the observed side: it recognises kinds of events only by their names and
 //! fields in a space's catalog. What a run did not record (because of its mode, or because events were

@@ -354,8 +354,8 @@ fn a_deadlock_is_seen_though_its_streams_are_gone() {
     assert_eq!(report.streams.iter().map(|stream| stream.streams).sum::<u64>(), 2, "each is listed once");
 }
 
-/// The run's own report of a deadlock is used, however short the waits were: one task waits for any of two
-/// others, which in turn wait for room.
+/// The run's own report of a deadlock is used, however short the waits were: a task waits for messages from
+/// any of two streams while one of them is full.
 #[test]
 fn a_deadlock_that_the_run_found_is_reported_as_it_says() {
     const FORK: u64 = SOURCE;
@@ -442,7 +442,8 @@ fn derived_lineage_with_splits_and_drops() {
         Did { read: &[(right, 0, 2)], wrote: &[(worked, 0, 2)], ..Did::default() },
         Then::End,
     );
-    // 4 messages read, 5 µs each; the exit's three (the second of `worked` is dropped) leave at 106⅔, 113⅓, 120.
+    // 4 messages read, 5 µs each; the exit's three (the second of `worked` is dropped) leave at 106⅔, 113⅓,
+    // 120.
     script.run(
         0,
         MERGE,
@@ -460,7 +461,8 @@ fn derived_lineage_with_splits_and_drops() {
     near(us(service.mean_ns), (65.0 + 10.0 + 15.0 + 10.0) / 4.0);
     near(us(service.max_ns), 65.0);
     near(us(service.min_ns), 10.0);
-    // Message 0 leaves with EXIT 2 at 120; 1 is used up at 30; 2 leaves with EXIT 1 at 113; 3 is used up at 50.
+    // Message 0 leaves with EXIT 2 at 120; 1 is used up at 30; 2 leaves with EXIT 1 at 113; 3 is used up at
+    // 50.
     let end_to_end = report.latency.end_to_end.unwrap();
     near(us(end_to_end.max_ns), 119.0);
     near(us(end_to_end.mean_ns), (119.0 + 28.0 + 110.0 + 46.0) / 4.0);
@@ -870,8 +872,8 @@ fn what_telling_took() {
     let mut script = pipeline();
     let report = script.report();
     let overhead = &report.overhead;
-    // Moments of events, by writer: 0 began, 10 (created), 20 (opened), 140, 350, 580 (closed), 620, 1000 of writer
-    // 0; 0, 300, 580, 800 of writer 1.
+    // Moments of events, by writer: 0 began, 10 (created), 20 (opened), 140, 350, 580 (closed), 620, 1000 of
+    // writer 0; 0, 300, 580, 800 of writer 1.
     assert_eq!((overhead.clock_readings, overhead.clock_reading_ns), (12, None));
     assert_eq!((overhead.ns, overhead.share, overhead.bytes, overhead.bytes_per_s), (None, None, None, None));
 

@@ -25,11 +25,11 @@
 //! # std::fs::remove_dir_all(parent).unwrap();
 //! ```
 //!
-//! The first event makes the process's space, below `/dev/shm` (or `$THALWEG_SPACES`, or in the session `$THALWEG_SESSION`); `thalweg calls` shows the
-//! call graph while the program runs, or later. A call costs two readings of the clock and some stores; a
-//! call that is switched off (`thalweg set 'probe/shop.*.on' 0`) costs a load and a branch. `thalweg set
-//! probe.sample 100` records every 100th trace completely. Events that cannot be recorded are counted
-//! (`probe.lost`), and the program continues.
+//! The first event makes the process's space, below `/dev/shm` (or `$THALWEG_SPACES`, or in the session
+//! `$THALWEG_SESSION`); `thalweg calls` shows the call graph while the program runs, or later. A call costs
+//! two readings of the clock and some stores; a call that is switched off (`thalweg set 'probe/shop.*.on' 0`)
+//! costs a load and a branch. `thalweg set probe.sample 100` records every 100th trace completely. Events
+//! that cannot be recorded are counted (`probe.lost`), and the program continues.
 //!
 //! The element of a thread that ends is reused by another thread; the child of a `fork` has a space of its
 //! own. `docs/probes.md` describes details, and the probes for C and C++.

@@ -77,7 +77,7 @@ impl Process {
             return Some(process);
         }
         HANDLERS.call_once(|| {
-            // SAFETY: the handler is a plain function that lives as long as the process.
+            // SAFETY: both handlers are plain functions that live as long as the process.
             unsafe {
                 libc::pthread_atfork(None, None, Some(forked));
                 libc::atexit(finish);

@@ -51,7 +51,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// A summary from `origin` on, of at most `cells_max` cells (a power of two, 2 at least), of `width` ticks each at first.
+    /// A summary from `origin` on, of at most `cells_max` cells (a power of two, 2 at least), of `width`
+    /// ticks each at first.
     pub fn new(origin: u64, width: u64, cells_max: usize) -> Summary {
         Summary {
             origin,

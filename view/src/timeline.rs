@@ -1,9 +1,9 @@
 //! The state of every task over time: a monitor that keeps the last spans exactly, and sums of all spans.
 //!
-//! A task's time is a row of spans: it runs, or it waits for messages, for room, or for its worker. [`Timeline`] keeps
-//! a limited number of the last spans of all tasks exactly, and a [`Summary`] of each lane: memory is bounded, whatever
-//! the run does. Tasks beyond [`LANES_MAX`] share the lane of their component, in which times of several tasks are
-//! added.
+//! A task's time is a row of spans: it runs, or it waits for messages, for room, or for its worker.
+//! [`Timeline`] keeps a limited number of the last spans of all tasks exactly, and a [`Summary`] of each
+//! lane: memory is bounded, whatever the run does. Tasks beyond [`LANES_MAX`] share the lane of their
+//! component, in which times of several tasks are added.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,8 +20,8 @@ const LANES_MAX: usize = 512;
 /// The number of cells of all lanes' summaries together; [`LANE_CELLS_MIN`] is the least number for a lane.
 const CELLS_MAX: usize = 1 << 18;
 const LANE_CELLS_MIN: usize = 1 << 9;
-/// At most this many cells of a lane are written; fewer while a run goes on, because they are written repeatedly and
-/// a viewer can ask for more.
+/// At most this many cells of a lane are written; fewer while a run goes on, because they are written
+/// repeatedly and a viewer can ask for more.
 const LANE_CELLS_WRITTEN: u64 = 1 << 10;
 const LANE_CELLS_LIVE: u64 = 1 << 8;
 /// The initial number of ticks in a cell.

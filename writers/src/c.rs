@@ -6,7 +6,8 @@ use std::fmt::Write;
 use thalweg_space::kind::FieldType;
 use thalweg_space::kinds::{DescribedField, Description};
 
-/// A header for C and C++ with a function `thalweg_emit_…` for each kind of event; `stem` makes its guard unique.
+/// A header for C and C++ with a function `thalweg_emit_…` for each kind of event; `stem` makes its guard
+/// unique.
 pub fn c(kinds: &[Description], stem: &str) -> String {
     let guard = format!("THALWEG_WRITERS_{}_H", snake(stem).to_uppercase());
     let mut out =

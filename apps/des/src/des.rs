@@ -3,15 +3,17 @@
 //! Every 8-byte block is enciphered separately, so blocks may be processed in any order and by any number of
 //! workers. This module has two implementations of the sixteen rounds, which share all their parts:
 //!
-//! - [`encrypt`] and [`decrypt`] are the plain loop: a few blocks at a time go through all sixteen rounds in registers;
-//! - [`initial`], [`round`] and [`finish`] are *passes*: each goes once over a whole chunk of blocks and leaves the
-//!   state of every block in the chunk's own bytes. The network of `des.snet` is made of these.
+//! - [`encrypt`] and [`decrypt`] are the plain loop: a few blocks at a time go through all sixteen rounds in
+//!   registers;
+//! - [`initial`], [`round`] and [`finish`] are *passes*: each goes once over a whole chunk of blocks and
+//!   leaves the state of every block in the chunk's own bytes. The network of `des.snet` is made of these.
 //!
-//! Between [`initial`] and [`finish`] the 8 bytes of a block hold its halves L and R as two little-endian 32-bit words,
-//! each rotated right by 3. With this rotation, the six input bits of each of the selection functions S1, S3,
-//! S5, S7 are the low six bits of a byte of the word, and those of S2, S4, S6, S8 the low six bits of a byte
-//! of the word rotated left by 4. Subkeys have the same layout, so a round needs no expansion E. P is folded
-//! into the tables of S. Halves never swap: odd rounds change R, even rounds change L.
+//! Between [`initial`] and [`finish`] the 8 bytes of a block hold its halves L and R as two little-endian
+//! 32-bit words, each rotated right by 3. With this rotation, the six input bits of each of the selection
+//! functions S1, S3, S5, S7 are the low six bits of a byte of the word, and those of S2, S4, S6, S8 the low
+//! six bits of a byte of the word rotated left by 4. Subkeys have the same layout, so a round needs no
+//! expansion E. P is folded into the tables of S. Halves never swap: odd rounds change R, even rounds change
+//! L.
 //!
 //! ```
 //! use app_des::des::{decrypt, encrypt, Subkeys};
@@ -194,7 +196,8 @@ fn padding(data: &[u8]) -> Result<usize, Error> {
     if found { Ok(count) } else { Err(Error::Padding) }
 }
 
-/// The plain loop: all sixteen rounds over whole blocks, in place. What remains after the last whole block is not touched.
+/// The plain loop: all sixteen rounds over whole blocks, in place. What remains after the last whole block is
+/// not touched.
 pub fn cipher(keys: &Subkeys, data: &mut [u8]) {
     let (groups, rest) = data.as_chunks_mut::<{ LANES * BLOCK_BYTES }>();
     for group in groups {
@@ -289,10 +292,12 @@ fn select(half: u32, subkey: Subkey) -> u32 {
         ^ (look(6, s7) ^ look(7, s8))
 }
 
-/// The initial permutation of a block, read little-endian, then both halves rotated right by 3; L low, R high.
+/// The initial permutation of a block, read little-endian, then both halves rotated right by 3; L low, R
+/// high.
 ///
-/// The permutation only permutes the six bits of a bit's index: with the byte's number b and the bit's number c within
-/// the byte, the bit at (b2 b1 b0 c2 c1 c0) goes to (c0 c2 c1 b2 b1 b0). So it is five exchanges of two index bits.
+/// The permutation only permutes the six bits of a bit's index: with the byte's number b and the bit's number
+/// c within the byte, the bit at (b2 b1 b0 c2 c1 c0) goes to (c0 c2 c1 b2 b1 b0). So it is five exchanges of
+/// two index bits.
 #[inline(always)]
 fn enter(block: u64) -> u64 {
     let x = swap_index_bits::<1, 0>(block);
@@ -361,8 +366,8 @@ fn compress(halves: u64) -> u64 {
     (0..8).fold(0, |word, part| word | COMPRESS[part][(halves >> (49 - 7 * part)) as usize & 0x7f])
 }
 
-/// `table` of the standard applied to the low `width` bits of `x`: bit n of the result is bit `table[n]` of `x`, bits
-/// counted from 1 at the highest.
+/// `table` of the standard applied to the low `width` bits of `x`: bit n of the result is bit `table[n]` of
+/// `x`, bits counted from 1 at the highest.
 const fn permute(x: u64, width: u32, table: &[u8]) -> u64 {
     let mut result = 0;
     let mut n = 0;
@@ -373,10 +378,10 @@ const fn permute(x: u64, width: u32, table: &[u8]) -> u64 {
     result
 }
 
-/// S and P together: `SELECT[s][byte]` is what selection function s + 1 adds to the other half for the low six bits of
-/// `byte`, rotated right by 3. The upper two bits of `byte` belong to neighbours and do not change the
-/// result: a table of four times the size (8 KiB, well within the first-level cache) saves a mask in every
-/// lookup, which is a sixth of the time.
+/// S and P together: `SELECT[s][byte]` is what selection function s + 1 adds to the other half for the low
+/// six bits of `byte`, rotated right by 3. The upper two bits of `byte` belong to neighbours and do not
+/// change the result: a table of four times the size (8 KiB, well within the first-level cache) saves a mask
+/// in every lookup, which is a sixth of the time.
 static SELECT: [[u32; 256]; 8] = select_tables();
 
 const fn select_tables() -> [[u32; 256]; 8] {

@@ -1,7 +1,7 @@
 //! The DES cipher, twice: as a plain loop and as the boxes of the network `des.snet`.
 //!
-//! Each box works on a chunk of many blocks; a chunk that no other record shares is changed in place. The tag `<round>`
-//! counts the rounds done, and ends the serial replication.
+//! Each box works on a chunk of many blocks; a chunk that no other record shares is changed in place. The tag
+//! `<round>` counts the rounds done, and ends the serial replication.
 //!
 //! ```
 //! use app_des::des::{encrypt, Subkeys};

@@ -1,4 +1,5 @@
-//! Monte Carlo option pricing: the boxes of `mc.snet`, which takes a path at a time, and of `farm.snet`, which takes batches.
+//! Monte Carlo option pricing: the boxes of `mc.snet`, which takes a path at a time, and of `farm.snet`,
+//! which takes batches.
 //!
 //! ```
 //! use app_mc::option::{Call, Sums};

@@ -93,7 +93,8 @@ fn scrape(stream: &mut TcpStream) -> std::io::Result<i64> {
 const SOURCE: &str = include_str!("pcp.c");
 const INSTALL: &str = "apt-get install pcp libpcp3-dev libpcp-mmv1-dev, and a pmcd that runs with its agent mmv";
 
-/// Values in a memory-mapped file of PCP, fetched by libpcp from pmcd, which asks its agent `mmv`. Nanoseconds a value.
+/// Values in a memory-mapped file of PCP, fetched by libpcp from pmcd, which asks its agent `mmv`.
+/// Nanoseconds a value.
 pub(crate) fn performance_co_pilot(values: usize) -> Contestant<'static> {
     let name = "PCP: MMV through pmcd, by libpcp";
     let version = match output(Command::new("pkg-config").args(["--modversion", "libpcp"])) {

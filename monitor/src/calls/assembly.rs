@@ -125,7 +125,8 @@ pub(super) struct Thread {
     pub(super) is_shared: bool,
     /// Spans that a call which has not ended handed over or sent: span, depth of the call, writer.
     went: Vec<(u64, u32, usize)>,
-    /// When an event recorded that the outermost call then, or the next one, continues a span, and which span.
+    /// When an event recorded that the outermost call then, or the next one, continues a span, and which
+    /// span.
     continues: Vec<(u64, u64)>,
     /// Whether events were lost since the latest event; `lost_until` is the time of the first event after the
     /// last loss.
@@ -356,7 +357,8 @@ mod tests {
         inner: u64,
     }
 
-    /// Random calls of one thread in the order of their ends, each an operation of its own; of `writers` writers that do not know each other's depths.
+    /// Random calls of one thread in the order of their ends, each an operation of its own; of `writers`
+    /// writers that do not know each other's depths.
     fn made(chance: &mut Chance, writers: u64, traces: u64) -> Vec<Made> {
         fn one(
             chance: &mut Chance,
@@ -455,7 +457,8 @@ mod tests {
         }
     }
 
-    /// A server with a library that has probes of its own: each request continues the trace of its own client.
+    /// A server with a library that has probes of its own: each request continues the trace of its own
+    /// client.
     #[test]
     fn every_trace_of_a_shared_thread_continues_its_own_span() {
         #[derive(Default)]

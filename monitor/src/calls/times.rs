@@ -1,6 +1,7 @@
 //! A distribution of times that needs little memory, because there may be a million operations.
 //!
-//! Each power of two is cut into 32 equal cells, so a quantile is within 1.6 % of the times it stands for; only cells that have a time are held.
+//! Each power of two is cut into 32 equal cells, so a quantile is within 1.6 % of the times it stands for;
+//! only cells that have a time are held.
 
 const CELL_BITS: u32 = 5;
 const MANTISSA_BITS: u32 = 52;

@@ -160,7 +160,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever events a timeline gets (also out of order, or overlapping), waits and dispatches cover it exactly once.
+        /// Whatever events a timeline gets (also out of order, or overlapping), waits and dispatches cover it
+        /// exactly once.
         #[test]
         fn states_cover_the_timeline(
             steps in prop::collection::vec((0u64..50, 0u64..50, 0u8..4, prop::option::of(0u64..120)), 1..60),

@@ -1,4 +1,5 @@
-//! The sizes of a stream's messages, from the samples that its writer took: see `exec.message_sizes` in `kinds/exec.kinds`.
+//! The sizes of a stream's messages, from the samples that its writer took: see `exec.message_sizes` in
+//! `kinds/exec.kinds`.
 
 use crate::decoding::events::{StreamSizeCounts, StreamSizes};
 use crate::decoding::rows::MessageSizesRow;

@@ -6,9 +6,9 @@
 //! in flight that exist at a time. Tasks and streams that ended are added to sums by component (and by pair
 //! of components, for streams); of single tasks only the busiest are kept.
 //!
-//! Counts and shares come from the events where every event was seen and the mode was full throughout; else from
-//! the totals that tasks, streams and workers publish in the live table and record at their end, which no overwritten event
-//! can falsify. Latencies, waits and occupancies need the events.
+//! Counts and shares come from the events where every event was seen and the mode was full throughout; else
+//! from the totals that tasks, streams and workers publish in the live table and record at their end, which
+//! no overwritten event can falsify. Latencies, waits and occupancies need the events.
 
 use std::collections::HashSet;
 

@@ -27,7 +27,8 @@ use crate::report::{Limits, MessageTimes, Report, SpaceInfo, State};
 const SAMPLER: &str = "sampler";
 /// The number of items read from the space at a time.
 const POLL_ITEMS: usize = 1 << 16;
-/// The time before a window from which all events are read: it shows which tasks wait, and which messages are under way.
+/// The time before a window from which all events are read: it shows which tasks wait, and which messages are
+/// under way.
 const LEAD: Duration = Duration::from_secs(1);
 /// Kinds that describe the flow of messages, and the bases against which later dispatches of a block are
 /// encoded. Before a window begins, only Thalweg's other kinds are needed, which record the tasks and streams
@@ -242,7 +243,8 @@ fn event_bytes(reader: &SpaceReader) -> Option<u64> {
 }
 
 impl<'m> Follower<'m> {
-    /// Follows the space or session in the directory `path` with the built-in monitors; `top` as in [`Options`].
+    /// Follows the space or session in the directory `path` with the built-in monitors; `top` as in
+    /// [`Options`].
     ///
     /// # Errors
     /// When there is no space or session, or its files cannot be read.

@@ -137,8 +137,8 @@ impl From<Error> for Unperturbed {
     }
 }
 
-/// Measures the live run in the directory `path` for `first`, with `top` as in [`crate::Options`]; then slows the tasks that may limit
-/// it, each by turns. Ends early when `stop` returns true.
+/// Measures the live run in the directory `path` for `first`, with `top` as in [`crate::Options`]; then slows
+/// the tasks that may limit it, each by turns. Ends early when `stop` returns true.
 ///
 /// # Errors
 /// When the run ends before the measurement does, no message enters the network, `stop` returns true, or the

@@ -1,9 +1,9 @@
 //! Which input message each message in flight descends from.
 //!
-//! Streams are FIFO and lose nothing, so a message is (stream, index). Each stream keeps run-length coded segments
-//! "these indices descend from these roots" for the messages written and not yet read: memory follows what is in
-//! flight. A dispatch removes segments from the streams that it read and appends segments to those that it
-//! wrote:
+//! Streams are FIFO and lose nothing, so a message is (stream, index). Each stream keeps run-length coded
+//! segments "these indices descend from these roots" for the messages written and not yet read: memory
+//! follows what is in flight. A dispatch removes segments from the streams that it read and appends segments
+//! to those that it wrote:
 //!
 //! * a one-to-one task's k-th written message descends from its k-th read one, except those that failed;
 //! * other tasks record in [`Derived`] which message descends from which. In a later dispatch, only two kinds
@@ -180,8 +180,8 @@ pub(crate) struct Charged {
     pub(crate) unattributed: f64,
     /// Spent in dispatches that read and wrote nothing.
     pub(crate) empty: u64,
-    /// Spent outside the network: on writing input messages, on reading output messages, and on empty dispatches of
-    /// tasks that do so.
+    /// Spent outside the network: on writing input messages, on reading output messages, and on empty
+    /// dispatches of tasks that do so.
     pub(crate) outside: f64,
 }
 

@@ -1,10 +1,10 @@
 //! Input messages whose descendants are still in the network, and the latencies of those that have all left.
 //!
-//! A *root* is a message of an entry stream. Each root counts its live descendants; when the last one leaves, its
-//! service latency (sum of execution times, LPEL paper equation 2) and its end-to-end latency (entry until the last
-//! descendant left) are recorded and the root is forgotten. Roots complete roughly in order, so they are kept
-//! in a ring from the oldest incomplete one; a root that stays long behind the others moves to a map, so that
-//! memory is proportional to the messages in flight.
+//! A *root* is a message of an entry stream. Each root counts its live descendants; when the last one leaves,
+//! its service latency (sum of execution times, LPEL paper equation 2) and its end-to-end latency (entry
+//! until the last descendant left) are recorded and the root is forgotten. Roots complete roughly in order,
+//! so they are kept in a ring from the oldest incomplete one; a root that stays long behind the others moves
+//! to a map, so that memory is proportional to the messages in flight.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

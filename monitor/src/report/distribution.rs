@@ -1,4 +1,5 @@
-//! A distribution of times: quantiles from a high dynamic range histogram, mean and standard deviation from exact sums.
+//! A distribution of times: quantiles from a high dynamic range histogram, mean and standard deviation from
+//! exact sums.
 //!
 //! The histogram is log-linear, as HdrHistogram's: each power of two is cut into equal cells. The cell of a
 //! time is found by a shift of its bits, in 3 instructions instead of 100 in the crate `hdrhistogram`; with
@@ -21,7 +22,8 @@ const CELLS: usize = OCTAVES << CELL_BITS;
 pub(crate) struct Times {
     cells: Vec<u64>,
     count: u64,
-    /// Sums are kept relative to the first value, so that the variance of large, similar values keeps its digits.
+    /// Sums are kept relative to the first value, so that the variance of large, similar values keeps its
+    /// digits.
     shift: f64,
     sum: f64,
     squares: f64,

@@ -168,7 +168,8 @@ pub enum VerdictKind {
     Task,
     /// One replica of a component is slower than the others, or receives more messages.
     Replica,
-    /// A component writes many messages for each it reads, and the component that reads them is busy nearly all the time.
+    /// A component writes many messages for each it reads, and the component that reads them is busy nearly
+    /// all the time.
     Burst,
     /// A component unfolds into very many tasks, each of which does hardly any work.
     Grain,

@@ -300,7 +300,8 @@ fn is_free(task: &Task) -> bool {
     matches!(task.place, Place::Worker(_)) && !task.is_placed
 }
 
-/// The workers of these tasks as the mapper chooses them: in turn, or in pieces of neighbours that weigh about the same.
+/// The workers of these tasks as the mapper chooses them: in turn, or in pieces of neighbours that weigh
+/// about the same.
 fn mapped(model: &Model, cut: &[usize], workers: usize, in_turn: bool) -> Vec<usize> {
     if in_turn {
         return (0..cut.len()).map(|nth| nth % workers).collect();

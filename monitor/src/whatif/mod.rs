@@ -6,9 +6,10 @@
 //! for a running program by slowing the rest (Curtsinger and Berger, SOSP 2015), and Scalasca by replaying
 //! traces for delays (Geimer et al., 2010).
 //!
-//! **First it must reproduce the run as it was.** Where the replay's throughput differs from the recorded one by more than [`WhatIf::bound`], nothing is
-//! predicted: the model lacks the limit of this run. The replay does not model other processes: if the
-//! busiest worker was kept from its processor, the replay may be faster by that time.
+//! **First it must reproduce the run as it was.** Where the replay's throughput differs from the recorded one
+//! by more than [`WhatIf::bound`], nothing is predicted: the model lacks the limit of this run. The replay
+//! does not model other processes: if the busiest worker was kept from its processor, the replay may be
+//! faster by that time.
 //!
 //! **Formulas.** Each task has a *script*: step `j` reads one message from a stream (or none, in a source),
 //! is busy for `c_j`, and writes. `c_j` is the message's own time if recorded, else the dispatch's busy time
@@ -120,7 +121,8 @@ pub struct Predicted {
     pub most: f64,
 }
 
-/// Replays the run of a feed's one space as it was, and with each of many changes. At most `processors` threads run at the same time.
+/// Replays the run of a feed's one space as it was, and with each of many changes. At most `processors`
+/// threads run at the same time.
 ///
 /// # Errors
 /// When the space cannot be read. A run without predictions is no error: [`WhatIf::refused`] gives the

@@ -484,7 +484,8 @@ mod tests {
     use crate::following::analysis::{Analysis, Options};
     use crate::monitor::Ending;
 
-    /// A source with a thread of its own that writes four messages, and a box on worker 1 that reads them in two dispatches.
+    /// A source with a thread of its own that writes four messages, and a box on worker 1 that reads them in
+    /// two dispatches.
     fn observed(recording: &mut Recording, kind_of_source: &str) {
         let mut analysis = Analysis::bare(Options { ns_per_tick: 2.0, top: 1 });
         analysis.add(Box::new(&mut *recording));

@@ -194,7 +194,8 @@ impl<'m> Replay<'m> {
         all.then_some(self.outcome)
     }
 
-    /// The moment at which a thread's phase ends first, and each thread's share of processors and of the lock until then.
+    /// The moment at which a thread's phase ends first, and each thread's share of processors and of the lock
+    /// until then.
     fn soonest(&self) -> Option<(f64, Share)> {
         let (mut asked, mut want_lock) = (0.0, 0.0_f64);
         for thread in self.threads.iter().filter(|thread| matches!(thread.phase, Phase::Busy(_))) {

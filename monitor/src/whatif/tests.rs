@@ -74,8 +74,9 @@ fn close(a: f64, b: f64, part: f64) -> bool {
     (a - b).abs() <= part * a.abs().max(b.abs())
 }
 
-/// A line's makespan by its recursion (max-plus), message by message: task `i` begins message `k` when it has ended the one
-/// before, the message is there, and there is room, which its reader's end of message `k - capacity` gives.
+/// A line's makespan by its recursion (max-plus), message by message: task `i` begins message `k` when it has
+/// ended the one before, the message is there, and there is room, which its reader's end of message `k -
+/// capacity` gives.
 fn makespan(costs: &[Vec<f64>], capacities: &[usize]) -> f64 {
     let (tasks, messages) = (costs.len(), costs[0].len());
     let mut ended = vec![vec![0.0_f64; messages]; tasks];

@@ -1,6 +1,7 @@
 //! Networks that are planted to be slow for one known reason, and the score of the verdicts on them.
 //!
-//! The same networks run in simulated time (`monitor/tests/planted.rs`) and in real time (`thalweg/tests/planted.rs`).
+//! The same networks run in simulated time (`monitor/tests/planted.rs`) and in real time
+//! (`thalweg/tests/planted.rs`).
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
