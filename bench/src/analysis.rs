@@ -118,7 +118,7 @@ fn live(what: &str, work_ns: u64, messages: u64) -> Case<'static> {
 }
 
 fn observed_run(work_ns: u64, messages: u64, watched: bool) -> Result<Duration, String> {
-    // Only the worker is pinned to this core: a reader that watches the run takes another one.
+    // Only the worker is pinned to this core, so a reader that watches the run uses another one.
     let options = Options { workers: 1, mode: Mode::Full, ..Options::default() };
     let observed = on_cores(1, || Observed::with(options))?;
     let told = chain(&observed.runtime, turns(work_ns), messages, Arc::default());
@@ -177,7 +177,7 @@ pub(crate) fn watch(path: &Path) -> Result<(), String> {
     }
 }
 
-/// What an analysis of a kept run printed about itself.
+/// The figures that an analysis of a recorded run printed.
 struct Analysis {
     events: f64,
     /// Processor time.

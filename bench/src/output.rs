@@ -26,7 +26,7 @@ pub(crate) fn head(form: Form) -> Option<String> {
     }
 }
 
-/// One outcome.
+/// Formats one outcome.
 pub(crate) fn line(form: Form, outcome: &Outcome) -> String {
     match form {
         Form::Json => object(outcome).to_string(),

@@ -93,7 +93,7 @@ impl<M: Monitor + ?Sized> Monitor for &mut M {
     }
 }
 
-/// What is known when a report is made.
+/// The context of a report: the state of the process, its rows and settings.
 #[derive(Clone, Debug)]
 pub struct Ending {
     /// Whether the process lives, has ended, or died.
@@ -182,7 +182,7 @@ impl Moment<'_> {
     }
 }
 
-/// What a task that exists was doing up to the moment.
+/// The unfinished wait or run of a task that exists.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Open {
     /// Its id.

@@ -178,7 +178,7 @@ fn pipeline() -> Script {
     // The messages enter at 110, 120, 130, 140.
     script.run(0, SOURCE, (100, 140), Did { wrote: &[(ENTRY, 0, 4)], ..Did::default() }, Then::End);
     script.at(140, 0, TaskReady { task: BOX, by_stream: 0, ..TaskReady::default() });
-    // Messages 0 and 1: 50 each, leaving at 250 and 300; then the exit is full until 350.
+    // Messages 0 and 1 take 50 each and leave at 250 and 300; then the exit is full until 350.
     script.run(
         1,
         BOX,
@@ -189,7 +189,7 @@ fn pipeline() -> Script {
     script.at(300, 1, TaskReady { task: SINK, by_stream: 0, ..TaskReady::default() });
     script.run(0, SINK, (340, 350), Did { read: &[(EXIT, 0, 2)], ..Did::default() }, Then::Input(EXIT));
     script.at(350, 0, TaskReady { task: BOX, by_stream: 0, ..TaskReady::default() });
-    // Messages 2 and 3: 100 each, leaving at 480 and 580.
+    // Messages 2 and 3 take 100 each and leave at 480 and 580.
     script.run(
         1,
         BOX,
@@ -230,7 +230,8 @@ fn pipeline_by_hand() {
     near(us(end_to_end.max_ns), 440.0);
     assert_eq!((end_to_end.count, report.latency.in_flight, report.latency.unattributed), (4, 0, 0));
 
-    // The box: created 10, ended 580. Ready 10–200; busy 200–300; full 300–350; ready 350–380; busy 380–580.
+    // The box was created at 10 and ended at 580. It was ready 10–200, busy 200–300, without room 300–350,
+    // ready 350–380 and busy 380–580.
     let work = &component(&report, "net/work").work;
     let shares = work.shares.unwrap();
     near(shares.busy, 300.0 / 570.0);
@@ -239,14 +240,16 @@ fn pipeline_by_hand() {
     near(shares.input_wait, 0.0);
     near(us(work.service_ns.unwrap()), 75.0);
     assert_eq!((work.messages_in, work.messages_out, work.selectivity), (Some(4), Some(4), Some(1.0)));
-    // The sink: ready 10–340 (created ready), busy 10, empty 350–580, ready 580–600, busy 20.
+    // The sink was ready 10–340 (from its creation), busy for 10, without messages 350–580, ready 580–600 and
+    // busy for 20.
     let shares = component(&report, "net/sink").work.shares.unwrap();
     near(shares.busy, 30.0 / 610.0);
     near(shares.input_wait, 230.0 / 610.0);
     near(shares.ready, 350.0 / 610.0);
 
-    // The exit: full 50 of its 600 µs, empty 230. The messages were in the exit from 250, 300, 480, 580 (mean
-    // 402.5; the times of a dispatch are spread, so their mean is its middle) until 345, 345, 610, 610.
+    // The exit was full for 50 of its 600 µs, and empty for 230. The messages were in the exit from 250, 300,
+    // 480, 580 (mean 402.5; the times of a dispatch are spread, so their mean is its middle) until 345, 345,
+    // 610, 610.
     let exit = edge(&report, "s12");
     assert_eq!((exit.written, exit.read, exit.held, exit.dropped), (Some(4), Some(4), Some(0), Some(0)));
     near(exit.full_share.unwrap(), 50.0 / 600.0);
@@ -422,7 +425,8 @@ fn derived_lineage_with_splits_and_drops() {
     script.stream(0, worked, BOX, MERGE).stream(0, EXIT, MERGE, 0);
     script.at(0, 0, Entry { stream: ENTRY }).at(0, 0, Exit { stream: EXIT });
     script.run(0, SOURCE, (0, 4), Did { wrote: &[(ENTRY, 0, 4)], ..Did::default() }, Then::End); // entered at 1 2 3 4
-    // 10 µs a message. 0 → left 0, right 0 and 1; 2 → left 1; 1 and 3 → nothing. Done at 20 30 40 50.
+    // Each message takes 10 µs. The splitter makes left 0, right 0 and right 1 of message 0, left 1 of
+    // message 2, and nothing of messages 1 and 3. The messages are done at 20, 30, 40, 50.
     script.run(
         0,
         SPLIT,
@@ -442,8 +446,8 @@ fn derived_lineage_with_splits_and_drops() {
         Did { read: &[(right, 0, 2)], wrote: &[(worked, 0, 2)], ..Did::default() },
         Then::End,
     );
-    // 4 messages read, 5 µs each; the exit's three (the second of `worked` is dropped) leave at 106⅔, 113⅓,
-    // 120.
+    // The merger reads 4 messages of 5 µs each; the exit's three (the second of `worked` is dropped) leave at
+    // 106⅔, 113⅓ and 120.
     script.run(
         0,
         MERGE,
@@ -457,7 +461,8 @@ fn derived_lineage_with_splits_and_drops() {
     );
     let report = script.report();
     let service = report.latency.service.unwrap();
-    // Message 0: 10 + 2·20 + 5 (left) + 2·5 (worked); 1: 10; 2: 10 + 5; 3: 10.
+    // Message 0 takes 10 + 2·20 + 5 (left) + 2·5 (worked), message 1 takes 10, message 2 takes 10 + 5, and
+    // message 3 takes 10.
     near(us(service.mean_ns), (65.0 + 10.0 + 15.0 + 10.0) / 4.0);
     near(us(service.max_ns), 65.0);
     near(us(service.min_ns), 10.0);
@@ -872,8 +877,8 @@ fn what_telling_took() {
     let mut script = pipeline();
     let report = script.report();
     let overhead = &report.overhead;
-    // Moments of events, by writer: 0 began, 10 (created), 20 (opened), 140, 350, 580 (closed), 620, 1000 of
-    // writer 0; 0, 300, 580, 800 of writer 1.
+    // The events of writer 0 have the times 0 (begin), 10 (creation), 20 (opening), 140, 350, 580 (close),
+    // 620 and 1000; those of writer 1 have 0, 300, 580 and 800.
     assert_eq!((overhead.clock_readings, overhead.clock_reading_ns), (12, None));
     assert_eq!((overhead.ns, overhead.share, overhead.bytes, overhead.bytes_per_s), (None, None, None, None));
 

@@ -26,7 +26,8 @@ pub(crate) struct Process {
     span_base: u64,
 }
 
-/// The process's state; null before it is created. It is leaked, so that a thread may read it at any time.
+/// The process's state; null before it is created. The state is leaked, so that a thread may read it at any
+/// time.
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(null_mut());
 /// The stage of the creation: 0 before it, 1 while a thread creates the state, 2 if it cannot be created.
 static MAKING: AtomicU8 = AtomicU8::new(0);

@@ -27,9 +27,9 @@ pub struct TimelinePage {
     pub tasks: Vec<TaskLane>,
     /// Single spans, in the order of their ends, as columns.
     pub spans: Spans,
-    /// Where events were lost.
+    /// The gaps in which events were lost.
     pub gaps: Vec<GapPage>,
-    /// What tuners decided, oldest first.
+    /// The decisions of tuners, oldest first.
     pub decisions: Vec<Decided>,
 }
 
@@ -105,9 +105,9 @@ pub struct Decided {
     pub number: u64,
     /// The time of the decision.
     pub at_ns: f64,
-    /// What was decided: `began`, `tried`, `kept`, `taken back` and so on.
+    /// The kind of decision: `began`, `tried`, `kept`, `taken back` and so on.
     pub what: String,
-    /// What changes, in words.
+    /// The change in words.
     pub change: String,
     /// The model or rule that proposed it.
     pub model: String,
@@ -127,7 +127,7 @@ pub struct GapPage {
     pub from_ns: f64,
     /// The end of the gap.
     pub to_ns: f64,
-    /// How many events were lost.
+    /// The number of events lost.
     pub lost: u64,
     /// The worker that wrote the lost events, if known.
     pub worker: Option<u64>,

@@ -37,7 +37,7 @@ pub struct Levels {
     pub known: Vec<KnownTask>,
     /// The names of the lanes; their sums are in `tasks`.
     pub called: Vec<TaskLane>,
-    /// Where events were lost.
+    /// The gaps in which events were lost.
     pub gaps: Vec<GapPage>,
     /// The sums of the lanes of tasks.
     pub tasks: Vec<Summary>,

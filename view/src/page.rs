@@ -1,7 +1,7 @@
 //! The page: its data as one JSON document, for a file and for a live run, and the HTML file that shows it.
 //!
-//! The file is self-contained. It includes its scripts and styles, and a content security policy with their
-//! hashes forbids all other scripts and requests. The file contains the data in compressed form (zlib,
+//! The file is self-contained. The file includes its scripts and styles, and a content security policy with
+//! their hashes forbids all other scripts and requests. The file contains the data in compressed form (zlib,
 //! base64), as text that no browser executes.
 
 use std::collections::HashMap;
@@ -80,7 +80,7 @@ pub struct Setting {
 /// The calls of a program with probes, and their dependency graph laid out.
 #[derive(Clone, Debug, Serialize)]
 pub struct CallsPage {
-    /// As `thalweg calls --json` prints them.
+    /// The calls, as `thalweg calls --json` prints them.
     #[serde(flatten)]
     pub calls: Calls,
     /// The graph: operations as nodes, whose `components` are places in `operations`, and calls as edges,

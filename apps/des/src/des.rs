@@ -196,8 +196,8 @@ fn padding(data: &[u8]) -> Result<usize, Error> {
     if found { Ok(count) } else { Err(Error::Padding) }
 }
 
-/// The plain loop: all sixteen rounds over whole blocks, in place. What remains after the last whole block is
-/// not touched.
+/// The plain loop: all sixteen rounds over whole blocks, in place. Bytes after the last whole block are not
+/// changed.
 pub fn cipher(keys: &Subkeys, data: &mut [u8]) {
     let (groups, rest) = data.as_chunks_mut::<{ LANES * BLOCK_BYTES }>();
     for group in groups {
@@ -296,8 +296,8 @@ fn select(half: u32, subkey: Subkey) -> u32 {
 /// high.
 ///
 /// The permutation only permutes the six bits of a bit's index: with the byte's number b and the bit's number
-/// c within the byte, the bit at (b2 b1 b0 c2 c1 c0) goes to (c0 c2 c1 b2 b1 b0). So it is five exchanges of
-/// two index bits.
+/// c within the byte, the bit at (b2 b1 b0 c2 c1 c0) goes to (c0 c2 c1 b2 b1 b0). So the permutation consists
+/// of five exchanges of two index bits.
 #[inline(always)]
 fn enter(block: u64) -> u64 {
     let x = swap_index_bits::<1, 0>(block);

@@ -1,7 +1,7 @@
 //! The DES cipher, twice: as a plain loop and as the boxes of the network `des.snet`.
 //!
-//! Each box works on a chunk of many blocks; a chunk that no other record shares is changed in place. The tag
-//! `<round>` counts the rounds done, and ends the serial replication.
+//! Each box processes a chunk of many blocks; a chunk that no other record shares is changed in place. The
+//! tag `<round>` counts the rounds done, and ends the serial replication.
 //!
 //! ```
 //! use app_des::des::{encrypt, Subkeys};
@@ -63,7 +63,7 @@ fn initial(data: Bytes, last: i64, decrypt: i64, out: &mut Out) -> Result<(), Er
     Ok(())
 }
 
-/// One round, the one with the number `<round>`.
+/// Executes the round with the number `<round>`.
 fn round(mut data: Bytes, subkeys: Bytes, round: i64, out: &mut Out) -> Result<(), Error> {
     des::round(&Subkeys::from_bytes(subkeys.as_slice())?, round, data.make_mut())?;
     out.emit((data, subkeys, round + 1));

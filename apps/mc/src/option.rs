@@ -153,8 +153,8 @@ mod tests {
         Call { spot: 100.0, strike, rate: 0.05, volatility, years: 1.0 }
     }
 
-    /// From J. Hull, Options, Futures, and Other Derivatives: S = 42, K = 40, r = 0.1, σ = 0.2, half a year:
-    /// 4.76.
+    /// The example of J. Hull, Options, Futures, and Other Derivatives: the price is 4.76 for S = 42, K = 40,
+    /// r = 0.1, σ = 0.2 and half a year.
     #[test]
     fn the_exact_price_is_the_textbooks() {
         let hulls = Call { spot: 42.0, strike: 40.0, rate: 0.1, volatility: 0.2, years: 0.5 };

@@ -56,7 +56,7 @@ pub(super) enum What {
     Address(u64),
 }
 
-/// How a call ended.
+/// The way in which a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Returned,

@@ -132,7 +132,7 @@ pub struct WholeDispatch {
     pub read: Option<Run>,
     /// The messages that the dispatch wrote to its base's output.
     pub written: Option<Run>,
-    /// Which of the written messages descend from which of the read ones.
+    /// The descent of the written messages from the read ones.
     pub derived: Option<Derived>,
 }
 

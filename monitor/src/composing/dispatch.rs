@@ -105,7 +105,7 @@ pub enum For {
 pub struct Wait {
     /// The task.
     pub task: u64,
-    /// What it waited for.
+    /// The reason for the wait.
     pub what: For,
     /// The stream it waited for; 0 if it waited for any of several and the one that ended the wait is not
     /// known.

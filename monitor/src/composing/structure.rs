@@ -31,7 +31,7 @@ pub struct Structure {
 pub struct Task {
     /// Its component's site, 0 if it has none.
     pub component: u64,
-    /// Which replica of its component it is.
+    /// The number of its replica in the component.
     pub replica: u64,
     /// The task's worker, if it has no thread of its own.
     pub worker: Option<u64>,

@@ -55,7 +55,7 @@ struct Stream {
     writer: u64,
 }
 
-/// What a number in an event stands for.
+/// The meaning of a number in an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refers {
     /// A task's id.

@@ -160,7 +160,7 @@ impl TaskEnded {
         }
     }
 
-    /// The same end with other totals.
+    /// This event with other totals.
     pub fn with_totals(self, totals: TaskTotals) -> TaskEnded {
         let counts = totals.counts.map_or([NOT_TOLD; 3], |told| [told.dispatches, told.reads, told.writes]);
         let [dispatches, reads, writes] = counts;
@@ -231,7 +231,7 @@ impl StreamClosed {
     }
 }
 
-/// What a worker did besides dispatching and waiting, up to a moment.
+/// A worker's time besides dispatching and waiting, up to a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Besides {
     /// The worker's own work, such as waking other threads and moving tasks.
@@ -288,7 +288,7 @@ pub enum LiveRow {
         state: LiveState,
         /// Its component's site.
         component: u64,
-        /// Which replica it is.
+        /// The number of its replica.
         replica: u64,
         /// The worker it is on.
         worker: u64,

@@ -59,7 +59,7 @@ pub struct Analysis<'m> {
     lost: u64,
     /// The writer of the last event, and its time.
     last_told: (u64, u64),
-    /// How often the writer changed from one event to the next.
+    /// The number of readings of the clock, estimated from changes of time or writer between events.
     clock_readings: u64,
     notes: Vec<Note>,
     /// Whether the buffered texts belong to events that arrive in several batches.
@@ -474,7 +474,6 @@ impl Listening<'_> {
     }
 }
 
-/// What all tasks have been doing since their last event.
 /// The task that a worker is running, from the worker's row.
 fn on_worker(row: &LiveRow) -> Option<u64> {
     match *row {

@@ -692,7 +692,7 @@ struct Known {
     fields: Fields,
 }
 
-/// What the follower does with a kind's events.
+/// The follower's use of a kind's events.
 enum Use {
     /// The events are the runtime's.
     Known(Box<Known>),

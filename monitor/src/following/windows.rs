@@ -20,7 +20,7 @@ const WINDOW_NS: f64 = 5e6;
 const WINDOWS_MIN: usize = 6;
 
 /// Up to `count` windows of the run of a feed's one space, each with its report; the reports do not give the
-/// position of their window. There are none if the run was too short or not every dispatch was recorded.
+/// position of their window. The list is empty if the run was too short or not every dispatch was recorded.
 ///
 /// # Errors
 /// When the space cannot be read.

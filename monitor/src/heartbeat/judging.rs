@@ -45,7 +45,7 @@ pub(super) struct TaskSeen {
     pub(super) worker: Option<u64>,
     /// Whether that worker idles: then none of its tasks is ready, even if a row says so.
     pub(super) worker_idles: bool,
-    /// For how long the task has not changed.
+    /// The time for which the task has not changed.
     pub(super) still_ns: u64,
     /// The 99.9 % quantile of the times of its component's messages; `None` if no message has been finished.
     pub(super) usual_ns: Option<f64>,

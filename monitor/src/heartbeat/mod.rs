@@ -36,7 +36,7 @@ pub enum Still {
     Killed,
     /// It is stopped by a signal or a debugger.
     Stopped,
-    /// It waits for others that wait for it, so that none can ever go on.
+    /// It waits for others that wait for it, so that none can ever continue.
     Deadlock,
     /// It sleeps in its box, for longer than its messages usually take.
     Asleep,

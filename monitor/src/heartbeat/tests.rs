@@ -132,8 +132,8 @@ fn deadlocks_are_what_no_order_of_steps_resolves() {
             .filter(|stream| stream.reader != stream.writer)
             .collect();
         let of = seen(&tasks, &streams);
-        // By brute force: a task that is not blocked goes on; one that is blocked goes on once any task that
-        // could help it does.
+        // A search by brute force: a task that is not blocked continues; a blocked task continues as soon as
+        // any task that could unblock it does.
         let mut goes_on: Vec<u64> =
             tasks.iter().filter(|(_, task)| task.state == State::Ready).map(|(id, _)| *id).collect();
         let helps = |id: u64, state: State, other: u64| {

@@ -1,9 +1,9 @@
-//! Which input message each message in flight descends from.
+//! Finds the input message from which each message in flight descends.
 //!
 //! Streams are FIFO and lose nothing, so a message is (stream, index). Each stream keeps run-length coded
-//! segments "these indices descend from these roots" for the messages written and not yet read: memory
-//! follows what is in flight. A dispatch removes segments from the streams that it read and appends segments
-//! to those that it wrote:
+//! segments "these indices descend from these roots" for the messages written and not yet read, so memory
+//! depends on the messages in flight. A dispatch removes segments from the streams that it read and appends
+//! segments to those that it wrote:
 //!
 //! * a one-to-one task's k-th written message descends from its k-th read one, except those that failed;
 //! * other tasks record in [`Derived`] which message descends from which. In a later dispatch, only two kinds
@@ -218,7 +218,7 @@ pub(crate) struct Lineage {
     deferred: usize,
     /// Messages written whose root is not known.
     pub(crate) unattributed: u64,
-    /// Where the time of dispatches went.
+    /// The division of the time of dispatches.
     pub(crate) charged: Charged,
     taken: Vec<Taken>,
     /// The message from which everything descends that the current dispatch writes before it reads.

@@ -89,7 +89,7 @@ impl Moments {
         Moments { start, ticks: duration as f64 / count.max(1) as f64, position }
     }
 
-    /// The same moment for all messages.
+    /// One moment for all messages.
     pub(crate) fn at(time: u64) -> Moments {
         Moments { start: time, ticks: 0.0, position: 0 }
     }
@@ -395,7 +395,7 @@ mod tests {
     #[test]
     fn memory_follows_what_is_in_flight() {
         let mut roots = Roots::new(1.0, 3);
-        // Message 0 never leaves; a million others pass, 64 at a time.
+        // Message 0 never leaves, while a million other messages pass, 64 at a time.
         roots.enter(0, 0, 1, Moments::at(0));
         for batch in 0..20_000 {
             let first = 1 + batch * 64;

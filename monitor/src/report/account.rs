@@ -50,7 +50,7 @@ pub struct Asleep {
     pub other_ns: f64,
 }
 
-/// What a thread sleeps for.
+/// The reason for which a thread sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SleepsFor {
@@ -148,7 +148,7 @@ pub struct Hanging {
     pub name: String,
     /// The worker; null if the task has a thread of its own.
     pub worker: Option<WorkerId>,
-    /// What it sleeps for.
+    /// The reason for which it sleeps.
     pub sleeps_for: SleepsFor,
     /// The least time for which it has been asleep.
     pub ns: f64,

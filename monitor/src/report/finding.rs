@@ -15,7 +15,7 @@ pub struct Verdict {
     /// What was found.
     #[serde(flatten)]
     pub finding: Finding,
-    /// The same in words.
+    /// The finding in words.
     #[serde(flatten)]
     pub words: Words,
     /// The share of a bootstrap's samples of parts of the run that gave the same finding; null if the parts
@@ -69,7 +69,7 @@ pub struct Words {
     /// The figures that the finding is based on, in words.
     #[serde(default)]
     pub evidence: Vec<String>,
-    /// What to do.
+    /// The suggestion.
     #[serde(default)]
     pub suggestion: Option<String>,
 }
@@ -97,8 +97,8 @@ pub struct StreamRef {
 /// A number that a finding is based on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// What was measured, such as `busy`. The names `wait` and `hangs` may occur several times in a finding,
-    /// once for each wait and each hanging thread; other names occur once.
+    /// The name of the measured quantity, such as `busy`. The names `wait` and `hangs` may occur several
+    /// times in a finding, once for each wait and each hanging thread; other names occur once.
     pub name: String,
     /// The value.
     pub value: f64,
@@ -291,7 +291,7 @@ impl Action {
         Action::Run(CommandLine { command: command.to_owned(), arguments, gain: None })
     }
 
-    /// The same action, with the part by which the flow is predicted to grow.
+    /// The action with the predicted growth of the flow.
     pub fn gaining(mut self, part: f64) -> Action {
         match &mut self {
             Action::Set(NewValue { gain, .. }) | Action::Run(CommandLine { gain, .. }) => *gain = Some(part),

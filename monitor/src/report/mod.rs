@@ -28,7 +28,7 @@ pub const SCHEMA: &str = "thalweg.report";
 /// not raise the version.
 pub const VERSION: u32 = 2;
 
-/// What a run did.
+/// The report on a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Always [`SCHEMA`].
@@ -55,7 +55,7 @@ pub struct Report {
     pub expensive: Vec<Expensive>,
     /// Messages per second.
     pub throughput: Throughput,
-    /// How long messages took.
+    /// The latencies of messages.
     pub latency: Latency,
     /// The input messages that took longest, slowest first.
     #[serde(default)]
@@ -98,7 +98,7 @@ pub struct Report {
     /// The measurements of other monitors.
     #[serde(default)]
     pub measurements: Vec<Measurement>,
-    /// What is missing from this report, and why.
+    /// The data missing from this report, with the reasons.
     pub notes: Vec<Note>,
     /// For a session, the reports on its spaces, in the order in which these joined; empty for a single
     /// space.
@@ -113,7 +113,7 @@ pub struct Measurement {
     pub name: String,
     /// Unit of the value, or of the numbers in a table.
     pub unit: String,
-    /// What was measured.
+    /// The measured value.
     pub value: Measured,
 }
 
@@ -220,7 +220,7 @@ pub struct WaitNow {
     pub ns: f64,
 }
 
-/// How long the tasks of one component waited for those of another.
+/// The waiting of one component's tasks for those of another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WaitEdge {
     /// Path of the component that waited.
@@ -246,7 +246,7 @@ pub struct Root {
     pub name: Option<String>,
     /// Path of its component.
     pub component: Option<String>,
-    /// What it was doing while others waited.
+    /// Its state while others waited.
     pub state: RootState,
     /// The time for which other tasks waited because of it.
     pub ns: f64,
@@ -254,7 +254,7 @@ pub struct Root {
     pub share: f64,
 }
 
-/// What a task that others wait for was doing.
+/// The state of a task that others wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RootState {
@@ -431,7 +431,7 @@ pub struct Throughput {
     pub exit_per_s: Option<f64>,
 }
 
-/// How long messages took.
+/// The latencies of messages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Execution time of an input message and its descendants (LPEL paper, equation 2).
@@ -444,9 +444,9 @@ pub struct Latency {
     pub waiting: Option<Distribution>,
     /// Input messages whose entry was recorded.
     pub entered: u64,
-    /// Those of `entered` that had not left at the window's end.
+    /// Messages of `entered` that had not left at the window's end.
     pub in_flight: u64,
-    /// Those of `entered` that left, but were not measured because some of their events were lost.
+    /// Messages of `entered` that left, but were not measured because some of their events were lost.
     pub unmeasured: u64,
     /// Messages written whose input message is not known.
     pub unattributed: u64,
@@ -534,7 +534,7 @@ pub struct Task {
     pub name: String,
     /// The worker it was on; null if it has a thread of its own.
     pub worker: Option<WorkerId>,
-    /// What it was doing at the window's end.
+    /// Its state at the window's end.
     pub state: String,
     /// Times it moved to another worker.
     #[serde(default)]

@@ -44,7 +44,7 @@ pub struct Suggestion {
     pub how: String,
     /// The command as data, if it is one.
     pub action: Option<Action>,
-    /// What kind of limit the change relieves.
+    /// The kind of limit that the change relieves.
     pub kind: VerdictKind,
     /// Path of the component, if the change is about one.
     pub component: Option<String>,
@@ -63,7 +63,7 @@ pub struct Suggestion {
 pub struct Alternative {
     /// Its share of all samples.
     pub share: f64,
-    /// What kind of limit was found.
+    /// The kind of limit that was found.
     pub kind: VerdictKind,
     /// Path of the component, if the finding is about one.
     pub component: Option<String>,
@@ -121,9 +121,9 @@ pub enum ExpensiveBy {
     Position,
     /// The remainder of the position, for messages at regular distances.
     Every,
-    /// Only their times, whose distribution has two modes.
+    /// Only their times distinguish them, and the distribution of times has two modes.
     Bimodal,
-    /// Only their times, and the messages are few.
+    /// Only their times distinguish them, and the messages are few.
     Rare,
 }
 

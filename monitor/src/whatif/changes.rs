@@ -36,12 +36,12 @@ pub enum Change {
     Replicas {
         /// Path of the component.
         component: String,
-        /// How many.
+        /// The number of replicas.
         replicas: usize,
     },
     /// More workers, or fewer.
     Workers {
-        /// How many.
+        /// The number of workers.
         workers: usize,
     },
     /// Streams hold more messages.
@@ -51,7 +51,7 @@ pub enum Change {
     },
     /// The quantum of dispatches differs.
     Quantum {
-        /// How many.
+        /// The maximal number of messages in a dispatch.
         messages: usize,
     },
     /// Tasks without a place chosen by the user go to the workers in turn, or neighbours go to one worker.

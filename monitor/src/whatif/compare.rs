@@ -46,7 +46,7 @@ pub struct Comparison {
     pub most: Option<f64>,
     /// Differences between the runs.
     pub differences: Vec<Difference>,
-    /// What the older recording predicted of the changes that were made.
+    /// The older recording's predictions for the changes that were made.
     pub predicted: Vec<Suggestion>,
     /// What limited the flow of the older run.
     pub limited: String,

@@ -21,7 +21,7 @@ use crate::report::{
 use crate::verdict::{is_sink, is_source, time, verdict};
 use crate::wording::percent;
 
-/// How a recording is judged.
+/// The options of a judgement.
 #[derive(Clone, Copy, Debug)]
 pub struct Judging {
     /// The maximal number of single tasks, streams and waits in the report.

@@ -38,14 +38,14 @@ pub(super) struct Runtime {
     pub(super) steals: bool,
 }
 
-/// Where a task runs.
+/// The thread on which a task runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Worker(usize),
     OwnThread,
 }
 
-/// Which of its inputs a task reads next.
+/// The choice of the input that a task reads next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reads {
     /// The input that it read in the recording.

@@ -98,7 +98,7 @@ struct TaskLog {
     wait: Option<Wait>,
     aside: u64,
     dispatches: u64,
-    /// How often it waited for one particular input, and how often for any of them.
+    /// The number of waits for one particular input, and of waits for any input.
     waits: [u64; 2],
     streams_read: HashSet<u64>,
     paces: Paces,
@@ -561,7 +561,7 @@ mod tests {
         assert_eq!((&model.streams[0].writers[..], &model.streams[0].readers[..]), (&[0][..], &[1][..]));
         let costs = |task: &Task| task.script.steps.iter().map(|step| step.busy_ns).collect::<Vec<f32>>();
         assert_eq!(costs(source), [50.0; 4]);
-        // A dispatch of one message, and one of three whose times were recorded.
+        // There is a dispatch of one message, and one of three messages whose times were recorded.
         assert_eq!(costs(work), [60.0, 20.0, 20.0, 80.0]);
         assert!(
             (0..4).all(|step| source.script.writes_of(step) == [0] && work.script.writes_of(step).is_empty())

@@ -35,7 +35,7 @@ const WORTH_IT_NS: f64 = 10_000.0;
 /// takes over a task of another worker.
 const PATIENCE_NS: (f64, f64) = (500_000.0, 100_000_000.0);
 const TOLERATED: f64 = 0.25;
-/// How often a task may be put at the front of the queue while others wait.
+/// The number of times that a task may be put at the front of the queue while others wait.
 const OVERTAKE_MAX: u32 = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
