@@ -1,4 +1,4 @@
-//! Tells the benchmarks which versions of the rivals they are built with, from `Cargo.lock`, and which compiler built them.
+//! Passes to the benchmarks the versions of the rivals from `Cargo.lock`, and the version of the compiler.
 
 use std::process::Command;
 

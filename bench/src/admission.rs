@@ -1,5 +1,5 @@
-//! Of group `latency`: inputs that come faster than they are worked on, with and without a limit on those under way, and with ready
-//! tasks in two orders.
+//! Cases of group `latency`: inputs that arrive faster than they are processed, with and without a limit on
+//! the inputs in flight, and with ready tasks in two orders.
 
 use crate::cores::on_cores;
 use crate::measure::{Case, Contestant, Goal};
@@ -12,24 +12,24 @@ use thalweg_exec::{Context, In, Mode, Options, Order, Out, Ports, Stop, StreamSp
 
 const WORKERS: usize = 2;
 const STAGES: usize = 16;
-/// Inputs of a run.
+/// The number of inputs of a run.
 const INPUTS: u64 = 20_000;
 
-/// How a run goes.
+/// The plan of a run.
 #[derive(Clone, Copy)]
 struct Plan {
-    /// 0: no limit.
+    /// The maximal number of inputs in flight; 0 for no limit.
     unfinished: u64,
     order: Order,
-    /// Messages that the first stage makes of each input.
+    /// The number of messages that the first stage makes of each input.
     each: u64,
 }
 
-/// What a run took.
+/// The times of a run.
 struct Ran {
-    /// From an input's reading until the last stage is done with what came of it, on average.
+    /// The mean time from the reading of an input until the last stage has processed all its messages.
     latency: Duration,
-    /// For each input.
+    /// The time of the run divided by the number of inputs.
     wall: Duration,
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
     cases
 }
 
-/// Latency and time of one plan against those of the other.
+/// Cases that compare the latency and time of one plan with those of the other.
 fn compared(plan: Plan, other: Plan) -> [Case<'static>; 2] {
     let case = |name: &str, unit, figure: fn(&Ran) -> f64| Case {
         group: "latency",
@@ -132,12 +132,12 @@ fn worked(message: Instant) -> Instant {
     message
 }
 
-/// Passes on each message so many times.
+/// Passes on each message several times.
 struct Multiplier {
     input: In<Instant>,
     output: Out<Instant>,
     times: u64,
-    /// A message that is to be passed on so many times more.
+    /// The present message, and how often it has still to be passed on.
     begun: Option<(Instant, u64)>,
 }
 
@@ -164,7 +164,7 @@ impl Task for Multiplier {
     }
 }
 
-/// Adds up how old the messages are.
+/// Adds up the ages of messages.
 struct Sink {
     input: In<Instant>,
     sum: Duration,

@@ -1,4 +1,4 @@
-//! Group `analysis`: events become measurements, of a kept run and of one that goes on.
+//! Group `analysis`: the cost of making measurements from events, for a recorded run and for a live run.
 
 use crate::cores::{off_first_core, on_cores};
 use crate::farm::turned;
@@ -20,13 +20,14 @@ use thalweg_monitor::Follower;
 use thalweg_space::archive::Archiver;
 use thalweg_space::{ElementOptions, Policy, Space, SpaceOptions};
 
-/// The first argument with which this program analyses a space: one that was kept (`ANALYSE`), or a live one
-/// (`WATCH`).
+/// The first argument with which this program analyses a recorded space; [`WATCH`] is the one for a live
+/// space.
 pub(crate) const ANALYSE: &str = "analyse";
 pub(crate) const WATCH: &str = "watch";
-/// Stages of the network.
+/// The number of stages of the network.
 const STAGES: usize = 8;
-/// How often `thalweg report --watch` looks at a live run, and reports.
+/// The interval in which `thalweg report --watch` polls a live run; [`REPORT_EVERY`] is the interval of its
+/// reports.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const REPORT_EVERY: Duration = Duration::from_secs(2);
 
@@ -39,7 +40,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
     cases
 }
 
-/// All built-in monitors over a kept run, on one core.
+/// All built-in monitors on a recorded run, on one core.
 fn speed(quantum: usize) -> Case<'static> {
     let kept = Kept::later(quantum, 128 << 20);
     Case {
@@ -53,12 +54,12 @@ fn speed(quantum: usize) -> Case<'static> {
         }),
         rivals: Vec::new(),
         limit: None,
-        // 10 million events a second.
+        // The goal is 10 million events a second.
         goal: Goal::AtMost(100.0),
     }
 }
 
-/// The speed of an analysis of a run of two workers, by the clock: on two cores, and on one.
+/// The elapsed time of an analysis of a run of two workers: on two cores, and on one.
 fn on_two_cores() -> Case<'static> {
     let kept = Rc::new(Kept::with(2, 8, 128 << 20));
     let contestant = |cores: usize| {
@@ -77,7 +78,7 @@ fn on_two_cores() -> Case<'static> {
         ours: contestant(2),
         rivals: Vec::new(),
         limit: Some(contestant(1)),
-        // 1.7 times as fast.
+        // The goal is to be 1.7 times as fast.
         goal: Goal::RatioAtMost(1.0 / 1.7),
     }
 }
@@ -117,7 +118,7 @@ fn live(what: &str, work_ns: u64, messages: u64) -> Case<'static> {
 }
 
 fn observed_run(work_ns: u64, messages: u64, watched: bool) -> Result<Duration, String> {
-    // Only the worker is pinned to this core: a reader that watches the run takes another one.
+    // Only the worker is pinned to this core, so a reader that watches the run uses another one.
     let options = Options { workers: 1, mode: Mode::Full, ..Options::default() };
     let observed = on_cores(1, || Observed::with(options))?;
     let told = chain(&observed.runtime, turns(work_ns), messages, Arc::default());
@@ -131,7 +132,7 @@ fn observed_run(work_ns: u64, messages: u64, watched: bool) -> Result<Duration, 
     Ok(took)
 }
 
-/// Another process that reports on a live run; gone with this.
+/// Another process that reports on a live run, killed when this value is dropped.
 struct Watcher(Child);
 
 impl Watcher {
@@ -151,7 +152,7 @@ impl Drop for Watcher {
     }
 }
 
-/// Starts this program for one of its own jobs.
+/// Starts another process of this program for one of its jobs.
 fn ourselves(job: &str, path: &Path) -> Result<Child, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new(program);
@@ -176,17 +177,17 @@ pub(crate) fn watch(path: &Path) -> Result<(), String> {
     }
 }
 
-/// What an analysis of a kept run printed about itself.
+/// The figures that an analysis of a recorded run printed.
 struct Analysis {
     events: f64,
-    /// Of processors.
+    /// Processor time.
     seconds: f64,
-    /// By the clock.
+    /// Elapsed time.
     lasted: f64,
     peak_mb: f64,
 }
 
-/// Lets another process analyse the space, so that its memory is its own.
+/// Analyses the space in another process, so that the peak of memory is that of the analysis.
 fn analysed(path: &Path) -> Result<Analysis, String> {
     let output = ourselves(ANALYSE, path)?.wait_with_output().map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -199,7 +200,7 @@ fn analysed(path: &Path) -> Result<Analysis, String> {
     }
 }
 
-/// What this process used of its core: others on a shared machine do not count.
+/// The processor time of this process, which does not include other processes on a shared machine.
 fn processor_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call fills the structure it is given.
@@ -208,7 +209,8 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Analyses the space in `path` and prints the number of events, the time of processors and by the clock, and the most memory.
+/// Analyses the space in `path` and prints the number of events, the processor time and elapsed time, and the
+/// peak of memory.
 pub(crate) fn analyse(path: &Path) -> Result<(), String> {
     let (begin, began) = (processor_time(), Instant::now());
     let report = thalweg_monitor::report_space(path, 10).map_err(|error| error.to_string())?;
@@ -224,7 +226,7 @@ pub(crate) fn analyse(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// A run that was kept whole, made when it is needed first; its files go with this.
+/// A complete recording of a run, made when first needed; its files are removed when this value is dropped.
 struct Kept {
     directory: PathBuf,
     workers: usize,
@@ -240,7 +242,7 @@ impl Drop for Kept {
 }
 
 impl Kept {
-    /// On a disk, for memory is what is measured.
+    /// A recording on a disk, because files in memory would count as memory.
     fn later(quantum: usize, bytes: u64) -> Rc<Kept> {
         Rc::new(Kept::with(1, quantum, bytes))
     }
@@ -258,7 +260,7 @@ impl Kept {
         Ok(&self.directory)
     }
 
-    /// A run that goes on until so many bytes of it are kept.
+    /// Makes a run that continues until so many bytes of events are recorded.
     fn make(&self) -> Result<(), String> {
         let told = |error: thalweg_space::Error| error.to_string();
         let policy = Policy::Wait { timeout: Duration::from_secs(60) };
@@ -299,7 +301,7 @@ impl Kept {
     }
 }
 
-/// Turns of arithmetic that take so long.
+/// The number of turns of arithmetic that take this time.
 fn turns(ns: u64) -> u64 {
     const SAMPLE: u64 = 1 << 22;
     let begin = Instant::now();
@@ -307,7 +309,8 @@ fn turns(ns: u64) -> u64 {
     (SAMPLE as f64 * ns as f64 / begin.elapsed().as_nanos() as f64) as u64
 }
 
-/// A source of so many messages, or of as many as there can be until it is `enough`; stages; a sink that tells when it had all.
+/// A source of a given number of messages, or of messages until `enough` is set; stages; a sink that sends
+/// the time of its last message.
 fn chain(
     runtime: &Runtime,
     turns: u64,
@@ -373,7 +376,7 @@ impl Task for Sink {
             if !self.input.ended() {
                 return Stop::InputEmpty;
             }
-            // The receiver is gone if the benchmark has given up waiting.
+            // Sending fails only if the benchmark has given up waiting.
             self.told.send(Instant::now()).ok();
             return Stop::Ended;
         }

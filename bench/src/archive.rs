@@ -1,5 +1,5 @@
-//! Group `archive`: events into the archive and out of it, by one thread, against what cannot be beaten: the copy of their bytes,
-//! and the compressor alone on the same bytes.
+//! Group `archive`: one thread writes events into the archive and reads them, compared with two lower bounds:
+//! the copy of their bytes, and the compressor alone on the same bytes.
 
 #[path = "../../space/examples/archiving/loads.rs"]
 mod loads;
@@ -12,16 +12,16 @@ use thalweg_space::archive::{ArchiveOptions, Archiver};
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{ElementOptions, Policy, Space, SpaceOptions};
 
-/// Events of a space that is archived: more than caches hold.
+/// The number of events of an archived space, which exceeds the caches.
 const EVENTS: u64 = 1 << 20;
 
-/// Which events.
+/// The events of a case.
 #[derive(Clone, Copy)]
 struct Load {
     name: &'static str,
     words: u64,
     write: fn(&Space, u64),
-    /// Bytes of an event in the archive, at most.
+    /// The maximal mean size of an event in the archive, in bytes.
     bytes: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Group `boxes`: what a call of a box costs beyond its function, for a box in C and one in a Rust cdylib.
+//! Group `boxes`: the cost of a call of a box beyond its function, for a box in C and one in a Rust cdylib.
 
 use crate::cores::on_cores;
 use crate::measure::{Case, Contestant, Goal};
@@ -12,7 +12,7 @@ use thalweg_box::Value;
 use thalweg_net::label::Label;
 use thalweg_net::{Boxes, Network};
 
-/// Boxes in a row.
+/// The number of boxes in a row.
 const ROW: usize = 16;
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
@@ -71,12 +71,12 @@ fn direct() -> Contestant<'static> {
         Err(why) => return Contestant::missing("direct call", "", why),
     };
     Contestant::nanoseconds("direct call", "", 1, move |calls| {
-        // SAFETY: `boxes.c` has the function with this type.
+        // SAFETY: `boxes.c` defines the function with this type.
         let inc = unsafe { library.get::<Function>(b"inc_plain") }.map_err(|error| error.to_string())?;
         let begin = Instant::now();
         let mut x = 0;
         for _ in 0..calls {
-            // SAFETY: as above; it only computes.
+            // SAFETY: the type is as above, and the function only computes.
             x = unsafe { black_box(*inc)(x) };
         }
         black_box(x);
@@ -84,10 +84,10 @@ fn direct() -> Contestant<'static> {
     })
 }
 
-/// A library: made once, or why it is not there.
+/// The path of a library that is built once, or the reason why it could not be built.
 type Made = OnceLock<Result<PathBuf, String>>;
 
-/// A library of boxes, and how it is made.
+/// A library of boxes, and the function that builds it.
 type Library = (Made, fn(&Path) -> Result<PathBuf, String>);
 
 static C: Library = (OnceLock::new(), in_c);
@@ -114,7 +114,7 @@ fn in_rust(bench: &Path) -> Result<PathBuf, String> {
     Ok(target.join("release/libexample_boxes.so"))
 }
 
-/// Beside this program.
+/// The folder for built libraries, beside this program.
 fn made_in() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
     program.parent().unwrap_or(Path::new(".")).to_owned()

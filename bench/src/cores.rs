@@ -1,6 +1,7 @@
-//! Which cores a sample may use.
+//! Restricts the cores that a sample may use.
 
-/// Runs `work` with this thread, and the threads it starts, on the first `count` cores that the process may use.
+/// Runs `work` with this thread, and the threads it starts, on the first `count` cores that the process may
+/// use.
 pub(crate) fn on_cores<T>(count: usize, work: impl FnOnce() -> T) -> T {
     let before = allowed();
     allow(&first(&before, count));
@@ -9,7 +10,7 @@ pub(crate) fn on_cores<T>(count: usize, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// From now on this thread runs on any core but the first, if there is another.
+/// Restricts this thread to all cores but the first, if there are several.
 pub(crate) fn off_first_core() {
     let mut set = allowed();
     let of_first = first(&set, 1);

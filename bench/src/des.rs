@@ -1,4 +1,5 @@
-//! Group `des`: a file of 10 MB through the network of `apps/des`, from memory to memory, against the plain loop.
+//! Group `des`: a file of 10 MB through the network of `apps/des`, from memory to memory, compared with the
+//! plain loop.
 
 use crate::cores::on_cores;
 use crate::measure::{Case, Contestant, Goal};
@@ -14,11 +15,11 @@ use thalweg_net::label::Label;
 use thalweg_net::record::Record;
 use thalweg_net::{Boxes, Network};
 
-/// Bytes of the file.
+/// The size of the file in bytes.
 const FILE_BYTES: usize = 10_000_000;
-/// Bytes of a chunk: what `thalweg run` cuts by default.
+/// The size of a chunk in bytes: the default of `thalweg run`.
 const CHUNK_BYTES: usize = 16384;
-/// Room of a stream: short, because chunks are large.
+/// The capacity of a stream, which is small because chunks are large.
 const CAPACITY: usize = 8;
 const KEY: [u8; 8] = 0x1334_5779_9BBC_DFF1_u64.to_be_bytes();
 
@@ -91,7 +92,7 @@ fn plain_loop() -> Contestant<'static> {
     })
 }
 
-/// `openssl speed`, a second a sample: its own loop over a buffer that stays in the cache.
+/// `openssl speed` with samples of one second: its own loop over a buffer that stays in the cache.
 fn openssl() -> Contestant<'static> {
     let name = "openssl speed des-ecb";
     match Command::new("openssl").arg("version").output() {
@@ -136,7 +137,8 @@ fn network(workers: usize, mode: Mode) -> Contestant<'static> {
     }
 }
 
-/// As `thalweg run` does it: a source and a sink with threads of their own, the sink keeping the order.
+/// Encrypts as `thalweg run` does: the source and the sink have threads of their own, and the sink restores
+/// the order.
 fn encrypt_by(network: &Network, workers: usize, mode: Mode) -> Result<f64, String> {
     let (plain, secret) = &*FILE;
     let observed = Observed::with(Options { workers, mode, capacity: CAPACITY, ..Options::default() })?;
@@ -177,7 +179,7 @@ fn feed(task: &mut Blocking, chunks: Vec<Bytes>, mut input: Out<Record>) {
     }
 }
 
-/// The chunks in order; none when a record is not one.
+/// Reads the chunks and orders them; returns none if a record is not a chunk.
 fn collect(task: &mut Blocking, mut output: In<Record>) -> Vec<Bytes> {
     let (data, seq) = (Label::field("data"), Label::tag("seq"));
     let mut result = Vec::new();

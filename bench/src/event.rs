@@ -1,4 +1,4 @@
-//! Group `event`: what one event costs, against a bare clock read and against other tracers.
+//! Group `event`: the cost of one event, compared with a bare reading of the clock and with other tracers.
 
 use crate::cores::on_cores;
 use crate::measure::{Case, Contestant, Goal, repeated};
@@ -12,7 +12,7 @@ use thalweg_space::{
     SettingSpec, Space, SpaceOptions, Writer,
 };
 
-/// One argument: 16 bytes in all.
+/// An event with one argument: 16 bytes in all.
 #[derive(Kind)]
 #[kind(name = "bench.one")]
 pub(crate) struct One {
@@ -24,7 +24,7 @@ pub(crate) struct One {
 #[derive(Kind)]
 #[kind(name = "bench.entered")]
 struct Entered {
-    /// Which.
+    /// The span's site.
     site: u64,
 }
 
@@ -39,15 +39,15 @@ struct Left;
 struct Mixed {
     /// Any number.
     number: u64,
-    /// Another.
+    /// Another number.
     small: u32,
-    /// Another.
+    /// Another number.
     tiny: u16,
-    /// Yes or no.
+    /// A flag.
     flag: bool,
 }
 
-/// The same kind with its words packed by hand.
+/// The kind of [`Mixed`], with its words packed by hand.
 struct ByHand {
     number: u64,
     small: u32,
@@ -133,7 +133,7 @@ fn two_writers() -> Case<'static> {
     }
 }
 
-/// Each of `works` `count` times in a thread of its own; how long the slowest took.
+/// Runs each of `works` `count` times in a thread of its own; returns the time of the slowest.
 fn at_once(count: u64, works: Vec<impl FnMut(u64) + Send>) -> Duration {
     let barrier = Barrier::new(works.len());
     on_cores(works.len(), || {
@@ -151,7 +151,7 @@ fn at_once(count: u64, works: Vec<impl FnMut(u64) + Send>) -> Duration {
     })
 }
 
-/// Entered and left, each with its time.
+/// A span: its begin and its end, each with its time.
 fn span() -> Case<'static> {
     let mut opened: Option<(Writer, KindId<Entered>, KindId<Left>)> = None;
     let ours = Contestant::nanoseconds("two events", "", 1, move |count| {
@@ -194,7 +194,7 @@ fn same_time() -> Case<'static> {
     }
 }
 
-/// The same in an element that stays in a core's nearest caches.
+/// Events with equal times, in an element that fits into a core's nearest caches.
 fn same_time_in_small_ring() -> Case<'static> {
     let element = ElementOptions { block_bytes: 16 << 10, block_count: 2, ..ElementOptions::default() };
     let open = move || space()?.writer_with("bench", element).map_err(|error| error.to_string());
@@ -212,7 +212,7 @@ fn same_time_in_small_ring() -> Case<'static> {
     }
 }
 
-/// What the branch adds to a loop that does some work: the work alone is timed alongside and taken off.
+/// The cost of a branch that is off in a loop with some work: the work alone is timed as well and subtracted.
 fn switched_off() -> Case<'static> {
     Case {
         group: "event",
@@ -253,7 +253,7 @@ fn by_derive() -> Case<'static> {
     }
 }
 
-/// The space of all cases, in the place where spaces are by default.
+/// The space of all cases, in the default place of spaces.
 static SPACE: LazyLock<Result<Space, String>> = LazyLock::new(|| {
     let options = SpaceOptions { name: "thalweg-bench".into(), ..SpaceOptions::default() };
     Space::create(options).map_err(|error| error.to_string())
@@ -278,7 +278,7 @@ fn emitting<K: Kind + 'static>(
     emitting_into(name, || space()?.writer("bench").map_err(|error| error.to_string()), emit)
 }
 
-/// The same with a writer that `open` gives.
+/// Emits events of kind `K` with the writer that `open` returns.
 pub(crate) fn emitting_into<K: Kind + 'static>(
     name: &'static str,
     mut open: impl FnMut() -> Result<Writer, String> + 'static,
@@ -308,7 +308,7 @@ pub(crate) fn bare_clock() -> Contestant<'static> {
     })
 }
 
-/// Stores two words and the position, as an event without time must.
+/// Stores two words and the position, which is the minimum for an event without a time.
 fn bare_store() -> Contestant<'static> {
     let mut ring = vec![0_u64; 1 << 17];
     Contestant::nanoseconds("two words and a position stored", "", 1, move |count| {
@@ -332,7 +332,7 @@ fn probe_setting() -> Result<Setting, String> {
     space()?.setting(spec).map_err(|error| error.to_string())
 }
 
-/// A probe of ours behind a setting.
+/// Thalweg's probe behind a setting.
 fn our_probe() -> Contestant<'static> {
     let name = "setting.load()";
     match probe_setting() {
@@ -345,7 +345,8 @@ fn our_probe() -> Contestant<'static> {
     }
 }
 
-/// What `probe` adds to a loop that does some work: many short turns with and without, the median of the differences.
+/// The time that `probe` adds to a loop with some work: the median difference of many short turns with and
+/// without the probe.
 fn beyond_work(
     name: &'static str,
     version: &'static str,
@@ -372,7 +373,7 @@ fn beyond_work(
     })
 }
 
-/// Some nanoseconds of a dependent computation, as the code around a probe would do.
+/// Some nanoseconds of dependent computation, in place of the code around a probe.
 #[inline(always)]
 fn work(state: &mut u64, number: u64) {
     for _ in 0..4 {
@@ -441,7 +442,7 @@ fn latest_of_many() -> Case<'static> {
     }
 }
 
-/// The space of the heartbeats alone.
+/// The space of the heartbeats' elements.
 static BEATS: LazyLock<Result<Space, String>> = LazyLock::new(|| {
     let options = SpaceOptions { name: "thalweg-bench-beats".into(), ..SpaceOptions::default() };
     Space::create(options).map_err(|error| error.to_string())

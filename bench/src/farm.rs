@@ -1,5 +1,5 @@
-//! Group `farm`: boxes that compute for about a microsecond, as replicas beside one another or as stages behind one
-//! another, on two workers; against the same arithmetic on two bare threads.
+//! Group `farm`: boxes that compute for about a microsecond, as replicas beside one another or as stages
+//! behind one another, on two workers; compared with the same arithmetic on two bare threads.
 
 use crate::cores::on_cores;
 use crate::measure::{Case, Contestant, Goal};
@@ -14,7 +14,7 @@ use thalweg_exec::{Context, Inputs, Mode, Out, Ports, Stop, StreamSpec, Task, Ta
 const WORKERS: usize = 2;
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
-    // 2 % may be lost to everything but arithmetic.
+    // At most 2 % of the time may be spent on anything but arithmetic.
     let goal = Goal::RatioAtMost(1.02);
     let case = |name: &str, param: &'static str, count: usize, ours: Contestant<'static>, calls: u64| Case {
         group: "farm",
@@ -45,10 +45,11 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
     cases
 }
 
-/// Messages of a run of which throughput and latency are taken.
+/// The number of messages of a run whose throughput and latency are measured.
 const SCALED: u64 = 30_000;
 
-/// How throughput and latency change with the number of boxes, beside and behind one another: what the P-land paper draws.
+/// Throughput and latency by the number of boxes, in parallel and in series, as in the figures of the P-land
+/// paper.
 fn scaling(count: usize) -> [Case<'static>; 4] {
     let case = |name: &str,
                 param,
@@ -77,7 +78,7 @@ fn scaling(count: usize) -> [Case<'static>; 4] {
     ]
 }
 
-/// What a run is to do.
+/// The work of a run.
 #[derive(Clone, Copy)]
 struct Work {
     messages: u64,
@@ -91,7 +92,7 @@ impl Work {
     }
 }
 
-/// What came of it.
+/// The result of a run.
 struct Ran {
     messages: u64,
     took: Duration,
@@ -120,7 +121,7 @@ fn compute(message: u64) -> u64 {
     turned(message, turns(1000))
 }
 
-/// Turns of arithmetic that take so long.
+/// The number of turns of arithmetic that take this time.
 pub(crate) fn turns(ns: u64) -> u64 {
     static IN_A_MICROSECOND: OnceLock<f64> = OnceLock::new();
     let of_one = IN_A_MICROSECOND.get_or_init(|| {
@@ -130,14 +131,14 @@ pub(crate) fn turns(ns: u64) -> u64 {
             black_box(turned(1, SAMPLE));
             begin.elapsed().as_nanos()
         };
-        // The least of some: what else the machine does only adds to it.
+        // The least sample is used, because other load on the machine only increases the time.
         let least = (0..9).map(|_| sample()).min().expect("there are some");
         SAMPLE as f64 * 1000.0 / least as f64
     });
     (of_one * ns as f64 / 1000.0) as u64
 }
 
-/// xorshift, whose every turn needs the one before.
+/// Turns of xorshift, each of which depends on the one before.
 pub(crate) fn turned(mut value: u64, turns: u64) -> u64 {
     value |= 1;
     for _ in 0..turns {
@@ -162,7 +163,7 @@ fn bare(calls: u64) -> Duration {
     begin.elapsed()
 }
 
-/// A source that deals messages out in turn, replicas, and a sink that counts.
+/// Runs a source that distributes messages in turn, replicas, and a sink that counts.
 fn farm(replicas: usize, work: Work) -> Result<Ran, String> {
     let observed = Observed::new(WORKERS, Mode::Off)?;
     let runtime = &observed.runtime;
@@ -176,7 +177,7 @@ fn farm(replicas: usize, work: Work) -> Result<Ran, String> {
         inputs.add(from);
         stages.push(Relay::new(input, output, computed));
     }
-    // The mapper weighs: dealing and counting are little beside computing.
+    // The weights inform the mapper that distributing and counting are little work compared with computing.
     let light = TaskSpec::default();
     let heavy = TaskSpec { one_to_one: true, weight: 100, ..light };
     let epoch = Instant::now();
@@ -221,7 +222,7 @@ fn nanoseconds_since(epoch: Instant) -> u64 {
     epoch.elapsed().as_nanos() as u64
 }
 
-/// Deals messages out in turn.
+/// Distributes messages in turn.
 struct Deal {
     outputs: Vec<Out<u64>>,
     next: u64,

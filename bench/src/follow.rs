@@ -1,4 +1,5 @@
-//! Cases of group `event` with a reader meanwhile: a follower in another process, a consumer that a writer waits for.
+//! Cases of group `event` with a concurrent reader: a follower in another process, or a consumer for which
+//! the writer waits.
 
 use crate::cores::{off_first_core, on_cores};
 use crate::event::{One, bare_clock, emitting_into};
@@ -14,9 +15,9 @@ use thalweg_space::{ElementOptions, KindId, Policy, Space, SpaceOptions, Writer}
 
 /// The argument that makes this program a follower.
 pub(crate) const FOLLOW: &str = "follow";
-/// How long a follower rests when there is no new block.
+/// The time for which a follower sleeps if there is no new block.
 const REST: Duration = Duration::from_micros(50);
-/// Events that are drained for a sample: 64 MB.
+/// The number of events drained for a sample: 64 MB.
 const DRAINED: u64 = 4_000_000;
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
@@ -51,7 +52,7 @@ fn untimed() -> Case<'static> {
     }
 }
 
-/// A space and the process that follows it; both go together.
+/// A space and the process that follows it; dropping this value ends the process and removes the space.
 struct Followed {
     space: Space,
     follower: Child,
@@ -116,7 +117,7 @@ pub(crate) fn follow(path: &Path) -> Result<(), String> {
     }
 }
 
-/// One writer that waits, and an archiver that takes all it writes into memory.
+/// One writer that waits for its consumer, and an archiver that reads all its events into memory.
 fn drained() -> Case<'static> {
     Case {
         group: "event",
@@ -126,7 +127,7 @@ fn drained() -> Case<'static> {
         ours: Contestant::new("emit_same_time and Archiver", "", drain),
         rivals: Vec::new(),
         limit: None,
-        // 80 million events a second.
+        // The goal is 80 million events a second.
         goal: Goal::AtMost(12.5),
     }
 }

@@ -1,4 +1,5 @@
-//! Rivals in other languages, as programs that are compiled when they are first needed: oneTBB in C++, channels in Go.
+//! Rivals in other languages, as programs that are compiled when they are first needed: oneTBB in C++,
+//! channels in Go.
 
 use crate::cores::on_cores;
 use crate::measure::Contestant;
@@ -8,7 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// A language's compiler, and the rival's version as it tells it.
+/// A language's compiler, and the command that prints the rival's version.
 struct Language {
     file: &'static str,
     text: &'static str,
@@ -56,7 +57,7 @@ pub(crate) fn chains(workers: usize, hops: usize) -> [Contestant<'static>; 3] {
     ]
 }
 
-/// The rivals that send one message round and round through `hops` stages.
+/// The rivals that send one message repeatedly through a ring of `hops` stages.
 pub(crate) fn rings(workers: usize, hops: usize) -> [Contestant<'static>; 2] {
     [
         contestant("oneTBB flow graph", &CPP, "round", workers, hops),
@@ -90,7 +91,7 @@ fn contestant(
     })
 }
 
-/// A rival's process, which sees as many cores as it may use.
+/// A rival's process, restricted to the cores that it may use.
 struct Running {
     process: Child,
     asks: ChildStdin,
@@ -108,7 +109,7 @@ impl Running {
         Ok(Running { process, asks, answers })
     }
 
-    /// What one run took, and its result.
+    /// Makes one run; returns its time and its result.
     fn run(&mut self, ask: &str) -> Result<(Duration, u64), String> {
         writeln!(self.asks, "{ask}").map_err(|error| error.to_string())?;
         let line =

@@ -1,5 +1,5 @@
-//! Group `hop`: one transfer of a pointer-sized message through one stream, in a chain of 1, 4, 16, 64 streams. Every stage
-//! between makes one dynamic call per message.
+//! Group `hop`: one transfer of a pointer-sized message through one stream, in a chain of 1, 4, 16, 64
+//! streams. Every inner stage makes one dynamic call per message.
 
 use crate::cores::on_cores;
 use crate::foreign;
@@ -15,12 +15,12 @@ use thalweg_exec::{
     Context, In, Mode, Options, Out, Placement, Ports, Runtime, Stop, StreamSpec, Task, TaskId, TaskSpec,
 };
 
-/// Streams of a chain.
+/// The numbers of streams in a chain.
 const CHAINS: [usize; 4] = [1, 4, 16, 64];
-/// Messages a stream or channel holds, and messages a stage takes at a time.
+/// The capacity of a stream or channel, and the number of messages that a stage reads at a time.
 const CAPACITY: usize = 64;
 
-/// What a stage does with a message.
+/// The function of a stage.
 pub(crate) type Stage = dyn Fn(u64) -> u64 + Send + Sync;
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
@@ -64,7 +64,8 @@ fn without_monitoring(workers: usize, hops: usize) -> Case<'static> {
         ours: ours(workers, hops, Mode::Off),
         rivals: rivals(workers, hops),
         limit: Some(chain("rtrb, fixed schedule", env!("VERSION_rtrb"), workers, hops, rings)),
-        // A single stream between two cores is bound by the cache line that goes to and fro.
+        // The speed of a single stream between two cores is limited by the cache line that moves between
+        // them.
         goal: if workers == 1 || hops >= 16 { Goal::AtMost(2.0) } else { Goal::None },
     }
 }
@@ -82,7 +83,7 @@ fn with_monitoring(workers: usize, hops: usize, mode: Mode) -> Case<'static> {
     }
 }
 
-/// Every event kept, on the cores of the workers.
+/// A chain with every event archived, on the cores of the workers.
 fn kept(workers: usize, hops: usize) -> Case<'static> {
     let run = move |messages| on_cores(workers, || tasks_kept(workers, hops, messages));
     let mut params = params(workers, hops, Mode::Full);
@@ -109,7 +110,7 @@ fn params(workers: usize, hops: usize, mode: Mode) -> Vec<(&'static str, String)
     vec![("hops", hops.to_string()), ("workers", workers.to_string()), ("mode", observed::name(mode).into())]
 }
 
-/// A chain of our streams and tasks, for others to be compared with.
+/// A chain of Thalweg's streams and tasks, with which other programs are compared.
 pub(crate) fn ours(workers: usize, hops: usize, mode: Mode) -> Contestant<'static> {
     Contestant::nanoseconds(
         format!("thalweg, mode {}", observed::name(mode)),
@@ -157,13 +158,13 @@ pub(crate) fn stage() -> Arc<Stage> {
     black_box(Arc::new(|message| message + 1))
 }
 
-/// What `hops` stages make of the sum of `messages` messages: so that none gets lost or left out.
+/// Checks the sum of `messages` messages after `hops` stages, so that no message or stage can be left out.
 fn check(sum: u64, hops: usize, messages: u64) {
     let stages = hops as u64 - 1;
     assert_eq!(sum, messages * (messages - 1) / 2 + messages * stages, "a chain of {hops} lost messages");
 }
 
-/// A network's tasks by hand, on our runtime.
+/// The tasks of a network, created directly on Thalweg's runtime.
 fn tasks(workers: usize, hops: usize, mode: Mode, messages: u64) -> Result<Duration, String> {
     let observed = Observed::new(workers, mode)?;
     let hear = spawn_chain(&observed.runtime, hops, messages);
@@ -201,7 +202,7 @@ fn tasks_moving(hops: usize, messages: u64) -> Result<Duration, String> {
     })
 }
 
-/// Creates the tasks 1 to `hops` + 1 of a chain; the last one tells its sum and when it ended.
+/// Creates the tasks 1 to `hops` + 1 of a chain; the last one sends its sum and the time of its end.
 fn spawn_chain(runtime: &Runtime, hops: usize, messages: u64) -> Receiver<(u64, Instant)> {
     let (output, mut input) = runtime.stream(StreamSpec::default());
     let spec = TaskSpec { one_to_one: true, ..TaskSpec::default() };
@@ -287,7 +288,7 @@ impl Task for Sink {
     }
 }
 
-/// The limit without any streams: each message goes through all stages at once.
+/// The limit without any streams: each message passes all stages in one loop.
 fn calls(_: usize, hops: usize, messages: u64) -> Duration {
     let stages: Vec<Arc<Stage>> = (1..hops).map(|_| stage()).collect();
     let last = stage();
@@ -310,7 +311,7 @@ enum Part {
 }
 
 impl Part {
-    /// Moves what can be moved at a time.
+    /// Moves as many messages as possible in one step.
     fn step(&mut self) {
         match self {
             Part::Source { next, end, out } => {
@@ -366,14 +367,14 @@ fn rings(workers: usize, hops: usize, messages: u64) -> Duration {
     took
 }
 
-/// Steps all parts until they end; the sink's sum, if it is among them.
+/// Steps all parts until they end; returns the sum of the sink, if it is one of the parts.
 fn turns(mut parts: Vec<Part>) -> u64 {
     let mut sum = 0;
     while !parts.is_empty() {
         for part in &mut parts {
             part.step();
         }
-        // Parts end from the first on; dropping one abandons the ring of the next.
+        // Parts end in order from the first on; dropping a part abandons the ring to the next part.
         while parts.first().is_some_and(Part::ended) {
             if let Part::Sink { sum: all, .. } = parts.remove(0) {
                 sum = all;
@@ -490,7 +491,8 @@ async fn receive(from: &mut tokio::sync::mpsc::Receiver<u64>, taken: &mut Vec<u6
     }
 }
 
-/// A dataflow of `hops` operators; on two workers each has half of the messages, for timely is data-parallel.
+/// A dataflow of `hops` operators; each of two workers processes half of the messages, because timely is
+/// data-parallel.
 fn timely(workers: usize, hops: usize, messages: u64) -> Duration {
     use timely::dataflow::operators::vec::{Input, Map};
     use timely::dataflow::operators::{Inspect, Probe};
@@ -529,7 +531,7 @@ fn timely(workers: usize, hops: usize, messages: u64) -> Duration {
     took
 }
 
-/// Adds up in its worker and tells the total when the dataflow goes away.
+/// Adds up values in its worker, and adds the sum to the total when the dataflow is dropped.
 struct Totals {
     sum: u64,
     total: Arc<std::sync::atomic::AtomicU64>,

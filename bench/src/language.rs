@@ -1,4 +1,5 @@
-//! Group `language`: what combinators cost beyond boxes: deterministic twins, synchrocells, stars and splits as they unfold.
+//! Group `language`: the cost of combinators beyond boxes: deterministic variants, synchrocells, and the
+//! unfolding of stars and splits.
 
 use crate::cores::on_cores;
 use crate::measure::{Case, Contestant, Goal};
@@ -11,17 +12,18 @@ use thalweg_net::run::StartOptions;
 use thalweg_net::shape;
 use thalweg_net::{Boxes, Network};
 
-/// Compositions in a row.
+/// The number of compositions in a row.
 const ROW: usize = 4;
-/// Values of the split's tag.
+/// The number of values of the split's tag.
 const VALUES: u64 = 100_000;
-/// Stages of a star that is unfolded at once.
+/// The number of stages of a star that one record unfolds.
 const STAGES: u64 = 1_000_000;
 
-/// A network, and the records sent through it. There is no space: a million tasks would fill the memory it lies in.
+/// A network, and the records sent through it. The network has no space, because a million tasks would fill
+/// the memory of the space.
 struct Course {
     topology: String,
-    /// Things measured per record.
+    /// The number of measured components that a record passes.
     parts: u64,
     shapes: Vec<Vec<Label>>,
     value: fn(Label, u64) -> Value,
@@ -56,11 +58,11 @@ fn case(
     }
 }
 
-/// A record `{x}` and a record `{y}` become one, again and again.
+/// A synchrocell repeatedly merges a record `{x}` and a record `{y}`.
 fn cells() -> Case<'static> {
     let (x, y) = (Label::field("x"), Label::field("y"));
     let topology = "[|{x}, {y}|] * {x, y}".to_owned();
-    // Two records a pair: the harness counts pairs.
+    // Each pair has two records, and the harness counts pairs.
     let course = Course { topology, parts: 1, shapes: vec![vec![x], vec![y]], value: integer };
     let ours = contestant("thalweg", course, |course, network, pairs| course.run(network, 2 * pairs, pairs));
     case("a pair of records through a synchrocell in a star", ours, None, Goal::AtMost(60.0))
@@ -84,7 +86,7 @@ fn star(stages: u64) -> Case<'static> {
     case(&format!("a stage of a star of {stages} as it unfolds"), ours, None, Goal::AtMost(500.0))
 }
 
-/// Each value comes again when all others have come.
+/// The tag's values repeat in a cycle.
 fn split() -> Case<'static> {
     let topology = "[{<n>} -> {<n>}] ! <n>".to_owned();
     let value = |_, n| Value::Int((n % VALUES) as i64);
@@ -96,7 +98,8 @@ fn split() -> Case<'static> {
     case(&format!("a record through a split over {VALUES} values"), ours, None, Goal::None)
 }
 
-/// A deterministic combinator against its free twin; `before` and `behind` stand around the operator.
+/// A deterministic combinator compared with the nondeterministic one; `before` and `behind` enclose the
+/// operator.
 fn twins(name: &str, before: &str, operator: &str, behind: &str) -> Case<'static> {
     let course = |operator: &str| {
         let topology = vec![format!("([{{<n>}} -> {before}] {operator} {behind})"); ROW].join(" .. ");
@@ -131,7 +134,8 @@ impl Course {
             .map_err(|diagnostics| diagnostics.iter().map(|diagnostic| diagnostic.render(false)).collect())
     }
 
-    /// Sends records, of which `given` come out; from the start to the last of them.
+    /// Sends records, of which `given` leave the network; returns the time from the start to the last of
+    /// these.
     fn run(&self, network: &Network, records: u64, given: u64) -> Result<Duration, String> {
         let runtime = Runtime::new(Options { workers: 1, pin: true, ..Options::default() })
             .map_err(|error| error.to_string())?;

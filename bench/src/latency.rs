@@ -1,5 +1,5 @@
-//! Group `latency`: one message in flight, round and round through 16 tasks. Every stage makes one dynamic call. And what
-//! `admission` adds.
+//! Group `latency`: one message in flight, repeatedly through a ring of 16 tasks. Every stage makes one
+//! dynamic call. The cases of `admission` belong to this group as well.
 
 use crate::cores::on_cores;
 use crate::foreign;
@@ -11,11 +11,11 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 use thalweg_exec::{Context, In, Mode, Options, Out, Ports, Stop, StreamSpec, Task, TaskSpec};
 
-/// Hops of a round.
+/// The number of hops of a round.
 const HOPS: usize = 16;
 const CAPACITY: usize = 64;
 
-/// How tasks lie on two workers, or that there is one.
+/// The placement of tasks on one or two workers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Placement {
     One,
@@ -63,7 +63,7 @@ fn rounds() -> Vec<Case<'static>> {
     .into()
 }
 
-/// With every event kept, on the worker's core.
+/// A ring with every event archived, on the worker's core.
 fn kept() -> Case<'static> {
     Case {
         group: "latency",
@@ -94,7 +94,7 @@ fn rivals(placement: Placement) -> Vec<Contestant<'static>> {
     rivals
 }
 
-/// A ring of stages through which `run(placement, rounds)` sends a message round and round.
+/// A ring of stages through which `run(placement, rounds)` sends a message repeatedly.
 fn round(
     name: &'static str,
     version: &'static str,
@@ -106,7 +106,7 @@ fn round(
     })
 }
 
-/// The value that a message has after `rounds` rounds if it began with 0.
+/// Checks the value that a message has after `rounds` rounds if it began with 0.
 fn check(message: u64, rounds: u64) {
     assert_eq!(message, rounds * HOPS as u64, "the message lost its way");
 }

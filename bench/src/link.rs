@@ -1,6 +1,8 @@
-//! Group `link`: messages between two processes' ends on one host, over loopback: beside bare TCP, which is the limit.
+//! Group `link`: messages between the two ends of a link over loopback, compared with bare TCP, which is the
+//! limit.
 //!
-//! Both ends are threads of this process, as those of bare TCP are. A sample ends when the receiver's user has the last message.
+//! Both ends are threads of this process, also for bare TCP. A sample ends when the receiver has passed on
+//! the last message.
 
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,20 +14,20 @@ use thalweg_link::{Address, LinkId, Listener, Receiver, ReceiverOptions, Sender,
 use crate::measure::{Case, Contestant, Goal};
 
 const TOKEN: [u8; 32] = [1; 32];
-/// The first byte of a message after which the receiver says that it is there.
+/// The first byte of a message that the receiver confirms.
 const LAST: u8 = 1;
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
     let mut cases = vec![stream(64, Goal::AtMost(333.0))];
     cases.extend([1 << 10, 16 << 10, 64 << 10, 1 << 20].map(|bytes| {
-        // 0.9 of the throughput is 1.11 times the time.
+        // A throughput of 0.9 corresponds to 1.11 times the time.
         stream(bytes, if bytes >= 16 << 10 { Goal::RatioAtMost(1.111) } else { Goal::None })
     }));
     cases.push(round_trip());
     cases
 }
 
-/// One message after another, as fast as they go.
+/// Messages sent one after another as fast as possible.
 fn stream(bytes: usize, goal: Goal) -> Case<'static> {
     Case {
         group: "link",
@@ -45,7 +47,7 @@ fn stream(bytes: usize, goal: Goal) -> Case<'static> {
     }
 }
 
-/// A message there, another back, alone.
+/// Single round trips: a message, then its answer.
 fn round_trip() -> Case<'static> {
     Case {
         group: "link",
@@ -81,9 +83,9 @@ fn round_trip() -> Case<'static> {
     }
 }
 
-/// Round trips of a sample.
+/// The number of round trips of a sample.
 const ROUNDS: u32 = 1000;
-/// Bytes of a sample, and its fewest messages.
+/// The number of bytes of a sample; [`MESSAGES_MIN`] is its least number of messages.
 const SAMPLE_BYTES: usize = 64 << 20;
 const MESSAGES_MIN: usize = 64;
 
@@ -91,7 +93,7 @@ fn said(error: impl std::fmt::Display) -> String {
     format!("{error:#}")
 }
 
-/// What takes messages, and says when the last has come.
+/// A sender, and the channel on which the receiver reports the last message.
 struct Sink<S> {
     sender: S,
     arrived: mpsc::Receiver<()>,
@@ -103,7 +105,7 @@ trait Sending {
 }
 
 impl<S: Sending> Sink<S> {
-    /// Nanoseconds for a message of so many bytes.
+    /// The nanoseconds for a message of this many bytes.
     fn sample(&mut self, bytes: usize) -> Result<f64, String> {
         let count = (SAMPLE_BYTES / bytes).clamp(MESSAGES_MIN, 1_000_000);
         let mut message = vec![0; bytes];
@@ -190,7 +192,8 @@ fn connected() -> (TcpStream, TcpStream) {
     (here, there)
 }
 
-/// Messages of a known length need no length before each; small ones are gathered, large ones are written as they are.
+/// Bare TCP: messages have a known length, so none is sent; small messages are buffered, large ones are
+/// written directly.
 fn tcp_sink(bytes: usize) -> Sink<BufWriter<TcpStream>> {
     let (here, there) = connected();
     let (said, arrived) = mpsc::channel();

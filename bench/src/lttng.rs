@@ -1,5 +1,5 @@
-//! LTTng-UST as a rival: a tracepoint in C in a process of its own, recorded as a flight recorder does (a session in
-//! snapshot mode, whose buffers overwrite the oldest).
+//! LTTng-UST as a rival: a tracepoint in C in a process of its own, recorded as a flight recorder does (a
+//! session in snapshot mode, whose buffers overwrite the oldest).
 
 use crate::cores::on_cores;
 use crate::foreign::output;
@@ -14,9 +14,9 @@ const SOURCES: [(&str, &str); 2] =
 const SESSION: &str = "thalweg-bench";
 const INSTALL: &str = "apt-get install liblttng-ust-dev lttng-tools";
 
-/// Events of a sample: more than 10 ms of them.
+/// The number of events of a sample, which take more than 10 ms.
 const EVENTS: u64 = 300_000;
-/// How long the session daemon may take to answer.
+/// The maximal time in which the session daemon must answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) fn tracepoint() -> Contestant<'static> {
@@ -35,7 +35,7 @@ pub(crate) fn tracepoint() -> Contestant<'static> {
     })
 }
 
-/// The process with the tracepoint and the session that records it; gone together.
+/// The process with the tracepoint and the session that records it; both end when this value is dropped.
 struct Traced {
     process: Child,
     counts: ChildStdin,
@@ -56,7 +56,7 @@ impl Traced {
         Ok(Traced { process, counts, took, _session: session })
     }
 
-    /// Nanoseconds of one event.
+    /// The nanoseconds of one event.
     fn sample(&mut self) -> Result<f64, String> {
         writeln!(self.counts, "{EVENTS}").map_err(|error| error.to_string())?;
         let line = self.took.next().ok_or("the process with the tracepoint ended")?;
@@ -83,7 +83,7 @@ impl Session {
         std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
         let mut daemon = Command::new("lttng-sessiond");
         daemon.arg("--no-kernel").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        // It ends at once if there is one already.
+        // The daemon ends at once if another one is running.
         let daemon = daemon.spawn().map_err(|error| format!("no lttng-sessiond ({error}): {INSTALL}"))?;
         let session = Session { folder, daemon };
         session.lttng_when_ready(&["list"])?;
@@ -97,7 +97,7 @@ impl Session {
     }
 
     fn lttng(&self, arguments: &[&str]) -> Result<String, String> {
-        // What it remembers of its own between two commands goes with the folder.
+        // The state that `lttng` keeps between two commands is in the folder, and is removed with it.
         output(Command::new("lttng").args(arguments).env("LTTNG_HOME", &self.folder))
     }
 
@@ -116,8 +116,8 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.lttng(&["destroy", SESSION]).ok();
-        // SAFETY: the child has not been waited for, so its id is still its own. SIGTERM lets it end its
-        // consumers, SIGKILL would not.
+        // SAFETY: the child has not been waited for, so its id is still its own. After SIGTERM, unlike
+        // SIGKILL, it ends its consumers.
         unsafe { libc::kill(self.daemon.id().cast_signed(), libc::SIGTERM) };
         self.daemon.wait().ok();
         std::fs::remove_dir_all(&self.folder).ok();

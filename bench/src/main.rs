@@ -1,7 +1,7 @@
 //! Measures Thalweg side by side with its rivals and its limits.
 //!
-//! One line per case: ours, the limit it is held against, rivals that offer the same, the goal. Start it by
-//! `cargo xtask bench`.
+//! This program prints one line per case: Thalweg's figure, the limit, rivals with the same function, and the
+//! goal. `cargo xtask bench` starts it.
 #![allow(clippy::print_stdout, reason = "a command")]
 
 mod admission;
@@ -57,7 +57,7 @@ usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S
   --svg FILE     draw what changes with a number (hops, replicas, stages), a panel for each case, ours beside rivals
 ";
 
-/// A group's name and what makes its cases.
+/// A group's name and the function that makes its cases.
 type Group = (&'static str, fn() -> Vec<Case<'static>>);
 
 const GROUPS: [Group; 16] = [
@@ -79,7 +79,7 @@ const GROUPS: [Group; 16] = [
     ("probe", probe::cases),
 ];
 
-/// What this program does for itself in another process: on the space in a directory.
+/// A job that this program executes in another process, on the space in a directory.
 type Job = (&'static str, fn(&Path) -> Result<(), String>);
 
 const JOBS: [Job; 6] = [
@@ -102,7 +102,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    // Not for people: the other process of some cases.
+    // These arguments are internal: they start the other process of some cases.
     if let [_, what, path] = &std::env::args().collect::<Vec<_>>()[..]
         && let Some((_, job)) = JOBS.iter().find(|(name, _)| what == name)
     {
@@ -184,7 +184,7 @@ fn run(arguments: &Arguments) -> ExitCode {
     if missed > 0 && arguments.check { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// Runs the cases asked for and writes each outcome as it comes; how many goals were missed.
+/// Runs the selected cases and prints each outcome at once; returns the number of missed goals.
 fn show(arguments: &Arguments) -> std::io::Result<usize> {
     let mut out = std::io::stdout();
     if let Some(head) = output::head(arguments.form) {

@@ -1,35 +1,36 @@
-//! Measuring side by side: *contestants* (ours, rivals, a limit) take turns, sample by sample, so that whatever the machine
-//! does meanwhile happens to all of them; what is compared are medians, and ratios of neighbours in time.
+//! Measuring side by side: *contestants* (ours, rivals, a limit) take turns, sample by sample, so that other
+//! load on the machine affects all of them equally. Medians are compared, and ratios of samples taken in the
+//! same turn.
 
 use std::time::{Duration, Instant};
 
-/// Shortest sample taken: long against the clock and against a scheduler's tick.
+/// The shortest sample, which is long compared with the resolution of the clock and a scheduler's tick.
 const SAMPLE_MIN: Duration = Duration::from_millis(10);
-/// Samples of every contestant, at least and at most.
+/// The least number of samples of every contestant; [`SAMPLES_MAX`] is the greatest.
 const SAMPLES_MIN: usize = 5;
 const SAMPLES_MAX: usize = 101;
 
 /// One line of a benchmark: what is measured, the contestants, and the goal.
 pub(crate) struct Case<'a> {
-    /// `event`, `hop`, `record`, `des`.
+    /// The case's group, such as `event`, `hop`, `record`, `des`.
     pub(crate) group: &'static str,
-    /// What is measured.
+    /// The name of the measured quantity.
     pub(crate) name: String,
-    /// Under which conditions, as key and value.
+    /// The conditions, as keys and values.
     pub(crate) params: Vec<(&'static str, String)>,
     /// Unit of all figures of the case.
     pub(crate) unit: &'static str,
     /// Thalweg's code.
     pub(crate) ours: Contestant<'a>,
-    /// Other programs and libraries that offer the same.
+    /// Other programs and libraries with the same function.
     pub(crate) rivals: Vec<Contestant<'a>>,
     /// A bound that no contestant can beat, or the cost without the feature.
     pub(crate) limit: Option<Contestant<'a>>,
-    /// What must be reached, if anything.
+    /// The goal.
     pub(crate) goal: Goal,
 }
 
-/// What a case must reach.
+/// The goal of a case.
 #[derive(Clone, Copy)]
 pub(crate) enum Goal {
     /// The case has no goal.
@@ -45,7 +46,7 @@ pub(crate) enum Goal {
 }
 
 impl Goal {
-    /// As text: `≤ 2 ns`, `≥ 0.9 × limit`.
+    /// The goal as text: `≤ 2 ns`, `≥ 0.9 × limit`.
     pub(crate) fn told(self, unit: &str) -> Option<String> {
         match self {
             Goal::None => None,
@@ -69,7 +70,7 @@ impl Goal {
     }
 }
 
-/// Takes one sample: a figure in the case's unit, or why there is none.
+/// Takes one sample: a figure in the case's unit, or the reason why there is none.
 type Sample<'a> = Box<dyn FnMut() -> Result<f64, String> + 'a>;
 
 /// A program or library that a case measures.
@@ -89,7 +90,7 @@ impl<'a> Contestant<'a> {
         Contestant { name: name.into(), version, sample: Ok(Box::new(sample)) }
     }
 
-    /// A contestant that is not there, and why.
+    /// A contestant that is not available, with the reason.
     pub(crate) fn missing(
         name: impl Into<String>,
         version: &'static str,
@@ -98,8 +99,8 @@ impl<'a> Contestant<'a> {
         Contestant { name: name.into(), version, sample: Err(why.into()) }
     }
 
-    /// A contestant that does something `count` times and says how long that took; samples are nanoseconds for one.
-    /// `parts` is how many of the case's units one of the `count` holds (the hops of a chain).
+    /// A contestant that repeats its work `count` times and returns the time; a sample is the nanoseconds of
+    /// one part. `parts` is the number of parts in one repetition (the hops of a chain).
     pub(crate) fn nanoseconds(
         name: impl Into<String>,
         version: &'static str,
@@ -116,8 +117,8 @@ impl<'a> Contestant<'a> {
     }
 }
 
-/// How many times to `run` for a sample that is long enough. It begins with a million parts, so that what is there only
-/// once (threads that wake up) weighs little.
+/// The number of repetitions for a sample that is long enough. The number begins with a million parts, so
+/// that constant costs (such as waking threads) have little weight.
 fn enough(parts: u64, run: &mut impl FnMut(u64) -> Result<Duration, String>) -> Result<u64, String> {
     let mut count = (1_000_000 / parts).max(1_000);
     loop {
@@ -130,7 +131,7 @@ fn enough(parts: u64, run: &mut impl FnMut(u64) -> Result<Duration, String>) -> 
     }
 }
 
-/// Repeats `work` `count` times under the clock.
+/// Repeats `work` `count` times and returns the time.
 #[inline]
 pub(crate) fn repeated(count: u64, mut work: impl FnMut(u64)) -> Duration {
     let begin = Instant::now();
@@ -145,9 +146,10 @@ pub(crate) fn repeated(count: u64, mut work: impl FnMut(u64)) -> Duration {
 pub(crate) struct Figures {
     pub(crate) name: String,
     pub(crate) version: &'static str,
-    /// Median, and the bounds between which it lies with 95 % confidence; none if the contestant was missing or failed.
+    /// Median, and the bounds between which it lies with 95 % confidence; none if the contestant was missing
+    /// or failed.
     pub(crate) middle: Option<Middle>,
-    /// Why there is no median.
+    /// The reason why there is no median, if so.
     pub(crate) why: Option<String>,
     samples: Vec<f64>,
 }
@@ -162,7 +164,7 @@ pub(crate) struct Middle {
 }
 
 impl Middle {
-    /// Of at least one sample.
+    /// The median of at least one sample.
     fn of(samples: &[f64]) -> Option<Middle> {
         let mut sorted = samples.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -174,7 +176,7 @@ impl Middle {
     }
 }
 
-/// What became of a case.
+/// The outcome of a case.
 pub(crate) struct Outcome {
     pub(crate) group: &'static str,
     pub(crate) name: String,
@@ -183,7 +185,7 @@ pub(crate) struct Outcome {
     pub(crate) ours: Figures,
     pub(crate) rivals: Vec<Figures>,
     pub(crate) limit: Option<Figures>,
-    /// Median of ours ÷ limit over samples that stood side by side.
+    /// The median of ours ÷ limit over samples taken in the same turn.
     pub(crate) ratio: Option<f64>,
     pub(crate) goal: Goal,
     /// Whether the goal was reached, if there is one.
@@ -196,7 +198,7 @@ impl Case<'_> {
         title(&self.name, &self.params)
     }
 
-    /// Lets the contestants take turns for about `budget`.
+    /// Runs the contestants in turns for about `budget`.
     pub(crate) fn run(mut self, budget: Duration) -> Outcome {
         let limited = self.limit.is_some();
         let mut all: Vec<(&mut Contestant<'_>, Figures)> = std::iter::once(&mut self.ours)
@@ -260,7 +262,8 @@ fn turn(all: &mut [(&mut Contestant<'_>, Figures)]) {
     }
 }
 
-/// The median of the ratios of samples taken in the same turn: what slows the whole machine down cancels out.
+/// The median of the ratios of samples taken in the same turn, in which a slowdown of the whole machine
+/// cancels out.
 fn ratio(ours: &Figures, limit: &Figures) -> Option<f64> {
     (ours.middle.is_some() && limit.middle.is_some()).then_some(())?;
     let ratios: Vec<f64> =

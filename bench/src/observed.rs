@@ -1,4 +1,5 @@
-//! A runtime as `thalweg run` starts it: with a space, in a mode; `--keep`, too.
+//! A runtime as `thalweg run` starts it: with a space, in a given mode, optionally with an archive
+//! (`--keep`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,21 +10,21 @@ use thalweg_exec::{Mode, Options, Runtime, Summary};
 use thalweg_space::archive::Archiver;
 use thalweg_space::{ElementOptions, Policy, Space, SpaceOptions};
 
-/// A runtime and its space; the space goes when the runtime was joined.
+/// A runtime and its space, which is removed when the runtime was joined.
 pub(crate) struct Observed {
     pub(crate) runtime: Runtime,
     archiving: Option<Archiving>,
     directory: Directory,
 }
 
-/// A thread that keeps every event of a space.
+/// A thread that archives every event of a space.
 struct Archiving {
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<Result<(), String>>,
 }
 
 impl Archiving {
-    /// On the cores of the calling thread.
+    /// Starts the archiving of a space, on the cores of the calling thread.
     fn of(space: &Space) -> Result<Archiving, String> {
         let told = |error: thalweg_space::Error| error.to_string();
         let mut archiver = Archiver::open(space.path()).map_err(told)?;
@@ -57,18 +58,19 @@ impl Drop for Directory {
 }
 
 impl Observed {
-    /// Workers pinned to cores of their own, streams of the default capacity, in the default place of spaces.
+    /// A runtime with workers pinned to separate cores and streams of the default capacity, and its space in
+    /// the default place.
     pub(crate) fn new(workers: usize, mode: Mode) -> Result<Observed, String> {
         Observed::with(Options { workers, mode, ..Options::default() })
     }
 
-    /// The same with more to say about the runtime.
+    /// A runtime with these options, and its space in the default place.
     pub(crate) fn with(options: Options) -> Result<Observed, String> {
         Observed::made(options, false)
     }
 
-    /// In mode full, with every event kept: none is overwritten, and a thread of the process, on the cores of the calling one, compresses
-    /// them into files.
+    /// A runtime in mode full with an archive: no event is overwritten, and a thread of the process, on the
+    /// cores of the calling thread, compresses the events into files.
     pub(crate) fn kept(options: Options) -> Result<Observed, String> {
         Observed::made(Options { mode: Mode::Full, ..options }, true)
     }
@@ -90,12 +92,12 @@ impl Observed {
         Ok(Observed { runtime, archiving, directory })
     }
 
-    /// Where its space is.
+    /// The path of its space.
     pub(crate) fn path(&self) -> &Path {
         &self.directory.0
     }
 
-    /// Waits for the end of all tasks, and sees that none failed.
+    /// Waits for the end of all tasks, and checks that none failed.
     pub(crate) fn join(self) -> Result<Summary, String> {
         let Observed { runtime, archiving, directory } = self;
         let summary = runtime.join().map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! How outcomes are shown: JSON lines, a table for people, a table for `BENCHMARKS.md`.
+//! Formats outcomes as JSON lines, as a table for terminals, or as a table for `BENCHMARKS.md`.
 
 use crate::measure::{self, Figures, Outcome};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ pub(crate) enum Form {
     Markdown,
 }
 
-/// What stands before the outcomes.
+/// The text before the outcomes.
 pub(crate) fn head(form: Form) -> Option<String> {
     match form {
         Form::Json => None,
@@ -26,7 +26,7 @@ pub(crate) fn head(form: Form) -> Option<String> {
     }
 }
 
-/// One outcome.
+/// Formats one outcome.
 pub(crate) fn line(form: Form, outcome: &Outcome) -> String {
     match form {
         Form::Json => object(outcome).to_string(),
@@ -144,7 +144,7 @@ fn interval(figures: &Figures) -> String {
     figures.middle.map_or(String::new(), |m| format!("{}–{}, {}", short(m.lo), short(m.hi), m.n))
 }
 
-/// Three or four digits that count.
+/// Formats a figure with three or four significant digits.
 fn short(figure: f64) -> String {
     match figure.abs() {
         size if size < 10.0 => format!("{figure:.2}"),
@@ -153,7 +153,7 @@ fn short(figure: f64) -> String {
     }
 }
 
-/// What machine this is, in one line.
+/// The description of this machine, in one line.
 pub(crate) fn machine() -> String {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let cpuinfo = read("/proc/cpuinfo");

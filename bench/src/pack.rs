@@ -1,4 +1,5 @@
-//! Group `pack`: what a condition of a pack costs, beside one written in Rust and one of an expression library.
+//! Group `pack`: the cost of a condition of a pack, compared with one written in Rust and one of an
+//! expression library.
 
 use std::hint::black_box;
 
@@ -20,7 +21,7 @@ impl Values for Row {
     }
 }
 
-/// Rows of which about half fulfil a condition, in no order that a processor could learn.
+/// Rows of which about half fulfil a condition, in an order that a branch predictor cannot learn.
 fn rows() -> Vec<Row> {
     let row = |n: u64| {
         let n = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -74,7 +75,7 @@ fn case(
     }
 }
 
-/// The library compiles an expression, too, and asks for names while it evaluates.
+/// The library compiles an expression as well, and looks up names during evaluation.
 fn fasteval(text: &'static str) -> Contestant<'static> {
     let mut slab = fasteval::Slab::new();
     let parsed = fasteval::Parser::new().parse(text, &mut slab.ps).expect("an expression");

@@ -1,5 +1,5 @@
-//! Outcomes as a picture: a panel for each case that was measured for several numbers of something (hops, replicas,
-//! stages), ours beside the rivals and the limit.
+//! Draws outcomes: a panel for each case that was measured for several numbers of hops, replicas or stages,
+//! with curves for Thalweg, the rivals and the limit.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -91,7 +91,7 @@ impl Panel {
             .margin(8)
             .x_label_area_size(34)
             .y_label_area_size(54)
-            // The right is for the legend.
+            // The right part is reserved for the legend.
             .build_cartesian_2d(
                 (x_least..x_most * (x_most / x_least).powf(0.8)).log_scale(),
                 (y_least / 1.5..y_most * 1.5).log_scale(),

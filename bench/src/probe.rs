@@ -1,5 +1,5 @@
-//! Group `probe`: what a recorded call costs in C, C++ and Rust, against the two readings of the clock that it can't do without; and a probe that is
-//! off against none.
+//! Group `probe`: the cost of a recorded call in C, C++ and Rust, compared with the two readings of the clock
+//! that it needs; and the cost of a probe that is off, compared with no probe.
 
 use crate::cores::on_cores;
 use crate::foreign::output;
@@ -14,7 +14,7 @@ use thalweg_space::Clock;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/probe/one.c");
 const HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../bindings/c");
-/// A call as one event, without the two readings of the clock, as the goal has it: 2.1 readings in all.
+/// The goal for a call as one event: 1.05 times two readings of the clock, which is 2.1 readings in all.
 const GOAL: Goal = Goal::RatioAtMost(1.05);
 
 #[probe(name = "bench.recorded")]
@@ -119,7 +119,7 @@ impl Running {
         compile.args(options).args(["-O2", "-I", HEADERS, SOURCE, "-o"]).arg(&program);
         output(&mut compile)?;
         let mut start = Command::new(&program);
-        // The space lies where spaces lie: in memory.
+        // The space is in memory, which is the default place of spaces.
         let spaces = Path::new("/dev/shm").join(format!("thalweg-bench-{}", std::process::id()));
         start.arg(what).env("THALWEG_SPACES", &spaces).env_remove("THALWEG_SESSION");
         let spawn = || start.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();

@@ -1,5 +1,5 @@
-//! Group `record`: a record through a box, a filter, a parallel composition, against the bare hop of a pointer; and read from
-//! JSON and written as JSON, against the copy of its bytes.
+//! Group `record`: the cost of a record through a box, a filter or a parallel composition, compared with the
+//! bare hop of a pointer; and of reading and writing a record as JSON, compared with the copy of its bytes.
 
 use crate::cores::on_cores;
 use crate::hop;
@@ -18,24 +18,24 @@ use thalweg_net::run::StartOptions;
 use thalweg_net::shape::{self, ShapeId};
 use thalweg_net::{Boxes, Network};
 
-/// Components in a row.
+/// The number of components in a row.
 const ROW: usize = 16;
-/// Parallel compositions in a row.
+/// The number of parallel compositions in a row.
 const PARALLELS: usize = 4;
 
-/// A network to send records through, and how many components of the measured sort each passes.
+/// A network for records, and the number of measured components that each record passes.
 pub(crate) struct Course {
     name: &'static str,
     topology: String,
     parts: usize,
-    /// The labels of the records sent, and the value of a label in the n-th.
+    /// The labels of the records sent; `value` gives the value of a label in the n-th record.
     labels: Vec<Label>,
     value: fn(Label, u64) -> Value,
     goal: Goal,
 }
 
 impl Course {
-    /// Records with these labels, for a network that is made elsewhere.
+    /// A course of records with these labels, for a network that is made elsewhere.
     pub(crate) fn of(labels: Vec<Label>, value: fn(Label, u64) -> Value) -> Course {
         Course { name: "", topology: String::new(), parts: 1, labels, value, goal: Goal::None }
     }
@@ -60,7 +60,7 @@ fn plain() -> String {
     r#"{"id": 48213, "name": "Ada Lovelace", "score": 0.75, "<n>": 3}"#.to_owned()
 }
 
-/// What an interface on the web answers: objects in a list, in an object.
+/// A typical answer of a web interface: objects in a list, in an object.
 fn nested() -> String {
     let item = |n: u64| {
         format!(
@@ -171,7 +171,8 @@ fn case(workers: usize, course: Course) -> Case<'static> {
     }
 }
 
-/// With one record in flight: the next one is sent when that has come out. Handed on from part to part, against written to each stream.
+/// A course with one record in flight: the next record is sent when this one has left the network. Passing it
+/// directly from component to component is compared with writing it to each stream.
 fn alone(course: Course) -> Case<'static> {
     let name = format!("the only record in flight, handed on: {}", course.name);
     let goal = Goal::RatioAtMost(0.45);
@@ -205,7 +206,7 @@ fn run_alone(network: &Network, fuse: bool, course: &Course, records: u64) -> Re
     Ok(end.map_err(|_| "the network ended without its last record")? - begin)
 }
 
-/// Sends a record, and the next when that has come out.
+/// Sends a record, and the next one when the first has left the network.
 struct Turn {
     source: Source,
     input: In<Record>,
@@ -252,7 +253,7 @@ fn ours(workers: usize, course: Course) -> Contestant<'static> {
     }
 }
 
-/// Sends records through a network; the time from the first to the last.
+/// Sends records through a network; returns the time from the first to the last.
 pub(crate) fn run(
     workers: usize,
     network: &Network,
@@ -279,7 +280,7 @@ pub(crate) fn run(
     Ok(end - begin)
 }
 
-/// Sends records, whose shapes take turns.
+/// Sends records with alternating shapes.
 pub(crate) struct Source {
     pub(crate) next: u64,
     pub(crate) end: u64,
@@ -323,7 +324,7 @@ impl Task for Source {
     }
 }
 
-/// Counts records and tells when the last has come.
+/// Counts records and sends the time of the last one.
 pub(crate) struct Sink {
     input: In<Record>,
     count: u64,
@@ -350,7 +351,7 @@ impl Task for Sink {
                     self.count += 1;
                 }
                 None if self.input.ended() => {
-                    // The receiver is gone if the run was given up.
+                    // Sending fails only if the run was given up.
                     self.told.send((self.count, Instant::now())).ok();
                     return Stop::Ended;
                 }

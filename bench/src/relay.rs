@@ -2,7 +2,7 @@
 
 use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
 
-/// Works on each message that it reads, and passes on what came of it.
+/// Processes each message that it reads, and passes on the result.
 pub(crate) struct Relay<T: Send + 'static, F> {
     input: In<T>,
     output: Out<T>,

@@ -1,5 +1,6 @@
-//! Group `scope`: tuples pulled from thousands of elements, beside a plain loop over `pread`, Performance Co-Pilot's memory-mapped values
-//! and a Prometheus client; and how much the observed programs are slowed down.
+//! Group `scope`: the cost of pulling tuples from thousands of elements, compared with a plain loop over
+//! `pread`, Performance Co-Pilot's memory-mapped values and a Prometheus client; and the slowdown of the
+//! observed programs.
 
 mod goals;
 mod rivals;
@@ -11,10 +12,10 @@ use std::time::Instant;
 use thalweg_scope::{Backlog, Leaf, Scope, Target, Tree, View};
 use thalweg_space::{Collector, CollectorOptions, Kind, Space, SpaceOptions};
 
-/// Collectors of the EventSpace paper's largest node.
+/// The number of collectors on the EventSpace paper's largest node.
 const ELEMENTS: usize = 2240;
 
-/// What went through a path.
+/// An event for messages on a path.
 #[derive(Kind)]
 #[kind(name = "bench.beat")]
 struct Beat {
@@ -78,7 +79,7 @@ impl World {
         Ok(World { space, collectors, beats: 0 })
     }
 
-    /// One tuple of each.
+    /// Writes one tuple into each element.
     fn beat(&mut self) {
         self.beats += 1;
         for (n, collector) in self.collectors.iter_mut().enumerate() {
@@ -103,7 +104,7 @@ fn view(pulls: Pulls) -> Result<View, String> {
     Ok(if matches!(pulls, Pulls::Since) { view } else { view.latest() })
 }
 
-/// Nanoseconds a tuple.
+/// Thalweg's scope: nanoseconds a tuple.
 fn ours(pulls: Pulls) -> Contestant<'static> {
     let mut opened: Option<(World, Scope)> = None;
     Contestant::new("Scope::pull", "", move || {
@@ -128,7 +129,8 @@ fn ours(pulls: Pulls) -> Contestant<'static> {
     })
 }
 
-/// The bytes of the same number of lines, read as a whole from each pool, and copied: no reader of files can be quicker.
+/// The limit: the bytes of the same number of lines, read from each pool in one call and copied; no reader of
+/// files can be faster.
 fn limit() -> Contestant<'static> {
     let mut opened: Option<(World, Vec<File>, Vec<u64>)> = None;
     Contestant::new("a loop over pread", "", move || {

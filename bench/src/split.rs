@@ -1,5 +1,5 @@
-//! Group `split`: the replicas of a split where the runtime puts them, against the best of many placements that know beforehand
-//! what each replica gets to do.
+//! Group `split`: the runtime's placement of a split's replicas, compared with the best of many placements
+//! that know the load of each replica beforehand.
 
 use crate::cores::on_cores;
 use crate::farm;
@@ -18,36 +18,36 @@ use thalweg_net::shape::{self, ShapeId};
 use thalweg_net::{Boxes, Network};
 
 const WORKERS: usize = 2;
-/// What a long run takes, about, on one worker.
+/// The approximate time of a long run on one worker.
 const LONG: Duration = Duration::from_millis(100);
-/// Records of a short one.
+/// The number of records of a short run.
 const SHORT: u64 = 1000;
-/// Runs of each static placement from which the best is found.
+/// The number of runs of each static placement, from which the best placement is found.
 const TRIALS: usize = 3;
-/// Values in a row, which come again and again.
+/// The length of the sequence of values, which is repeated.
 const VALUES: usize = 1 << 16;
 
-/// How records are divided among the replicas.
+/// The division of records among the replicas.
 #[derive(Clone, Copy)]
 enum Skew {
     Even,
-    /// The k-th gets a k-th of what the first gets.
+    /// The k-th replica gets a k-th of the first replica's records.
     Zipf,
-    /// The first gets half.
+    /// The first replica gets half of the records.
     Hot,
 }
 
-/// A split and what is sent through it.
+/// A split and the records sent through it.
 struct Course {
     network: Network,
-    /// The tag's values: of each replica, and of the records in their order.
+    /// The tag's value of each replica; `values` holds those of the records in order.
     replicas: Vec<i64>,
     values: Arc<[i64]>,
     shares: Vec<f64>,
     records: u64,
 }
 
-/// Where everything is.
+/// The placement of the split's tasks.
 #[derive(Clone)]
 enum Layout {
     Default,
@@ -110,7 +110,7 @@ fn ours(course: Rc<Course>) -> Contestant<'static> {
     Contestant::new("thalweg", "", move || course.throughput(&Layout::Default))
 }
 
-/// The best of the static placements, which the first sample finds.
+/// The contestant with the best static placement, which its first sample finds.
 fn best(course: Rc<Course>) -> Contestant<'static> {
     let mut best = None;
     Contestant::new("the best static placement", "", move || {
@@ -165,7 +165,7 @@ impl Course {
         [Layout::OneWorker].into_iter().chain(with(0)).chain(with(1)).collect()
     }
 
-    /// Each replica, the largest first, where there is least.
+    /// Places each replica, the largest first, on the worker with the least load.
     fn largest_first(&self) -> Vec<usize> {
         let mut loads = [0.0; WORKERS];
         let place = |share: &f64| {
@@ -176,7 +176,7 @@ impl Course {
         self.shares.iter().map(place).collect()
     }
 
-    /// Thousands of records a second, from the start on.
+    /// The throughput in thousands of records a second, including the start.
     fn throughput(&self, placement: &Layout) -> Result<f64, String> {
         on_cores(WORKERS, || self.run(placement)).map(|took| self.records as f64 / took.as_secs_f64() / 1e3)
     }
@@ -213,7 +213,8 @@ impl Course {
                 let values = self.replicas.iter().map(|&value| value as u64);
                 let of_value: HashMap<u64, usize> = values.zip(replicas.iter().copied()).collect();
                 let collector = *collector;
-                // What is made before the start are the dispatcher and the collector, which weighs more.
+                // Only the dispatcher and the collector are created before the start, and the collector has
+                // the greater weight.
                 Mapper::User(Arc::new(move |spec: &TaskSpec| match spec.parent.0 {
                     0 => collector * usize::from(spec.weight > 1),
                     _ => of_value.get(&spec.replica).copied().unwrap_or_default(),
@@ -236,7 +237,7 @@ fn shares(skew: Skew, count: usize) -> Vec<f64> {
     shares.into_iter().map(|share| share / sum).collect()
 }
 
-/// The replica that a random number falls to.
+/// The replica that a random number selects.
 fn chosen(shares: &[f64], random: u64) -> usize {
     let mut left = (random >> 11) as f64 / (1_u64 << 53) as f64;
     let falls_to = |share: &f64| {
@@ -246,7 +247,7 @@ fn chosen(shares: &[f64], random: u64) -> usize {
     shares.iter().position(falls_to).unwrap_or(shares.len() - 1)
 }
 
-/// A random number for each number (splitmix64).
+/// A pseudo-random number for each number (splitmix64).
 fn mixed(number: u64) -> u64 {
     let mut z = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

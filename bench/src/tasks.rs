@@ -1,5 +1,5 @@
-//! Group `tasks`: what a live task with a stream takes of memory and time, and what a hundred thousand that wait take of a
-//! processor.
+//! Group `tasks`: the memory and time of a live task with a stream, and the processor time of a hundred
+//! thousand waiting tasks.
 
 use crate::cores::on_cores;
 use crate::measure::{Case, Contestant, Goal};
@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use thalweg_exec::{Context, In, Mode, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec};
 use thalweg_space::{Space, SpaceOptions};
 
-/// Tasks that live at once.
+/// The number of tasks that live at once.
 const TASKS: u64 = 1_000_000;
 const WAITING: u64 = 100_000;
 const STREAMS: u64 = 1_000_000;
 
-/// What is looked at when all tasks wait.
+/// The state when all tasks wait.
 #[derive(Clone, Copy)]
 struct Look {
     /// The time since the first task was created.
@@ -42,7 +42,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
         cases.push(case(name, mode, "ns", per_task(|look| look.took.as_nanos() as f64), goal(nanoseconds)));
     }
     let streams = Contestant::new("thalweg", "", || on_cores(1, many_streams));
-    // Five million in 2 GB.
+    // The goal corresponds to five million streams in 2 GB.
     cases.push(case("a stream that holds a message", None, "B", streams, Goal::AtMost(400.0)));
     let idle = Contestant::new("thalweg", "", || on_cores(2, idle));
     cases.push(case("processor time of 100,000 tasks that wait", None, "%", idle, Goal::AtMost(0.1)));
@@ -80,7 +80,7 @@ fn runtime(workers: usize, mode: Option<Mode>) -> Result<(Runtime, Option<PathBu
     Ok((Runtime::new(options).map_err(|error| error.to_string())?, path))
 }
 
-/// Memory in use: what was allocated and not given back, and the files of the space.
+/// The memory in use: allocated and not freed, plus the files of the space.
 fn bytes_in_use(space: Option<&Path>) -> u64 {
     // SAFETY: the call only reads the allocator's own counts.
     let allocated = unsafe { libc::mallinfo2() };
@@ -91,7 +91,7 @@ fn bytes_in_use(space: Option<&Path>) -> u64 {
 
 /// Creates the tasks of a chain, one after the other, and waits until each has run and waits for its input.
 struct Grow {
-    /// The beginning of the chain: as long as it is open, all wait.
+    /// The begin of the chain: while it is open, all tasks wait.
     _first: Out<u64>,
     last: Option<In<u64>>,
     left: u64,
@@ -100,7 +100,7 @@ struct Grow {
     began: Option<(Instant, u64)>,
     space: Option<PathBuf>,
     looked: Option<Sender<Look>>,
-    /// What is read before the chain is given up.
+    /// The stream that is read before the chain is ended.
     hold: Option<In<u64>>,
 }
 
@@ -184,7 +184,7 @@ fn grow(
     Grow { _first: first, last, left: tasks, total: tasks, ran, began: None, space, looked, hold }
 }
 
-/// Bytes of a stream with a message in it.
+/// Measures the bytes of a stream with a message in it.
 fn many_streams() -> Result<f64, String> {
     struct Fill(Vec<(Out<u64>, In<u64>)>, Sender<u64>);
     impl Task for Fill {
@@ -207,8 +207,9 @@ fn many_streams() -> Result<f64, String> {
     Ok(hear.recv().map_err(|error| error.to_string())? as f64 / STREAMS as f64)
 }
 
-/// Processor time of tasks that wait, in per cent of one core: that of the runtime's threads and of the one that joins it. A
-/// rival's profiler may have threads of its own in this process.
+/// The processor time of waiting tasks in per cent of one core: the time of the runtime's threads and of the
+/// thread that joins it. Only these threads are counted, because a rival's profiler may have threads in this
+/// process.
 fn idle() -> Result<f64, String> {
     const WATCHED: Duration = Duration::from_secs(1);
     let joins = thread_of_caller();
@@ -225,7 +226,7 @@ fn idle() -> Result<f64, String> {
             let watches = thread_of_caller();
             let ours = threads().into_iter().filter(|thread| *thread != watches && !others.contains(thread));
             let ours: Vec<u32> = ours.collect();
-            // Until the workers have stopped to spin.
+            // The pause lasts until the workers have stopped spinning.
             std::thread::sleep(Duration::from_millis(10));
             let before = processor_time(&ours);
             std::thread::sleep(WATCHED);
@@ -248,7 +249,7 @@ fn threads() -> Vec<u32> {
     all.filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// What these threads of this process used of a processor; those that have ended count nothing.
+/// The processor time of these threads of this process; threads that have ended do not count.
 fn processor_time(threads: &[u32]) -> Duration {
     let used = |thread: &u32| {
         let told = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;

@@ -1,4 +1,4 @@
-//! Rivals of group `event`: what other tracers do to record the same.
+//! Rivals of group `event`: other tracers that record the same event.
 
 use crate::cores::on_cores;
 use crate::measure::{Contestant, repeated};
@@ -8,7 +8,7 @@ use std::io;
 use thalweg_space::Clock;
 use tracing_subscriber::layer::SubscriberExt;
 
-/// Samples of what keeps all it records in memory, or takes a microsecond.
+/// The number of events in a sample of tracers that keep all events in memory, or take a microsecond for one.
 const FEW: u64 = 20_000;
 
 /// Calls `work` a fixed number of times for each sample; the figure is nanoseconds a call.
@@ -38,7 +38,8 @@ pub(crate) fn fastrace_span() -> Contestant<'static> {
     use fastrace::prelude::{Span, SpanContext};
     let name = "fastrace span, not reported";
     Contestant::nanoseconds(name, env!("VERSION_fastrace"), 1, |count| {
-        // A parent holds at most some ten thousand spans: they are collected by groups, under the clock too.
+        // A parent can hold only some ten thousand spans, so spans are collected in groups; the collection is
+        // part of the measured time.
         let group = 1_000;
         Ok(on_cores(1, || {
             repeated(count / group, |_| {
@@ -54,7 +55,7 @@ pub(crate) fn fastrace_span() -> Contestant<'static> {
     })
 }
 
-/// A zone is two events. Without a profiler that connects the client keeps them all.
+/// A zone consists of two events. The client keeps all events if no profiler is connected.
 pub(crate) fn tracy_zone() -> Contestant<'static> {
     let mut client = None;
     few("Tracy zone, no profiler", env!("VERSION_tracy-client"), move |_| {
@@ -74,7 +75,7 @@ pub(crate) fn tracing_event() -> Contestant<'static> {
     })
 }
 
-/// Formats a line of text, which goes nowhere.
+/// Formats a line of text, which is discarded.
 pub(crate) fn tracing_fmt() -> Contestant<'static> {
     let subscriber =
         tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(io::sink).finish();
@@ -84,7 +85,7 @@ pub(crate) fn tracing_fmt() -> Contestant<'static> {
     })
 }
 
-/// Writes JSON in a thread of its own, which goes nowhere.
+/// Writes JSON in a separate thread; the output is discarded.
 pub(crate) fn tracing_chrome() -> Contestant<'static> {
     let (layer, guard) =
         tracing_chrome::ChromeLayerBuilder::new().writer(io::sink()).include_args(true).build();
@@ -99,7 +100,7 @@ thread_local! {
     static STORED: RefCell<(usize, Vec<[u64; 2]>)> = RefCell::new((0, vec![[0; 2]; 1 << 16]));
 }
 
-/// The least that a subscriber of `tracing` can do to record what our event holds.
+/// A minimal subscriber of `tracing` that records the contents of Thalweg's event.
 struct Storing(Clock);
 
 impl tracing::Subscriber for Storing {

@@ -1,7 +1,7 @@
-//! How fast the analysis is: `cargo run --release -p thalweg-monitor --example speed [SPACE]`.
+//! Measures the speed of the analysis: `cargo run --release -p thalweg-monitor --example speed [SPACE]`.
 //!
-//! Without a space, a chain of four one-to-one tasks and a filter is made up in memory, 64 messages a dispatch. With
-//! one, the whole way from its files to the report is measured.
+//! Without a space, the events of a chain of four one-to-one tasks and a filter are generated in memory, with
+//! 64 messages a dispatch. With a space, the complete analysis from its files to the report is measured.
 #![allow(clippy::print_stdout)]
 
 use std::time::Instant;

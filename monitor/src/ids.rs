@@ -1,7 +1,7 @@
 //! Ids of tasks, streams and workers, and tables keyed by their numbers.
 //!
-//! A number names something within one space. What an analysis takes is all of one space, so inside it numbers are enough; whatever
-//! leaves it has an id, which says of which space it is.
+//! A number identifies a task, stream or worker within one space. All input of an analysis belongs to one
+//! space, so the analysis uses numbers; its results use ids, which include the space.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,7 +14,8 @@ macro_rules! ids {
     ($($(#[$doc:meta])+ $name:ident;)+) => {$(
         $(#[$doc])+
         ///
-        /// Written `17` where there is one space, and `2/17` for the second of several; in JSON as a number or a text.
+        /// Written `17` where there is one space, and `2/17` for the second of several; in JSON as a number
+        /// or a text.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name {
             /// The space's place among several, from 1; 0: the only one.
@@ -66,11 +67,11 @@ macro_rules! ids {
 }
 
 ids! {
-    /// A task: of which space, and its number there.
+    /// A task: its space and its number in that space.
     TaskId;
-    /// A stream: of which space, and its number there.
+    /// A stream: its space and its number in that space.
     StreamId;
-    /// A worker: of which space, and its number there.
+    /// A worker: its space and its number in that space.
     WorkerId;
 }
 
@@ -92,8 +93,8 @@ fn write_id(f: &mut fmt::Formatter<'_>, space: u32, number: u64) -> fmt::Result 
 /// A table keyed by ids.
 pub type IdMap<T> = HashMap<u64, T, BuildHasherDefault<IdHasher>>;
 
-/// Ids are counters, possibly with a writer's number above: one multiplication spreads them. An observed program
-/// that chose its ids to collide would only slow down the analysis of itself.
+/// Ids are counters, possibly with a writer's number above: one multiplication spreads them. An observed
+/// program that chose its ids to collide would only slow down the analysis of itself.
 #[derive(Default)]
 pub struct IdHasher(u64);
 

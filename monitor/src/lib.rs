@@ -1,11 +1,12 @@
 //! Measurements of a run, from its events: a streaming analysis with bounded memory.
 //!
-//! [`Analysis`] consumes [`Observation`]s in order of time and makes a [`Report`]: throughput, latencies and jitter by
-//! the LPEL paper's equations, how every task's and worker's time divides, what went through every stream and whether
-//! it adds up, and a first sentence on what limits the flow.
+//! [`Analysis`] consumes [`Observation`]s in order of time and makes a [`Report`]: throughput, latencies and
+//! jitter by the LPEL paper's equations, how every task's and worker's time divides, what went through every
+//! stream and whether it adds up, and one sentence that says what limits the flow.
 //!
-//! The observed side is unknown here: kinds of events are known by the names and fields in a space's catalog only. What
-//! a run did not record (its mode, events overwritten) is reported as missing, never as zero.
+//! This crate imports nothing of the observed side: it recognises kinds of events only by their names and
+//! fields in a space's catalog. What a run did not record (because of its mode, or because events were
+//! overwritten) is reported as missing, never as zero.
 #![forbid(unsafe_code)]
 
 mod calls;

@@ -1,11 +1,12 @@
-//! The interface that all monitors are written against, the built-in ones as well as a user's own.
+//! The interface of all monitors, both the built-in ones and those that users write.
 //!
-//! A monitor says which kinds of event it wants ([`Monitor::wants`]), is given them in batches in order of time with
-//! gaps marked ([`Monitor::take`]), keeps what state it needs, and publishes what it measured into the [`Report`]
-//! ([`Monitor::publish`]): the built-in ones fill the report's own parts, a user's adds [`Measurement`](crate::Measurement)s under names of its choice,
-//! which `--json` and the terminal show as they show ours.
+//! A monitor says which kinds of event it wants ([`Monitor::wants`]), receives them in batches in order of
+//! time with gaps marked ([`Monitor::take`]), and publishes its results into the [`Report`]
+//! ([`Monitor::publish`]): built-in monitors fill the report's own parts, a user's monitor adds
+//! [`Measurement`](crate::Measurement)s under names of its choice, which `--json` and the terminal show
+//! beside the built-in ones.
 //!
-//! A monitor sees values, never files: nothing here assumes that the program runs, or ran, on this machine.
+//! A monitor receives values and never opens files, so it also works for a program on another machine.
 //!
 //! ```
 //! use thalweg_monitor::{Batch, Measurement, Moment, Monitor, Report, What};
@@ -52,19 +53,21 @@ pub trait Monitor {
     /// The monitor's name; the names of its measurements begin with it.
     fn name(&self) -> &str;
 
-    /// The kinds that the monitor wants, by their names in the catalog (`net.record_failed`); `*` at the end stands for any rest. Three
-    /// more are composed of several events: `run.dispatch`, `run.wait`, `run.stream_told`. Gaps come always.
+    /// The kinds that the monitor wants, by their names in the catalog (`net.record_failed`); `*` at the end
+    /// matches any rest of a name. Three more kinds are composed of several events: `run.dispatch`,
+    /// `run.wait`, `run.stream_told`. Gaps are always passed on.
     fn wants(&self) -> &[&str];
 
-    /// Takes the next events: in order of time within the batch and from batch to batch.
+    /// Receives the next events, which are in order of time within the batch and from batch to batch.
     fn take(&mut self, batch: &Batch<'_>);
 
-    /// Measures anew from `time` on. What is known of the program (what exists, what it is doing) stays known.
+    /// Restarts the measurement at `time`. The state of the program (which tasks exist, what they are doing)
+    /// is kept.
     fn restart(&mut self, time: u64) {
         let _ = time;
     }
 
-    /// Publishes what was measured until the moment. While the program runs, this comes again and again.
+    /// Publishes what was measured until the moment. This method is called repeatedly while the program runs.
     fn publish(&mut self, moment: &Moment<'_>, report: &mut Report);
 }
 
@@ -90,31 +93,33 @@ impl<M: Monitor + ?Sized> Monitor for &mut M {
     }
 }
 
-/// What is known when a report is made.
+/// The context of a report: the state of the process, its rows and settings.
 #[derive(Clone, Debug)]
 pub struct Ending {
     /// Whether the process lives, has ended, or died.
     pub state: State,
-    /// The clock's ticks now, for a process that lives; for one that was killed, when it is last known to have lived.
+    /// The present ticks of the clock for a live process; for a killed process, the last time at which it is
+    /// known to have lived.
     pub now: Option<u64>,
     /// The value of the setting `monitor.mode`, if there is one.
     pub mode: Option<Mode>,
     /// The live table.
     pub rows: Vec<LiveRow>,
-    /// Workers that hang: since when each has not gone on from the message it is on, in ticks.
+    /// The workers that hang, each with the tick since which it has been on the same message.
     pub stuck: HashMap<u64, u64>,
-    /// Bytes of events written while it was measured, headers of blocks included, if that is known.
+    /// Bytes of events written during the measured time, headers of blocks included, if known.
     pub event_bytes: Option<u64>,
-    /// Nanoseconds for which the disk that keeps the events was full, and of these for which the run waited for it.
+    /// Nanoseconds for which the archive's disk was full, and the part of them in which the run waited for
+    /// it.
     pub disk_ns: Option<[f64; 2]>,
-    /// What limits the run as it is set, if its settings say so.
+    /// The limits on the run that its settings impose, if they can be read.
     pub limits: Option<Limits>,
     /// The process that was observed.
     pub space: SpaceInfo,
 }
 
 impl Default for Ending {
-    /// The moment of a run that ended orderly and of which only the events are known.
+    /// The end of a run that ended in order and of which only the events are known.
     fn default() -> Ending {
         Ending {
             state: State::Ended,
@@ -130,32 +135,32 @@ impl Default for Ending {
     }
 }
 
-/// When, and with what knowledge, measurements are published.
+/// The time span and the context for which measurements are published.
 pub struct Moment<'a> {
-    /// The measurements' begin and end, in ticks.
+    /// The beginning of the measured time, in ticks.
     pub begin: u64,
-    /// See `begin`.
+    /// The end of the measured time, in ticks.
     pub end: u64,
-    /// Every event from `begin` on was seen, in mode full.
+    /// Whether the mode was full from `begin` on and every event since then was read.
     pub whole: bool,
     /// Nanoseconds per tick.
     pub ns_per_tick: f64,
-    /// How often the program read its clock for the events seen: once for those of a writer that share their time.
+    /// The number of clock readings for the events: events of one writer with equal times share one reading.
     pub clock_readings: u64,
-    /// Single tasks, streams and the like to publish at most.
+    /// The maximal number of single tasks, streams and other entries to publish.
     pub top: usize,
     /// The tasks, streams and components that exist.
     pub structure: &'a Structure,
     /// Names of what events refer to by numbers.
     pub names: &'a Names,
-    /// How the process is, and its live table.
+    /// The state of the process and its live table.
     pub ending: &'a Ending,
-    /// What the tasks that exist have been doing since their last event, as if it ended now.
+    /// The waits and runs that have not ended, as if they ended now.
     pub open: &'a [Open],
 }
 
 impl Moment<'_> {
-    /// Ticks as nanoseconds.
+    /// Converts ticks to nanoseconds.
     pub fn ns(&self, ticks: u64) -> f64 {
         ticks as f64 * self.ns_per_tick
     }
@@ -177,14 +182,14 @@ impl Moment<'_> {
     }
 }
 
-/// What a task that exists was doing up to the moment.
+/// The unfinished wait or run of a task that exists.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Open {
     /// Its id.
     pub task: u64,
     /// The wait it was in, until it was dispatched or until now.
     pub wait: Option<Wait>,
-    /// Since when it runs, if it does.
+    /// The tick at which its present run began, if it runs.
     pub running_since: Option<u64>,
 }
 
@@ -241,12 +246,12 @@ impl<'a> Batch<'a> {
         dispatch.held.of(&self.buffer.runs)
     }
 
-    /// What a dispatch recorded of the descent of what it wrote.
+    /// The descent that a dispatch recorded for the messages it wrote.
     pub fn derived(&self, dispatch: &Dispatch) -> &'a [Derived] {
         dispatch.derived.of(&self.buffer.derived)
     }
 
-    /// What exists: tasks and streams stay known until the batch with their end was taken.
+    /// The tasks and streams that exist; they stay known until after the batch that contains their end.
     pub fn structure(&self) -> &'a Structure {
         self.structure
     }

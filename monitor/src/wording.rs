@@ -1,11 +1,11 @@
-//! How numbers are written in sentences.
+//! Formats numbers for sentences.
 
 /// A count of things, in singular or plural: `1 record`, `2 records`.
 pub(crate) fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// How the box at this path is declared blocking: the line of its library.
+/// The line of a box library that declares the box at this path as blocking.
 pub(crate) fn declare_blocking(path: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or(path);
     format!(

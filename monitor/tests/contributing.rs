@@ -1,4 +1,4 @@
-//! The example of `docs/contributing.md`: it is shown there as it is compiled and run here.
+//! Compiles and runs the example of `docs/contributing.md`, and checks that the page shows the same code.
 
 #[path = "../examples/kind.rs"]
 mod kind;

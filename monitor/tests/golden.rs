@@ -1,8 +1,10 @@
-//! Spaces that a former version wrote are reported on as that version did.
+//! Checks that spaces written by former versions still give the reports of those versions.
 //!
-//! `golden/v1-killed` is of a run that was killed while it was paused, so its live table is full; `golden/v1-ended` of one that ended.
-//! `golden/v2-ended` is of a run of `apps/mc` on three paths, from when a dispatch became one event and tasks, their streams and both ends of those
-//! still had events of their own. All lack the zeros at the end of their elements. The reports beside them are what `thalweg report --json` printed then.
+//! `golden/v1-killed` is the space of a run that was killed while it was paused, so its live table is full;
+//! `golden/v1-ended` is that of a run that ended. `golden/v2-ended` is that of a run of `apps/mc` on three
+//! paths, by the version in which a dispatch was already one event, but tasks, their streams and the streams'
+//! ends had separate events. In all of them, the zeros at the end of the elements are removed. The reports
+//! beside them are the output of `thalweg report --json` of that time.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +12,7 @@ use serde_json::Value;
 use thalweg_monitor::report_space;
 use thalweg_space::layout::element::{BLOCKS, DATA};
 
-/// A copy of a golden space, with its elements at their full length; gone with this.
+/// A copy of a golden space with its elements at their full length, removed when this value is dropped.
 struct Copy(PathBuf);
 
 impl Copy {
@@ -39,7 +41,7 @@ fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
 
-/// The header, then as many blocks of as many bytes as it says.
+/// Extends an element to its full length, which follows from the number and size of blocks in its header.
 fn restore_length(element: &Path) {
     let bytes = std::fs::read(element).unwrap();
     let half = |at: usize| u64::from(u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()));
@@ -47,7 +49,7 @@ fn restore_length(element: &Path) {
     file.set_len(DATA as u64 + half(BLOCKS) * half(BLOCKS + 4)).unwrap();
 }
 
-/// Where `now` lacks what `then` has or has something else. Members of objects may be added.
+/// The places where `now` lacks a value of `then` or has another one. Members of objects may be added.
 fn differences(then: &Value, now: &Value, at: &str) -> Vec<String> {
     match (then, now) {
         (Value::Object(then), Value::Object(now)) => then

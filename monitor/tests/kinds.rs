@@ -1,4 +1,5 @@
-//! Kinds as other versions declare them: more fields, fewer, other sizes, other choices, and nonsense.
+//! Tests kinds as other versions may declare them: with more or fewer fields, other sizes, other choices, and
+//! invalid values.
 
 use thalweg_monitor::events::{Deadlocked, TaskDispatched, TaskReady, TaskReadyCause, WorkerStarted};
 use thalweg_monitor::{Batch, Follower, Moment, Monitor, Observation, Report, What};
@@ -32,7 +33,8 @@ impl Monitor for All {
     fn publish(&mut self, _: &Moment<'_>, _: &mut Report) {}
 }
 
-/// What the monitor reads of the events that `write` writes, the texts of failures, and the notes.
+/// The observations that the monitor makes of the events that `write` writes, the texts of failures, and the
+/// notes.
 fn read(name: &str, write: impl FnOnce(&Space)) -> (Vec<Observation>, Vec<String>, Vec<String>) {
     let path = std::env::temp_dir().join(format!("thalweg-kinds-{name}-{}", std::process::id()));
     let element = ElementOptions { block_count: 256, ..ElementOptions::default() };
@@ -228,7 +230,7 @@ fn texts_come_with_the_batch() {
     assert_eq!(texts, ["no such file", "", "größer"]);
 }
 
-/// How many events are read ahead of their analysis, in batches with texts of their own.
+/// Each batch of events that is read ahead of the analysis has its own texts.
 #[test]
 fn texts_come_with_their_events_however_many_there_are() {
     let message = |n: u64| format!("failure {n}");
@@ -392,7 +394,7 @@ fn dispatches_behind_an_event_of_a_kind_that_nothing_describes_are_read() {
     writer.emit_at(begin + 1500, other, &Other { number: NUMBER });
     ran(&mut writer, 72);
     drop(writer);
-    // As if the catalog had lost the description of the third kind: its number stands for no kind.
+    // The description of the third kind is removed from the catalog, so that its number stands for no kind.
     let element = path.join("0001.element");
     let bytes = std::fs::read(&element).unwrap();
     let at = bytes.chunks(8).position(|word| word == NUMBER.to_le_bytes()).unwrap() * 8 - 8;

@@ -1,4 +1,4 @@
-//! Measures of hand-made runs, computed by hand.
+//! Compares the measurements of hand-made runs with values computed by hand.
 
 use proptest::prelude::*;
 use thalweg_monitor::events::*;
@@ -10,7 +10,7 @@ const SINK: u64 = 3;
 const ENTRY: u64 = 11;
 const EXIT: u64 = 12;
 
-/// Events by writer, put in order of time when run.
+/// The events of a hand-made run, sorted by time when it is analysed.
 #[derive(Default)]
 struct Script {
     events: Vec<(u64, u64, Observation)>,
@@ -22,7 +22,7 @@ struct Script {
     event_bytes: Option<u64>,
 }
 
-/// What a dispatch did, beside its time.
+/// The messages of a dispatch.
 #[derive(Default, Clone, Copy)]
 struct Did<'a> {
     read: &'a [(u64, u64, u64)],
@@ -175,10 +175,10 @@ fn pipeline() -> Script {
     script.task(10, SOURCE, 100, false).task(10, BOX, 101, true).task(10, SINK, 102, false);
     script.stream(20, ENTRY, SOURCE, BOX).stream(20, EXIT, BOX, SINK);
     script.at(20, 0, Entry { stream: ENTRY }).at(20, 0, Exit { stream: EXIT });
-    // Entered at 110, 120, 130, 140.
+    // The messages enter at 110, 120, 130, 140.
     script.run(0, SOURCE, (100, 140), Did { wrote: &[(ENTRY, 0, 4)], ..Did::default() }, Then::End);
     script.at(140, 0, TaskReady { task: BOX, by_stream: 0, ..TaskReady::default() });
-    // Messages 0 and 1: 50 each, leaving at 250 and 300; then the exit is full until 350.
+    // Messages 0 and 1 take 50 each and leave at 250 and 300; then the exit is full until 350.
     script.run(
         1,
         BOX,
@@ -189,7 +189,7 @@ fn pipeline() -> Script {
     script.at(300, 1, TaskReady { task: SINK, by_stream: 0, ..TaskReady::default() });
     script.run(0, SINK, (340, 350), Did { read: &[(EXIT, 0, 2)], ..Did::default() }, Then::Input(EXIT));
     script.at(350, 0, TaskReady { task: BOX, by_stream: 0, ..TaskReady::default() });
-    // Messages 2 and 3: 100 each, leaving at 480 and 580.
+    // Messages 2 and 3 take 100 each and leave at 480 and 580.
     script.run(
         1,
         BOX,
@@ -210,17 +210,17 @@ fn pipeline_by_hand() {
     assert_eq!(report.window.state, State::Ended);
     near(us(report.window.duration_ns), 1000.0);
 
-    // Equation 1: 4 messages in the longest worker's 1000 µs.
+    // Equation 1 gives 4 messages in the longest worker's 1000 µs.
     near(report.throughput.entry_per_s.unwrap(), 4.0 / 1e-3);
     assert_eq!((report.throughput.messages_in, report.throughput.messages_out), (Some(4), Some(4)));
     near(us(report.throughput.worker_ns_longest.unwrap()), 1000.0);
 
-    // Equation 2: the box's time only; source and sink stand outside the network.
+    // Equation 2 includes the box's time only, because source and sink are outside the network.
     let service = report.latency.service.unwrap();
     near(us(service.mean_ns), (50.0 + 50.0 + 100.0 + 100.0) / 4.0);
     near(us(service.jitter_ns), 25.0);
     near(us(service.max_ns), 100.0);
-    // Entry to exit: 250−110, 300−120, 480−130, 580−140.
+    // The times from entry to exit are 250−110, 300−120, 480−130, 580−140.
     let end_to_end = report.latency.end_to_end.unwrap();
     let latencies = [140.0, 180.0, 350.0, 440.0];
     let mean: f64 = latencies.iter().sum::<f64>() / 4.0;
@@ -230,7 +230,8 @@ fn pipeline_by_hand() {
     near(us(end_to_end.max_ns), 440.0);
     assert_eq!((end_to_end.count, report.latency.in_flight, report.latency.unattributed), (4, 0, 0));
 
-    // The box: created 10, ended 580. Ready 10–200; busy 200–300; full 300–350; ready 350–380; busy 380–580.
+    // The box was created at 10 and ended at 580. It was ready 10–200, busy 200–300, without room 300–350,
+    // ready 350–380 and busy 380–580.
     let work = &component(&report, "net/work").work;
     let shares = work.shares.unwrap();
     near(shares.busy, 300.0 / 570.0);
@@ -239,14 +240,16 @@ fn pipeline_by_hand() {
     near(shares.input_wait, 0.0);
     near(us(work.service_ns.unwrap()), 75.0);
     assert_eq!((work.messages_in, work.messages_out, work.selectivity), (Some(4), Some(4), Some(1.0)));
-    // The sink: ready 10–340 (created ready), busy 10, empty 350–580, ready 580–600, busy 20.
+    // The sink was ready 10–340 (from its creation), busy for 10, without messages 350–580, ready 580–600 and
+    // busy for 20.
     let shares = component(&report, "net/sink").work.shares.unwrap();
     near(shares.busy, 30.0 / 610.0);
     near(shares.input_wait, 230.0 / 610.0);
     near(shares.ready, 350.0 / 610.0);
 
-    // The exit: full 50 of its 600 µs, empty 230. Messages were in it from 250, 300, 480, 580 (mean 402.5, with the
-    // dispatch's times spread: mean of a dispatch is its middle) until 345, 345, 610, 610.
+    // The exit was full for 50 of its 600 µs, and empty for 230. The messages were in the exit from 250, 300,
+    // 480, 580 (mean 402.5; the times of a dispatch are spread, so their mean is its middle) until 345, 345,
+    // 610, 610.
     let exit = edge(&report, "s12");
     assert_eq!((exit.written, exit.read, exit.held, exit.dropped), (Some(4), Some(4), Some(0), Some(0)));
     near(exit.full_share.unwrap(), 50.0 / 600.0);
@@ -257,7 +260,7 @@ fn pipeline_by_hand() {
     assert_eq!((exit.occupancy_max, exit.conserved), (Some(2), Some(true)));
     assert_eq!(exit.role, "exit");
 
-    // Worker 0 ran source and sink: 40 + 10 + 20 of 1000.
+    // Worker 0 ran the source and the sink for 40 + 10 + 20 of 1000.
     near(report.workers[0].shares.unwrap().busy, 70.0 / 1000.0);
     near(report.workers[1].shares.unwrap().busy, 300.0 / 800.0);
     assert_eq!((report.workers[1].dispatches, report.workers[1].messages), (Some(2), Some(4)));
@@ -271,7 +274,7 @@ fn reader_told_before_its_writer() {
     script.task(0, SOURCE, 100, false).task(0, BOX, 101, true);
     script.stream(0, ENTRY, SOURCE, BOX).stream(0, EXIT, BOX, 0);
     script.at(0, 0, Entry { stream: ENTRY }).at(0, 0, Exit { stream: EXIT });
-    // The source writes at 250 and 500 in one dispatch, the box takes the first at 300.
+    // The source writes at 250 and 500 in one dispatch; the box reads the first message at 300.
     script.run(
         1,
         BOX,
@@ -312,7 +315,7 @@ fn stream_closed_before_its_messages_are_settled() {
         script.run(1, task, (start, end), did, Then::End);
     }
     script.close(345, MIDDLE, 1, 1, 0);
-    // Written at 250 and 500; the second finds no reader.
+    // The messages are written at 250 and 500; the second one has no reader.
     script.run(0, SOURCE, (0, 500), Did { wrote: &[(ENTRY, 0, 2)], ..Did::default() }, Then::End);
     script.close(510, ENTRY, 2, 1, 1).close(510, EXIT, 1, 1, 0);
     let report = script.report();
@@ -323,7 +326,8 @@ fn stream_closed_before_its_messages_are_settled() {
     near(us(end_to_end.max_ns), 340.0 - 250.0);
 }
 
-/// A circle's streams are closed a batch of events before its tasks record that they have ended.
+/// The streams of a circle are closed in the batch of events before the one in which its tasks record their
+/// ends.
 #[test]
 fn a_deadlock_is_seen_though_its_streams_are_gone() {
     const PING: u64 = BOX;
@@ -353,7 +357,8 @@ fn a_deadlock_is_seen_though_its_streams_are_gone() {
     assert_eq!(report.streams.iter().map(|stream| stream.streams).sum::<u64>(), 2, "each is listed once");
 }
 
-/// However short the waits were: a task that waits for any of two others, and one that they fill.
+/// The run's own report of a deadlock is used, however short the waits were: a task waits for messages from
+/// any of two streams while one of them is full.
 #[test]
 fn a_deadlock_that_the_run_found_is_reported_as_it_says() {
     const FORK: u64 = SOURCE;
@@ -420,7 +425,8 @@ fn derived_lineage_with_splits_and_drops() {
     script.stream(0, worked, BOX, MERGE).stream(0, EXIT, MERGE, 0);
     script.at(0, 0, Entry { stream: ENTRY }).at(0, 0, Exit { stream: EXIT });
     script.run(0, SOURCE, (0, 4), Did { wrote: &[(ENTRY, 0, 4)], ..Did::default() }, Then::End); // entered at 1 2 3 4
-    // 10 µs a message. 0 → left 0, right 0 and 1; 2 → left 1; 1 and 3 → nothing. Done at 20 30 40 50.
+    // Each message takes 10 µs. The splitter makes left 0, right 0 and right 1 of message 0, left 1 of
+    // message 2, and nothing of messages 1 and 3. The messages are done at 20, 30, 40, 50.
     script.run(
         0,
         SPLIT,
@@ -432,7 +438,7 @@ fn derived_lineage_with_splits_and_drops() {
         },
         Then::End,
     );
-    // 20 µs each.
+    // Each message takes 20 µs.
     script.run(
         1,
         BOX,
@@ -440,7 +446,8 @@ fn derived_lineage_with_splits_and_drops() {
         Did { read: &[(right, 0, 2)], wrote: &[(worked, 0, 2)], ..Did::default() },
         Then::End,
     );
-    // 4 messages read, 5 µs each; the exit's three (the second of `worked` is dropped) leave at 106⅔, 113⅓, 120.
+    // The merger reads 4 messages of 5 µs each; the exit's three (the second of `worked` is dropped) leave at
+    // 106⅔, 113⅓ and 120.
     script.run(
         0,
         MERGE,
@@ -454,11 +461,13 @@ fn derived_lineage_with_splits_and_drops() {
     );
     let report = script.report();
     let service = report.latency.service.unwrap();
-    // Message 0: 10 + 2·20 + 5 (left) + 2·5 (worked); 1: 10; 2: 10 + 5; 3: 10.
+    // Message 0 takes 10 + 2·20 + 5 (left) + 2·5 (worked), message 1 takes 10, message 2 takes 10 + 5, and
+    // message 3 takes 10.
     near(us(service.mean_ns), (65.0 + 10.0 + 15.0 + 10.0) / 4.0);
     near(us(service.max_ns), 65.0);
     near(us(service.min_ns), 10.0);
-    // Message 0 leaves with EXIT 2 at 120; 1 is used up at 30; 2 leaves with EXIT 1 at 113; 3 is used up at 50.
+    // Message 0 leaves with EXIT 2 at 120; 1 is used up at 30; 2 leaves with EXIT 1 at 113; 3 is used up at
+    // 50.
     let end_to_end = report.latency.end_to_end.unwrap();
     near(us(end_to_end.max_ns), 119.0);
     near(us(end_to_end.mean_ns), (119.0 + 28.0 + 110.0 + 46.0) / 4.0);
@@ -468,7 +477,7 @@ fn derived_lineage_with_splits_and_drops() {
     assert_eq!((split.messages_in, split.messages_out, split.selectivity), (Some(4), Some(4), Some(1.0)));
 }
 
-/// A box whose output is full writes what it owes in its next dispatch.
+/// A box whose output is full writes the remaining messages in its next dispatch.
 #[test]
 fn descendants_written_in_a_later_dispatch() {
     for one_to_one in [false, true] {
@@ -501,7 +510,8 @@ fn descendants_written_in_a_later_dispatch() {
     }
 }
 
-/// What a box owed is written before it reads on, and its descent is not recorded.
+/// The messages that a box still has to write are written before it reads on, and their descent is not
+/// recorded.
 #[test]
 fn what_is_written_before_reading_descends_from_the_message_read_last() {
     let mut script = Script::default();
@@ -516,7 +526,8 @@ fn what_is_written_before_reading_descends_from_the_message_read_last() {
         Did { read: &[(ENTRY, 0, 1)], wrote: &[(EXIT, 0, 1)], derived: &[(EXIT, 0, ENTRY, 0, 1, 0)] },
         Then::Output(EXIT),
     );
-    // 1 and 2 are owed (to message 0), 3 is new; then 4 is owed to message 1.
+    // Messages 1 and 2 descend from message 0 of an earlier dispatch, 3 is new; then 4 descends from message
+    // 1.
     script.run(
         0,
         BOX,
@@ -535,7 +546,7 @@ fn what_is_written_before_reading_descends_from_the_message_read_last() {
     near(us(service.max_ns), 35.0);
 }
 
-/// Only flushing: time of a dispatch that reads nothing goes to what it wrote.
+/// The time of a dispatch that reads nothing is charged to the messages that it wrote.
 #[test]
 fn flushing_dispatch_is_charged_to_what_it_writes() {
     let mut script = Script::default();
@@ -556,10 +567,10 @@ fn failed_records_shift_no_pairs() {
     script.task(0, SOURCE, 100, false).task(0, BOX, 101, true);
     script.stream(0, ENTRY, SOURCE, BOX).stream(0, EXIT, BOX, 0);
     script.at(0, 0, Entry { stream: ENTRY }).at(0, 0, Exit { stream: EXIT });
-    // Entered at 10, 20, 30.
+    // The messages enter at 10, 20, 30.
     script.run(0, SOURCE, (0, 30), Did { wrote: &[(ENTRY, 0, 3)], ..Did::default() }, Then::End);
     script.at(120, 1, RecordFailed { task: BOX, stream: ENTRY, index: 1, ..RecordFailed::default() });
-    // Left at 150 (from 0) and 200 (from 2); message 1 is used up at 200.
+    // The descendants of messages 0 and 2 leave at 150 and 200; message 1 is used up at 200.
     script.run(
         1,
         BOX,
@@ -585,7 +596,7 @@ fn entry_and_exit_without_a_network() {
     assert_eq!(with.throughput, without.throughput);
 }
 
-/// Of what was in lost events nothing is reported, and all else is right.
+/// Values from lost events are reported as missing, and all others are correct.
 #[test]
 fn losses_are_said_not_guessed() {
     let mut script = pipeline();
@@ -602,22 +613,23 @@ fn losses_are_said_not_guessed() {
     let report = script.report();
     assert!(!report.window.complete);
     assert_eq!((report.window.lost, report.window.gaps), (5, 1));
-    // Messages 0 and 1 are lost from sight. The box's next writes begin at 2, so 0 and 1 of the exit are unknown; and
-    // so are 2 and 3, for no event says that the box held nothing back.
+    // The reads of messages 0 and 1 are lost. The box's next writes begin at 2, so 0 and 1 of the exit are
+    // unknown; 2 and 3 are unknown as well, because no event shows that the box held nothing back.
     assert_eq!(report.latency.end_to_end, None);
     assert_eq!((report.latency.unmeasured, report.latency.entered), (4, 4));
     assert!(report.latency.unattributed > 0);
-    // Shares by the totals that the task itself recorded.
+    // The shares come from the totals that the task itself recorded.
     let shares = component(&report, "net/work").work.shares.unwrap();
     near(shares.busy, 0.6);
     near(shares.ready, 0.3);
-    // Counts by the streams' positions.
+    // The counts come from the streams' positions.
     assert_eq!(component(&report, "net/work").work.messages_in, Some(4));
     assert_eq!(edge(&report, "s12").conserved, Some(true));
     assert!(report.notes.iter().any(|note| note.code == "lost"));
 }
 
-/// After a loss, a one-to-one task is trusted again once it waited for input.
+/// After a loss, the pairing of a one-to-one task's reads and writes is trusted again once the task has
+/// waited for input.
 #[test]
 fn pairing_resumes_after_waiting_for_input() {
     let mut script = Script::default();
@@ -634,7 +646,7 @@ fn pairing_resumes_after_waiting_for_input() {
         Did { read: &[did(0)], wrote: &[(EXIT, 0, 2)], ..Did::default() },
         Then::Yield,
     );
-    // 2 and 3 are lost; 4 and 5 not trusted; 6 and 7 are.
+    // Messages 2 and 3 are lost; the pairing is not trusted for 4 and 5, and is trusted for 6 and 7.
     script.run(
         0,
         BOX,
@@ -694,8 +706,8 @@ fn metrics_mode_speaks_from_totals() {
     assert!(report.notes.iter().any(|note| note.code == "mode"));
 }
 
-/// A box that takes two messages, is run in vain, waits and takes two more, on a worker that wakes others in between and is kept
-/// from its processor for 40 µs of the first dispatch and 25 µs of the wait.
+/// A box that reads two messages, has an empty dispatch, waits and reads two more, on a worker that wakes
+/// others in between and has no processor for 40 µs of the first dispatch and 25 µs of the wait.
 fn disturbed() -> Script {
     let mut script = Script::default();
     script.worker(0, 0, 1000).worker(1, 0, 800);
@@ -732,7 +744,8 @@ fn a_message_is_not_charged_for_what_its_worker_did_besides() {
     assert_eq!((work.dispatches, work.empty), (Some(3), Some(1)));
     near(us(work.service_ns.unwrap()), 160.0 / 4.0);
     near(us(work.lifetime_ns.unwrap()), 490.0);
-    // Created at 10, kept from the processor in the first dispatch, behind another's wake-up, woken at 390.
+    // The box was created at 10, kept from the processor in the first dispatch, delayed by another task's
+    // wake-up, and woken at 390.
     near(work.shares.unwrap().ready, (190.0 + 40.0 + 10.0 + 10.0) / 490.0);
     let latency = &report.latency;
     let service = latency.service.unwrap();
@@ -750,10 +763,10 @@ fn a_message_is_not_charged_for_what_its_worker_did_besides() {
     near(shares.unaccounted, 0.0);
 }
 
-/// A figure of a report, changed.
+/// A figure of a report, and a function that falsifies it.
 type Falsified = (&'static str, fn(&mut Report));
 
-/// Each figure that is part of a sum is noticed if it is wrong.
+/// Checks that each wrong figure that is part of a sum is detected.
 #[test]
 fn no_figure_can_be_wrong_unnoticed() {
     fn work(report: &mut Report) -> &mut Work {
@@ -822,7 +835,7 @@ fn no_figure_can_be_wrong_unnoticed() {
     }
 }
 
-/// Events that begin in the middle of a run are not taken for all of it.
+/// Events that begin in the middle of a run do not count as complete.
 #[test]
 fn full_from_the_middle_on() {
     let mut script = pipeline();
@@ -864,8 +877,8 @@ fn what_telling_took() {
     let mut script = pipeline();
     let report = script.report();
     let overhead = &report.overhead;
-    // Moments of events, by writer: 0 began, 10 (created), 20 (opened), 140, 350, 580 (closed), 620, 1000 of writer
-    // 0; 0, 300, 580, 800 of writer 1.
+    // The events of writer 0 have the times 0 (begin), 10 (creation), 20 (opening), 140, 350, 580 (close),
+    // 620 and 1000; those of writer 1 have 0, 300, 580 and 800.
     assert_eq!((overhead.clock_readings, overhead.clock_reading_ns), (12, None));
     assert_eq!((overhead.ns, overhead.share, overhead.bytes, overhead.bytes_per_s), (None, None, None, None));
 
@@ -873,7 +886,7 @@ fn what_telling_took() {
     script.event_bytes = Some(2_000);
     let report = script.report();
     let overhead = &report.overhead;
-    // 20 ns a reading, 2 ns an event, of 1000 and 800 µs of the two workers.
+    // The overhead is 20 ns a reading and 2 ns an event, of the 1000 and 800 µs of the two workers.
     let ns = 12.0 * 20.0 + report.window.events as f64 * overhead.event_ns;
     near(overhead.clock_reading_ns.unwrap(), 20.0);
     near(overhead.event_ns, 2.0);
@@ -881,13 +894,13 @@ fn what_telling_took() {
     near(overhead.share.unwrap(), ns / 1_800_000.0);
     near(overhead.bytes_per_s.unwrap(), 2e6);
 
-    // Of events that were lost, the same share had a reading of its own as of those seen.
+    // Lost events are assumed to have had readings of the clock in the same proportion as the events read.
     script.lost.push((1, report.window.events));
     let lossy = script.report();
     assert_eq!(lossy.overhead.clock_readings, 24);
     near(lossy.overhead.ns.unwrap(), 2.0 * ns);
 
-    // Of a run that has ended the live table is gone.
+    // The live table does not exist after the end of a run.
     script.rows.clear();
     for (_, _, event) in &mut script.events {
         if let Observation::WorkerStarted(started) = event {
@@ -918,7 +931,7 @@ fn messages_that_were_timed_one_by_one() {
 #[test]
 fn killed_run_says_what_it_was_on() {
     let mut script = pipeline();
-    // The box never came to its second dispatch.
+    // The box never had its second dispatch.
     script.events.retain(|&(time, ..)| time < 350);
     script.rows.push(worker_on(BOX, 2));
     let report = script.report_as(State::Killed);
@@ -1047,7 +1060,7 @@ fn report_survives_json() {
 }
 
 proptest! {
-    /// Exactly the streams whose totals were falsified are flagged.
+    /// Checks that exactly the streams with falsified totals are flagged.
     #[test]
     fn conservation_flags_exactly_the_broken_edges(
         streams in prop::collection::vec((0u64..1000, 0u64..1000, prop::option::of((0u8..3, 1u64..50))), 1..10),
@@ -1076,7 +1089,7 @@ proptest! {
         }
     }
 
-    /// In full, a dispatch whose read or write is missing from the events is flagged too.
+    /// In mode full, a dispatch whose read or write is missing from the events is flagged as well.
     #[test]
     fn events_that_contradict_positions_are_flagged(missing in 0usize..5) {
         let mut script = pipeline();
@@ -1098,7 +1111,7 @@ proptest! {
         prop_assert_eq!(report.broken.iter().map(|stream| stream.id.number).collect::<Vec<_>>(), vec![hit]);
     }
 
-    /// Shares of tasks and workers sum to 1, whatever was observed, in whatever order.
+    /// Checks that the shares of tasks and workers sum to 1 for any events in any order.
     #[test]
     fn shares_sum_to_one(
         dispatches in prop::collection::vec((1u64..4, 0u64..2, 0u64..1000, 0u64..100, 0u8..3), 1..80),

@@ -1,10 +1,10 @@
-//! Simulated queues with the events that a program would record: what is measured agrees with queueing theory.
+//! Compares the measurements of simulated queues, which record the events of a program, with queueing theory.
 
 use thalweg_chance::Chance;
 use thalweg_monitor::events::*;
 use thalweg_monitor::*;
 
-/// One tick is a nanosecond; a mean service lasts so many.
+/// The mean service time in ticks, which are nanoseconds.
 const SERVICE: f64 = 10_000.0;
 const MESSAGES: usize = 300_000;
 
@@ -17,9 +17,9 @@ enum Service {
 /// The result of a simulation.
 struct Simulated {
     report: Report,
-    /// Mean time from arrival to the begin of service, by station.
+    /// The mean time from arrival to the begin of service, by station.
     waits: Vec<f64>,
-    /// Arrivals per tick.
+    /// The number of arrivals per tick.
     rate: f64,
 }
 
@@ -114,7 +114,7 @@ fn near(what: &str, got: f64, want: f64, share: f64) {
     assert!((got / want - 1.0).abs() <= share, "{what}: {got} instead of {want}");
 }
 
-/// Mean time in an M/M/1 queue and its server.
+/// The mean time in an M/M/1 queue and its server.
 fn mm1(rho: f64) -> f64 {
     SERVICE / (1.0 - rho)
 }
@@ -126,7 +126,7 @@ fn one_exponential_server() {
     let latency = found.latency.end_to_end.unwrap();
     assert_eq!(latency.count as usize, MESSAGES);
     near("mean", latency.mean_ns, mm1(rho), 0.03);
-    // The time in M/M/1 is itself exponential.
+    // The time in an M/M/1 queue is exponentially distributed.
     near("jitter", latency.jitter_ns, mm1(rho), 0.03);
     near("median", latency.p50_ns, mm1(rho) * 2f64.ln(), 0.03);
     near("p99", latency.p99_ns, mm1(rho) * 100f64.ln(), 0.03);
@@ -140,7 +140,7 @@ fn one_exponential_server() {
 fn one_constant_server() {
     let rho = 0.7;
     let found = simulate(&[Service::Constant], rho, 2).report;
-    // Pollaczek and Khinchine.
+    // The expected value comes from the formula of Pollaczek and Khinchine.
     let want = SERVICE + rho * SERVICE / (2.0 * (1.0 - rho));
     near("mean", found.latency.end_to_end.unwrap().mean_ns, want, 0.03);
     near("service", found.latency.service.unwrap().jitter_ns + 1.0, 1.0, 0.03);
@@ -150,7 +150,8 @@ fn one_constant_server() {
 fn servers_in_a_row() {
     let rho = 0.5;
     let found = simulate(&[Service::Exponential, Service::Exponential, Service::Exponential], rho, 3).report;
-    // Burke: what leaves an M/M/1 queue arrives at the next as it arrived at the first.
+    // By Burke's theorem, the departures of an M/M/1 queue arrive at the next one as a Poisson process of the
+    // same rate.
     near("mean", found.latency.end_to_end.unwrap().mean_ns, 3.0 * mm1(rho), 0.03);
     near("jitter", found.latency.end_to_end.unwrap().jitter_ns, 3f64.sqrt() * mm1(rho), 0.03);
 }
@@ -166,7 +167,7 @@ fn littles_law_holds_on_every_stream() {
         for (station, waited) in waits.iter().enumerate() {
             let name = format!("component {} → component {}", 101 + station, 102 + station);
             let stream = report.streams.iter().find(|stream| stream.name == name).unwrap();
-            // A dispatch of one message is taken to read and write it in its middle.
+            // A dispatch of one message is assumed to read and write it in its middle.
             let written = if station == 0 { 0.0 } else { SERVICE / 2.0 };
             let wait = waited + written + SERVICE / 2.0;
             near("wait", stream.wait_ns.unwrap(), wait, 0.02);

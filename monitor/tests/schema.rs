@@ -1,7 +1,8 @@
-//! `docs/report.md` documents every field of the report's JSON: its last part is written from the types in
-//! `monitor/src/report/mod.rs`, `account.rs`, `finding.rs` and `prediction.rs` there, so that neither has what the other lacks.
+//! `docs/report.md` documents every field of the report's JSON: its last part is generated from the types in
+//! `monitor/src/report/mod.rs`, `account.rs`, `finding.rs` and `prediction.rs`, so that page and types have
+//! the same fields.
 //!
-//! `WRITE=1 cargo test -p thalweg-monitor --test schema` writes that part anew.
+//! `WRITE=1 cargo test -p thalweg-monitor --test schema` generates this part of the page again.
 
 use std::path::PathBuf;
 
@@ -16,7 +17,7 @@ const TYPES: &str = concat!(
     "\n",
     include_str!("../src/report/prediction.rs")
 );
-/// What comes after this in the page is written from the types.
+/// The heading after which the page is generated from the types.
 const MARK: &str = "## Every field\n";
 
 /// A struct or an enum, with its fields or variants.
@@ -35,7 +36,7 @@ struct Part {
     doc: String,
 }
 
-/// The types of the JSON, in their order: one that is flattened into another is a part of that.
+/// The types of the JSON, in order; the fields of a flattened type become fields of the enclosing type.
 fn types(source: &str) -> Vec<Type> {
     let mut found = written(source);
     let parts = found.iter().flat_map(|of| &of.parts);
@@ -53,7 +54,7 @@ fn types(source: &str) -> Vec<Type> {
     found
 }
 
-/// The name of a field whose fields stand in its place.
+/// The marker for a field that is replaced by its own fields.
 const FLATTENED: &str = "flattened";
 
 fn fields_of(types: &[Type], link: &str) -> Vec<Part> {
@@ -61,7 +62,7 @@ fn fields_of(types: &[Type], link: &str) -> Vec<Part> {
     of.parts.iter().map(Part::clone).collect()
 }
 
-/// The public types as they are written.
+/// The public types as declared in the source.
 fn written(source: &str) -> Vec<Type> {
     let mut found = Vec::new();
     let mut flattened = false;
@@ -146,7 +147,7 @@ fn kind(of: &str) -> String {
     }
 }
 
-/// The part of the page.
+/// The generated part of the page.
 fn page(types: &[Type]) -> String {
     let mut page = format!(
         "{MARK}\nSchema `{SCHEMA}`, version {VERSION}. The object is a [Report](#report). An id is a number; in a report on several spaces a text, \
@@ -175,7 +176,7 @@ fn thresholds() -> String {
     table
 }
 
-/// Words without the links of Rust's documentation.
+/// A doc comment without the links of rustdoc.
 fn plain(doc: &str) -> String {
     doc.replace("[`", "`").replace("`]", "`").replace('|', "\\|")
 }
@@ -205,7 +206,7 @@ fn every_field_is_documented() {
     );
 }
 
-/// The names in a report's JSON are those of the page.
+/// Checks that the names in a report's JSON are those of the page.
 #[test]
 fn names_in_json_are_those_of_the_page() {
     let mut analysis = thalweg_monitor::Analysis::new(thalweg_monitor::Options { ns_per_tick: 1.0, top: 1 });
@@ -230,7 +231,7 @@ fn names_in_json_are_those_of_the_page() {
     assert_eq!((json["schema"].as_str(), json["version"].as_u64()), (Some(SCHEMA), Some(u64::from(VERSION))));
 }
 
-/// The page says of every rule when it answers, in the order in which they are asked.
+/// Checks that the page describes every rule, in the order of the rules.
 #[test]
 fn every_rule_is_on_the_page() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/report.md");

@@ -1,16 +1,17 @@
 //! `#[probe]`: records the calls of a function. See `thalweg-probe`.
 //!
-//! The function is taken as tokens: what stands before its body stays as it is, and the body gets a guard at its beginning. So no syntax of
-//! Rust has to be understood but `async`, `->` and the last braces.
+//! The macro processes the function as tokens: the part before the body stays unchanged, and a guard is
+//! inserted at the begin of the body. So the macro needs to parse only `async`, `->` and the last braces.
 #![forbid(unsafe_code)]
 
 use proc_macro2::{Delimiter, Group, Literal, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 
-/// Records the calls of a function, each as one event when it ends: returned, or left by a panic.
+/// Records the calls of a function, each as one event when it ends, by a return or by a panic.
 ///
-/// `#[probe(errors)]` records a call that returns `Err` as failed. `#[probe(name = "shop.order")]` gives it another name than that of its module
-/// and function; both together are separated by a comma. Of an `async fn` each poll is a call.
+/// `#[probe(errors)]` records a call that returns `Err` as failed. `#[probe(name = "shop.order")]` replaces
+/// the default name, which consists of module and function; several arguments are separated by commas. For an
+/// `async fn`, each poll is a call.
 #[proc_macro_attribute]
 pub fn probe(attribute: proc_macro::TokenStream, item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let item = TokenStream::from(item);
@@ -125,7 +126,7 @@ fn is_word(token: &TokenTree, word: &str) -> bool {
     matches!(token, TokenTree::Ident(ident) if ident == word)
 }
 
-/// What a function returns, from its `->` on; nothing if that is a type that no closure can name.
+/// A function's return type from its `->` on; nothing if a closure cannot name that type.
 fn returned(signature: &[TokenTree]) -> TokenStream {
     let arguments = signature.iter().position(
         |token| matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Parenthesis),

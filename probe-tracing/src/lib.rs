@@ -1,14 +1,15 @@
-//! Programs with `tracing` need one line: their spans are calls then, their events log lines, and `thalweg calls` shows the call graph.
+//! Programs that use `tracing` need one line to record their spans as calls and their events as log lines;
+//! `thalweg calls` shows the call graph.
 //!
 //! ```no_run
 //! thalweg_probe_tracing::init();
 //! ```
 //!
-//! Or, beside other layers, `registry().with(thalweg_probe_tracing::layer())`. A span is a call from each
-//! time it is entered to the time it is left, of the operation `target::name`; what is entered within it, in
-//! the same thread, it calls. Spans of `async` code are entered at each poll. A span that was made in a call
-//! of one thread, and is first entered by another thread, counts as handed over. Each call site is an
-//! operation, which is switched as any other: `thalweg set 'probe/shop::*.on' 0`.
+//! A program with other layers uses `registry().with(thalweg_probe_tracing::layer())`. Each time from the
+//! entry of a span to its exit is a call of the operation `target::name`; spans entered within it in the same
+//! thread are its callees. Spans of `async` code are entered at each poll. A span that was made in a call of
+//! one thread, and is first entered by another thread, counts as handed over. Each call site is an operation,
+//! which can be switched like any other: `thalweg set 'probe/shop::*.on' 0`.
 #![forbid(unsafe_code)]
 
 use std::cell::RefCell;
@@ -28,12 +29,13 @@ use tracing_subscriber::registry::LookupSpan;
 #[derive(Debug)]
 pub struct Probes(());
 
-/// The layer, for a program that puts its subscriber together itself.
+/// The layer, for a program that composes its own subscriber.
 pub fn layer() -> Probes {
     Probes(())
 }
 
-/// Makes it the program's subscriber; `false`: it has another, which stays.
+/// Installs the layer as the program's subscriber; returns `false` if the program already has another one,
+/// which stays.
 pub fn init() -> bool {
     let subscriber = tracing_subscriber::registry().with(layer());
     tracing_core::dispatcher::set_global_default(subscriber.into()).is_ok()
@@ -44,13 +46,13 @@ pub fn init() -> bool {
 static OPERATIONS: LazyLock<RwLock<HashMap<Identifier, &'static Operation>>> = LazyLock::new(RwLock::default);
 
 thread_local! {
-    /// The same without a lock.
+    /// A copy of the known operations for each thread, which needs no lock.
     static KNOWN: RefCell<HashMap<Identifier, &'static Operation>> = RefCell::default();
     /// The spans that were entered and not left, with their calls.
     static ENTERED: RefCell<Vec<(u64, Call)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The operation of a call site: made at its first span or event.
+/// The operation of a call site, created at its first span or event.
 fn operation(metadata: &'static Metadata<'static>) -> &'static Operation {
     let site = metadata.callsite();
     if let Some(known) = KNOWN.with_borrow(|known| known.get(&site).copied()) {
@@ -68,7 +70,7 @@ fn operation(metadata: &'static Metadata<'static>) -> &'static Operation {
     operation
 }
 
-/// What a span was made in: it may be entered elsewhere.
+/// The thread in which a span was created, because another thread may enter it.
 struct MadeIn {
     thread: std::thread::ThreadId,
     handed: Handed,
@@ -76,7 +78,7 @@ struct MadeIn {
 
 impl<S: Subscriber + for<'span> LookupSpan<'span>> Layer<S> for Probes {
     fn on_new_span(&self, _: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        // Only within a call there is something to hand over.
+        // A span can only be handed over if it is created within a call.
         if ENTERED.with_borrow(Vec::is_empty) {
             return;
         }
@@ -102,7 +104,8 @@ impl<S: Subscriber + for<'span> LookupSpan<'span>> Layer<S> for Probes {
     fn on_exit(&self, id: &Id, _: Context<'_, S>) {
         let left = ENTERED.with_borrow_mut(|entered| {
             let at = entered.iter().rposition(|(of, _)| *of == id.into_u64())?;
-            // Spans may be left in another order than the reverse: those inside end here as well.
+            // Spans need not be left in the reverse order of entry: the calls of inner spans end here as
+            // well.
             Some(entered.split_off(at))
         });
         if let Some(mut left) = left {
@@ -133,7 +136,7 @@ impl Visit for Text {
         if !self.0.is_empty() {
             self.0.push(' ');
         }
-        // Writing to a text does not fail.
+        // Writing to a string cannot fail.
         let _ = match field.name() {
             "message" => write!(self.0, "{value:?}"),
             name => write!(self.0, "{name}={value:?}"),

@@ -1,4 +1,5 @@
-//! Spans of `tracing` are calls of the same nesting, events are log lines, and a span that goes to another thread continues its trace.
+//! Checks that spans of `tracing` become calls of the same nesting, that events become log lines, and that a
+//! span entered in another thread continues its trace.
 
 use std::collections::BTreeMap;
 use thalweg_space::reader::{Item, SpaceReader};

@@ -1,4 +1,5 @@
-//! MooBench's calls in Rust, as xtask/moobench/Moo.java has them: `moobench probes|plain SECONDS METHOD_NS DEPTH THREADS nano FILE`.
+//! MooBench's calls in Rust, equivalent to those of xtask/moobench/Moo.java: `moobench probes|plain SECONDS
+//! METHOD_NS DEPTH THREADS nano FILE`.
 
 #[path = "../../xtask/moobench/rust/harness.rs"]
 mod harness;

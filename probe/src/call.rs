@@ -1,4 +1,5 @@
-//! Operations and their calls. This module has `unsafe`: a call has a pointer to its thread's state.
+//! Operations and their calls. This module contains `unsafe` code, because a call has a pointer to its
+//! thread's state.
 
 use crate::kinds::{Called, Counted, Gauged, Outcome};
 use crate::process::{Process, count_lost, remember};
@@ -10,9 +11,9 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
-/// The switch of operations that were not declared yet.
+/// The switch of operations that are not declared yet.
 static ON: AtomicU64 = AtomicU64::new(1);
-/// The switch of all operations where there will be no space.
+/// The switch of all operations if the space cannot be created.
 static OFF: AtomicU64 = AtomicU64::new(0);
 
 /// A place in the program whose calls are recorded; also the name of a counter or gauge.
@@ -20,11 +21,11 @@ static OFF: AtomicU64 = AtomicU64::new(0);
 pub struct Operation {
     /// Its switch: [`ON`], or a word of the space. Stored with release, after `id`.
     on: AtomicPtr<AtomicU64>,
-    /// Its number in the catalog; 0: not declared yet.
+    /// Its number in the catalog; 0 if it is not declared yet.
     id: AtomicU32,
-    /// Some thread is declaring it.
+    /// Whether a thread is declaring it.
     declaring: AtomicBool,
-    /// The operation that was declared before.
+    /// The next operation in the list of declared ones, which was declared before this one.
     pub(crate) next: AtomicPtr<Operation>,
     pub(crate) name: &'static str,
     pub(crate) kind: &'static str,
@@ -38,7 +39,7 @@ impl Operation {
         Operation::of_kind(name, "operation", file, line)
     }
 
-    /// What has this name and is of another kind: `counter`, `gauge`.
+    /// A counter or gauge of this name in this line; `kind` is `counter` or `gauge`.
     pub const fn of_kind(name: &'static str, kind: &'static str, file: &'static str, line: u32) -> Operation {
         Operation {
             on: AtomicPtr::new(std::ptr::from_ref(&ON).cast_mut()),
@@ -52,7 +53,7 @@ impl Operation {
         }
     }
 
-    /// Begins a call, which ends when what this gives is dropped.
+    /// Begins a call, which ends when the returned value is dropped.
     #[inline(always)]
     #[must_use = "the call ends when this is dropped"]
     pub fn enter(&'static self) -> Call {
@@ -63,8 +64,8 @@ impl Operation {
         self.begin()
     }
 
-    /// Begins a call of an operation that is on. It is a function of its own, so that a call of an operation that is off saves no
-    /// registers for it.
+    /// Begins a call of an operation that is on. This is a separate function, so that a call of an operation
+    /// that is off need not save registers.
     #[inline(never)]
     fn begin(&'static self) -> Call {
         let thread = thread::here();
@@ -88,7 +89,7 @@ impl Operation {
         Call { thread, entry: state.writer.clock().now(), id, depth, ..Call::NONE }
     }
 
-    /// Declares the operation, and decides where a trace begins whether it is recorded.
+    /// Declares the operation, and decides at the begin of a trace whether the trace is recorded.
     fn begins(&'static self, state: &mut Thread) -> Begins {
         if state.muted || (self.id.load(Ordering::Acquire) == 0 && !self.declare()) {
             return Begins::Not;
@@ -99,7 +100,7 @@ impl Operation {
         let changes = state.process.changes.load();
         if changes != state.changes {
             state.changes = changes;
-            // What cannot be recorded of a change holds all the same.
+            // A change of settings applies even if it cannot be recorded.
             let _ = state.process.space.adopt();
         }
         let sample = state.process.sample.load().max(1);
@@ -116,7 +117,7 @@ impl Operation {
         Begins::LeftOut
     }
 
-    /// Declares the operation; whether it is on.
+    /// Declares the operation; returns whether it is on.
     #[cold]
     fn declare(&'static self) -> bool {
         let Some(process) = Process::get() else {
@@ -142,14 +143,14 @@ impl Operation {
             && unsafe { &*self.on.load(Ordering::Acquire) }.load(Ordering::Relaxed) != 0
     }
 
-    /// In the child of a fork: it is to be declared anew.
+    /// Resets the operation in the child of a fork, so that it is declared again.
     pub(crate) fn forget(&self) {
         self.id.store(0, Ordering::Relaxed);
         self.declaring.store(false, Ordering::Relaxed);
         self.on.store(std::ptr::from_ref(&ON).cast_mut(), Ordering::Relaxed);
     }
 
-    /// Its number, if it is on.
+    /// The operation's number, if it is on.
     pub(crate) fn number(&'static self) -> Option<u32> {
         let id = self.id.load(Ordering::Acquire);
         if id == 0 {
@@ -159,14 +160,14 @@ impl Operation {
         (unsafe { &*self.on.load(Ordering::Relaxed) }.load(Ordering::Relaxed) != 0).then_some(id)
     }
 
-    /// The counter of this name goes on by so many.
+    /// Adds `by` to the counter.
     pub fn count(&'static self, by: i64) {
         if let Some(counter) = self.number() {
             thread::emit(&Counted { counter, by });
         }
     }
 
-    /// The gauge of this name shows this.
+    /// Records a value of the gauge.
     pub fn gauge(&'static self, value: f64) {
         if let Some(gauge) = self.number() {
             thread::emit(&Gauged { gauge, value });
@@ -174,20 +175,20 @@ impl Operation {
     }
 }
 
-/// What becomes of a call.
+/// Whether a call is recorded.
 enum Begins {
     Recorded,
-    /// It is the outermost of a trace that is left out.
+    /// It is the outermost call of a trace that is not recorded.
     LeftOut,
     Not,
 }
 
-/// A call that is under way; it ends when this is dropped.
+/// A running call, which ends when this value is dropped.
 #[derive(Debug)]
 pub struct Call {
-    /// Null: nothing is recorded.
+    /// The state of its thread; null if the call is not recorded.
     thread: *mut Thread,
-    /// When it began; 0: it is the outermost of a trace that is left out.
+    /// The time at which it began; 0 if it is the outermost call of a trace that is not recorded.
     entry: u64,
     id: u32,
     depth: u32,
@@ -196,16 +197,16 @@ pub struct Call {
 }
 
 impl Call {
-    /// A call of which nothing is recorded.
+    /// A call that is not recorded.
     const NONE: Call =
         Call { thread: null_mut(), entry: 0, id: 0, depth: 0, outcome: Outcome::Returned, here: PhantomData };
 
-    /// Says that the call failed, though it returns.
+    /// Marks the call as failed, although it returns.
     pub fn fail(&mut self) {
         self.outcome = Outcome::Failed;
     }
 
-    /// Says that the call failed if this is an error.
+    /// Marks the call as failed if the result is an error.
     #[inline]
     pub fn result<T, E>(&mut self, result: &Result<T, E>) {
         if result.is_err() {
@@ -224,10 +225,11 @@ impl Drop for Call {
 }
 
 impl Call {
-    /// Records the call. It is a function of its own, so that a call that is not recorded saves no registers for it.
+    /// Records the call. This is a separate function, so that a call that is not recorded need not save
+    /// registers.
     #[inline(never)]
     fn end(&mut self) {
-        // A thread that ends, or the child of a fork, has another.
+        // The thread's state was replaced if the thread is ending, or in the child of a fork.
         if !thread::is_current(self.thread) {
             return;
         }
@@ -268,7 +270,8 @@ impl<F: Future> Polled<F> {
 }
 
 impl<T, E, F: Future<Output = Result<T, E>>> Polled<F> {
-    /// The same; the poll that gives an error has failed.
+    /// Records the polls of `future` as calls of `operation`; a poll that returns an error is recorded as
+    /// failed.
     pub fn errors(operation: &'static Operation, future: F) -> impl Future<Output = Result<T, E>> {
         PolledErrors(Polled { operation, future })
     }

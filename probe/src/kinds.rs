@@ -1,8 +1,10 @@
-//! The kinds of event that probes record: calls, traces and what crosses threads and processes, counters, messages, log lines.
+//! The kinds of event that probes record: calls, traces, hand-overs and messages between threads and
+//! processes, counters, log lines.
 //!
 //! `kinds/probe.kinds` describes them for other languages. A call is one event, written when it ends: a thread's calls come in the order of
-//! their ends, each with its *depth* (how many recorded calls of its thread enclosed it), so the tree of a trace can be told from them without
-//! comparing times: the calls of a greater depth since the last one of this depth or less are its descendants.
+//! their ends, each with its *depth* (how many recorded calls of its thread enclosed it), so the tree of a
+//! trace can be built without comparing times: the descendants of a call are the calls of greater depth since
+//! the last call of its depth or less.
 
 use thalweg_space::{Kind, KindEnum};
 

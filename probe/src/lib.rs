@@ -25,13 +25,14 @@
 //! # std::fs::remove_dir_all(parent).unwrap();
 //! ```
 //!
-//! The first event makes the process's space, below `/dev/shm` (or `$THALWEG_SPACES`, or in the session `$THALWEG_SESSION`); `thalweg calls` shows the
-//! call graph while the program runs, or later. A call costs two readings of the clock and some stores; where it is switched off
-//! (`thalweg set 'probe/shop.*.on' 0`), a load and a branch. `thalweg set probe.sample 100` records every 100th trace, whole. What cannot be
-//! recorded is counted (`probe.lost`), and the program goes on.
+//! The first event makes the process's space, below `/dev/shm` (or `$THALWEG_SPACES`, or in the session
+//! `$THALWEG_SESSION`); `thalweg calls` shows the call graph while the program runs, or later. A call costs
+//! two readings of the clock and some stores; a call that is switched off (`thalweg set 'probe/shop.*.on' 0`)
+//! costs a load and a branch. `thalweg set probe.sample 100` records every 100th trace completely. Events
+//! that cannot be recorded are counted (`probe.lost`), and the program continues.
 //!
-//! A thread that ends gives its element to another; the child of a `fork` has a space of its own. `docs/probes.md` says more, and how
-//! programs in C and C++ do the same.
+//! The element of a thread that ends is reused by another thread; the child of a `fork` has a space of its
+//! own. `docs/probes.md` describes details, and the probes for C and C++.
 
 mod call;
 pub mod kinds;
@@ -57,7 +58,7 @@ macro_rules! span {
     };
 }
 
-/// Counts: the counter of this name goes on by so many.
+/// Adds to the counter of this name.
 #[macro_export]
 macro_rules! count {
     ($name:expr, $by:expr) => {{
@@ -67,7 +68,7 @@ macro_rules! count {
     }};
 }
 
-/// Records what a gauge of this name shows.
+/// Records the value of a gauge of this name.
 #[macro_export]
 macro_rules! gauge {
     ($name:expr, $value:expr) => {{

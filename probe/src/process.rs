@@ -1,7 +1,7 @@
-//! The space of this process: made with the first event, and once more in the child of a `fork`.
+//! The space of this process, which is created with the first event, and again in the child of a `fork`.
 //!
-//! This module has `unsafe`: the space is behind a pointer that the child of a fork clears, since a thread that does not exist in the
-//! child may hold a lock of the space.
+//! This module contains `unsafe` code: the space is behind a pointer that the child of a fork clears, because
+//! a thread that does not exist in the child may hold a lock of the space.
 
 use crate::call::Operation;
 use crate::thread;
@@ -13,24 +13,25 @@ use thalweg_space::{
     Changes, ElementOptions, Error, Policy, Setting, SettingSpec, Site, Space, SpaceOptions,
 };
 
-/// The space, and what all threads look at.
+/// The space of the process, and the state that all threads share.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) space: Space,
-    /// One trace in so many is recorded.
+    /// The sampling rate: one in so many traces is recorded.
     pub(crate) sample: Setting,
     pub(crate) changes: Changes,
-    /// Events that found no element.
+    /// The number of events lost because there was no element for them.
     lost: Setting,
-    /// Makes spans unique among processes.
+    /// The base of span numbers, which makes spans unique among processes.
     span_base: u64,
 }
 
-/// The process's; null: not made yet. Leaked, so that a thread may look at it at any time.
+/// The process's state; null before it is created. The state is leaked, so that a thread may read it at any
+/// time.
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(null_mut());
-/// 0: may be made; 1: some thread makes it; 2: it cannot be made.
+/// The stage of the creation: 0 before it, 1 while a thread creates the state, 2 if it cannot be created.
 static MAKING: AtomicU8 = AtomicU8::new(0);
-/// Events lost before there is a place to count them.
+/// The number of events lost before the process's state existed.
 static LOST: AtomicU64 = AtomicU64::new(0);
 static SPANS: AtomicU64 = AtomicU64::new(0);
 /// The operations that were declared, by their `next`; pushed with release.
@@ -42,16 +43,16 @@ const IN_MAKING: u8 = 1;
 const NONE: u8 = 2;
 
 impl Process {
-    /// The process's, made if need be; none where it cannot be made.
+    /// The process's state, created if needed; `None` if it cannot be created.
     pub(crate) fn get() -> Option<&'static Process> {
-        // SAFETY: it is leaked, so every pointer that was ever stored stays good.
+        // SAFETY: the state is leaked, so every pointer that was ever stored stays valid.
         if let Some(process) = unsafe { PROCESS.load(Ordering::Acquire).as_ref() } {
             return Some(process);
         }
         Process::make_once()
     }
 
-    /// Whether there will be no space.
+    /// Whether the space cannot be created.
     pub(crate) fn is_none() -> bool {
         MAKING.load(Ordering::Acquire) == NONE
     }
@@ -62,7 +63,7 @@ impl Process {
             match MAKING.compare_exchange(NOT_MADE, IN_MAKING, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => break,
                 Err(NONE) => return None,
-                // Another thread makes it.
+                // Another thread is creating the state.
                 Err(_) => std::thread::yield_now(),
             }
             let made = PROCESS.load(Ordering::Acquire);
@@ -77,7 +78,7 @@ impl Process {
             return Some(process);
         }
         HANDLERS.call_once(|| {
-            // SAFETY: both are plain functions that live as long as the process.
+            // SAFETY: both handlers are plain functions that live as long as the process.
             unsafe {
                 libc::pthread_atfork(None, None, Some(forked));
                 libc::atexit(finish);
@@ -123,7 +124,7 @@ impl Process {
         Ok(Process { space, sample, changes, lost, span_base })
     }
 
-    /// A number that no other span has, in this process for certain.
+    /// A number for a span, unique in this process and very probably among processes.
     pub(crate) fn new_span(&self) -> u64 {
         let count = SPANS.fetch_add(1, Ordering::Relaxed) + 1;
         ((count ^ self.span_base).wrapping_mul(0x9e37_79b9_7f4a_7c15)).max(1)
@@ -140,13 +141,13 @@ impl Process {
             ..Site::default()
         };
         let id = u32::try_from(self.space.site(&site).ok()?.0).ok()?;
-        // Never dropped, so the word stays.
+        // The probe is never dropped, so its word stays valid.
         let probe: &'static thalweg_space::Probe = Box::leak(Box::new(probe));
         Some((probe.word(), id))
     }
 }
 
-/// Remembers that an operation was declared, for the child of a fork. Once for each.
+/// Adds a declared operation to the list that the child of a fork resets. Called once for each operation.
 pub(crate) fn remember(operation: &'static Operation) {
     let new = std::ptr::from_ref(operation).cast_mut();
     let mut first = OPERATIONS.load(Ordering::Acquire);
@@ -159,7 +160,7 @@ pub(crate) fn remember(operation: &'static Operation) {
     }
 }
 
-/// Counts an event that found no element.
+/// Counts events that were lost because there was no element for them.
 #[cold]
 pub(crate) fn count_lost(count: u64) {
     // SAFETY: as in `Process::get`.
@@ -169,7 +170,7 @@ pub(crate) fn count_lost(count: u64) {
     };
 }
 
-/// What elements are to be like, as the environment says.
+/// The options of elements, from the environment.
 fn element() -> ElementOptions {
     let bytes = std::env::var("THALWEG_PROBE_BYTES").ok().and_then(|text| number(&text)).unwrap_or(1 << 20);
     let mut block_bytes = 1 << 16;
@@ -184,7 +185,7 @@ fn element() -> ElementOptions {
     ElementOptions { block_bytes, block_count: (bytes / block_bytes).clamp(2, 1 << 20), policy }
 }
 
-/// `64k`, `16M`: a number of bytes.
+/// Parses a number of bytes such as `64k` or `16M`.
 fn number(text: &str) -> Option<usize> {
     let (digits, shift) = match text.chars().last()? {
         'k' | 'K' => (&text[..text.len() - 1], 10),
@@ -195,7 +196,7 @@ fn number(text: &str) -> Option<usize> {
     digits.parse::<usize>().ok()?.checked_mul(1 << shift)
 }
 
-/// In the child of a fork: the next event makes a space of its own.
+/// Resets the state in the child of a fork, so that its next event creates a new space.
 extern "C" fn forked() {
     if PROCESS.swap(null_mut(), Ordering::AcqRel).is_null() && MAKING.load(Ordering::Relaxed) != IN_MAKING {
         return;

@@ -1,5 +1,5 @@
-//! A thread's writer, and where its calls are. This module has `unsafe`: the thread's state is behind a pointer in its local storage, so
-//! that access to it costs one load.
+//! A thread's writer and the state of its calls. This module contains `unsafe` code: the thread's state is
+//! behind a pointer in its local storage, so that access to it costs one load.
 
 use crate::kinds::{Called, HandedOver, Logged, Sent, TakenOver, TraceBegun};
 use crate::process::{Process, count_lost};
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ptr::null_mut;
 use thalweg_space::{Kind, KindId, Writer};
 
-/// What a thread has.
+/// The state of a thread.
 #[derive(Debug)]
 pub(crate) struct Thread {
     pub(crate) writer: Writer,
@@ -19,25 +19,25 @@ pub(crate) struct Thread {
     pub(crate) taken: KindId<TakenOver>,
     pub(crate) sent: KindId<Sent>,
     pub(crate) logged: KindId<Logged<'static>>,
-    /// The kinds of the program's own: their ids, under where the names and the fields of their types are.
+    /// The ids of the program's own kinds, by the addresses of the names and fields of their types.
     own: HashMap<(usize, usize), OwnKind>,
-    /// An event is being written: a signal handler that finds it so loses its own.
+    /// Whether an event is being written: a signal handler that interrupts this loses its own event.
     pub(crate) busy: bool,
-    /// The trace here is left out.
+    /// Whether the present trace is not recorded.
     pub(crate) muted: bool,
-    /// The next trace continues one that is left out.
+    /// Whether the next trace continues one that is not recorded.
     pub(crate) skip: bool,
-    /// How many recorded calls enclose this point.
+    /// The number of recorded calls that enclose the present point.
     pub(crate) depth: u32,
-    /// What the sampling counts.
+    /// The number of traces, counted for sampling.
     pub(crate) traces: u64,
-    /// How many changes of settings were adopted.
+    /// The number of changes of settings that were adopted.
     pub(crate) changes: u64,
     /// The trace's identity, if it has one; the halves are 0 if only its parent is known.
     pub(crate) trace: Option<(u64, u64)>,
 }
 
-/// A kind's id, of whatever kind.
+/// The id of a kind of any type.
 #[derive(Clone, Copy, Debug)]
 struct OwnKind(KindId<()>);
 
@@ -53,33 +53,34 @@ impl Drop for Owner {
     fn drop(&mut self) {
         let thread = CURRENT.replace(null_mut());
         if !thread.is_null() {
-            // SAFETY: it was leaked by `open`, and only this thread had it; calls that are under way compare `CURRENT`.
+            // SAFETY: the state was leaked by `open`, and only this thread used it; running calls compare
+            // `CURRENT` before they use it.
             drop(unsafe { Box::from_raw(thread) });
         }
     }
 }
 
-/// The thread's state, made if need be; null where it cannot be made.
+/// The thread's state, created if needed; null if it cannot be created.
 #[inline(always)]
 pub(crate) fn here() -> *mut Thread {
     let thread = CURRENT.get();
     if thread.is_null() { open() } else { thread }
 }
 
-/// Whether `thread` is this thread's still.
+/// Whether `thread` is still the state of this thread.
 #[inline(always)]
 pub(crate) fn is_current(thread: *mut Thread) -> bool {
     CURRENT.get() == thread
 }
 
-/// Forgets the thread's state: in the child of a fork, where its writer is the parent's.
+/// Forgets the thread's state in the child of a fork, because its writer belongs to the parent.
 pub(crate) fn forget() {
     CURRENT.set(null_mut());
 }
 
 #[cold]
 fn open() -> *mut Thread {
-    // A thread that ends has no other state after the one that was dropped.
+    // A thread that is ending gets no new state after its state was dropped.
     if OWNER.try_with(|_| ()).is_err() {
         count_lost(1);
         return null_mut();
@@ -122,11 +123,12 @@ impl Thread {
         })
     }
 
-    /// Writes an event unless one is being written, which a signal handler interrupts.
+    /// Writes an event, unless this is called by a signal handler that interrupted the writing of another
+    /// event.
     #[inline(always)]
     pub(crate) fn put<K: Kind>(&mut self, ticks: u64, kind: KindId<K>, event: &K) {
-        // Volatile: a handler on this thread looks at it in between.
-        // SAFETY: a field of our own.
+        // The access is volatile, because a signal handler on this thread may read the flag in between.
+        // SAFETY: the pointer is to a field of `self`.
         if unsafe { std::ptr::from_ref(&self.busy).read_volatile() } {
             return count_lost(1);
         }
@@ -138,7 +140,8 @@ impl Thread {
     }
 }
 
-/// Writes an event of a kind of one's own into the element of this thread, with the time now. The kind is declared with its first event.
+/// Writes an event of a kind that the program defines into the element of this thread, with the present time.
+/// The kind is declared with its first event.
 ///
 /// ```
 /// /// An order was placed.
@@ -159,7 +162,8 @@ pub fn emit<K: Kind>(event: &K) {
     if thread.muted {
         return;
     }
-    // Two kinds differ in one of them: of equal ones either will do.
+    // Two different kinds differ in at least one of these addresses; equal kinds may be registered twice
+    // without harm.
     let of_kind = (K::NAME.as_ptr() as usize, K::FIELDS.as_ptr() as usize);
     let kind = match thread.own.get(&of_kind) {
         Some(own) => own.0.of_type(),

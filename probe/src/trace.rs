@@ -4,10 +4,10 @@ use crate::call::Operation;
 use crate::kinds::{HandedOver, Level, Logged, Sent, TakenOver, TraceBegun};
 use crate::thread::{self, Thread};
 
-/// Work that was handed over: to be taken over in the thread that does it.
+/// Work that was handed over, to be taken over in the thread that executes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handed {
-    /// 0: it was handed over in a trace that is left out.
+    /// The number of its span; 0 if it was handed over in a trace that is not recorded.
     span: u64,
 }
 
@@ -19,7 +19,8 @@ fn with<R>(otherwise: R, work: impl FnOnce(&mut Thread) -> R) -> R {
     }
 }
 
-/// Says that work is handed to another thread, or done later. [`Handed::take_over`] says there that it begins: so both are one trace.
+/// Records that work is handed to another thread or executed later. [`Handed::take_over`] records the begin
+/// of this work, so that both belong to one trace.
 ///
 /// ```
 /// # let parent = std::env::temp_dir().join(format!("thalweg-handed-{}", std::process::id()));
@@ -46,7 +47,8 @@ pub fn hand_over() -> Handed {
 }
 
 impl Handed {
-    /// The work begins: the outermost call that encloses this, or comes next in this thread, belongs to it.
+    /// Records that the work begins: the outermost call that encloses this point, or comes next in this
+    /// thread, belongs to the work.
     pub fn take_over(self) {
         with((), |thread| {
             if thread.muted {
@@ -65,7 +67,7 @@ impl Handed {
     }
 }
 
-/// Records that a message is sent now, and returns its W3C `traceparent`; `None` where nothing is recorded.
+/// Records that a message is sent now, and returns its W3C `traceparent`; `None` if nothing is recorded.
 pub fn traceparent() -> Option<String> {
     with(None, |thread| {
         if thread.muted {
@@ -90,10 +92,11 @@ pub fn traceparent() -> Option<String> {
     })
 }
 
-/// Continues the trace of a message that was received with this W3C `traceparent`: the outermost call that encloses this, or comes next in this thread,
-/// belongs to what sent it. Where the sender's trace is left out, the next one here is as well.
+/// Continues the trace of a message that was received with this W3C `traceparent`: the outermost call that
+/// encloses this point, or comes next in this thread, belongs to the sender's trace. If the sender's trace is
+/// not recorded, the next trace here is not recorded either.
 ///
-/// `false`: the text is no `traceparent`.
+/// Returns `false` if the text is not a `traceparent`.
 pub fn continue_trace(traceparent: &str) -> bool {
     let Some((trace_high, trace_low, parent, is_recorded)) = parsed(traceparent) else { return false };
     with((), |thread| {
@@ -128,7 +131,7 @@ fn parsed(text: &str) -> Option<(u64, u64, u64, bool)> {
     (high | low != 0 && span != 0).then_some((high, low, span, flags & 1 == 1))
 }
 
-/// Records a log line, as of a place in the program if one is given.
+/// Records a log line, with its place in the program if one is given.
 pub fn log(place: Option<&'static Operation>, level: Level, text: &str) {
     let operation = match place {
         Some(place) => match place.number() {
@@ -157,7 +160,7 @@ mod tests {
             Some((0x4bf9_2f35_77b3_4da6, 0xa3ce_929d_0e0e_4736, 0x00f0_67aa_0ba9_02b7, true))
         );
         assert!(!parsed(&good.replace("-01", "-00")).unwrap().3);
-        // A later version may have more behind.
+        // A later version of the format may append further parts.
         assert!(parsed(&(good.replace("00-4b", "01-4b") + "-x")).is_some());
         for bad in [
             "",

@@ -13,7 +13,7 @@
 /** @typedef {{times: any, story: {message: string, input: string|null, hops: Hop[], cut_short: boolean}}} Told */
 /** @typedef {{schema: string, version: number, report: any, text: string, networks: Network[], timeline: TimelineData, stories: Told[], settings: {name: string, value: string, default: string, range: string, about: string}[], calls: any, other: any, live: any}} PageData */
 
-/** Reads the data that stands in the page; null if there is none, because the page is served.
+/** Reads the data in the page; null if the page is served without data.
  * @returns {Promise<PageData|null>} */
 export async function embedded() {
   const element = document.getElementById('data');
@@ -30,7 +30,7 @@ export function checked(data) {
   return data;
 }
 
-/** A timeline with what changed since: what `Changes` (view/src/changes.rs) has of it. @param {TimelineData} old @param {any} by @returns {TimelineData} */
+/** A timeline with the changes since, as `Changes` (view/src/changes.rs) encodes them. @param {TimelineData} old @param {any} by @returns {TimelineData} */
 export function changed(old, by) {
   const sums = (/** @type {{sums: number[]}[]} */ lanes, /** @type {number[][]} */ all) => lanes.map((lane, n) => (all[n].length === 1 && all[n][0] === lane.sums.length ? lane : { ...lane, sums: lane.sums.slice(0, all[n][0]).concat(all[n].slice(1)) }));
   const tasks = /** @type {TaskLane[]} */ (sums(old.tasks, by.tasks));
@@ -44,7 +44,7 @@ export function changed(old, by) {
     gaps: by.gaps || old.gaps, decisions: by.decisions || old.decisions };
 }
 
-/** The spans of one lane in order, with sums of all before each: what happened in any window is two lookups away. */
+/** The spans of one lane in order, with sums of all spans before each: the states in any window need only two lookups. */
 export class Lane {
   /** @param {number} size */
   constructor(size) {
@@ -60,7 +60,7 @@ export class Lane {
   /** @param {number} start @param {number} end @param {number} state @param {number} task @param {number} index */
   push(start, end, state, task, index) {
     const n = this.size++;
-    // One thing at a time: what is rounded to overlap is cut.
+    // Spans of a lane cannot overlap, so overlaps from rounding are cut.
     this.start[n] = n > 0 ? Math.max(start, this.end[n - 1]) : start;
     this.end[n] = Math.max(end, this.start[n]);
     this.state[n] = state;
@@ -93,7 +93,7 @@ export class Lane {
   }
 }
 
-/** The cells of a lane with sums of all before each: what happened in any window, as far as cells lie in it, is two lookups away. */
+/** The cells of a lane with sums of all before each: the states in any window of cells need only two lookups. */
 class Sums {
   /** @param {number[]} sums @param {number} begin @param {number} step */
   constructor(sums, begin, step) {
@@ -116,14 +116,14 @@ class Sums {
   }
 }
 
-/** The timeline, ready to be drawn: exact spans by task and by worker, sums of whatever is older. */
+/** The timeline, ready to be drawn: exact spans by task and by worker, and sums of the older time. */
 export class Spans {
   /** @param {TimelineData} data */
   constructor(data) {
     this.data = data;
-    /** The sums of lanes that were asked for. @type {WeakMap<Summed, Sums>} */
+    /** The sums of lanes, computed when they are first used. @type {WeakMap<Summed, Sums>} */
     this.known = new WeakMap();
-    /** The places of lanes by their components, once they were asked for. @type {Map<string, number[]>|null} */
+    /** The places of lanes by their components, computed when first used. @type {Map<string, number[]>|null} */
     this.byComponent = null;
     const columns = data.spans;
     const size = columns.lane.length;
@@ -147,12 +147,12 @@ export class Spans {
       if ((state === 0 || lane < 0) && columns.worker[n] >= 0) /** @type {Lane} */ (this.workers.get(columns.worker[n])).push(start, end, state, lane, n);
     }
   }
-  /** The time in each state that a lane's sums tell of a window, as far as cells lie in it: shares of the cells' length.
+  /** The time in each state in a window, from a lane's sums, as shares of the length of the cells in the window.
    * @param {Summed} lane @param {number} from @param {number} to @returns {number[]} */
   summed(lane, from, to) {
     return this.summedOf(this.data, lane, from, to);
   }
-  /** Likewise of another timeline. @param {TimelineData} data @param {Summed} lane @param {number} from @param {number} to @returns {number[]} */
+  /** The time in each state in a window, from the sums of a lane of another timeline. @param {TimelineData} data @param {Summed} lane @param {number} from @param {number} to @returns {number[]} */
   summedOf(data, lane, from, to) {
     const sums = this.sumsOf(data, lane);
     const before = sums.until(from, [0, 0, 0, 0]);

@@ -1,5 +1,5 @@
 // @ts-check
-/** Makes an element. Whatever is written in it is text: nothing that a run says is ever read as markup.
+/** Makes an element. Its content is inserted as text, so names from a run are never parsed as markup.
  * @param {string} name @param {Record<string, string>} [attributes] @param {...(Node|string|null|undefined)} inside @returns {HTMLElement} */
 export function make(name, attributes = {}, ...inside) {
   const element = document.createElement(name);
@@ -23,7 +23,7 @@ export function button(text, act, attributes = {}) {
   element.addEventListener('click', act);
   return element;
 }
-/** A table. A cell is a text, or a text that stands right with its exact value.
+/** A table. A cell is a text, or a right-aligned text with its exact value.
  * @param {string} caption @param {string[]} heads @param {(string|{text: string, value?: unknown}|Node)[][]} rows @returns {HTMLTableElement} */
 export function table(caption, heads, rows) {
   const isNumber = heads.map((_, n) => rows.length > 0 && rows.every((row) => typeof row[n] === 'object' && !(row[n] instanceof Node)));
@@ -37,7 +37,7 @@ export function table(caption, heads, rows) {
   })));
   return /** @type {HTMLTableElement} */ (make('table', {}, make('caption', {}, caption), make('thead', {}, head), make('tbody', {}, ...body)));
 }
-/** A name that fits into so many characters: its beginning and its end.
+/** A name shortened to so many characters: its beginning and its end.
  * @param {string} text @param {number} width @returns {string} */
 export function shortened(text, width) {
   if (text.length <= width) return text;
@@ -45,7 +45,7 @@ export function shortened(text, width) {
   const end = Math.floor((width - 1) / 2);
   return `${text.slice(0, width - 1 - end)}…${text.slice(text.length - end)}`;
 }
-/** The colours of the theme that is shown.
+/** The colours of the present theme.
  * @returns {Record<string, string>} */
 export function colours() {
   const style = getComputedStyle(document.documentElement);
@@ -56,7 +56,7 @@ export function colours() {
   }
   return found;
 }
-/** Makes a canvas as sharp as the screen and clears it. Sizes are those of the page.
+/** Makes a canvas as sharp as the screen and clears it. Sizes are in pixels of the page.
  * @param {HTMLCanvasElement} canvas @returns {{context: CanvasRenderingContext2D, width: number, height: number}} */
 export function prepared(canvas) {
   const ratio = window.devicePixelRatio || 1;

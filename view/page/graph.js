@@ -6,7 +6,7 @@ import { make, byId, canvasOf, button, colours, prepared, shortened } from './do
 /** @typedef {import('./data.js').Network} Network */
 /** @typedef {import('./data.js').GraphNode} GraphNode */
 
-/** The network: boxes filled by what their tasks did, lines as wide as their rate. */
+/** The network: boxes filled by the shares of their tasks' states, lines as wide as their rate. */
 export class Graph {
   /** @param {App} app */
   constructor(app) {
@@ -58,7 +58,7 @@ export class Graph {
     this.scale = scale;
     this.app.draw();
   }
-  /** What the tasks of a node did in the window that is chosen: shares that add up to 1. @param {GraphNode} node @returns {number[]|null} */
+  /** The shares of the states of a node's tasks in the chosen window, which add up to 1. @param {GraphNode} node @returns {number[]|null} */
   shares(node) {
     return this.app.sharesOf(node.components.map((n) => this.app.data.report.components[n]));
   }

@@ -5,7 +5,7 @@ import { checked, changed } from './data.js';
 /** @typedef {import('./data.js').PageData} PageData */
 /** @typedef {import('./data.js').Told} Told */
 
-/** The server of a live page: it sends the data again and again, and does what is asked. The token is in the page's own address. */
+/** The connection to the server of a live page, which sends data repeatedly and executes requests. The token is in the page's own address. */
 export class Server {
   /** @param {(data: PageData) => void} take */
   constructor(take) {
@@ -19,10 +19,10 @@ export class Server {
   }
   open() {
     const source = new EventSource(this.address('/events'));
-    /** What came last: a part changes some of its fields, and the timeline by what is new in it. @type {any} */
+    /** The last complete data: an update replaces some of its fields and adds changes to the timeline. @type {any} */
     let last = {};
     const take = (/** @type {Event} */ event) => {
-      // What was said of a change stays; that nobody answers is over.
+      // The message about a change stays; a message that the server does not answer is cleared.
       if (byId('state').textContent === WORDS.reconnecting) this.say('');
       try {
         const { changes, ...data } = JSON.parse(/** @type {MessageEvent} */ (event).data);
@@ -38,7 +38,7 @@ export class Server {
     source.addEventListener('failed', (event) => this.say(/** @type {MessageEvent} */ (event).data));
     source.addEventListener('error', () => {
       this.say(WORDS.reconnecting);
-      // The browser asks again by itself unless the server refused.
+      // The browser reconnects by itself unless the server refused.
       if (source.readyState === EventSource.CLOSED) setTimeout(() => this.open(), 2000);
     });
   }
@@ -64,7 +64,7 @@ export class Server {
   undo(id) {
     this.post('/undo', { id }).catch((error) => this.say(String(error)));
   }
-  /** What the server answers, or nothing. @param {string} path @param {Record<string, string>} [more] @returns {Promise<any>} */
+  /** The server's answer, or null. @param {string} path @param {Record<string, string>} [more] @returns {Promise<any>} */
   async read(path, more = {}) {
     try {
       const answer = await fetch(this.address(path, more));

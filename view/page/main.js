@@ -10,7 +10,7 @@ import { Server } from './live.js';
 /** @typedef {import('./data.js').PageData} PageData */
 /** @typedef {import('./data.js').Told} Told */
 
-/** The page: what is shown of which data, and what is chosen in it. */
+/** The page's state: its data, the window shown and the selection. */
 export class App {
   /** @param {PageData} data @param {Server|null} server */
   constructor(data, server) {
@@ -29,13 +29,13 @@ export class App {
     this.held = null;
     this.tab = 'components';
     this.pending = false;
-    /** A part of the timeline in more detail, if the server was asked for it. @type {{from: number, to: number, data: import('./data.js').TimelineData, spans: Spans}|null} */
+    /** A part of the timeline in more detail, if it was requested from the server. @type {{from: number, to: number, data: import('./data.js').TimelineData, spans: Spans}|null} */
     this.detail = null;
     this.asked = '';
     this.nextLook = 0;
     /** Calls that probes recorded. @type {any} */
     this.calls = data.calls;
-    /** Another run beside this one. @type {any} */
+    /** Another run for comparison. @type {any} */
     this.other = data.other;
     if (server) {
       this.readCalls();
@@ -67,7 +67,7 @@ export class App {
     else if (this.follows) { this.from += by; this.to += by; }
     if (!sameGraph) { this.graph.level = data.networks.length - 1; this.graph.tools(); this.graph.fit(); }
     showVerdict(this);
-    // What somebody is writing in stays.
+    // A field in which the user is typing is not replaced.
     const active = document.activeElement;
     if (!(active && byId('tab').contains(active) && active instanceof HTMLInputElement)) showTabs(this);
     this.draw();
@@ -75,13 +75,13 @@ export class App {
     const live = data.live;
     if (this.server && live && !live.running) this.server.say(data.report.window.state === 'killed' ? WORDS.killed : WORDS.ended);
   }
-  /** The lanes of the time that is shown: those that were asked for, or those of the page. @returns {{data: import('./data.js').TimelineData, spans: Spans}} */
+  /** The lanes of the time shown: those requested in more detail, or those of the page. @returns {{data: import('./data.js').TimelineData, spans: Spans}} */
   get lanes() {
     const { detail } = this;
     const holds = detail !== null && detail.from <= this.from && detail.to >= this.to && this.spans.exactFrom > this.from;
     return holds ? detail : { data: this.data.timeline, spans: this.spans };
   }
-  /** Asks for the time that is shown in more detail, if the server may have some. */
+  /** Requests the time shown in more detail, if the server may have more. */
   look() {
     const { server, from, to } = this;
     const { spans, data } = this.lanes;
@@ -100,7 +100,7 @@ export class App {
       this.graphLater();
     });
   }
-  /** Shows the figures of the window when it is at rest. */
+  /** Updates the figures when the window has stopped moving. */
   graphLater() {
     clearTimeout(this.later);
     this.later = setTimeout(() => showTabs(this), 120);
@@ -108,7 +108,7 @@ export class App {
   readCalls() {
     if (this.server) this.server.read('/calls').then((calls) => { this.calls = calls; showTabs(this); });
   }
-  /** Draws with the next frame; once, however often it is asked for. */
+  /** Draws once with the next frame, however often this is called. */
   draw() {
     if (this.pending) return;
     this.pending = true;
@@ -136,11 +136,11 @@ export class App {
     showTabs(this);
     this.draw();
   }
-  /** Whether a component is what was chosen, or in it. @param {string} path */
+  /** Whether a component is the chosen one or inside of it. @param {string} path */
   holds(path) {
     return this.chosen === null || path === this.chosen || path.startsWith(`${this.chosen}/`);
   }
-  /** How the time of components' tasks divides: in the window that is shown, or in all as the report says. @param {any[]} components @returns {number[]|null} */
+  /** The division of the time of components' tasks, in the window shown or in the whole report. @param {any[]} components @returns {number[]|null} */
   sharesOf(components) {
     const sums = [0, 0, 0, 0];
     const whole = this.from <= 0 && this.to >= this.data.timeline.duration_ns * (1 - 1e-9);
@@ -169,7 +169,7 @@ export class App {
     this.lit = told;
     this.draw();
   }
-  /** The story of a message that a task read in a span, if it is here. @param {string} task @param {number} start @param {number} end @returns {Told|null} */
+  /** The story of a message that a task read in a span, if the page has it. @param {string} task @param {number} start @param {number} end @returns {Told|null} */
   storyOf(task, start, end) {
     const reads = (/** @type {import('./data.js').Hop} */ hop) => hop.reader === task && hop.read_ns !== null && hop.read_ns >= start - 1000 && hop.read_ns < end;
     return this.data.stories.find((told) => told.story.hops.some(reads)) || null;
@@ -184,7 +184,7 @@ export class App {
     this.lookAt(told);
     if (this.tab === 'messages') showTabs(this);
   }
-  /** Shows the time of a story. @param {Told} told */
+  /** Moves the window to the time of a story. @param {Told} told */
   lookAt(told) {
     const times = told.story.hops.flatMap((hop) => [hop.written_ns, hop.read_ns === null ? null : hop.read_ns + (hop.service_ns || 0)]).filter((time) => time !== null);
     if (times.length === 0) return;
@@ -235,7 +235,7 @@ export class App {
   }
 }
 
-/** Shows what stands in the page, or what a server sends. */
+/** Shows the data in the page, or the data that a server sends. */
 async function main() {
   try {
     const data = await embedded();

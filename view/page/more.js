@@ -4,13 +4,13 @@ import { duration, rate, share, count } from './numbers.js';
 import { make, table, cell, drawing, shortened, button } from './dom.js';
 /** @typedef {import('./main.js').App} App */
 
-/** A part with its sign. @param {number|null|undefined} part @returns {string} */
+/** A share in percent with its sign. @param {number|null|undefined} part @returns {string} */
 function signed(part) {
   if (part === null || part === undefined || !Number.isFinite(part)) return '';
   return `${part >= 0 ? '+' : '−'}${(Math.abs(part) * 100).toFixed(1)} %`;
 }
 
-/** What tuners decided. @param {App} app @returns {Node[]} */
+/** The decisions of tuners. @param {App} app @returns {Node[]} */
 export function tuning(app) {
   const { decisions } = app.data.timeline;
   if (decisions.length === 0) return [make('p', {}, WORDS.noTuning)];
@@ -52,7 +52,7 @@ export function calls(app) {
   return parts;
 }
 
-/** The dependency graph, as large as it fits. @param {any} of @returns {HTMLElement} */
+/** The dependency graph, scaled to fit. @param {any} of @returns {HTMLElement} */
 function dependencies(of) {
   const { graph } = of;
   const height = Math.min(700, Math.max(120, graph.height + 20));

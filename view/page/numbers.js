@@ -21,7 +21,7 @@ export function duration(ns) {
   }
   return scaled(Math.max(ns, 0), [[1, 'ns'], [1e3, 'µs'], [1e6, 'ms'], [1e9, 's']]);
 }
-/** A time with as many digits as tell it from another that is a step away. @param {number} ns @param {number} step @returns {string} */
+/** A time with enough digits to distinguish it from another that is one step away. @param {number} ns @param {number} step @returns {string} */
 export function moment(ns, step) {
   const units = /** @type {[number, string][]} */ ([[1e9, 's'], [1e6, 'ms'], [1e3, 'µs'], [1, 'ns']]);
   const [unit, word] = units.find(([size]) => Math.max(ns, step) >= size) || units[3];

@@ -11,10 +11,10 @@ export class Pixels {
     this.ratio = 1;
     /** Colours as points, by their names. @type {Map<string, number>} */
     this.known = new Map();
-    /** Where the states of a column end, from its top on. */
+    /** The end of each state in each column, from the column's top on. */
     this.ends = [0, 1, 2, 3].map(() => new Int32Array(0));
   }
-  /** Begins an empty picture of such a size; sizes and places are those of the page. @param {CanvasRenderingContext2D} context @param {number} width @param {number} height */
+  /** Begins an empty picture of this size; sizes and places are in pixels of the page. @param {CanvasRenderingContext2D} context @param {number} width @param {number} height */
   begin(context, width, height) {
     this.ratio = window.devicePixelRatio || 1;
     this.width = Math.max(1, Math.round(width * this.ratio));
@@ -27,7 +27,7 @@ export class Pixels {
       this.ends = [0, 1, 2, 3].map(() => new Int32Array(this.width));
     }
   }
-  /** Puts it onto a canvas. @param {CanvasRenderingContext2D} context @param {number} x @param {number} y */
+  /** Draws the picture onto a canvas. @param {CanvasRenderingContext2D} context @param {number} x @param {number} y */
   end(context, x, y) {
     if (this.image) context.putImageData(this.image, Math.round(x * this.ratio), Math.round(y * this.ratio));
   }
@@ -45,7 +45,7 @@ export class Pixels {
   rows(y, height) {
     return [Math.max(0, Math.round(y * this.ratio)), Math.min(this.height, Math.round((y + height) * this.ratio))];
   }
-  /** A lane of rectangles, one after the other: `next` is asked for the ends and the colour of the n-th.
+  /** A lane of rectangles, one after the other: `next` returns the ends and the colour of the n-th.
    * @param {number} y @param {number} height @param {number} count @param {(n: number) => [number, number, number]} next */
   lane(y, height, count, next) {
     const [top, bottom] = this.rows(y, height);
@@ -63,7 +63,7 @@ export class Pixels {
     if (end <= begin) return;
     for (let at = top + 1; at < bottom; at++) this.points.copyWithin(at * this.width + begin, row + begin, row + end);
   }
-  /** Columns from the left end to the right one, `step` wide: `next` is asked for the four heights of each, which stand one upon the other from below.
+  /** Columns from the left end to the right one, `step` wide: `next` returns the four heights of each, which are stacked one upon the other from below.
    * @param {number} y @param {number} height @param {number} left @param {number} right @param {number} step @param {number[]} points @param {(x: number, heights: number[]) => void} next */
   columns(y, height, left, right, step, points, next) {
     const [top, bottom] = this.rows(y, height);

@@ -8,7 +8,7 @@ import { Pixels } from './pixels.js';
 /** @typedef {{title: string, indent: number, height: number, worker: number|null, task: number, lane: Lane|undefined, sums: import('./data.js').Summed, shared: boolean}} Row */
 
 const NAMES = 190;
-/** In a lane that has more spans in the window, columns of their sums are drawn. */
+/** The greatest number of spans in the window that are drawn one by one; for more, columns of their sums are drawn. */
 const SPANS_DRAWN = 400;
 const AXIS = 20;
 const STATES = ['busy', 'starved', 'blocked', 'ready'];
@@ -22,10 +22,10 @@ export class TimelineView {
     this.overview = canvasOf('overview');
     this.unfolded = app.data.timeline.workers.length === 0;
     this.scrolled = 0;
-    /** How many items the last drawing took. */
+    /** The number of items in the last drawing. */
     this.items = 0;
     this.pixels = new Pixels();
-    /** What the strip was drawn of, and the strip without the window. @type {any[]} */
+    /** The data from which the strip was last drawn; `stripDrawn` is the strip without the window. @type {any[]} */
     this.stripOf = [];
     this.stripDrawn = document.createElement('canvas');
     byId('timeline-title').textContent = WORDS.timeline;
@@ -72,7 +72,7 @@ export class TimelineView {
     const all = rows.reduce((sum, row) => sum + row.height, 0);
     this.scrolled = Math.max(0, Math.min(this.scrolled, all - (height - axis)));
     this.items = 0;
-    // Lanes first, then what is written on them and beside them.
+    // Lanes are drawn first, then the texts on and beside them.
     this.pixels.begin(context, width - NAMES, height - axis);
     const points = STATES.map((state) => this.pixels.point(colour[state]));
     let y = axis - this.scrolled;
@@ -106,7 +106,7 @@ export class TimelineView {
     const detail = exact <= from ? WORDS.exact : exact >= to ? WORDS.summed : WORDS.partlySummed;
     if (!this.hovering) byId('timeline-said').textContent = `${moment(from, (to - from) / 100)} – ${moment(to, (to - from) / 100)} (${duration(to - from)}), ${detail}`;
   }
-  /** Where a time is drawn. @param {number} time @param {number} width @returns {number} */
+  /** The horizontal position of a time. @param {number} time @param {number} width @returns {number} */
   x(time, width) {
     return NAMES + ((time - this.app.from) / (this.app.to - this.app.from)) * (width - NAMES);
   }
@@ -114,7 +114,7 @@ export class TimelineView {
   timeAt(x) {
     return this.app.from + ((x - NAMES) / Math.max(1, this.canvas.clientWidth - NAMES)) * (this.app.to - this.app.from);
   }
-  /** The spans of a lane that are drawn one by one: none if they are too many, or not known. @param {Row} row @returns {{lane: Lane, first: number, last: number}|null} */
+  /** The spans of a lane to be drawn one by one: null if they are too many or not known. @param {Row} row @returns {{lane: Lane, first: number, last: number}|null} */
   single(row) {
     const { from, to } = this.app;
     const exactFrom = row.shared ? Infinity : this.app.lanes.spans.exactFrom;
@@ -123,7 +123,7 @@ export class TimelineView {
     const [first, last] = [lane.at(Math.max(from, exactFrom)), Math.min(lane.size - 1, lane.at(to))];
     return last - first > SPANS_DRAWN ? null : { lane, first, last };
   }
-  /** What a lane did. @param {Row} row @param {number} y @param {number} width @param {number[]} points */
+  /** Draws the states of a lane. @param {Row} row @param {number} y @param {number} width @param {number[]} points */
   row(row, y, width, points) {
     const [top, inside] = [y + 2 - AXIS, row.height - 4];
     const { from, to } = this.app;
@@ -136,13 +136,13 @@ export class TimelineView {
     const { lane, first, last } = single;
     const count = last - first + 1;
     this.items += Math.max(0, count);
-    // What ends behind the window is cut by the picture's edge.
+    // A span that ends after the window is cut by the picture's edge.
     this.pixels.lane(top, inside, count, (at) => {
       const n = first + at;
       return [this.x(lane.start[n], width) - NAMES, lane.start[n] >= to ? -1 : this.x(lane.end[n], width) - NAMES, points[lane.state[n]]];
     });
   }
-  /** The names of a lane and of what is drawn in it. @param {CanvasRenderingContext2D} context @param {Row} row @param {number} y @param {number} width @param {Record<string, string>} colour */
+  /** Writes the names of a lane and of the spans in it. @param {CanvasRenderingContext2D} context @param {Row} row @param {number} y @param {number} width @param {Record<string, string>} colour */
   texts(context, row, y, width, colour) {
     context.fillStyle = colour.ink;
     context.font = row.task < 0 ? '600 12px system-ui, sans-serif' : '11px system-ui, sans-serif';
@@ -158,7 +158,7 @@ export class TimelineView {
       context.fillText(shortened(this.app.lanes.data.tasks[lane.task[n]].name, Math.floor((right - left - 6) / 6.2)), left + 3, y + row.height / 2 + 4, right - left - 6);
     }
   }
-  /** Sums, a column for each step of two points. @param {{until: (time: number, found: number[]) => number[]}} lane @param {number} from @param {number} to @param {number} y @param {number} height @param {number} width @param {number[]} points */
+  /** Draws sums, a column for each step of two points. @param {{until: (time: number, found: number[]) => number[]}} lane @param {number} from @param {number} to @param {number} y @param {number} height @param {number} width @param {number[]} points */
   columns(lane, from, to, y, height, width, points) {
     const step = 2;
     const [left, right] = [Math.max(NAMES, this.x(from, width)), Math.min(width, this.x(to, width))];
@@ -171,7 +171,7 @@ export class TimelineView {
       let [sum, high, same] = [0, 0, true];
       for (let state = 0; state < 4; state++) {
         sum += behind[state] - before[state];
-        // Halves of a point, so that all states together are as high as the lane.
+        // Heights are rounded to halves of a point, so that all states together are as high as the lane.
         const until = Math.round((sum / whole) * height * 2) / 2;
         same = same && heights[state] === until - high;
         heights[state] = until - high;
@@ -233,7 +233,7 @@ export class TimelineView {
       }
     }
   }
-  /** Lights a message's story: where it waited and ran. @param {CanvasRenderingContext2D} context @param {Row[]} rows @param {number} top @param {Record<string, string>} colour */
+  /** Highlights a message's story: the spans in which it waited and ran. @param {CanvasRenderingContext2D} context @param {Row[]} rows @param {number} top @param {Record<string, string>} colour */
   story(context, rows, top, colour) {
     const told = this.app.lit;
     if (!told) return;
@@ -263,7 +263,7 @@ export class TimelineView {
       if (hop.read_ns !== null) context.fillRect(Math.max(NAMES, to) - 3, place - 4, Math.max(6, this.x(hop.read_ns + (hop.service_ns || 0), width) - to), 8);
     }
   }
-  /** The whole run in a strip, with the window in it. @param {Record<string, string>} colour */
+  /** Draws the whole run in a strip, with the window in it. @param {Record<string, string>} colour */
   strip(colour) {
     const { context, width, height } = prepared(this.overview);
     const { timeline } = this.app.data;
@@ -309,7 +309,7 @@ export class TimelineView {
     const by = (this.app.to - this.app.from) * part;
     this.app.show(this.app.from + by, this.app.to + by);
   }
-  /** The row, and the span of it, at a place of the canvas. @param {number} x @param {number} y @returns {{row: Row, n: number}|null} */
+  /** The row and its span at a position of the canvas. @param {number} x @param {number} y @returns {{row: Row, n: number}|null} */
   spanAt(x, y) {
     let at = 20 - this.scrolled;
     for (const row of this.rows()) {
@@ -323,7 +323,7 @@ export class TimelineView {
     }
     return null;
   }
-  /** Says what is there, and lights the story of a message that was read there, if it is one of those whose story is here. @param {number} x @param {number} y */
+  /** Describes the span at a position, and highlights the story of a message read there, if the page has it. @param {number} x @param {number} y */
   hover(x, y) {
     const found = x < NAMES ? null : this.spanAt(x, y);
     this.hovering = found !== null && found.n >= 0;

@@ -10,7 +10,7 @@ export function commandOf(action) {
   return ['thalweg', action.run.command, ...action.run.arguments].join(' ');
 }
 
-/** What limits the flow, why, what to do. @param {App} app */
+/** Shows what limits the flow, the evidence, and the suggestion. @param {App} app */
 export function showVerdict(app) {
   const report = app.data.report;
   const { verdict, throughput, latency, window: seen, overhead } = report;

@@ -1,5 +1,5 @@
 // @ts-check
-/** All that the page says, in one place. */
+/** All texts of the page, in one place. */
 export const WORDS = {
   graph: 'Network', timeline: 'Timeline', report: 'Report',
   states: ['busy', 'starved', 'blocked', 'ready'],

@@ -1,36 +1,38 @@
-//! What became of a timeline since it was sent last: the cells of the sums that changed, and the spans that are new.
+//! The changes of a timeline since it was last sent: the changed cells of the sums, and the new spans.
 //!
-//! A run that goes on changes the last cells of its lanes alone, so what is sent of it ten times a second is small, however much is shown.
+//! A live run changes only the last cells of its lanes, so the changes sent ten times a second are small,
+//! however long the run is.
 
 use serde::Serialize;
 
 use crate::lanes::{Decided, GapPage, Process, Spans, TimelinePage};
 
-/// What makes of an older timeline a newer one that has the same lanes.
+/// The changes that turn an older timeline into a newer one with the same lanes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Changes {
     duration_ns: f64,
     exact_from_ns: Option<f64>,
     processes: Vec<Process>,
-    /// Of each worker's sums: how many numbers stay, and those behind them.
+    /// For each worker's sums, the number of leading values that stay, and the values after these.
     workers: Vec<Vec<u32>>,
-    /// Of each task's sums, in the same way.
+    /// The changes of each task's sums, in the format of `workers`.
     tasks: Vec<Vec<u32>>,
-    /// Tasks that changed their worker, by their places, each with the new one.
+    /// The places of the tasks that changed their worker, each with the new worker.
     moved: Vec<(usize, Option<u64>)>,
-    /// How many spans at the beginning are dropped, how many after these are kept, and the new spans at the
-    /// end.
+    /// The number of spans dropped at the beginning; `kept` is the number kept after these, and `spans` holds
+    /// the spans added at the end.
     dropped: usize,
     kept: usize,
     spans: Spans,
-    /// All of them, if some are new.
+    /// All gaps, if some are new.
     gaps: Option<Vec<GapPage>>,
-    /// All of them, if some are new, as well.
+    /// All decisions, if some are new.
     decisions: Option<Vec<Decided>>,
 }
 
 impl Changes {
-    /// What changed; none if the lanes or their cells are others, so that the newer timeline has to be sent as a whole.
+    /// The changes; `None` if the lanes or the widths of their cells differ, so that the complete newer
+    /// timeline must be sent.
     pub fn between(old: &TimelinePage, new: &TimelinePage) -> Option<Changes> {
         let same_cells = |(old, new): (&Process, &Process)| {
             (old.sums_from_ns, old.step_ns) == (new.sums_from_ns, new.step_ns)
@@ -77,7 +79,7 @@ impl Changes {
     }
 }
 
-/// How many numbers stay, and those behind them.
+/// The number of leading values that stay, and the values after these.
 fn tail(old: &[u32], new: &[u32]) -> Vec<u32> {
     let same = old.iter().zip(new).take_while(|(old, new)| old == new).count();
     let mut tail = vec![same as u32];
@@ -85,7 +87,7 @@ fn tail(old: &[u32], new: &[u32]) -> Vec<u32> {
     tail
 }
 
-/// How many of the old spans go, how many stay, and which are new.
+/// The number of old spans dropped, the number kept, and the new spans.
 fn spans_between(old: &TimelinePage, new: &TimelinePage) -> (usize, usize, Spans) {
     let begin = |page: &TimelinePage| page.exact_from_ns.unwrap_or(0.0).round() as i64;
     let (from, mut end) = (begin(new), begin(old));
@@ -107,7 +109,7 @@ fn spans_between(old: &TimelinePage, new: &TimelinePage) -> (usize, usize, Spans
 }
 
 impl Spans {
-    /// The n-th span, its end first.
+    /// The n-th span as a row, with its end first.
     fn row(&self, n: usize) -> Option<[i64; 9]> {
         let of = |column: &[i64]| column[n];
         (n < self.end.len()).then(|| {
@@ -125,7 +127,7 @@ impl Spans {
         })
     }
 
-    /// Those from the n-th on.
+    /// The spans from the n-th on.
     fn behind(&self, n: usize) -> Spans {
         let of = |column: &[i64]| column[n..].to_vec();
         Spans {
@@ -148,7 +150,7 @@ mod tests {
     use crate::lanes::{TaskLane, WorkerLane};
     use thalweg_chance::Chance;
 
-    /// What the page does with changes.
+    /// Applies changes to a timeline as the page does.
     fn changed(old: &TimelinePage, by: &Changes) -> TimelinePage {
         let mut new = old.clone();
         (new.duration_ns, new.exact_from_ns, new.processes) =
@@ -222,7 +224,8 @@ mod tests {
                 all.sort_unstable();
                 all
             };
-            // The newer one goes on where the older one ends, or knows better what came at its end.
+            // The newer timeline continues where the older one ends, or corrects the last spans of the older
+            // one.
             let all = some(1000);
             let (old, new) = (&all[..all.len() / 2], &all[all.len() / 3..]);
             let from = |ends: &[i64]| ends.first().map_or(0, |first| first - 1);

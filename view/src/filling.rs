@@ -1,20 +1,22 @@
-//! The states of a lane at the edges of a window where its events are missing: a wait that began long before what was
-//! read, or goes on long behind it. The sums of the whole run include it.
+//! Computes the states of a lane at the edges of a window where its events are missing, for example a wait
+//! that began long before the events read or ends long after them. The sums of the whole run include such
+//! waits.
 //!
-//! Between two dispatches a task waits, then it is ready, then it runs: so what a cell holds beside the spans that are known has one order,
-//! and where no dispatch ends within the cell, its sums say to the tick when which state was left.
+//! Between two dispatches, a task first waits, then is ready, then runs. So the time in a cell outside the
+//! known spans can be ordered, and if no dispatch ends within the cell, its sums give the exact tick of each
+//! change of state.
 
 use crate::levels::Levels;
 use crate::summary::{STATES, State, Summary};
 
-/// A state, and from when to when.
+/// A state, its begin and its end.
 pub(crate) type Part = (State, u64, u64);
 
-/// In this order a task goes through its states until a dispatch ends.
+/// The order in which a task passes its states until a dispatch ends.
 const ORDER: [State; STATES] = [State::Starved, State::Blocked, State::Ready, State::Busy];
 
-/// Computes from its sums what a lane did in a window before the first and after the last of its known spans, which
-/// are in order of time.
+/// Computes from a lane's sums its states in a window before the first and after the last of its known spans,
+/// which are in order of time.
 pub(crate) fn filled(summary: &Summary, known: &[Part], from: u64, to: u64) -> Vec<Part> {
     let begin = known.first().map_or(to, |first| first.1.clamp(from, to));
     let end = known.iter().map(|part| part.2).max().map_or(to, |end| end.clamp(from, to));
@@ -27,7 +29,7 @@ pub(crate) fn filled(summary: &Summary, known: &[Part], from: u64, to: u64) -> V
     parts
 }
 
-/// Fills one gap.
+/// Fills one gap between known spans.
 fn lay(summary: &Summary, known: &[Part], from: u64, (a, b): (u64, u64), parts: &mut Vec<Part>) {
     let (range, width) = (summary.range(a, b), summary.width());
     let first = summary.begin_of(a);
@@ -58,7 +60,7 @@ fn lay(summary: &Summary, known: &[Part], from: u64, (a, b): (u64, u64), parts: 
     }
 }
 
-/// Adds a part, to the one before if that goes on.
+/// Adds a part, merged with the previous one if that has the same state.
 fn add(parts: &mut Vec<Part>, part: Part) {
     if part.2 <= part.1 {
         return;
@@ -70,8 +72,8 @@ fn add(parts: &mut Vec<Part>, part: Part) {
 }
 
 impl Summary {
-    /// From which to which event one has to read to know what a lane does at a time: the span that the time lies in
-    /// began with an event and is recorded by one at its end, or at the end of the dispatch that follows.
+    /// The range of events to read to find a lane's state at a time: the span around that time began with an
+    /// event, and an event at its end, or at the end of the next dispatch, records it.
     pub(crate) fn filling(&self, from: u64, to: u64) -> (u64, Option<u64>) {
         let cell = |time: u64| (self.begin_of(time) - self.begin_of(0)) / self.width();
         let begun = |n: u64| self.begun(n as usize);
@@ -91,8 +93,8 @@ impl Summary {
 }
 
 impl Levels {
-    /// Between which times of the page events have to be read to know all that happens in a window, with at most about
-    /// this many spans before it and behind it.
+    /// The times of the page between which events have to be read to reconstruct a window, with at most about
+    /// `spans_max` spans before and after the window.
     pub fn reach(&self, from_ns: f64, to_ns: f64, spans_max: u64) -> (f64, f64) {
         let (from, to) = (self.tick(from_ns), self.tick(to_ns));
         let tasks = self.tasks.iter().zip(&self.known).filter(|(_, of)| of.replica.is_some());
@@ -111,7 +113,7 @@ impl Levels {
         (first.map_or(from_ns, |tick| self.ns(tick)), last.map_or(to_ns, |tick| self.ns(tick)))
     }
 
-    /// For each task whether the sums cover a time that reaches until `tick`.
+    /// For each task, whether the sums cover its time until `tick`.
     pub(crate) fn tells(&self, tick: u64) -> Vec<bool> {
         let reaches = |summary: &Summary| {
             summary.begin_of(0).saturating_add(summary.cells().len() as u64 * summary.width()) >= tick
@@ -125,7 +127,7 @@ mod tests {
     use super::*;
     use thalweg_chance::Chance;
 
-    /// A lane that goes round through its states, each for a while.
+    /// A lane that repeatedly passes its states, with random durations.
     fn lane(chance: &mut Chance, summary: &mut Summary, until: u64) -> Vec<Part> {
         let (mut at, mut parts) = (0, Vec::new());
         while at < until {
@@ -164,7 +166,7 @@ mod tests {
             let all = lane(&mut chance, &mut summary, 20_000);
             let from = chance.below(15_000);
             let to = from + 500 + chance.below(4000);
-            // What is read begins and ends somewhere at a dispatch, in the window or not at all: waits before it are not recorded.
+            // The events read begin and end at any dispatch; earlier waits are not recorded.
             let ends: Vec<usize> = (0..all.len()).filter(|&n| all[n].0 == State::Busy).collect();
             let inside: Vec<usize> =
                 ends.iter().copied().filter(|&n| all[n].1 >= from && all[n].2 <= to).collect();
@@ -179,7 +181,7 @@ mod tests {
             let (told, want) = (by_state(&clipped(&told, from, to)), by_state(&clipped(&all, from, to)));
             rounds += 1;
             exact += u64::from(told == want);
-            // Only the two cells that the window begins and ends in are shared with what is not in it.
+            // Only the first and the last cell of the window also contain time outside of it.
             for state in 0..STATES {
                 assert!(
                     told[state].abs_diff(want[state]) <= 2 * width,
@@ -198,7 +200,7 @@ mod tests {
             let all = lane(&mut chance, &mut summary, 20_000);
             let (from, to) = (3000 + chance.below(5000), 9000 + chance.below(5000));
             let (first, last) = summary.filling(from, to);
-            // An event comes at the end of each dispatch.
+            // There is an event at the end of each dispatch.
             let events: Vec<u64> =
                 all.iter().filter(|part| part.0 == State::Busy).map(|part| part.2).collect();
             assert!(events.iter().any(|&event| first <= event && event <= from), "{first}, {from}");
@@ -206,7 +208,7 @@ mod tests {
             assert!(events.iter().any(|&event| to <= event && event <= last), "{to}, {last}");
             assert!(from - first < 4000 && last - to < 6000, "no more than is needed: {first}, {last}");
         }
-        // Of a lane that does nothing any more only the end is recorded.
+        // For a lane that has ended, only the end is recorded.
         let mut summary = Summary::new(0, 64, 1 << 12);
         summary.add(State::Busy, 0, 100);
         assert_eq!(summary.filling(5000, 6000), (0, None));

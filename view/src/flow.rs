@@ -1,10 +1,11 @@
-//! The order in which a network's components stand in the flow: from sources to sinks, along the streams between them.
+//! The order of a network's components along the flow: from sources to sinks, along the streams between them.
 
 use std::collections::{HashMap, HashSet};
 
 use thalweg_monitor::{Report, Stream};
 
-/// The place of each component in the flow. Where streams lead back, the way on from the first component reached is the flow.
+/// The place of each component in the flow. If streams form a circle, its order begins at the first component
+/// reached.
 #[derive(Debug)]
 pub struct Flow {
     places: HashMap<String, usize>,
@@ -15,7 +16,7 @@ impl Flow {
     pub fn of(report: &Report) -> Flow {
         let nodes = nodes(&report.streams);
         let number: HashMap<&str, usize> = nodes.iter().enumerate().map(|(n, &path)| (path, n)).collect();
-        // Streams out of the network stand last.
+        // Streams that leave the network come last.
         let (exits, others): (Vec<&Stream>, Vec<&Stream>) =
             report.streams.iter().partition(|stream| stream.role == "exit");
         let edges = others.into_iter().chain(exits).filter_map(|stream| {
@@ -26,7 +27,7 @@ impl Flow {
         Flow { places }
     }
 
-    /// A component's place; components that no stream leads to or from are behind all others.
+    /// A component's place; components without streams come after all others.
     pub fn place(&self, path: &str) -> usize {
         self.places.get(path).copied().unwrap_or(usize::MAX)
     }
@@ -43,7 +44,8 @@ impl Flow {
     }
 }
 
-/// The components that streams lead to or from: those that write to the network first, else in the order of the streams.
+/// The components with streams: those that write input messages first, the others in the order of the
+/// streams.
 fn nodes(streams: &[Stream]) -> Vec<&str> {
     let entries = streams.iter().filter(|stream| stream.role == "entry");
     let ends = entries.chain(streams).flat_map(|stream| [stream.writer.as_deref(), stream.reader.as_deref()]);
@@ -51,8 +53,8 @@ fn nodes(streams: &[Stream]) -> Vec<&str> {
     ends.flatten().filter(|path| seen.insert(*path)).collect()
 }
 
-/// The numbers below `count` so that each edge leads forward, but for those that close a circle: in reverse order of the ends of
-/// a depth-first search.
+/// The numbers below `count` in an order in which each edge leads forward, except edges that close a circle:
+/// the reverse post-order of a depth-first search.
 pub fn order(count: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     let mut next = vec![Vec::new(); count];
     let mut has_input = vec![false; count];
@@ -62,8 +64,8 @@ pub fn order(count: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     }
     let mut seen = vec![false; count];
     let mut ended = Vec::with_capacity(count);
-    // The node that is visited last stands first. So nodes without incoming edges are visited in reverse order; then
-    // circles that nothing leads into, each from where it is named first.
+    // The node visited last comes first in the order. So nodes without incoming edges are visited in reverse
+    // order; then circles without incoming edges, each from its first node.
     let begins = (0..count).rev().filter(|&n| !has_input[n]);
     for root in begins.chain(0..count) {
         visit(root, &next, &mut seen, &mut ended);
@@ -72,12 +74,13 @@ pub fn order(count: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     ended
 }
 
-/// Adds what can be reached from `root` and was not seen, each after what is reached from it.
+/// Adds the unseen nodes that can be reached from `root`, each after the nodes that can be reached from it.
 fn visit(root: usize, next: &[Vec<usize>], seen: &mut [bool], ended: &mut Vec<usize>) {
     if std::mem::replace(&mut seen[root], true) {
         return;
     }
-    // How many of each one's successors are left; the first named is visited last, and so stands first.
+    // The number of unvisited successors of each node on the path; the first successor is visited last, so it
+    // comes first in the order.
     let mut path = vec![(root, next[root].len())];
     while let Some((n, left)) = path.last_mut() {
         if *left == 0 {
@@ -105,9 +108,9 @@ mod tests {
     fn along_the_streams() {
         check(0, &[], &[]);
         check(4, &[(2, 0), (0, 3), (3, 1)], &[2, 0, 3, 1]);
-        // Branches one after the other, and behind them what joins them.
+        // Branches follow one another, and the node that joins them follows the branches.
         check(5, &[(0, 2), (0, 1), (1, 3), (2, 3), (3, 4)], &[0, 2, 1, 3, 4]);
-        // Two flows.
+        // Two separate flows follow one another.
         check(4, &[(0, 1), (2, 3)], &[0, 1, 2, 3]);
     }
 

@@ -1,8 +1,9 @@
-//! What is kept beside a run's events for its pictures: the page, and the sums of all lanes in all detail.
+//! The data stored beside a run's events for its pictures: the page, and the sums of all lanes in full
+//! detail.
 //!
-//! Both take a pass over all events to make, so a run that is over has them made once. What they were made from is
-//! noted with them (the files of the run, their sizes and times, and the version of this program): if any of these
-//! differ, the kept data are not used.
+//! Computing them needs a pass over all events, so they are computed once for a run that has ended. Their
+//! source is stored with them (the files of the run, their sizes and times, and the version of this program):
+//! if any of these differ, the stored data are not used.
 
 use std::io::Read as _;
 
@@ -12,26 +13,27 @@ use crate::levels::Levels;
 use crate::page::{Made, VERSION, packed};
 use crate::summary::taken;
 
-/// How the bytes begin.
+/// The magic number at the beginning of the bytes.
 const MAGIC: [u8; 8] = *b"thalwegV";
-/// The version of the bytes: raised when they, or how a page is made, change.
+/// The version of the format, which is raised when the format or the content of a page changes.
 const KEPT_VERSION: u64 = 2;
-/// A length beyond this is damage.
+/// A length beyond this is treated as damage.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// See the module.
+/// The stored page and sums of a run: see the module.
 #[derive(Clone, Debug)]
 pub struct Kept {
-    /// What it was made from.
+    /// The source of the data: the run's files and the version of this program.
     pub of: String,
     /// The page.
     pub page: Made,
-    /// The lanes of each process, in the order of the feed; and how much later than the page's begin it begins, in nanoseconds.
+    /// The lanes of each process, in the order of the feed, with the begin of the process relative to that of
+    /// the page, in nanoseconds.
     pub levels: Vec<(f64, Levels)>,
 }
 
 impl Kept {
-    /// All of it as bytes.
+    /// Encodes all data as bytes.
     pub fn write(&self) -> Vec<u8> {
         let mut levels = Vec::new();
         for (later, of) in &self.levels {
@@ -55,7 +57,8 @@ impl Kept {
         out
     }
 
-    /// Reads what [`Kept::write`] wrote; none if it is damaged, of another version, or was made from something else than `of`.
+    /// Decodes the bytes of [`Kept::write`]; `None` if they are damaged, of another version, or made from
+    /// another source than `of`.
     pub fn read(mut bytes: &[u8], of: &str) -> Option<Kept> {
         let bytes = &mut bytes;
         fn word(bytes: &mut &[u8]) -> Option<u64> {

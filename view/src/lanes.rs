@@ -1,4 +1,5 @@
-//! What a page has of the timeline: lanes, single spans, gaps; and how the lanes of several processes become those of one page.
+//! The timeline as data of a page: lanes, single spans, gaps; and the combination of several processes' lanes
+//! into one page.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,15 +9,15 @@ use crate::summary::{STATES, State, Summary};
 
 /// The value that means "none" in a column.
 pub(crate) const NONE: i64 = -1;
-/// Workers of the n-th process of a session have numbers from n times this on.
+/// The numbers of the workers of the n-th process of a session begin at n times this number.
 const WORKERS: u64 = 1 << 20;
 
-/// What a page has of the timeline. Times are nanoseconds from the begin of what is shown.
+/// The timeline as data of a page. Times are nanoseconds from the begin of the time shown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TimelinePage {
-    /// How long what is shown lasted.
+    /// The length of the time shown.
     pub duration_ns: f64,
-    /// From this time on every span is in `spans`; null: no span is. For earlier times there are only sums.
+    /// The time from which every span is in `spans`; null if no span is. Earlier times have only sums.
     pub exact_from_ns: Option<f64>,
     /// The processes whose lanes these are: one, or those of a session.
     pub processes: Vec<Process>,
@@ -26,9 +27,9 @@ pub struct TimelinePage {
     pub tasks: Vec<TaskLane>,
     /// Single spans, in the order of their ends, as columns.
     pub spans: Spans,
-    /// Where events were lost.
+    /// The gaps in which events were lost.
     pub gaps: Vec<GapPage>,
-    /// What tuners decided, oldest first.
+    /// The decisions of tuners, oldest first.
     pub decisions: Vec<Decided>,
 }
 
@@ -37,7 +38,7 @@ pub struct TimelinePage {
 pub struct Process {
     /// Its name; empty if it is the only process.
     pub name: String,
-    /// Where the first cell of the sums begins.
+    /// The begin of the first cell of the sums.
     pub sums_from_ns: f64,
     /// Length of a cell of the sums.
     pub step_ns: f64,
@@ -46,13 +47,13 @@ pub struct Process {
 /// A worker's lane.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkerLane {
-    /// Its number, which no other worker of the page has.
+    /// Its number, which is unique among the workers of the page.
     pub id: u64,
-    /// Its name: its number in its process, of a session `PROCESS/NUMBER`.
+    /// Its name: its number in its process, or `PROCESS/NUMBER` in a session.
     pub name: String,
     /// The place of its process in `processes`.
     pub process: usize,
-    /// Of each cell and state the time in thousandths of a cell: cell 0's four states, cell 1's, …
+    /// The time in each cell and state, in thousandths of a cell: cell 0's four states, cell 1's, and so on.
     pub sums: Vec<u32>,
 }
 
@@ -67,9 +68,9 @@ pub struct TaskLane {
     pub component: String,
     /// The place of its process in `processes`.
     pub process: usize,
-    /// The worker it was on last; null: it has a thread of its own.
+    /// The worker it was on last; null if it has a thread of its own.
     pub worker: Option<u64>,
-    /// As a worker's.
+    /// The time in each cell and state, in the format of [`WorkerLane::sums`].
     pub sums: Vec<u32>,
 }
 
@@ -82,59 +83,62 @@ pub struct Spans {
     pub state: Vec<i64>,
     /// The worker it ran on.
     pub worker: Vec<i64>,
-    /// Its end, in nanoseconds after that of the span before (the first: after `exact_from_ns`).
+    /// Its end, in nanoseconds after the end of the previous span (for the first span, after
+    /// `exact_from_ns`).
     pub end: Vec<i64>,
-    /// How long it lasted.
+    /// Its duration.
     pub length: Vec<i64>,
-    /// Of a wait: the place of the task that was waited for.
+    /// The place of the task that was waited for, if the span is a wait.
     pub peer: Vec<i64>,
     /// The stream that was waited for, or read first.
     pub stream: Vec<i64>,
-    /// Of a dispatch: the first message it read from that stream.
+    /// The first message that it read from `stream`, if the span is a dispatch.
     pub first: Vec<i64>,
-    /// Of a dispatch: messages it read, of all streams.
+    /// The number of messages that it read from all streams, if the span is a dispatch.
     pub count: Vec<i64>,
 }
 
-/// What a tuner decided, as `thalweg tune log` tells it.
+/// A tuner's decision, as `thalweg tune log` shows it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Decided {
     /// Its number in the log.
     pub number: u64,
-    /// When.
+    /// The time of the decision.
     pub at_ns: f64,
-    /// What was decided: `began`, `tried`, `kept`, `taken back` and so on.
+    /// The kind of decision: `began`, `tried`, `kept`, `taken back` and so on.
     pub what: String,
-    /// What changes, in words.
+    /// The change in words.
     pub change: String,
     /// The model or rule that proposed it.
     pub model: String,
-    /// By which part the goal was expected to become better, if somebody said.
+    /// The predicted improvement of the goal as a fraction, if there was a prediction.
     pub predicted: Option<f64>,
-    /// The gain that its trial measured, as a fraction, with the ends of its interval; none: not tried.
+    /// The gain that its trial measured, as a fraction, with the ends of its interval; null if it was not
+    /// tried.
     pub gain: Option<[f64; 3]>,
-    /// Why.
+    /// The reason for the decision.
     pub why: String,
 }
 
 /// A time in which events were lost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GapPage {
-    /// When the gap begins.
+    /// The begin of the gap.
     pub from_ns: f64,
-    /// Until when.
+    /// The end of the gap.
     pub to_ns: f64,
-    /// How many events were lost.
+    /// The number of events lost.
     pub lost: u64,
-    /// The worker whose they were, if that is known.
+    /// The worker that wrote the lost events, if known.
     pub worker: Option<u64>,
 }
 
 impl TimelinePage {
-    /// The lanes of several processes as those of one page: each with the number by which the report calls it, and how much later than the
-    /// page's begin its own times begin, in nanoseconds.
+    /// Combines the timelines of several processes into one: each part has its number in the report, the
+    /// offset of its begin from the page's in nanoseconds, and its timeline.
     pub fn together(parts: Vec<(u32, f64, TimelinePage)>) -> TimelinePage {
-        // From where on every process has its single spans: a process that has all of its spans sets no limit.
+        // The time from which every process has its single spans: a process with all of its spans sets no
+        // limit.
         let exact = parts.iter().filter_map(|(_, later, page)| {
             let from = page.exact_from_ns?;
             Some(if from > 0.0 { from + later } else { 0.0 })
@@ -192,7 +196,8 @@ impl TimelinePage {
         whole
     }
 
-    /// Adds spans at the edges of a window, where a lane's events are missing, from sums of the whole run.
+    /// Adds spans at the edges of a window where a lane's events are missing, computed from sums of the whole
+    /// run.
     pub fn fill(&mut self, levels: &Levels, from_ns: f64, to_ns: f64) {
         let Some(exact) = self.exact_from_ns else { return };
         let (from, to) = (levels.tick(from_ns), levels.tick(to_ns));
@@ -235,13 +240,13 @@ impl TimelinePage {
         self.spans = Spans::of(&rows);
     }
 
-    /// Items that a picture of all of it draws: single spans, and parts of cells that are not empty.
+    /// The number of items in a complete picture: single spans, and parts of cells that are not empty.
     pub fn items(&self) -> usize {
         let sums = self.workers.iter().map(|lane| &lane.sums).chain(self.tasks.iter().map(|lane| &lane.sums));
         self.spans.lane.len() + sums.flatten().filter(|&&part| part > 0).count()
     }
 
-    /// Cells of the longest lane.
+    /// The number of cells of the longest lane.
     pub fn cells(&self) -> usize {
         let sums = self.workers.iter().map(|lane| &lane.sums).chain(self.tasks.iter().map(|lane| &lane.sums));
         sums.map(|sums| sums.len() / STATES).max().unwrap_or(0)
@@ -257,7 +262,8 @@ const LENGTH: usize = 4;
 const PEER: usize = 5;
 
 impl Spans {
-    /// The spans as rows whose ends are times, in nanoseconds, where the columns begin at `from`; those that end before `since` are left out.
+    /// The spans as rows with absolute ends in nanoseconds, for columns that begin at `from`; spans that end
+    /// before `since` are left out.
     fn rows(&self, from: f64, since: Option<f64>) -> impl Iterator<Item = [i64; 9]> + use<> {
         let since = since.map_or(0, |since| since.round() as i64);
         let mut end = from.round() as i64;
@@ -279,7 +285,7 @@ impl Spans {
         })
     }
 
-    /// Rows as columns. Their ends do not go back.
+    /// Converts rows to columns. The ends of the rows must not decrease.
     fn of(rows: &[[i64; 9]]) -> Spans {
         let column = |at: usize| rows.iter().map(|row| row[at]).collect::<Vec<i64>>();
         let mut last = 0;
@@ -321,10 +327,11 @@ mod tests {
     #[test]
     fn processes_of_a_session_have_their_own_lanes_in_one_time() {
         let alone = page(&[10, 20], 0.0);
-        // The second begins 7 ns later and has its spans from 3 of its nanoseconds on.
+        // The second timeline begins 7 ns later and has single spans from its third nanosecond on.
         let both = TimelinePage::together(vec![(1, 0.0, alone), (2, 7.0, page(&[4, 9, 30], 3.0))]);
         assert_eq!((both.exact_from_ns, both.duration_ns), (Some(10.0), 1007.0));
-        // Ends are 10 (left out: not behind 10) and 20; 14, 19 and 40.
+        // The ends are 10 (left out, because it is not after 10) and 20 in the first timeline, and 14, 19 and
+        // 40 in the second.
         assert_eq!(both.spans.end, [4, 5, 1, 20]);
         assert_eq!(both.spans.lane, [3, 3, 1, 3]);
         assert_eq!(both.spans.peer, [2, 2, 0, 2]);

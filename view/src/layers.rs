@@ -1,19 +1,20 @@
-//! Where the boxes and lines of a drawing stand: a graph in layers from left to right.
+//! Computes the positions of the boxes and lines of a drawing: a graph in layers from left to right.
 //!
-//! Each edge leads from a layer to a later one; those that close a circle are laid out backwards. A label of an edge is a box of its
-//! own in a layer between, so nothing is written over. In a layer boxes stand in the order of what they are connected with
-//! (the mean of their places), as in Sugiyama, Tagawa and Toda (IEEE Transactions on Systems, Man, and Cybernetics 11 (2), 1981).
+//! Each edge leads from a layer to a later one; edges that close a circle are laid out backwards. The label
+//! of an edge is a separate box in a layer between, so labels cover nothing. The boxes of a layer are ordered
+//! by the mean place of their neighbours, as in Sugiyama, Tagawa and Toda (IEEE Transactions on Systems, Man,
+//! and Cybernetics 11 (2), 1981).
 
 use std::collections::HashMap;
 
 use crate::flow;
 
-/// How large something is.
+/// The size of a box, a label or the drawing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Size {
-    /// From left to right.
+    /// The extent from left to right.
     pub width: f64,
-    /// From top to bottom.
+    /// The extent from top to bottom.
     pub height: f64,
 }
 
@@ -24,16 +25,16 @@ pub struct Edge {
     pub from: usize,
     /// The box that it leads to.
     pub to: usize,
-    /// Room for what is written on it.
+    /// The size of its label.
     pub label: Size,
 }
 
-/// A place from the upper left corner.
+/// A position relative to the upper left corner.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Point {
-    /// From the left.
+    /// The distance from the left.
     pub x: f64,
-    /// From the top.
+    /// The distance from the top.
     pub y: f64,
 }
 
@@ -42,36 +43,37 @@ pub struct Point {
 pub struct Layers {
     /// The upper left corners of the boxes.
     pub nodes: Vec<Point>,
-    /// The ways of the edges.
+    /// The routes of the edges.
     pub edges: Vec<Route>,
-    /// How large all of it is.
+    /// The size of the drawing.
     pub size: Size,
 }
 
-/// The way of an edge.
+/// The route of an edge.
 #[derive(Debug)]
 pub struct Route {
     /// The upper left corner of its label.
     pub label: Point,
-    /// Curves lead from each point to the next, horizontal at both; the way begins and ends at the sides of boxes.
+    /// The points of the route, connected by curves that are horizontal at each point; the route begins and
+    /// ends at the sides of boxes.
     pub points: Vec<Point>,
 }
 
-/// Between layers, and between boxes of one layer.
+/// The distance between layers; [`GAP_Y`] is the distance between boxes of one layer.
 const GAP_X: f64 = 22.0;
 const GAP_Y: f64 = 20.0;
-/// Room below a box for the line of an edge to itself.
+/// The space below a box for the line of an edge to itself.
 const LOOP: f64 = 20.0;
-/// The most layers in which room is kept for one edge that passes through them.
+/// The greatest number of layers in which space is reserved for an edge that passes through them.
 const PASSED_MAX: usize = 64;
-/// How often layers are put in order by their neighbours.
+/// The number of passes that order layers by their neighbours.
 const SWEEPS: usize = 8;
 
-/// Something in a layer: a box, a label, or a point that an edge passes.
+/// An element of a layer: a box, a label, or a point that an edge passes.
 struct Vertex {
     layer: usize,
     size: Size,
-    /// The line of an edge passes so far below its top.
+    /// The distance of the passing line of an edge from its top.
     line: f64,
     before: Vec<usize>,
     behind: Vec<usize>,
@@ -111,7 +113,7 @@ pub fn layers(nodes: &[Size], edges: &[Edge]) -> Layers {
     let x = |n: usize| columns[vertices[n].layer].0;
     let placed: Vec<Point> = (0..nodes.len())
         .map(|n| {
-            // In the middle of its column.
+            // The box is centred in its column.
             let column = columns[vertices[n].layer];
             Point { x: column.0 + (column.1 - nodes[n].width) / 2.0, y: vertices[n].y }
         })
@@ -149,7 +151,7 @@ fn order_of(count: usize, edges: &[Edge]) -> Vec<usize> {
     flow::order(count, &edges.iter().map(|edge| (edge.from, edge.to)).collect::<Vec<_>>())
 }
 
-/// The layer of each box: boxes have even ones, labels odd ones.
+/// The layer of each box: boxes have even layers, labels odd layers.
 fn layers_of(count: usize, edges: &[Edge]) -> Vec<usize> {
     let order = order_of(count, edges);
     let mut place = vec![0; count];
@@ -168,7 +170,7 @@ fn layers_of(count: usize, edges: &[Edge]) -> Vec<usize> {
             layer[to] = layer[to].max(layer[n] + 2);
         }
     }
-    // Boxes at the end of the flow stand at the right side.
+    // Boxes at the end of the flow are placed at the right side.
     let last = layer.iter().copied().max().unwrap_or(0);
     let (mut reads, mut writes) = (vec![false; count], vec![false; count]);
     for edge in edges {
@@ -180,8 +182,8 @@ fn layers_of(count: usize, edges: &[Edge]) -> Vec<usize> {
     layer
 }
 
-/// What an edge passes between its ends, from left to right: its label first. Edges that pass very many layers are led over all but
-/// the first of them without a place of their own.
+/// The vertices that an edge passes between its ends, from left to right, beginning with its label. In an
+/// edge that passes very many layers, only the first layers get vertices.
 fn chain(edge: &Edge, layer: &[usize], vertices: &mut Vec<Vertex>) -> Vec<usize> {
     if edge.from == edge.to {
         return Vec::new();
@@ -240,7 +242,7 @@ fn sort(rows: &mut [Vec<usize>], vertices: &[Vertex]) {
     }
 }
 
-/// Gives each vertex a height where its edges are as level as the others of its layer allow.
+/// Gives each vertex a height at which its edges are as level as the other vertices of its layer allow.
 fn stack(rows: &[Vec<usize>], vertices: &mut [Vertex]) {
     for row in rows {
         let mut y = 0.0;
@@ -258,7 +260,7 @@ fn stack(rows: &[Vec<usize>], vertices: &mut [Vertex]) {
                 vertices[n].y = wanted.max(free);
                 free = vertices[n].y + vertices[n].size.height + GAP_Y;
             }
-            // The shift is divided among all boxes of the layer.
+            // The mean shift is subtracted from all boxes of the layer.
             let pushed: f64 = row.iter().zip(&wanted).map(|(&n, wanted)| vertices[n].y - wanted).sum();
             let back = pushed / row.len().max(1) as f64;
             row.iter().for_each(|&n| vertices[n].y -= back);
@@ -268,7 +270,7 @@ fn stack(rows: &[Vec<usize>], vertices: &mut [Vertex]) {
     vertices.iter_mut().for_each(|vertex| vertex.y -= top);
 }
 
-/// The top of a vertex for which its edges were level.
+/// The top of a vertex at which its edges would be level.
 fn wanted(n: usize, sweep: usize, vertices: &[Vertex]) -> f64 {
     let near = match sweep % 2 {
         0 => &vertices[n].before,
@@ -280,7 +282,7 @@ fn wanted(n: usize, sweep: usize, vertices: &[Vertex]) -> f64 {
     near.iter().map(|&m| vertices[m].line_y()).sum::<f64>() / near.len() as f64 - vertices[n].line
 }
 
-/// Each layer's left side and width.
+/// The left side and the width of each layer.
 fn columns(rows: &[Vec<usize>], vertices: &[Vertex]) -> Vec<(f64, f64)> {
     let mut x = 0.0;
     let each = rows.iter().map(|row| {
@@ -292,7 +294,8 @@ fn columns(rows: &[Vec<usize>], vertices: &[Vertex]) -> Vec<(f64, f64)> {
     each.collect()
 }
 
-/// Where on a box's left (`before`) and right side the edge to each neighbour begins: in the order of the neighbours' heights.
+/// The positions at which edges begin on a box's left (`before`) and right side, in the order of the
+/// neighbours' heights.
 struct Ports {
     before: HashMap<(usize, usize), f64>,
     behind: HashMap<(usize, usize), f64>,
@@ -317,7 +320,7 @@ impl Ports {
     }
 }
 
-/// An edge from a box to itself, below it.
+/// The route of an edge from a box to itself, below the box.
 fn to_itself(at: Point, size: Size, edge: &Edge) -> Route {
     let (bottom, below) = (at.y + size.height, at.y + size.height + LOOP - 6.0);
     let (left, right) = (at.x + 10.0, at.x + size.width - 10.0);
@@ -341,7 +344,8 @@ mod tests {
         !apart(a.0.x, a.1.width, b.0.x, b.1.width) && !apart(a.0.y, a.1.height, b.0.y, b.1.height)
     }
 
-    /// Nothing stands on anything else, all is within the drawing, and edges begin and end at the sides of their boxes.
+    /// Checks that boxes and labels do not overlap, that all lie within the drawing, and that edges begin and
+    /// end at the sides of their boxes.
     fn check(nodes: &[Size], edges: &[Edge]) {
         let drawn = layers(nodes, edges);
         assert_eq!((drawn.nodes.len(), drawn.edges.len()), (nodes.len(), edges.len()));
@@ -383,7 +387,7 @@ mod tests {
             for _ in 0..chance.below(25) {
                 let mut end = || chance.below(nodes.len() as u64) as usize;
                 let (from, to) = (end(), end());
-                // One edge from a box to itself is enough.
+                // At most one edge leads from a box to itself.
                 if from != to || edges.iter().all(|edge| (edge.from, edge.to) != (from, to)) {
                     edges.push(Edge { from, to, label: size(&mut chance) });
                 }

@@ -1,46 +1,47 @@
-//! What every lane did, in cells so fine that any window is drawn from them: the sums that are kept beside a run's events.
+//! The sums of all lanes, stored beside a run's events, in cells fine enough to draw any window.
 //!
-//! The cells of a lane are as wide as the first ones were, times a power of two, and two by two make those of the next coarser level
-//! ([`Summary`]); so the finest level holds all others, and a window takes the coarsest that has cells enough for it.
+//! The width of a lane's cells is that of the first cells times a power of two, and pairs of cells make the
+//! cells of the next coarser level ([`Summary`]). So only the finest level is stored, and a window uses the
+//! coarsest level with enough cells.
 
 use crate::lanes::{GapPage, Process, TaskLane, TimelinePage, WorkerLane};
 use crate::summary::{Summary, taken};
 
-/// Cells of a lane in a window, and of all its lanes together.
+/// The number of cells of a lane in a window; [`CELLS_ALL`] is the number for all lanes together.
 const CELLS: u64 = 1 << 10;
 const CELLS_ALL: u64 = 1 << 18;
 
 /// A task that has a lane, or a component whose further tasks share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownTask {
-    /// Its id; 0: several tasks.
+    /// Its id; 0 for several tasks.
     pub id: u64,
     /// Its component.
     pub component: u64,
-    /// Which replica it is; none: several tasks.
+    /// Its replica; `None` for several tasks.
     pub replica: Option<u64>,
     /// The worker it was on last.
     pub worker: Option<u64>,
 }
 
-/// See the module.
+/// The sums of all lanes of a run: see the module.
 #[derive(Clone, Debug)]
 pub struct Levels {
-    /// The tick that times count from.
+    /// The tick from which times are counted.
     pub zero: u64,
     /// Nanoseconds in a tick.
     pub ns_per_tick: f64,
-    /// The last tick that was seen.
+    /// The tick of the last event.
     pub end: u64,
     /// The descriptions of the lanes of tasks, in their order.
     pub known: Vec<KnownTask>,
-    /// The names of the lanes; their sums are elsewhere.
+    /// The names of the lanes; their sums are in `tasks`.
     pub called: Vec<TaskLane>,
-    /// Where events were lost.
+    /// The gaps in which events were lost.
     pub gaps: Vec<GapPage>,
-    /// Their sums.
+    /// The sums of the lanes of tasks.
     pub tasks: Vec<Summary>,
-    /// Those of workers, by their numbers.
+    /// The sums of the lanes of workers, with the workers' numbers.
     pub workers: Vec<(u64, Summary)>,
 }
 
@@ -55,14 +56,14 @@ impl Levels {
         tick.saturating_sub(self.zero) as f64 * self.ns_per_tick
     }
 
-    /// How many spans lie between two times of the page, about.
+    /// The approximate number of spans between two times of the page.
     pub fn spans(&self, from_ns: f64, to_ns: f64) -> u64 {
         let (from, to) = (self.tick(from_ns), self.tick(to_ns));
         let of_workers = self.workers.iter().map(|(_, summary)| summary.spans(from, to));
         self.tasks.iter().map(|summary| summary.spans(from, to)).chain(of_workers).sum()
     }
 
-    /// The lanes between two times of the page, from sums alone.
+    /// The lanes between two times of the page, made from sums alone.
     pub fn window(&self, from_ns: f64, to_ns: f64) -> TimelinePage {
         let (from, to) = (self.tick(from_ns), self.tick(to_ns));
         let all = self.tasks.iter().chain(self.workers.iter().map(|(_, summary)| summary));
@@ -111,13 +112,13 @@ impl Levels {
         }
     }
 
-    /// Where events were lost between two times.
+    /// The gaps between two times.
     pub fn gaps_in(&self, from_ns: f64, to_ns: f64) -> Vec<GapPage> {
         let inside = |gap: &&GapPage| gap.to_ns >= from_ns && gap.from_ns <= to_ns;
         self.gaps.iter().filter(inside).cloned().collect()
     }
 
-    /// All of it as bytes, which [`Levels::read`] reads.
+    /// Encodes all data as bytes for [`Levels::read`].
     pub fn write(&self, out: &mut Vec<u8>) {
         let counts = [
             self.zero,
@@ -137,13 +138,13 @@ impl Levels {
             out.extend(id.to_le_bytes());
             summary.write(out);
         }
-        // Writing lists of texts and numbers as JSON cannot fail.
+        // Encoding lists of texts and numbers as JSON cannot fail.
         let named = serde_json::to_vec(&(&self.called, &self.gaps)).unwrap_or_default();
         out.extend((named.len() as u64).to_le_bytes());
         out.extend(named);
     }
 
-    /// Reads what [`Levels::write`] wrote, and moves behind it; none if the bytes are something else.
+    /// Decodes the bytes of [`Levels::write`] and advances past them; `None` if the bytes are invalid.
     pub fn read(bytes: &mut &[u8]) -> Option<Levels> {
         fn word(bytes: &mut &[u8]) -> Option<u64> {
             Some(u64::from_le_bytes(taken(bytes)?))
@@ -190,7 +191,7 @@ mod tests {
     use crate::summary::{STATES, State};
     use thalweg_chance::Chance;
 
-    /// Two tasks on one worker, in spans that are known.
+    /// Two tasks on one worker, with known spans.
     fn made() -> (Levels, Vec<(usize, State, u64, u64)>) {
         let mut chance = Chance::new(29);
         let mut summaries = [0, 1].map(|_| Summary::new(1000, 16, 1 << 12));
@@ -234,7 +235,7 @@ mod tests {
                 let process = &page.processes[0];
                 for (lane, task) in page.tasks.iter().enumerate() {
                     let cells = task.sums.len() / STATES;
-                    // What the spans say of the cells' own time, tick by tick.
+                    // The sums of the cells, computed from the spans tick by tick.
                     let (first, width) = (levels.tick(process.sums_from_ns), (process.step_ns / 0.5) as u64);
                     let behind = first + cells as u64 * width;
                     for state in 0..STATES {

@@ -1,7 +1,8 @@
-//! Pictures of a run: what a page shows as data, for a file and for a live run alike; the page itself; drawings.
+//! Pictures of a run: the data of a page, for a file and for a live run; the page itself; drawings.
 //!
-//! [`Timeline`] is a monitor that keeps what every task did, when; [`Network`] lays out components and streams; [`Page`] holds both beside the
-//! report. Nothing here opens files, listens or prints: the program does.
+//! [`Timeline`] is a monitor that records the state of every task over time; [`Network`] lays out components
+//! and streams; [`Page`] contains both and the report. This crate opens no files or sockets and prints
+//! nothing.
 
 #![forbid(unsafe_code)]
 

@@ -1,21 +1,23 @@
-//! Names that are too long for a picture are cut, with a mark that says so: a page stays small, and is drawn fast, whatever a run calls its parts.
+//! Cuts names that are too long for a picture, and marks the cut, so that a page stays small and is drawn
+//! fast whatever the names of a run are.
 //!
-//! Each part of a path is cut by itself, so that a net's path still begins the paths of what is in it. The mark has the length and a hash of
-//! what was cut: two names that differ do not become one. `thalweg report --json` has every name in full.
+//! Each part of a path is cut separately, so a net's path remains the prefix of its components' paths. The
+//! mark contains the length and a hash of the cut part, so different names stay different. `thalweg report
+//! --json` contains every name in full.
 
 use std::borrow::Cow;
 
 use serde::Serialize;
 
-/// Bytes of a part of a name that is left as it is: no file's name is longer.
+/// The maximal length in bytes of an uncut part of a name, which is that of file names.
 const PART_MAX: usize = 256;
-/// Bytes of a whole text that is left as it is, where it is no report.
+/// The maximal length in bytes of an uncut text that is not a report.
 const TEXT_MAX: usize = 4096;
-/// Of what is cut so many bytes at the begin and at the end are left.
+/// The number of bytes kept at the begin of a cut part; [`END`] is the number kept at its end.
 const BEGIN: usize = 128;
 const END: usize = 64;
 
-/// The text with every part of a path, and every word, that is too long cut.
+/// The text, with each part of a path and each word cut that is too long.
 pub fn cut(text: &str) -> Cow<'_, str> {
     let is_end = |c: char| c == '/' || c.is_whitespace();
     if text.len() <= PART_MAX || text.split(is_end).all(|part| part.len() <= PART_MAX) {
@@ -35,13 +37,13 @@ pub fn cut(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The text cut in its parts; and as a whole if it is too long nevertheless.
+/// The text with its parts cut, and then cut as a whole if it is still too long.
 fn cut_whole(text: &str) -> Cow<'_, str> {
     let text = cut(text);
     if text.len() <= TEXT_MAX { text } else { Cow::Owned(shortened(&text)) }
 }
 
-/// The begin and the end of a text, and between them a mark.
+/// The begin and the end of a text, with a mark between them.
 fn shortened(text: &str) -> String {
     let mut begin = BEGIN;
     while !text.is_char_boundary(begin) {
@@ -56,17 +58,17 @@ fn shortened(text: &str) -> String {
     format!("{}…(cut·{}·bytes·#{hash:08x})…{}", &text[..begin], text.len(), &text[end..])
 }
 
-/// As JSON, with names cut. It is written as all JSON is and cut then: a formatter of its own would be compiled once more for every type of a
-/// page, and make the program half a megabyte larger.
+/// The value as JSON, with names cut. The JSON is written first and cut afterwards, because a separate
+/// formatter would be compiled again for every type of a page and make the program half a megabyte larger.
 ///
 /// # Errors
-/// The value cannot be written as JSON, which is a mistake of this program.
+/// The value cannot be encoded as JSON, which is a bug.
 pub fn json(value: &impl Serialize) -> Result<String, serde_json::Error> {
     let json = serde_json::to_string(value)?;
     Ok(texts_cut(&json)?.unwrap_or(json))
 }
 
-/// JSON with its texts cut; none if none is too long.
+/// The JSON with its texts cut; `None` if no text is too long.
 fn texts_cut(json: &str) -> Result<Option<String>, serde_json::Error> {
     let (mut out, mut done, mut at) = (String::new(), 0, 0);
     let bytes = json.as_bytes();
@@ -115,7 +117,7 @@ mod tests {
         let inside = format!("{one}/inner[3] and more");
         assert_eq!(cut(&inside), format!("{}/inner[3] and more", cut(&one)));
         assert_eq!(cut(&cut(&inside)), cut(&inside), "what was cut is short");
-        // Characters stay whole, wherever they begin.
+        // No character is cut in the middle.
         for before in 0..4 {
             let wide = format!("{}{}", "a".repeat(before), "€".repeat(1000));
             assert!(cut(&wide).chars().filter(|&c| c == '€').count() > 40);

@@ -1,4 +1,5 @@
-//! The network as it ran, laid out: components and the streams between them, whole and with nets folded.
+//! The layout of the network of a run: components and the streams between them, complete and with nets
+//! folded.
 
 use std::collections::HashMap;
 
@@ -7,27 +8,27 @@ use thalweg_monitor::{Report, Stream};
 
 use crate::layers::{Edge, Layers, Point, Size, layers};
 
-/// How large a component is drawn.
+/// The size of a drawn component.
 const NODE: Size = Size { width: 190.0, height: 58.0 };
-/// Room for what is written on a stream.
+/// The size of a stream's label.
 const LABEL: Size = Size { width: 74.0, height: 16.0 };
-/// How many depths of folding the page offers: as deep as most networks are nested.
+/// The number of folding depths that the page offers, which is the depth of most networks.
 const DEPTHS_MAX: usize = 6;
-/// Components up to which foldings are laid out beside the whole.
+/// The greatest number of components for which folded networks are laid out as well.
 const FOLDED_MAX: usize = 2000;
 
 /// A network laid out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Network {
-    /// Nets are folded into one node below this depth; null: none is.
+    /// The depth below which nets are folded into one node; null if no net is folded.
     pub depth: Option<usize>,
     /// Size of the drawing.
     pub width: f64,
     /// See `width`.
     pub height: f64,
-    /// What is drawn as boxes.
+    /// The boxes of the drawing.
     pub nodes: Vec<Node>,
-    /// What is drawn as lines.
+    /// The lines of the drawing.
     pub edges: Vec<Line>,
 }
 
@@ -38,9 +39,9 @@ pub struct Node {
     pub path: String,
     /// The places of its components in the report.
     pub components: Vec<usize>,
-    /// Upper left corner.
+    /// The horizontal position of the upper left corner.
     pub x: f64,
-    /// See `x`.
+    /// The vertical position of the upper left corner.
     pub y: f64,
     /// Size.
     pub width: f64,
@@ -51,15 +52,15 @@ pub struct Node {
 /// The streams between two nodes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Line {
-    /// Places in `nodes`.
+    /// The place of the writing node in `nodes`.
     pub from: usize,
-    /// See `from`.
+    /// The place of the reading node in `nodes`.
     pub to: usize,
     /// The places of its streams in the report.
     pub streams: Vec<usize>,
-    /// Where it leads: x and y by turns.
+    /// The points of the line: x and y by turns.
     pub points: Vec<f64>,
-    /// The upper left corner of what is written on it.
+    /// The upper left corner of its label.
     pub label: [f64; 2],
 }
 
@@ -94,7 +95,8 @@ impl Network {
         lay_out(nodes, lines, depth)
     }
 
-    /// Things with these names, each in a node of its own, and the edges between them: from, to, and the number of what they stand for.
+    /// A drawing with a node for each of these names and the edges between them: from, to, and the edge's own
+    /// number.
     pub fn drawn(names: Vec<String>, edges: &[(usize, usize, usize)]) -> Network {
         let node = |(n, path)| Node { path, components: vec![n], ..Node::default() };
         let nodes = names.into_iter().enumerate().map(node).collect();
@@ -103,7 +105,7 @@ impl Network {
         lay_out(nodes, edges.iter().map(line).collect(), None)
     }
 
-    /// The whole network, and before it, where it is nested, as it looks with nets folded.
+    /// The complete network, preceded by its folded forms if it is nested.
     pub fn all_of(report: &Report) -> Vec<Network> {
         let nested = |path: &String| path.matches('/').count() + 1;
         let deepest = report.components.iter().map(|component| nested(&component.path)).max().unwrap_or(1);
@@ -113,8 +115,8 @@ impl Network {
     }
 }
 
-/// The streams in the order in which they are drawn: streams by which messages enter come first, so their
-/// readers stand at the left.
+/// The streams in the order in which they are drawn: entry streams come first, so their readers are placed at
+/// the left.
 fn in_flow(streams: &[Stream]) -> impl Iterator<Item = (usize, &Stream)> {
     let of = move |entry: bool| {
         streams.iter().enumerate().filter(move |(_, stream)| (stream.role == "entry") == entry)
@@ -142,7 +144,7 @@ fn lay_out(mut nodes: Vec<Node>, mut lines: Vec<Line>, depth: Option<usize>) -> 
     Network { depth, width: round(size.width), height: round(size.height), nodes, edges: lines }
 }
 
-/// Tenths are exact enough for a drawing.
+/// Rounds to tenths, which is exact enough for a drawing.
 fn round(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
@@ -155,7 +157,7 @@ mod tests {
         serde_json::from_str(include_str!("../../thalweg/tests/data/report.json")).unwrap()
     }
 
-    /// A report of a network with this many components in rows beside one another, which a few streams cross.
+    /// A report of a network with this many components in parallel rows, connected by a few streams.
     fn large(components: usize, rows: usize) -> Report {
         let mut report = report();
         let (component, stream) = (report.components[0].clone(), report.streams[0].clone());

@@ -1,8 +1,8 @@
-//! The page: its data as one JSON document, for a file and for a live run alike, and the file that shows it.
+//! The page: its data as one JSON document, for a file and for a live run, and the HTML file that shows it.
 //!
-//! The file is complete in itself. It holds its scripts and styles, and a content security policy with their
-//! hashes lets nothing else run or be fetched. The data stands in it compressed (zlib, base64), as text that
-//! no browser executes.
+//! The file is self-contained. The file includes its scripts and styles, and a content security policy with
+//! their hashes forbids all other scripts and requests. The file contains the data in compressed form (zlib,
+//! base64), as text that no browser executes.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -23,33 +23,33 @@ use crate::network::Network;
 
 /// The name of the schema.
 pub const SCHEMA: &str = "thalweg.page";
-/// Its version: raised when a field changes its meaning or goes.
+/// The version of the schema, which is raised when a field changes its meaning or is removed.
 pub const VERSION: u32 = 1;
 
-/// All that a page shows.
+/// The data of a page.
 #[derive(Clone, Debug, Serialize)]
 pub struct Page {
     /// Always [`SCHEMA`].
     pub schema: &'static str,
     /// [`VERSION`] of the schema.
     pub version: u32,
-    /// As `thalweg report --json` has it.
+    /// The report, as `thalweg report --json` prints it.
     pub report: Report,
-    /// As `thalweg report` prints it.
+    /// The report as text, as `thalweg report` prints it.
     pub text: String,
-    /// The network, with nets folded first, whole last.
+    /// The network: its folded forms first, the complete one last.
     pub networks: Vec<Network>,
-    /// What every task did, when.
+    /// The state of every task over time.
     pub timeline: TimelinePage,
-    /// The ways of some messages: the slowest, and some evenly over all.
+    /// The stories of some messages: the slowest, and a sample spread evenly over the run.
     pub stories: Vec<MessageStory>,
     /// The run's settings.
     pub settings: Vec<Setting>,
-    /// The calls that probes recorded; null: there are none.
+    /// The calls that probes recorded; null if there are none.
     pub calls: Option<CallsPage>,
-    /// Another run beside this one; null: there is none.
+    /// Another run for comparison; null if there is none.
     pub other: Option<Other>,
-    /// The state of the run, if the page is served. None in a file.
+    /// The state of the run, if the page is served; null in a file.
     pub live: Option<Live>,
 }
 
@@ -67,28 +67,29 @@ pub struct MessageStory {
 pub struct Setting {
     /// Its name.
     pub name: String,
-    /// Its value as a person writes it.
+    /// Its value in the notation of `thalweg set`.
     pub value: String,
     /// Its default.
     pub default: String,
-    /// What it takes.
+    /// Its permitted values.
     pub range: String,
-    /// What it is for.
+    /// Its description.
     pub about: String,
 }
 
 /// The calls of a program with probes, and their dependency graph laid out.
 #[derive(Clone, Debug, Serialize)]
 pub struct CallsPage {
-    /// As `thalweg calls --json` prints them.
+    /// The calls, as `thalweg calls --json` prints them.
     #[serde(flatten)]
     pub calls: Calls,
-    /// Operations as nodes, whose `components` are places in `operations`, and calls as edges, whose `streams` are places in `edges`.
+    /// The graph: operations as nodes, whose `components` are places in `operations`, and calls as edges,
+    /// whose `streams` are places in `edges`.
     pub graph: Network,
 }
 
 impl CallsPage {
-    /// The calls, with at most this many operations drawn, those with the most own time.
+    /// The page's data on calls, with at most `most` operations drawn: those with the most own time.
     pub fn of(calls: Calls, most: usize) -> CallsPage {
         let drawn = calls.operations.iter().take(most);
         let places: HashMap<u32, usize> =
@@ -111,20 +112,20 @@ pub struct Other {
     pub report: Report,
     /// The timeline of the other run, as sums only.
     pub timeline: TimelinePage,
-    /// What a change brought, if that one is the older run; null: this one goes on.
+    /// The comparison with the older run; null while this run lives.
     pub comparison: Option<Comparison>,
 }
 
-/// How a run is whose page is served.
+/// The state of a run whose page is served.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Live {
-    /// Its process lives and has not ended its run.
+    /// Whether its process lives and has not ended its run.
     pub running: bool,
-    /// Counts what was sent.
+    /// The number of updates sent.
     pub sequence: u64,
-    /// What was applied from this page and can be undone, the last one first.
+    /// The changes applied from this page that can be undone, the last one first.
     pub applied: Vec<Applied>,
-    /// What serving costs, as a share of one processor, over the time since it began.
+    /// The mean processor time of serving since its begin, as a share of one processor.
     pub cost_share: f64,
 }
 
@@ -133,16 +134,16 @@ pub struct Live {
 pub struct Applied {
     /// Its number.
     pub id: u64,
-    /// What was done, as a command.
+    /// The change, as a command.
     pub what: String,
-    /// What came of it.
+    /// The result of the change.
     pub result: String,
-    /// It was undone.
+    /// Whether the change was undone.
     pub undone: bool,
 }
 
 impl Page {
-    /// A page of what was measured.
+    /// A page of a report and a timeline.
     pub fn of(report: Report, text: String, timeline: TimelinePage) -> Page {
         let networks = Network::all_of(&report);
         Page {
@@ -163,12 +164,12 @@ impl Page {
     /// The page as one file that needs nothing else.
     ///
     /// # Errors
-    /// The data cannot be written as JSON, which is a mistake of this program.
+    /// The data cannot be encoded as JSON, which is a bug.
     pub fn file(&self) -> Result<String, serde_json::Error> {
         Ok(self.made()?.file())
     }
 
-    /// The page with its data written: what is kept of a run that is over.
+    /// The page with its data encoded, which is stored for a run that has ended.
     ///
     /// # Errors
     /// As [`Page::file`].
@@ -193,7 +194,7 @@ impl Page {
         Ok(fields)
     }
 
-    /// Those fields without the timeline: what changes with a report only.
+    /// The fields without the timeline, which change only with a new report.
     ///
     /// # Errors
     /// As [`Page::file`].
@@ -203,7 +204,7 @@ impl Page {
             ("schema", json(&self.schema)?),
             ("version", json(&self.version)?),
             ("report", json(&self.report)?),
-            // A report is long; its names were cut before it was laid out.
+            // The text of a report is not cut here, because its names were cut before it was laid out.
             ("text", serde_json::to_string(&self.text)?),
             ("networks", json(&self.networks)?),
             ("stories", json(&self.stories)?),
@@ -214,7 +215,7 @@ impl Page {
     }
 }
 
-/// A stored page: of a run that is over, written once.
+/// The stored page of a run that has ended, encoded once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Made {
     /// The name of the run.
@@ -231,7 +232,7 @@ impl Made {
         document(&self.name, Some(&STANDARD.encode(&self.packed)), &self.text)
     }
 
-    /// Its data; none if it is damaged.
+    /// The page's data; `None` if damaged.
     pub fn json(&self) -> Option<Json> {
         let mut json = String::new();
         ZlibDecoder::new(&self.packed[..]).read_to_string(&mut json).ok()?;
@@ -244,7 +245,7 @@ impl Made {
 pub struct Json(String);
 
 impl Json {
-    /// The data with this state of the run.
+    /// The page's data with this state of the run.
     ///
     /// # Errors
     /// As [`Page::file`].
@@ -256,7 +257,7 @@ impl Json {
     }
 }
 
-/// The page without data, to be served: it asks for the data itself.
+/// The page to be served without data, which it requests from the server.
 pub fn served() -> String {
     document("", None, "")
 }
@@ -269,7 +270,7 @@ pub fn policy() -> String {
 const STYLE: &str = include_str!("../page/page.css");
 const BODY: &str = include_str!("../page/body.html");
 
-/// The page's modules, each after those it imports.
+/// The page's modules, each after the modules that it imports.
 pub(crate) const MODULES: &[(&str, &str)] = &[
     ("words", include_str!("../page/words.js")),
     ("numbers", include_str!("../page/numbers.js")),
@@ -285,7 +286,8 @@ pub(crate) const MODULES: &[(&str, &str)] = &[
     ("main", include_str!("../page/main.js")),
 ];
 
-/// All modules as one: what they import from one another is there, so the words `import` and `export` go.
+/// All modules as one script, in which `import` and `export` are removed because everything imported is in
+/// the same script.
 fn script() -> String {
     let mut script = String::from("'use strict';\n");
     for (_, module) in MODULES {
@@ -328,14 +330,14 @@ fn document(name: &str, data: Option<&str>, text: &str) -> String {
     page
 }
 
-/// Compressed, as `DecompressionStream('deflate')` reads it.
+/// Compresses bytes for `DecompressionStream('deflate')`.
 pub(crate) fn packed(bytes: &[u8]) -> Vec<u8> {
     let mut packer = ZlibEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::new(6));
-    // Memory takes all that is written.
+    // Writing to memory cannot fail.
     packer.write_all(bytes).and_then(|()| packer.finish()).unwrap_or_default()
 }
 
-/// The text as it stands in HTML and SVG, in an attribute, too. Characters that XML does not allow are left out.
+/// The text escaped for HTML and SVG, also within attributes. Characters that XML does not allow are removed.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -362,7 +364,7 @@ mod tests {
         serde_json::from_str(include_str!("../../thalweg/tests/data/report.json")).unwrap()
     }
 
-    /// What a module declares at its top level.
+    /// The names that a module declares at its top level.
     fn declared(module: &str) -> Vec<&str> {
         let words = ["export ", "async ", "function ", "const ", "let ", "class "];
         let mut names = Vec::new();

@@ -1,15 +1,16 @@
-//! The colours of drawings. Those of the page are the same, in `page/page.css`.
+//! The colours of drawings. The page has the same colours in `page/page.css`.
 //!
-//! States are told apart by people of every colour vision, and in print: a test looks at them as people with protanopia, deuteranopia and
-//! tritanopia do (the matrices of Machado, Oliveira and Fernandes, IEEE Transactions on Visualization and Computer Graphics 15 (6), 2009).
+//! The colours of states can be distinguished with every kind of colour vision, and in print: a test
+//! simulates protanopia, deuteranopia and tritanopia (with the matrices of Machado, Oliveira and Fernandes,
+//! IEEE Transactions on Visualization and Computer Graphics 15 (6), 2009).
 
 /// The colours of the states busy, starved, blocked, ready.
 pub const STATES: [&str; 4] = ["#0072b2", "#d3dae0", "#d55e00", "#f0c808"];
-/// Of text.
+/// The colour of text.
 pub const INK: &str = "#16212b";
 /// The colour of less important text.
 pub const FAINT: &str = "#52606d";
-/// Of lines.
+/// The colour of lines.
 pub const LINE: &str = "#c3ccd5";
 
 #[cfg(test)]

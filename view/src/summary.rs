@@ -1,10 +1,10 @@
-//! How a lane's time divides, in cells of equal length, however long the run is.
+//! The division of a lane's time among states, in a bounded number of cells of equal length.
 //!
-//! Spans come once, in about the order of time. When there are more cells than are kept, two by two become one, so cells are always
-//! as wide as the first ones were, times a power of two; what a lane did in a time of any length is a sum of cells. Sums are exact: a
-//! span that lies in several cells is divided among them.
+//! Spans are added once, roughly in order of time. When there are too many cells, pairs of cells are merged,
+//! so the width of cells is always that of the first ones times a power of two; the states of a lane in a
+//! time of any length are a sum of cells. Sums are exact: a span across several cells is divided among them.
 
-/// What a task, or a worker, does in a span of time.
+/// The state of a task or worker in a span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
@@ -14,7 +14,7 @@ pub enum State {
     Starved = 1,
     /// It waits for room in a stream.
     Blocked = 2,
-    /// It could run, and its worker does something else.
+    /// It is ready, but its worker runs another task.
     Ready = 3,
 }
 
@@ -30,20 +30,20 @@ impl State {
     }
 }
 
-/// How many states there are.
+/// The number of states.
 pub const STATES: usize = 4;
 
 /// The time of one cell, by state.
 pub type Cell = [u64; STATES];
 
-/// See the module.
+/// The sums of a lane: see the module.
 #[derive(Clone, Debug)]
 pub struct Summary {
     origin: u64,
     /// Ticks in a cell.
     width: u64,
     cells: Vec<Cell>,
-    /// How many spans began in each cell.
+    /// The number of spans that began in each cell.
     begun: Vec<u32>,
     cells_max: usize,
     /// Cells before this have not changed since [`Summary::take_touched`] was called last.
@@ -51,7 +51,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// A summary from `origin` on, of at most `cells_max` cells (a power of two, 2 at least), of `width` ticks each at first.
+    /// A summary from `origin` on, of at most `cells_max` cells (a power of two, 2 at least), of `width`
+    /// ticks each at first.
     pub fn new(origin: u64, width: u64, cells_max: usize) -> Summary {
         Summary {
             origin,
@@ -63,12 +64,12 @@ impl Summary {
         }
     }
 
-    /// From which time on cells may have changed since the last call.
+    /// The time from which cells may have changed since the last call.
     pub(crate) fn take_touched(&mut self) -> u64 {
         std::mem::replace(&mut self.touched, u64::MAX)
     }
 
-    /// The time in a state of this time, which begins and ends with cells.
+    /// The time in each state between two times, which must be edges of cells.
     pub(crate) fn sum(&self, from: u64, to: u64) -> Cell {
         let mut sum = Cell::default();
         for cell in &self.cells[self.range(from, to)] {
@@ -82,12 +83,12 @@ impl Summary {
         self.width
     }
 
-    /// The cells, from the origin on; behind the last one nothing was added.
+    /// The cells, from the origin on; nothing was added after the last one.
     pub fn cells(&self) -> &[Cell] {
         &self.cells
     }
 
-    /// Adds a span. What lies before the origin is left out.
+    /// Adds a span. Time before the origin is ignored.
     pub fn add(&mut self, state: State, start: u64, end: u64) {
         let mut at = start.max(self.origin) - self.origin;
         let Some(end) = end.checked_sub(self.origin).filter(|&end| end > at) else { return };
@@ -118,7 +119,7 @@ impl Summary {
         }
     }
 
-    /// How many spans lie in a time, at most: those that began in a cell of it.
+    /// The greatest possible number of spans in a time: the spans that began in its cells.
     pub fn spans(&self, from: u64, to: u64) -> u64 {
         self.range(from, to).map(|cell| u64::from(self.begun[cell])).sum()
     }
@@ -136,12 +137,12 @@ impl Summary {
         self.origin + time.saturating_sub(self.origin) / self.width * self.width
     }
 
-    /// How many spans began in the n-th cell.
+    /// The number of spans that began in the n-th cell.
     pub(crate) fn begun(&self, n: usize) -> u64 {
         self.begun.get(n).copied().map_or(0, u64::from)
     }
 
-    /// All of it as bytes, which [`Summary::read`] reads.
+    /// Encodes all data as bytes for [`Summary::read`].
     pub fn write(&self, out: &mut Vec<u8>) {
         let head = [self.origin, self.width, self.cells_max as u64, self.cells.len() as u64];
         head.iter().for_each(|word| out.extend(word.to_le_bytes()));
@@ -151,7 +152,7 @@ impl Summary {
         }
     }
 
-    /// Reads what [`Summary::write`] wrote, and moves behind it; none if the bytes are something else.
+    /// Decodes the bytes of [`Summary::write`] and advances past them; `None` if the bytes are invalid.
     pub fn read(bytes: &mut &[u8]) -> Option<Summary> {
         let mut word = || Some(u64::from_le_bytes(taken(bytes)?));
         let (origin, width, cells_max, count) = (word()?, word()?, word()?, word()?);
@@ -176,7 +177,7 @@ impl Summary {
         Some(summary)
     }
 
-    /// Makes the cells at least this wide. Cells that are narrower are doubled until they are wide enough.
+    /// Makes the cells at least this wide: the width is doubled until it suffices.
     pub fn widen(&mut self, width: u64) {
         while self.width < width {
             self.halve();
@@ -200,7 +201,7 @@ impl Summary {
     }
 }
 
-/// The first bytes, which are taken away.
+/// Removes the first `N` bytes and returns them.
 pub(crate) fn taken<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (first, rest) = bytes.split_first_chunk::<N>()?;
     *bytes = rest;
@@ -265,7 +266,7 @@ mod tests {
         for cut in 0..bytes.len() {
             assert!(Summary::read(&mut &bytes[..cut]).is_none(), "{cut} bytes");
         }
-        // The lengths in its head are checked.
+        // Damaged lengths in the header are detected.
         for (place, value) in [(1, 0), (2, 3), (3, u64::MAX), (3, 65)] {
             let mut damaged = bytes.clone();
             damaged[8 * place..8 * place + 8].copy_from_slice(&u64::to_le_bytes(value));

@@ -1,4 +1,5 @@
-//! Drawings fit for a paper: timeline, latency, occupancy, waiting. The network's is that of `thalweg report --graph svg`.
+//! Drawings for papers: timeline, latency, occupancy, waiting. The drawing of the network is that of `thalweg
+//! report --graph svg`.
 
 use std::fmt::Write as _;
 
@@ -10,24 +11,24 @@ use crate::palette::{FAINT, INK, LINE, STATES};
 use crate::summary;
 use crate::units::{duration, share};
 
-/// Width of all drawings.
+/// The width of all drawings.
 const WIDTH: f64 = 960.0;
-/// Where bars begin, right of the names.
+/// The horizontal position at which bars begin, right of the names.
 const LEFT: f64 = 250.0;
-/// Room at the right side.
+/// The margin at the right side.
 const RIGHT: f64 = 20.0;
-/// Height of a lane, and the room between two.
+/// The height of a lane, including the space between lanes.
 const LANE: f64 = 18.0;
-/// Height of what stands above the lanes.
+/// The height of the header above the lanes.
 const HEAD: f64 = 46.0;
-/// Lanes drawn at most.
+/// The maximal number of lanes drawn.
 const LANES_MAX: usize = 80;
-/// Columns in which spans are summed, where there are more than that.
+/// The number of columns in which spans are summed, if there are more spans than columns.
 const COLUMNS: usize = 700;
-/// Characters of a name.
+/// The maximal number of characters of a name.
 const NAME_MAX: usize = 36;
 
-/// A drawing that grows.
+/// The text of an SVG drawing.
 struct Drawing(String);
 
 impl Drawing {
@@ -73,21 +74,21 @@ impl Drawing {
         self.text(8.0, y + LANE - 6.0, INK, &shown, "");
     }
 
-    /// Marks of time above the lanes.
+    /// Draws the marks of time above the lanes.
     fn axis(&mut self, whole_ns: f64, height: f64) {
         let step = step_of(whole_ns / 7.0);
         let mut at = 0.0;
         while at <= whole_ns {
             let x = LEFT + at / whole_ns.max(1.0) * (WIDTH - LEFT - RIGHT);
             self.line([x, HEAD - 10.0], [x, height - 8.0], LINE);
-            // At the right end the text stands left of the line, because there is no room behind it.
+            // At the right edge, the text is placed left of the line, because there is no space to the right.
             let (x, more) = if x + 60.0 > WIDTH { (x - 2.0, " text-anchor=\"end\"") } else { (x + 2.0, "") };
             self.text(x, HEAD - 12.0, FAINT, &duration(at), more);
             at += step;
         }
     }
 
-    /// What the colours of states mean.
+    /// Draws the legend of the states' colours.
     fn states(&mut self) {
         let words = ["busy", "waits for messages", "waits for room", "ready"];
         for (n, (word, colour)) in words.iter().zip(STATES).enumerate() {
@@ -102,7 +103,7 @@ impl Drawing {
     }
 }
 
-/// The beginning and the end of a name that is too long.
+/// Shortens a name that is too long to its beginning and its end.
 fn shortened(name: &str) -> String {
     let chars: Vec<char> = name.chars().collect();
     if chars.len() <= NAME_MAX {
@@ -119,7 +120,7 @@ fn step_of(wanted: f64) -> f64 {
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|n| n * power).find(|&step| step >= wanted).unwrap_or(power)
 }
 
-/// What every worker and every task did, when.
+/// Draws the states of every worker and every task over time.
 pub fn timeline(report: &Report, page: &TimelinePage) -> String {
     let lanes = page.workers.len() + page.tasks.len().min(LANES_MAX);
     let height = HEAD + lanes as f64 * LANE + 24.0;
@@ -162,7 +163,7 @@ pub fn timeline(report: &Report, page: &TimelinePage) -> String {
 /// A task's spans: state, start, end.
 type Exact = Vec<(usize, f64, f64)>;
 
-/// Of each task its single spans, if all of them are there and they are not too many to draw.
+/// The single spans of each task, if all of them are known and not too many to draw.
 fn exact_lanes(page: &TimelinePage) -> Vec<Option<Exact>> {
     let mut lanes: Vec<Option<Exact>> = page.tasks.iter().map(|task| task.id.map(|_| Vec::new())).collect();
     let Some(from) = page.exact_from_ns.filter(|&from| from <= 0.0) else { return vec![None; lanes.len()] };
@@ -179,7 +180,7 @@ fn exact_lanes(page: &TimelinePage) -> Vec<Option<Exact>> {
     lanes.into_iter().map(|lane| lane.filter(|spans| spans.len() <= COLUMNS)).collect()
 }
 
-/// Sums of a lane, a column each; in a column the states stand one upon the other.
+/// Draws the sums of a lane in columns; in each column the states are stacked.
 fn columns(drawing: &mut Drawing, process: Option<&Process>, sums: &[u32], y: f64, whole: f64) {
     let Some(process) = process else { return };
     let cells = sums.chunks_exact(summary::STATES);
@@ -201,7 +202,7 @@ fn columns(drawing: &mut Drawing, process: Option<&Process>, sums: &[u32], y: f6
     }
 }
 
-/// Quantiles of latencies, and the time of a message in each component.
+/// Draws the quantiles of latencies, and of the time of a message in each component.
 pub fn latency(report: &Report) -> String {
     let latencies = [
         ("service", report.latency.service),
@@ -260,7 +261,7 @@ pub fn latency(report: &Report) -> String {
     drawing.end()
 }
 
-/// How full streams were, over time.
+/// Draws the number of messages in streams over time.
 pub fn occupancy(report: &Report) -> String {
     let known = report.streams.iter().filter_map(|stream| Some((stream, stream.occupancy.as_ref()?)));
     let known: Vec<_> = known.filter(|(stream, _)| stream.capacity > 0).take(LANES_MAX).collect();
@@ -295,7 +296,7 @@ pub fn occupancy(report: &Report) -> String {
     drawing.end()
 }
 
-/// Which components waited for which, and for how long.
+/// Draws the waiting matrix of components.
 pub fn waiting(report: &Report) -> String {
     const UNKNOWN: &str = "not known";
     let matrix = &report.waiting.matrix;
@@ -326,7 +327,7 @@ pub fn waiting(report: &Report) -> String {
         let place =
             |end: &Option<String>| names.iter().position(|name| *name == end.as_deref().unwrap_or(UNKNOWN));
         let (Some(row), Some(column)) = (place(&edge.waiter), place(&edge.peer)) else { continue };
-        // Waiting for messages stands in the left half, waiting for room in the right one.
+        // Waiting for messages is drawn in the left half of a cell, waiting for room in the right half.
         let (half, colour) = if edge.what == "input" { (0.0, STATES[0]) } else { (0.5, STATES[2]) };
         let at =
             [LEFT + (column as f64 + half) * size, HEAD + row as f64 * LANE + 1.0, size / 2.0, LANE - 2.0];
@@ -420,7 +421,7 @@ mod tests {
         }
     }
 
-    /// Compares with the drawing that a person has approved; a different one is written beside it.
+    /// Compares a drawing with the approved one; a different drawing is written beside it.
     fn check(name: &str, drawn: &str) -> Option<String> {
         let mut reader = quick_xml::Reader::from_str(drawn);
         while !matches!(reader.read_event().expect("well-formed XML"), quick_xml::events::Event::Eof) {}

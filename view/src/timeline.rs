@@ -1,9 +1,9 @@
-//! What every task did, when: a monitor that keeps the last spans exactly and sums of all of them.
+//! The state of every task over time: a monitor that keeps the last spans exactly, and sums of all spans.
 //!
-//! A task's time is a row of spans: it runs, or it waits for messages, for room, or for its worker. [`Timeline`] keeps
-//! a limited number of the last spans of all tasks exactly, and a [`Summary`] of each lane: memory is bounded, whatever
-//! the run does. Tasks beyond [`LANES_MAX`] share the lane of their component, in which times of several tasks are
-//! added.
+//! A task's time is a row of spans: it runs, or it waits for messages, for room, or for its worker.
+//! [`Timeline`] keeps a limited number of the last spans of all tasks exactly, and a [`Summary`] of each
+//! lane: memory is bounded, whatever the run does. Tasks beyond [`LANES_MAX`] share the lane of their
+//! component, in which times of several tasks are added.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,27 +15,27 @@ use crate::lanes::{Decided, GapPage, NONE, Process, Spans, TaskLane, TimelinePag
 use crate::levels::{KnownTask, Levels};
 use crate::summary::{STATES, State, Summary};
 
-/// Tasks with a lane of their own.
+/// The maximal number of tasks with a lane of their own.
 const LANES_MAX: usize = 512;
-/// Cells of all lanes' summaries together, and those of a lane at least.
+/// The number of cells of all lanes' summaries together; [`LANE_CELLS_MIN`] is the least number for a lane.
 const CELLS_MAX: usize = 1 << 18;
 const LANE_CELLS_MIN: usize = 1 << 9;
-/// At most this many cells of a lane are written; fewer while a run goes on, because they are written repeatedly and
-/// a viewer can ask for more.
+/// At most this many cells of a lane are written; fewer while a run goes on, because they are written
+/// repeatedly and a viewer can ask for more.
 const LANE_CELLS_WRITTEN: u64 = 1 << 10;
 const LANE_CELLS_LIVE: u64 = 1 << 8;
-/// Ticks in a cell at first.
+/// The initial number of ticks in a cell.
 const WIDTH: u64 = 1 << 12;
-/// Gaps kept; further ones are counted into the last.
+/// The number of gaps kept; further gaps are merged into the last one.
 const GAPS_MAX: usize = 2000;
-/// Decisions of tuners kept.
+/// The number of tuners' decisions kept.
 const DECISIONS_MAX: usize = 10_000;
-/// Cells written for all lanes together.
+/// The number of cells written for all lanes together.
 const CELLS_WRITTEN: usize = 1 << 18;
-/// The lane of what a worker does without a task.
+/// The lane number of a worker's spans without a task.
 const NO_TASK: u32 = u32::MAX;
 
-/// See the module.
+/// A monitor that records the state of every task over time: see the module.
 pub struct Timeline {
     /// The first span: the origin of all sums.
     begin: Option<u64>,
@@ -45,35 +45,35 @@ pub struct Timeline {
     by_task: IdMap<u32>,
     by_component: IdMap<u32>,
     workers: BTreeMap<u64, Worker>,
-    /// When each writer was heard last, and the worker it is.
+    /// The time of each writer's last event, and the writer's worker.
     writers: IdMap<(u64, Option<u64>)>,
     spans: VecDeque<Span>,
-    /// The spans that were going on at the last publication.
+    /// The spans that had not ended at the last publication.
     open: Vec<Span>,
-    /// All spans from here on are kept; `None`: since the begin.
+    /// The time from which all spans are kept; `None` if all are.
     dropped_until: Option<u64>,
     gaps: Vec<Gap>,
-    /// Entry messages, every so-manieth of them.
+    /// A sample of entry messages at regular distances.
     entries: Sample,
-    /// What tuners decided, with ticks as times.
+    /// The decisions of tuners, with ticks as times.
     decisions: Vec<Decided>,
     page: TimelinePage,
 }
 
-/// What a timeline keeps, and how its times count.
+/// The limits of a timeline, and the conversion of its times.
 struct How {
     spans_max: usize,
-    /// A new window does not clear the sums.
+    /// Whether the sums are kept when a new window begins.
     remembers: bool,
-    /// Only what happens between these times is kept.
+    /// The times between which spans are kept, if limited.
     within: Option<(u64, u64)>,
-    /// Lanes whose states behind the window are known from sums.
+    /// The lanes whose states after the window are known from sums.
     told_by_sums: Vec<bool>,
-    /// Cells that a lane's summary has at most.
+    /// The maximal number of cells of a lane's summary.
     lane_cells: usize,
     /// The end of the time that is known.
     until: u64,
-    /// From when times are counted, once something was published.
+    /// The tick from which times are counted, after the first publication.
     zero: Option<u64>,
     ns_per_tick: f64,
 }
@@ -81,7 +81,7 @@ struct How {
 /// A task, or the tasks of a component that have no lane of their own.
 struct Lane {
     component: u64,
-    /// Which replica, if it is one task.
+    /// The replica, if the lane is of one task.
     replica: Option<u64>,
     id: u64,
     worker: Option<u64>,
@@ -95,7 +95,7 @@ struct Worker {
     waiting_since: Option<u64>,
 }
 
-/// A lane's sums as they were written last, in cells of this width.
+/// The sums of a lane as last written, in cells of this width.
 #[derive(Default)]
 struct Written {
     width: u64,
@@ -103,8 +103,8 @@ struct Written {
 }
 
 impl Written {
-    /// The sums in cells of this width, spans that have not ended included. Only cells that changed since the
-    /// last call are added up anew.
+    /// The sums in cells of this width, including spans that have not ended. Only cells that changed since
+    /// the last call are added up again.
     fn sums<'a>(
         &mut self,
         summary: &mut Summary,
@@ -148,7 +148,7 @@ struct Span {
     stream: u64,
     first: u64,
     count: u64,
-    /// It has not ended: it is drawn up to now.
+    /// Whether the span has not ended and is drawn up to now.
     goes_on: bool,
 }
 
@@ -159,7 +159,7 @@ struct Gap {
     worker: Option<u64>,
 }
 
-/// Every so-manieth of a number of messages, at most [`Sample::MAX`] of them.
+/// A sample of messages at regular distances, at most [`Sample::MAX`] of them.
 #[derive(Default)]
 struct Sample {
     seen: u64,
@@ -220,8 +220,9 @@ impl Timeline {
         }
     }
 
-    /// A timeline of the time between two ticks alone, of a run that has these lanes; further ones stand behind them.
-    /// Spans that go on behind the events that are read are taken from the sums: [`TimelinePage::fill`] adds it.
+    /// A timeline of only the time between two ticks, with the lanes of `levels` first and further lanes
+    /// after them. Spans that end after the events read are left out; [`TimelinePage::fill`] adds them from
+    /// sums.
     pub fn of_window(spans_max: usize, levels: &Levels, from: u64, to: u64) -> Timeline {
         let mut timeline = Timeline { begin: Some(from), ..Timeline::new(spans_max) };
         timeline.how.zero = Some(levels.zero);
@@ -242,14 +243,14 @@ impl Timeline {
         timeline
     }
 
-    /// The same, which remembers what came before a new window began.
+    /// Makes the timeline keep its sums when a new window begins.
     #[must_use]
     pub fn remembering(mut self) -> Timeline {
         self.how.remembers = true;
         self
     }
 
-    /// The sums in all detail; none before the first publication.
+    /// The sums in full detail; `None` before the first publication.
     pub fn levels(&self) -> Option<Levels> {
         let zero = self.how.zero?;
         let known = self.lanes.iter().map(|lane| KnownTask {
@@ -273,23 +274,23 @@ impl Timeline {
         })
     }
 
-    /// The tick that times count from, if something was published.
+    /// The tick from which times are counted; `None` before the first publication.
     pub fn zero(&self) -> Option<u64> {
         self.how.zero
     }
 
-    /// What was published last.
+    /// The last published page.
     pub fn page(&self) -> &TimelinePage {
         &self.page
     }
 
-    /// Some input messages, evenly over all that were seen, as stream and index.
+    /// A sample of input messages, evenly distributed, as stream and index.
     pub fn entries(&self) -> &[(u64, u64)] {
         &self.entries.messages
     }
 
-    /// Gives tasks their components whose creation was overwritten before it was read: their live rows have them, which are read as a report
-    /// is made.
+    /// Adds the components of tasks whose creation event was overwritten before it was read: the live rows,
+    /// which are read for each report, contain them.
     fn learn_components(&mut self, moment: &Moment<'_>) {
         for lane in self.lanes.iter_mut().filter(|lane| lane.component == 0 && lane.replica.is_some()) {
             if let Some(task) = moment.structure.task(lane.id) {
@@ -330,7 +331,7 @@ impl Timeline {
         Some(next)
     }
 
-    /// The more lanes there are, the fewer cells has each.
+    /// Limits the number of cells of each lane, so that all lanes together stay within the limit.
     fn share_cells(&mut self) {
         let lanes = (self.lanes.len() + self.workers.len()).max(1).next_power_of_two();
         let cells = (CELLS_MAX / lanes).max(LANE_CELLS_MIN);
@@ -341,7 +342,7 @@ impl Timeline {
         }
     }
 
-    /// The part of a time that is kept; none if nothing is.
+    /// The part of a time that is kept; `None` if no part is.
     fn clipped(&self, start: u64, end: u64) -> Option<(u64, u64)> {
         let Some((from, to)) = self.how.within else { return Some((start, end)) };
         (end > from && start < to).then(|| (start.max(from), end.min(to)))
@@ -367,7 +368,7 @@ impl Timeline {
         let of = &mut self.lanes[lane as usize];
         of.worker = dispatch.worker;
         of.summary.add(State::Busy, start, end);
-        // Times of several tasks overlap.
+        // The times of several tasks in one lane overlap.
         if of.replica.is_none() {
             return;
         }
@@ -442,7 +443,7 @@ impl Timeline {
         &mut self.workers.entry(id).or_insert_with(new).summary
     }
 
-    /// A worker begins to wait, or ends it.
+    /// Records that a worker began or ended a wait.
     fn waits(&mut self, id: u64, time: u64, begins: bool) {
         let Some(begin) = self.begin else { return };
         self.worker(id, begin);
@@ -499,8 +500,8 @@ impl Timeline {
         self.drawn(zero, called)
     }
 
-    /// The last publication with the spans since then. New tasks have no names yet, and a span that went on then goes
-    /// on until its end is recorded.
+    /// Extends the last publication by the spans since then. New tasks have no names yet, and a span that had
+    /// not ended continues until its end is recorded.
     pub fn go_on(&mut self) {
         let Some(zero) = self.how.zero else { return };
         self.how.until = self.how.until.max(self.end);
@@ -519,7 +520,7 @@ impl Timeline {
         self.page = self.drawn(zero, called);
     }
 
-    /// How wide the cells are that are written: so wide that all lanes together are not too much.
+    /// The width of the cells that are written, chosen so that all lanes together stay within the limit.
     fn written_width(&self, begin: u64) -> u64 {
         let widest = self.lanes.iter().map(|lane| lane.summary.width());
         let width = widest.chain(self.workers.values().map(|worker| worker.summary.width())).max();
@@ -579,7 +580,7 @@ impl Timeline {
         }
     }
 
-    /// What tasks that exist have been doing since their last span, as if it ended now.
+    /// The spans that have not ended, as if they ended now.
     fn open_spans(&self, moment: &Moment<'_>) -> Vec<Span> {
         let mut spans = Vec::new();
         for open in moment.open {
@@ -627,7 +628,8 @@ impl Timeline {
         spans.sort_by_key(|span| span.end);
         let ns = |ticks: u64| (ticks as f64 * ns_per_tick).round() as i64;
         let some = |n: u64| if n == 0 { NONE } else { n.cast_signed() };
-        // Ends are rounded as times of the page, so that a span ends at the same time wherever the columns begin.
+        // Ends are rounded as absolute times of the page, so a span's end does not depend on the begin of the
+        // columns.
         let mut last = ns(from.saturating_sub(zero));
         let ends = spans.iter().map(|span| {
             let end = ns(span.end.saturating_sub(zero));
@@ -678,7 +680,7 @@ fn decided(batch: &Batch<'_>, time: u64, of: &events::Decided) -> Decided {
     }
 }
 
-/// What a timeline is made from.
+/// The kinds of event from which a timeline is made.
 const WANTED: [&str; 6] = [
     "run.dispatch",
     "run.wait",
@@ -726,7 +728,7 @@ impl Monitor for Timeline {
     }
 }
 
-/// A timeline that is looked at while a follower holds it.
+/// A timeline that can be read while a follower owns it as a monitor.
 #[derive(Clone)]
 pub struct Shared(Arc<Mutex<Timeline>>);
 
@@ -736,12 +738,12 @@ impl Shared {
         Shared(Arc::new(Mutex::new(timeline)))
     }
 
-    /// Brings what it published last up to now: see [`Timeline::go_on`].
+    /// Extends the last publication up to now: see [`Timeline::go_on`].
     pub fn go_on(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).go_on();
     }
 
-    /// Looks at it.
+    /// Calls a function with the timeline.
     pub fn look<T>(&self, at: impl FnOnce(&Timeline) -> T) -> T {
         at(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,12 +1,13 @@
-//! Functions for C and C++ over `thalweg_probe.h`: each packs its arguments into words, at places known when it is compiled, and appends
-//! them to the element of its thread.
+//! Functions for C and C++ on top of `thalweg_probe.h`: each packs its arguments into words at places known
+//! at compile time, and appends the words to the element of its thread.
 
 use super::{events, length_places, snake, tails, word_of, words};
 use std::fmt::Write;
 use thalweg_space::kind::FieldType;
 use thalweg_space::kinds::{DescribedField, Description};
 
-/// A header for C and C++ with a function `thalweg_emit_…` for each kind of event; `stem` makes its guard unique.
+/// A header for C and C++ with a function `thalweg_emit_…` for each kind of event; `stem` makes its guard
+/// unique.
 pub fn c(kinds: &[Description], stem: &str) -> String {
     let guard = format!("THALWEG_WRITERS_{}_H", snake(stem).to_uppercase());
     let mut out =
@@ -19,7 +20,7 @@ pub fn c(kinds: &[Description], stem: &str) -> String {
     out + "\n#endif\n"
 }
 
-/// The tables from which a catalog's record of the kind is made.
+/// Writes the tables from which a catalog's record of the kind is made.
 fn described(out: &mut String, kind: &Description) {
     let name = snake(&kind.name);
     let mut line = |text: String| writeln!(out, "{text}").expect("a text");
@@ -130,7 +131,7 @@ fn arguments(field: &DescribedField) -> Vec<String> {
     if field.field_type.is_variable() { vec![name, length] } else { vec![name] }
 }
 
-/// A field's name, unless C or C++ has that word for itself, or the function.
+/// A field's name as a variable of C; a word that C or C++ reserves, or that the function uses, is changed.
 fn variable(name: &str) -> String {
     const TAKEN: &str = " alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept const \
         const_cast consteval constexpr constinit continue co_await co_return co_yield decltype default delete do double \
@@ -146,13 +147,14 @@ fn comment(text: &str) -> String {
     text.replace("[`", "`").replace("`]", "`").replace("*/", "* /")
 }
 
-/// A text of C: other characters than ASCII's as they are, in UTF-8.
+/// A string literal of C; characters outside ASCII are unchanged, in UTF-8.
 fn text(text: &str) -> String {
     let mut out = "\"".to_owned();
     for c in text.chars() {
         match c {
             '"' | '\\' => out.extend(['\\', c]),
-            // Three digits, so that a digit after it is no part of it; and no trigraph.
+            // The escape has three digits, so that a following digit is not part of it; `?` is escaped to
+            // avoid trigraphs.
             c if c.is_ascii_control() || c == '?' => out += &format!("\\{:03o}", c as u32),
             c => out.push(c),
         }

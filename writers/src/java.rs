@@ -1,12 +1,13 @@
-//! A class for Java over the agent's `Writer`: each function packs its arguments into words, at places known when it is compiled, and appends
-//! them to the element of its thread.
+//! A class for Java on top of the agent's `Writer`: each function packs its arguments into words at places
+//! known at compile time, and appends the words to the element of its thread.
 
 use super::{events, length_places, snake, tails, word_of, words};
 use std::fmt::Write;
 use thalweg_space::kind::FieldType;
 use thalweg_space::kinds::{DescribedField, Description};
 
-/// A class for Java with a function `emit…` for each kind of event, in the package if one is named; `stem` is the file's, which names it.
+/// A class for Java with a function `emit…` for each kind of event, in the given package, if any; `stem` is
+/// the stem of the file, from which the class gets its name.
 pub fn java(kinds: &[Description], package: &str, stem: &str) -> String {
     let mut out = String::new();
     if !package.is_empty() {
@@ -28,10 +29,10 @@ pub fn java(kinds: &[Description], package: &str, stem: &str) -> String {
     out + "}\n"
 }
 
-/// The package of the agent's own.
+/// The package of the agent itself.
 const AGENT: &str = "org.thalweg.agent";
 
-/// What a catalog's record of the kind is made of.
+/// Writes the data from which a catalog's record of the kind is made.
 fn described(out: &mut String, kind: &Description) {
     let mut line = |text: String| writeln!(out, "{text}").expect("a text");
     line(format!("\n    /** {} */", comment(&kind.doc)));
@@ -147,14 +148,16 @@ fn comment(text: &str) -> String {
     text.replace("[`", "`").replace("`]", "`").replace("*/", "* /").replace('\\', "&#92;")
 }
 
-/// A text of Java: other characters than ASCII's as escapes, so that no option of a compiler changes them.
+/// A string literal of Java; characters outside ASCII are escaped, so that the compiler's encoding does not
+/// change them.
 fn text(text: &str) -> String {
     let mut out = "\"".to_owned();
     for c in text.chars() {
         match c {
             '"' | '\\' => out.extend(['\\', c]),
             ' '..='~' => out.push(c),
-            // An escape of a line's end would end the line: it is read before texts are.
+            // A Unicode escape of a line end would end the line, because Java replaces such escapes before it
+            // parses literals.
             c if c.is_ascii_control() => out += &format!("\\{:03o}", c as u32),
             c => {
                 let mut units = [0; 2];

@@ -1,5 +1,6 @@
-//! Writers of events for other programs, from the description of their kinds (`.kinds`): what a user adds to have a kind of event of their
-//! own that is written as fast as a built-in one. A module per language; [`c`](fn@c) serves C and C++.
+//! Generates writers of events for other programs from the description of their kinds (`.kinds`), so that a
+//! user's kinds of event are written as fast as the built-in ones. There is a module for each language;
+//! [`c`](fn@c) generates code for C and C++.
 //!
 //! ```
 //! let kinds = thalweg_space::kinds::parse("kind shop.order_placed {\n    customer: u64\n    price: f64\n}").unwrap();
@@ -24,7 +25,7 @@ fn events(kinds: &[Description]) -> impl Iterator<Item = &Description> {
     kinds.iter().filter(|kind| kind.what == What::Event)
 }
 
-/// Words of the fixed part.
+/// The number of words of the fixed part.
 fn words(kind: &Description) -> usize {
     let ends = kind.fields.iter().zip(kind.offsets());
     ends.map(|(field, at)| at + field.field_type.bytes()).max().unwrap_or(0).div_ceil(8)
@@ -40,14 +41,14 @@ fn snake(name: &str) -> String {
     name.replace(|c: char| !c.is_ascii_alphanumeric(), "_")
 }
 
-/// Where the lengths of texts stand in the fixed part, in units of 4 bytes.
+/// The places of the lengths of texts in the fixed part, in units of 4 bytes.
 fn length_places(kind: &Description) -> Vec<usize> {
     let all = kind.fields.iter().zip(kind.offsets());
     all.filter(|(field, _)| field.field_type.is_variable()).map(|(_, at)| at / 4).collect()
 }
 
 /// The C or Java expression for one word of the fixed part; `bits` gives the expression for each argument.
-/// Lengths are added later, when it is known which texts are cut. `None`: the word holds no argument.
+/// Lengths are added later, when it is known which texts are cut. `None` if the word contains no argument.
 fn word_of(kind: &Description, word: usize, bits: fn(&DescribedField) -> String) -> Option<String> {
     let all = kind.fields.iter().zip(kind.offsets());
     let parts: Vec<String> = all

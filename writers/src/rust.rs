@@ -1,4 +1,5 @@
-//! Structs with the derive: the writer is `thalweg_probe::emit`, or a `Writer` of `thalweg_space`.
+//! Generates structs with `#[derive(Kind)]`, which `thalweg_probe::emit` or a `Writer` of `thalweg_space`
+//! writes.
 
 use super::events;
 use std::fmt::Write;

@@ -1,11 +1,12 @@
-//! Descriptions of kinds that somebody damaged: each mistake has its place and is said in words, and whatever is left can be written in every language.
+//! Parses damaged descriptions of kinds: each mistake must be reported with its place and a sentence, and
+//! writers for the remaining kinds must be generated in every language.
 
 use std::path::Path;
 
 use thalweg_chance::Chance;
 use thalweg_space::kinds;
 
-/// What is put in at random.
+/// The words that are inserted at random.
 const WORDS: [&str; 24] = [
     "{",
     "}",
@@ -44,10 +45,10 @@ fn texts() -> Vec<String> {
     texts
 }
 
-/// Cuts, doubles, swaps or puts something in, a few times.
+/// Applies a few random changes to a text: cutting, doubling, swapping and inserting.
 fn damaged(text: &str, chance: &mut Chance) -> String {
     let mut letters: Vec<char> = text.chars().collect();
-    // Not more than a few kinds: what stands far from the damage is parsed a thousand times otherwise.
+    // The text is limited to a few kinds, because distant parts would be parsed in vain in every round.
     if letters.len() > 1500 {
         let from = chance.below(letters.len() as u64 - 1500) as usize;
         let from =
@@ -83,7 +84,8 @@ fn damaged_descriptions_are_refused_in_words_or_mean_what_they_say() {
         match kinds::parse(&text) {
             Ok(described) => {
                 taken += 1;
-                // Logged again, it means the same; and every writer can be made.
+                // Printed and parsed again, the description must be the same, and every writer must be
+                // generated.
                 let printed = kinds::print(&described);
                 let again = kinds::parse(&printed)
                     .unwrap_or_else(|problems| panic!("{text}\n{printed}\n{problems:?}"));

@@ -1,33 +1,34 @@
-//! The colony: trails that say which job came where in good orders, and ants that follow them (M. Dorigo and L. Gambardella, Ant Colony System, 1997; for
-//! this problem A. Bauer and others, 1999, and D. Merkle and M. Middendorf, 2000, whose sums of trails let a job that missed its place come soon after).
+//! The colony: trails that record the places of jobs in good orders, and ants that follow them (M. Dorigo and
+//! L. Gambardella, Ant Colony System, 1997; for this problem A. Bauer and others, 1999, and D. Merkle and M.
+//! Middendorf, 2000, whose sums of trails let a job that missed its place come soon after).
 
 use crate::jobs::Jobs;
 use crate::random::Random;
 
-/// An ant chooses among this many jobs, the next ones in the best order.
+/// The number of jobs among which an ant chooses: the next ones in the best order.
 const CHOICE: usize = 24;
-/// How often on its way an ant leaves the strongest trail.
+/// The mean number of times that an ant leaves the strongest trail.
 const EXPLORED: f64 = 8.0;
-/// When an ant has arrived, it tries this many jobs at all other places of the order.
+/// The number of jobs that an ant, after its walk, tries at all other places of its order.
 const LEAPS: usize = 16;
-/// The part of a trail that a step takes off, and that the best order adds.
+/// The share of a trail that evaporates in a step, and that the best order adds.
 const EVAPORATION: f32 = 0.1;
 /// The least strength of a trail.
 const REMAINS: f32 = 0.1;
 
-/// How strong the trail of each job is at each place of the order.
+/// The strength of each job's trail at each place of the order.
 #[derive(Clone, Debug)]
 pub struct Trails {
     /// A row for each place, a number for each job.
     strengths: Vec<f32>,
-    /// The same, with the places before added up.
+    /// The sums of the strengths up to each place.
     sums: Vec<f32>,
     /// The order that strengthened its trails last.
     order: Vec<u32>,
 }
 
 impl Trails {
-    /// The same everywhere, with an order in which the ants choose.
+    /// Trails of equal strength, with an order in which the ants choose.
     pub fn new(order: Vec<u32>) -> Trails {
         let count = order.len();
         let mut trails = Trails {
@@ -39,7 +40,7 @@ impl Trails {
         trails
     }
 
-    /// A step has ended: trails get weaker, and `order` strengthens its own.
+    /// Ends a step: all trails get weaker, and `order` strengthens its own.
     pub fn mark(&mut self, order: &[u32]) {
         let count = order.len();
         let least = REMAINS / count as f32;
@@ -66,7 +67,7 @@ impl Trails {
         }
     }
 
-    /// The order in which an ant found the jobs.
+    /// Lets an ant walk along the trails, and returns its order of the jobs.
     pub fn walk(&self, jobs: &Jobs, mut random: Random) -> Vec<u32> {
         let count = self.order.len();
         let mut coming = self.order.iter().copied();
@@ -93,13 +94,13 @@ impl Trails {
     }
 }
 
-/// Where the trail is strongest; the first such place.
+/// The first place at which the trail is strongest.
 fn strongest(choice: &[u32], sums: &[f32]) -> usize {
     let sum = |at: usize| sums[choice[at] as usize];
     (1..choice.len()).fold(0, |best, at| if sum(at) > sum(best) { at } else { best })
 }
 
-/// A place by lot, each with the chance that its weight gives it; `lot` goes from 0 to 1.
+/// A random place, with probabilities in proportion to the weights; `lot` is a random number from 0 to 1.
 fn explored(choice: &[u32], weight: impl Fn(u32) -> f64, lot: f64) -> usize {
     let weights: Vec<f64> = choice.iter().map(|job| weight(*job)).collect();
     let mut left = lot * weights.iter().sum::<f64>();
@@ -110,7 +111,7 @@ fn explored(choice: &[u32], weight: impl Fn(u32) -> f64, lot: f64) -> usize {
     weights.iter().take_while(|weight| passed(weight)).count().min(choice.len() - 1)
 }
 
-/// The same as the network, as a loop: the best order of `ants` ants in `steps` steps, and its cost.
+/// The network's algorithm as a loop: returns the best order of `ants` ants in `steps` steps, and its cost.
 pub fn solve(jobs: &Jobs, ants: u64, steps: u64, seed: u64) -> (i64, Vec<u32>) {
     let order = jobs.by_urgency();
     let mut trails = Trails::new(order.clone());

@@ -1,4 +1,5 @@
-//! The problem: jobs for one machine, which does one after the other. A job that ends after it was due costs its weight for each unit of time.
+//! The problem: jobs for one machine, which executes one after the other. A job that ends after its due date
+//! costs its weight for each unit of time.
 
 use crate::random::Random;
 
@@ -21,22 +22,22 @@ impl Job {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Jobs(Vec<Job>);
 
-/// Numbers of a problem are below this, so that no sum of a million jobs' overflows.
+/// The upper bound of a problem's numbers, so that no sum over a million jobs overflows.
 const NUMBER_END: i64 = 1 << 20;
-/// The most jobs: there must be room for their trails.
+/// The maximal number of jobs, which bounds the memory for their trails.
 const JOBS_MAX: usize = 5_000;
-/// How many places away each job is tried.
+/// The maximal distance over which a job is moved.
 const REACH: usize = 24;
-/// An order is improved in at most this many passes.
+/// The maximal number of passes that improve an order.
 const PASSES: usize = 50;
-/// How many mean lengths ahead the machine looks for what becomes urgent.
+/// The number of mean job lengths by which the machine looks ahead for urgent jobs.
 const FORESIGHT: f64 = 2.0;
 
 impl Jobs {
     /// Makes the jobs from three numbers each.
     ///
     /// # Errors
-    /// When they are not as many, too many or none, or not between 0 and a million.
+    /// When the lists differ in length, are empty or too long, or contain a number outside of 0 to a million.
     pub fn new(times: &[i64], weights: &[i64], due: &[i64]) -> Result<Jobs, String> {
         let (count, counts) = (times.len(), [times.len(), weights.len(), due.len()]);
         if counts != [count; 3] || !(1..=JOBS_MAX).contains(&count) {
@@ -53,13 +54,13 @@ impl Jobs {
         Ok(Jobs((0..count).map(job).collect()))
     }
 
-    /// How many.
+    /// The number of jobs.
     #[expect(clippy::len_without_is_empty, reason = "a problem has a job at least")]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// What it costs to do them in this order: the total weighted tardiness.
+    /// The cost of this order: the total weighted tardiness.
     pub fn cost(&self, order: &[u32]) -> i64 {
         let mut end = 0;
         order.iter().fold(0, |cost, job| {
@@ -68,7 +69,8 @@ impl Jobs {
         })
     }
 
-    /// An order to begin with: the most urgent of those that wait goes first (A. Vepsalainen and T. Morton's apparent tardiness cost, 1987).
+    /// An initial order, in which the most urgent of the waiting jobs is always next (A. Vepsalainen and T.
+    /// Morton's apparent tardiness cost, 1987).
     pub fn by_urgency(&self) -> Vec<u32> {
         let mut waiting: Vec<u32> = (0..self.len() as u32).collect();
         let (mut order, mut now) = (Vec::with_capacity(self.len()), 0);
@@ -82,7 +84,8 @@ impl Jobs {
         order
     }
 
-    /// How urgent a job is when the machine is free: its weight for its time, and less if there is time yet.
+    /// The urgency of a job when the machine is free: its weight divided by its length, less if its due date
+    /// is far.
     pub fn urgency(&self, job: u32, now: i64) -> f64 {
         let job = self.job(job);
         let mean = self.0.iter().map(|job| job.time).sum::<i64>() as f64 / self.len() as f64;
@@ -95,7 +98,8 @@ impl Jobs {
         self.job(job).time
     }
 
-    /// Moves single jobs to where they cost less, until none does or it was tried long enough.
+    /// Moves single jobs to places where they cost less, until no move helps or the limit of passes is
+    /// reached.
     pub fn improve(&self, order: &mut [u32]) {
         for _ in 0..PASSES {
             if !(self.move_back(order) | self.move_forward(order)) {
@@ -104,7 +108,7 @@ impl Jobs {
         }
     }
 
-    /// Moves the job at one place to wherever it costs least.
+    /// Moves the job at one place to the place where it costs least.
     pub fn leap(&self, order: &mut [u32], from: usize) {
         let (start, whole) = (order[..from].iter().map(|job| self.time(*job)).sum::<i64>(), order.len());
         if let Some(to) = self.better_later(order, from, start, whole) {
@@ -114,7 +118,7 @@ impl Jobs {
         }
     }
 
-    /// Lets each job in turn go after others; whether that helped.
+    /// Tries to move each job to a later place; returns whether that helped.
     fn move_back(&self, order: &mut [u32]) -> bool {
         let (mut helped, mut start) = (false, 0);
         for from in 0..order.len() {
@@ -127,7 +131,7 @@ impl Jobs {
         helped
     }
 
-    /// Lets each job in turn go before others; whether that helped.
+    /// Tries to move each job to an earlier place; returns whether that helped.
     fn move_forward(&self, order: &mut [u32]) -> bool {
         let mut helped = false;
         let mut end = order.iter().map(|job| self.time(*job)).sum();
@@ -171,14 +175,15 @@ impl Jobs {
         best.1.filter(|_| best.0 < 0)
     }
 
-    /// One of them.
+    /// The job of this number.
     pub fn job(&self, job: u32) -> Job {
         self.0[job as usize]
     }
 }
 
-/// Times, weights and dates of a problem drawn at random, as those of the OR-Library are (H. Crauwels, C. Potts and L. Van Wassenhove, 1998):
-/// times up to 100, weights up to 10, dates in the middle of the time that all take, so that some three of five jobs are late.
+/// The times, weights and due dates of a random problem, with distributions like those of the OR-Library (H.
+/// Crauwels, C. Potts and L. Van Wassenhove, 1998): times up to 100, weights up to 10, dates in the middle of
+/// the total time, so that about three of five jobs are late.
 pub fn drawn(jobs: usize, seed: u64) -> [Vec<i64>; 3] {
     let mut random = Random::of([seed, jobs as u64, 0]);
     let mut numbers = |least: i64, most: i64| -> Vec<i64> {

@@ -4,7 +4,7 @@
 //! use app_ant::colony::solve;
 //! use app_ant::jobs::Jobs;
 //!
-//! // Three jobs: how long each takes, what a unit of lateness costs, when it is due.
+//! // Three jobs: the length of each, its cost for a unit of lateness, and its due date.
 //! let jobs = Jobs::new(&[3, 2, 4], &[1, 5, 2], &[3, 4, 6])?;
 //! let (cost, order) = solve(&jobs, 5, 10, 1);
 //! assert_eq!((cost, order), (6, vec![1, 2, 0]));
@@ -38,7 +38,7 @@ use jobs::Jobs;
 use random::Random;
 use thalweg_box::{Array, Opaque, Out, Variant};
 
-/// Jobs at random.
+/// Draws random jobs.
 fn draw(jobs: i64, seed: i64, out: &mut Out) -> Result<(), String> {
     let count = u16::try_from(jobs).map_err(|_| format!("{jobs} jobs cannot be drawn"))?;
     let [times, weights, due] =
@@ -47,7 +47,7 @@ fn draw(jobs: i64, seed: i64, out: &mut Out) -> Result<(), String> {
     Ok(())
 }
 
-/// The problem, an order to begin with and its cost, and trails without a mark.
+/// Makes the problem, an initial order and its cost, and equal trails.
 fn open(times: Vec<i64>, weights: Vec<i64>, due: Vec<i64>, steps: i64, out: &mut Out) -> Result<(), String> {
     let jobs = Jobs::new(&times, &weights, &due)?;
     let order = jobs.by_urgency();
@@ -56,7 +56,7 @@ fn open(times: Vec<i64>, weights: Vec<i64>, due: Vec<i64>, steps: i64, out: &mut
     Ok(())
 }
 
-/// The ants of a step, and the record that waits for them.
+/// Emits the ants of a step, and the record that waits for them.
 fn send(jobs: Opaque, trails: Opaque, ants: i64, seed: i64, left: i64, out: &mut Out) -> Result<(), String> {
     if ants < 1 {
         return Err(format!("<ants> is {ants}: there must be one at least"));
@@ -67,7 +67,7 @@ fn send(jobs: Opaque, trails: Opaque, ants: i64, seed: i64, left: i64, out: &mut
     Ok(())
 }
 
-/// The order that an ant found, and what it costs.
+/// Emits the order that an ant found, and its cost.
 fn walk(
     jobs: Opaque,
     trails: Opaque,
@@ -83,8 +83,9 @@ fn walk(
     Ok(())
 }
 
-/// The better of the best order so far and one more; of two that cost the same, that of the step before, or of the lesser ant: so it does not matter
-/// in which order the ants come back.
+/// Emits the better of the best order so far and another one. Of two orders with the same cost, that of the
+/// earlier step or of the ant with the lower number is kept, so the result does not depend on the order in
+/// which ants arrive.
 #[expect(clippy::too_many_arguments, reason = "what the record has")]
 fn compare(
     order: Array,
@@ -103,7 +104,7 @@ fn compare(
     }
 }
 
-/// The trails for the next step.
+/// Emits the trails for the next step.
 fn mark(
     mut trails: Opaque,
     order: Array,

@@ -1,11 +1,12 @@
-//! Pseudo-random numbers that depend on the ant that draws them, and not on the time.
+//! Pseudo-random numbers that depend on the ant that draws them and not on the order of execution.
 
-/// A stream of them (splitmix64).
+/// A stream of pseudo-random numbers (splitmix64).
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The stream of three numbers, such as a seed, a step and an ant; streams of neighbours begin far from one another.
+    /// The stream for three numbers, such as a seed, a step and an ant; streams for similar numbers are
+    /// independent.
     pub fn of(numbers: [u64; 3]) -> Random {
         numbers.into_iter().fold(Random(0), |stream, number| Random(Random(stream.0 ^ number).next()))
     }
@@ -22,7 +23,7 @@ impl Random {
         self.next() % end
     }
 
-    /// From 0 to less than 1.
+    /// A number from 0 to less than 1.
     pub fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }

@@ -1,4 +1,5 @@
-//! What the colony finds, against the best order there is: exactly for small problems, against long searches for large ones.
+//! Compares the colony's results with the best order: exactly for small problems, with long searches for
+//! large ones.
 
 use app_ant::colony::solve;
 use app_ant::jobs::{Jobs, drawn};
@@ -9,7 +10,8 @@ fn problem(count: usize, seed: u64) -> Jobs {
     Jobs::new(&times, &weights, &due).expect("a problem")
 }
 
-/// The least cost of all orders (M. Held and R. Karp, 1962): that of each set of jobs done first, from those of the sets with one job less.
+/// The least cost of all orders (M. Held and R. Karp, 1962): the least cost of each set of first jobs is
+/// computed from the sets with one job less.
 fn optimum(jobs: &Jobs) -> i64 {
     let sets = 1_usize << jobs.len();
     let (mut cost, mut end) = (vec![i64::MAX; sets], vec![0; sets]);
@@ -42,7 +44,7 @@ fn the_optimum_that_the_network_must_find() {
     assert_eq!(optimum(&problem(12, 7)), 1112);
 }
 
-/// Descents one after the other, each from the best order so far with a few jobs thrown elsewhere.
+/// The best cost of repeated descents, each from the best order so far with a few jobs moved at random.
 fn searched(jobs: &Jobs, descents: u64) -> i64 {
     let mut random = Random::of([9, 9, 9]);
     let mut best = jobs.by_urgency();
@@ -75,7 +77,7 @@ fn a_large_problem_is_solved_as_well_as_by_a_local_search_of_the_same_length() {
     );
 }
 
-/// The figures of the README: `cargo test --release -p app-ant -- --ignored --nocapture`.
+/// Measures the figures of the README: `cargo test --release -p app-ant -- --ignored --nocapture`.
 #[test]
 #[ignore = "takes a minute"]
 #[allow(clippy::print_stdout, reason = "its figures are for people")]

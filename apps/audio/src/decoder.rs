@@ -1,4 +1,4 @@
-//! An Ogg Vorbis file as pieces of sound; `lewton` decodes.
+//! Reads an Ogg Vorbis file as pieces of sound, decoded by `lewton`.
 
 use crate::DELAY;
 use lewton::inside_ogg::OggStreamReader;
@@ -7,18 +7,18 @@ use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// Frames of a piece, at least; the last one may have fewer.
+/// The least number of frames in a piece; the last piece may have fewer.
 const PIECE_FRAMES: usize = 2048;
-/// An Ogg page is shorter than this.
+/// The upper bound of an Ogg page's length.
 const PAGE_BYTES_MAX: u64 = 65_307;
 
-/// Samples of all channels in turns, from -1 to 1.
+/// A piece of sound: interleaved samples of all channels, from -1 to 1.
 pub struct Piece {
-    /// Its first frame.
+    /// The index of its first frame.
     pub at: u64,
     /// The sound.
     pub samples: Vec<f32>,
-    /// The samples that were [`DELAY`] earlier, as many as in the piece; silence before the beginning.
+    /// The samples from [`DELAY`] earlier, as many as in the piece; silence before the beginning of the file.
     pub past: Vec<f32>,
 }
 
@@ -27,7 +27,7 @@ pub struct Decoder {
     reader: OggStreamReader<BufReader<File>>,
     frames: u64,
     at: u64,
-    /// Decoded, and not yet in a piece.
+    /// Decoded samples that are not yet in a piece.
     waiting: Vec<f32>,
     /// The last second of sound before `waiting`.
     past: VecDeque<f32>,
@@ -51,17 +51,17 @@ impl Decoder {
         Ok(Decoder { reader, frames, at: 0, waiting: Vec::new(), past, ended: false })
     }
 
-    /// How many frames the file has, as its last page says.
+    /// The number of frames of the file, from its last page.
     pub fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// Frames a second.
+    /// The number of frames a second.
     pub fn rate(&self) -> u32 {
         self.reader.ident_hdr.audio_sample_rate
     }
 
-    /// Samples of a frame.
+    /// The number of samples in a frame.
     pub fn channels(&self) -> usize {
         self.reader.ident_hdr.audio_channels.into()
     }
@@ -81,7 +81,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// The samples [`DELAY`] before those that wait to be given out.
+    /// The samples [`DELAY`] before those in `waiting`.
     fn delayed(&self, samples: usize) -> Vec<f32> {
         let all = self.past.iter().chain(&self.waiting);
         all.skip(self.past.len() - samples.min(self.past.len())).take(self.waiting.len()).copied().collect()

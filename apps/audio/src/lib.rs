@@ -1,8 +1,8 @@
-//! Sound as a network: the boxes of `audio.snet`. Its parameters are read once a piece of sound (about 50 ms), so what
-//! `thalweg set box.audio.gain 50` changes is heard with the next one.
+//! Sound as a network: the boxes of `audio.snet`. The parameters are read once for each piece of sound (about
+//! 50 ms), so a change by `thalweg set box.audio.gain 50` is heard with the next piece.
 //!
-//! Boxes have no state, so an echo cannot remember what it heard: the decoder, which is one long output of one record, gives
-//! each piece the samples that were [`DELAY`] before it.
+//! Boxes have no state, so the echo cannot keep earlier samples: the decoder, which makes all pieces from one
+//! record, adds the samples from [`DELAY`] earlier to each piece.
 #![deny(unsafe_code)]
 
 pub mod decoder;
@@ -12,21 +12,21 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use thalweg_box::{Array, EventField, EventKind, Out, Parameter};
 
-/// How loud the result is.
+/// The loudness of the result.
 pub static GAIN: Parameter =
     Parameter::new(c"audio.gain", c"percent", c"How loud the result is", 0..=400, 100);
-/// How loud the echo is.
+/// The loudness of the echo.
 pub static ECHO: Parameter = Parameter::new(c"audio.echo", c"percent", c"How loud the echo is", 0..=100, 30);
-/// When the echo comes.
+/// The delay of the echo.
 pub static DELAY: Parameter =
     Parameter::new(c"audio.delay", c"ms", c"How much later the echo comes", 1..=1000, 250);
-/// How far the latest piece reaches.
+/// The end of the latest piece in the file.
 pub static PLAYED: Parameter =
     Parameter::new(c"audio.played", c"ms", c"How much of the file has left the network", 0..=u64::MAX, 0);
 /// The loudest sample of the latest piece.
 pub static PEAK: Parameter =
     Parameter::new(c"audio.peak", c"percent", c"The loudest sample of the latest piece", 0..=u64::MAX, 0);
-/// Samples that were cut.
+/// An event for samples that were clipped.
 pub static CLIPPED: EventKind = EventKind::new(
     c"audio.clipped",
     c"Samples of a piece were too loud and cut",
@@ -49,7 +49,7 @@ mod exported {
 
 pub use exported::{thalweg_box_entries, thalweg_boxes};
 
-/// The pieces of a file, each at the time when it has to be played.
+/// Emits the pieces of a file, each at the time when it has to be played.
 fn decode(file: String, pace: i64, out: &mut Out) -> Result<(), String> {
     if pace < 0 {
         return Err(format!("<pace> is {pace}: it is a percentage of real time, or 0"));
@@ -69,7 +69,7 @@ fn decode(file: String, pace: i64, out: &mut Out) -> Result<(), String> {
     Ok(())
 }
 
-/// The sound and, softer, the sound [`DELAY`] earlier.
+/// Adds the sound from [`DELAY`] earlier, at a lower volume.
 fn echo(mut samples: Array, past: Array, out: &mut Out) -> Result<(), String> {
     let loud = ECHO.get() as f32 / 100.0;
     let past = past.as_slice::<f32>().ok_or(WRONG_TYPE)?;
@@ -79,7 +79,7 @@ fn echo(mut samples: Array, past: Array, out: &mut Out) -> Result<(), String> {
     Ok(())
 }
 
-/// The sound, louder or softer, and cut where it is too loud.
+/// Scales the sound, and clips samples that are too loud.
 fn scale(mut samples: Array, out: &mut Out) -> Result<(), String> {
     let gain = GAIN.get() as f32 / 100.0;
     let (mut clipped, mut peak) = (0_i64, 0.0_f32);
@@ -99,7 +99,7 @@ fn scale(mut samples: Array, out: &mut Out) -> Result<(), String> {
 
 const WRONG_TYPE: &str = "expected an array of floats of 32 bits";
 
-/// The sound as samples of 16 bits; before the first of a file, the head of a WAV file.
+/// Converts the sound to samples of 16 bits, preceded by the header of a WAV file in the first piece.
 fn wav(samples: Array, at: i64, frames: i64, rate: i64, channels: i64, out: &mut Out) -> Result<(), String> {
     let sound = samples.as_slice::<f32>().ok_or(WRONG_TYPE)?;
     let mut bytes = if at == 0 { head(frames, rate, channels)? } else { Vec::new() };
@@ -115,7 +115,8 @@ pub fn pcm(sample: f32) -> i16 {
     (sample * 32767.0).round() as i16
 }
 
-/// The head of a WAV file with this number of frames (RIFF, a `fmt ` chunk of PCM, and the beginning of `data`).
+/// The header of a WAV file with this number of frames (RIFF, a `fmt ` chunk of PCM, and the beginning of
+/// `data`).
 fn head(frames: i64, rate: i64, channels: i64) -> Result<Vec<u8>, String> {
     let too_large = |_| format!("{frames} frames at {rate} Hz in {channels} channels are no WAV file");
     let rate = u32::try_from(rate).map_err(too_large)?;

@@ -11,7 +11,7 @@ use thalweg_exec::{Options, Runtime, TaskSpec};
 use thalweg_net::label::Label;
 use thalweg_net::{Boxes, Network, json};
 
-/// Parameters are the process's, so tests that set them take turns.
+/// Parameters are global to the process, so tests that set them are serialised by this lock.
 static PARAMETERS: Mutex<()> = Mutex::new(());
 
 fn folder() -> &'static Path {
@@ -22,7 +22,7 @@ fn chirp() -> PathBuf {
     folder().join("tests/data/chirp.ogg")
 }
 
-/// The pieces of the file's WAV, and why records failed. `seen` is called after each piece.
+/// The pieces of the file's WAV, and the reasons for which records failed. `seen` is called after each piece.
 fn run(
     file: &Path,
     pace: Option<i64>,
@@ -51,7 +51,7 @@ fn run(
     (pieces.iter().collect(), ends.errors.iter().map(|error| error.reason.to_string()).collect())
 }
 
-/// The samples of the file, as the decoder alone gives them.
+/// The samples of the file from the decoder alone.
 fn decoded() -> (Vec<f32>, u32, usize) {
     let decoder = Decoder::open(&chirp()).unwrap();
     let (rate, channels) = (decoder.rate(), decoder.channels());

@@ -1,17 +1,19 @@
 //! The block cipher DES (FIPS PUB 46-3), single, electronic code book.
 //!
-//! Every 8-byte block is enciphered alone, so blocks may be worked on in any order and by any number of workers. Two
-//! ways through the sixteen rounds stand side by side here and share all their parts:
+//! Every 8-byte block is enciphered separately, so blocks may be processed in any order and by any number of
+//! workers. This module has two implementations of the sixteen rounds, which share all their parts:
 //!
-//! - [`encrypt`] and [`decrypt`] are the plain loop: a few blocks at a time go through all sixteen rounds in registers;
-//! - [`initial`], [`round`] and [`finish`] are *passes*: each goes once over a whole chunk of blocks and leaves the
-//!   state of every block in the chunk's own bytes. The network of `des.snet` is made of these.
+//! - [`encrypt`] and [`decrypt`] are the plain loop: a few blocks at a time go through all sixteen rounds in
+//!   registers;
+//! - [`initial`], [`round`] and [`finish`] are *passes*: each goes once over a whole chunk of blocks and
+//!   leaves the state of every block in the chunk's own bytes. The network of `des.snet` is made of these.
 //!
-//! Between [`initial`] and [`finish`] the 8 bytes of a block hold its halves L and R as two little-endian 32-bit words,
-//! each rotated right by 3. Rotated so, the six bits that a selection function S1, S3, S5, S7 takes are the low six bits
-//! of a byte of the word, those of S2, S4, S6, S8 the low six of a byte of the word rotated left by 4; subkeys are laid
-//! out the same way, so a round needs no expansion E. P is folded into the tables of S. Halves never swap: odd rounds
-//! change R, even rounds change L.
+//! Between [`initial`] and [`finish`] the 8 bytes of a block hold its halves L and R as two little-endian
+//! 32-bit words, each rotated right by 3. With this rotation, the six input bits of each of the selection
+//! functions S1, S3, S5, S7 are the low six bits of a byte of the word, and those of S2, S4, S6, S8 the low
+//! six bits of a byte of the word rotated left by 4. Subkeys have the same layout, so a round needs no
+//! expansion E. P is folded into the tables of S. Halves never swap: odd rounds change R, even rounds change
+//! L.
 //!
 //! ```
 //! use app_des::des::{decrypt, encrypt, Subkeys};
@@ -31,16 +33,16 @@ pub const ROUNDS: usize = 16;
 /// Bytes of a key schedule laid out flat: see [`Subkeys::to_bytes`].
 pub const SUBKEYS_BYTES: usize = ROUNDS * 8;
 
-/// Blocks that the plain loop keeps in registers at a time. One block alone waits for its own table lookups; a second
-/// and third fill the gaps; more spill.
+/// Blocks that the plain loop keeps in registers at a time. A single block waits for its own table lookups,
+/// further blocks fill these gaps, and too many blocks spill registers.
 const LANES: usize = 4;
 
 /// The sixteen 48-bit subkeys of a key, in the order in which the rounds use them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Subkeys([Subkey; ROUNDS]);
 
-/// A subkey as the round wants it: `odd` for S1, S3, S5, S7 (six bits in each byte, S1 in the highest), `even` for the
-/// other four.
+/// A subkey in the layout of a round: `odd` for S1, S3, S5, S7 (six bits in each byte, S1 in the highest),
+/// `even` for the other four.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Subkey {
     odd: u32,
@@ -59,7 +61,7 @@ impl Subkeys {
         Subkeys(subkeys)
     }
 
-    /// The same subkeys in the opposite order: with them encryption undoes encryption.
+    /// The subkeys in the opposite order, with which the cipher decrypts.
     pub fn reversed(mut self) -> Subkeys {
         self.0.reverse();
         self
@@ -88,14 +90,14 @@ impl Subkeys {
     }
 }
 
-/// Keys are not for logs.
+/// Prints no key, so that keys do not get into logs.
 impl fmt::Debug for Subkeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Subkeys(..)")
     }
 }
 
-/// What is wrong with the bytes a caller gave.
+/// An error in the bytes of a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -109,17 +111,18 @@ pub enum Error {
         /// Its length.
         bytes: usize,
     },
-    /// A round outside 0..16.
+    /// The number of a round is outside 0..16.
     Round {
         /// The round asked for.
         round: i64,
     },
-    /// Data that is not a whole number of blocks.
+    /// The data is not a whole number of blocks.
     Length {
         /// Its length.
         bytes: usize,
     },
-    /// Decrypted data that does not end in PKCS#7 padding: a wrong key, or not what was encrypted.
+    /// The decrypted data does not end in PKCS#7 padding: the key is wrong, or the data was not encrypted
+    /// with it.
     Padding,
 }
 
@@ -155,7 +158,7 @@ pub fn encrypt(keys: &Subkeys, plain: &[u8]) -> Vec<u8> {
     data
 }
 
-/// Decrypts what [`encrypt`] made and takes the padding off. `keys` are the [reversed](Subkeys::reversed) ones.
+/// Decrypts the output of [`encrypt`] and removes the padding. `keys` must be [reversed](Subkeys::reversed).
 pub fn decrypt(keys: &Subkeys, secret: &[u8]) -> Result<Vec<u8>, Error> {
     whole_blocks(secret)?;
     let mut data = secret.to_vec();
@@ -164,26 +167,26 @@ pub fn decrypt(keys: &Subkeys, secret: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(data)
 }
 
-/// Bytes that [`encrypt`] makes of `bytes` bytes.
+/// The length of the output of [`encrypt`] for `bytes` bytes.
 pub const fn padded_bytes(bytes: usize) -> usize {
     (bytes / BLOCK_BYTES + 1) * BLOCK_BYTES
 }
 
-/// Adds PKCS#7 padding: 1 to 8 bytes, each of which holds their number.
+/// Adds PKCS#7 padding: 1 to 8 bytes, each with the number of padding bytes as its value.
 pub fn pad(data: &mut Vec<u8>) {
     let bytes = padded_bytes(data.len());
     let fill = (bytes - data.len()) as u8;
     data.resize(bytes, fill);
 }
 
-/// Takes PKCS#7 padding off.
+/// Removes PKCS#7 padding.
 pub fn unpad(data: &mut Vec<u8>) -> Result<(), Error> {
     let kept = data.len() - padding(data)?;
     data.truncate(kept);
     Ok(())
 }
 
-/// Bytes of PKCS#7 padding at the end of `data`.
+/// The number of bytes of PKCS#7 padding at the end of `data`.
 fn padding(data: &[u8]) -> Result<usize, Error> {
     let fill = *data.last().ok_or(Error::Padding)?;
     let count = usize::from(fill);
@@ -193,7 +196,8 @@ fn padding(data: &[u8]) -> Result<usize, Error> {
     if found { Ok(count) } else { Err(Error::Padding) }
 }
 
-/// The plain loop: all sixteen rounds over whole blocks, in place. What remains after the last whole block is not touched.
+/// The plain loop: all sixteen rounds over whole blocks, in place. Bytes after the last whole block are not
+/// changed.
 pub fn cipher(keys: &Subkeys, data: &mut [u8]) {
     let (groups, rest) = data.as_chunks_mut::<{ LANES * BLOCK_BYTES }>();
     for group in groups {
@@ -232,7 +236,7 @@ pub fn initial(data: &mut [u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// One of the sixteen passes between: `round` 0 to 15 of every block.
+/// One of the sixteen middle passes: `round` 0 to 15 of every block.
 pub fn round(keys: &Subkeys, round: i64, data: &mut [u8]) -> Result<(), Error> {
     let subkey = usize::try_from(round).ok().and_then(|n| keys.0.get(n)).ok_or(Error::Round { round })?;
     let blocks = whole_blocks_mut(data)?;
@@ -266,7 +270,7 @@ pub fn finish(data: &mut [u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Says whether `data` is whole blocks.
+/// Checks that `data` is a whole number of blocks.
 pub fn whole_blocks(data: &[u8]) -> Result<(), Error> {
     if data.len().is_multiple_of(BLOCK_BYTES) { Ok(()) } else { Err(Error::Length { bytes: data.len() }) }
 }
@@ -288,10 +292,12 @@ fn select(half: u32, subkey: Subkey) -> u32 {
         ^ (look(6, s7) ^ look(7, s8))
 }
 
-/// The initial permutation of a block, read little-endian, then both halves rotated right by 3; L low, R high.
+/// The initial permutation of a block, read little-endian, then both halves rotated right by 3; L low, R
+/// high.
 ///
-/// The permutation only permutes the six bits of a bit's index: with the byte's number b and the bit's number c within
-/// the byte, the bit at (b2 b1 b0 c2 c1 c0) goes to (c0 c2 c1 b2 b1 b0). So it is five exchanges of two index bits.
+/// The permutation only permutes the six bits of a bit's index: with the byte's number b and the bit's number
+/// c within the byte, the bit at (b2 b1 b0 c2 c1 c0) goes to (c0 c2 c1 b2 b1 b0). So the permutation consists
+/// of five exchanges of two index bits.
 #[inline(always)]
 fn enter(block: u64) -> u64 {
     let x = swap_index_bits::<1, 0>(block);
@@ -355,13 +361,13 @@ fn rotate_halves(halves: u64, count: u32) -> u64 {
     rotate(halves >> 28) << 28 | rotate(halves & LOW)
 }
 
-/// PC-2 of 56 bits, seven bits at a time; the result as the round wants it, `odd` in the high word.
+/// PC-2 of 56 bits, seven bits at a time; the result has the layout of a round, with `odd` in the high word.
 fn compress(halves: u64) -> u64 {
     (0..8).fold(0, |word, part| word | COMPRESS[part][(halves >> (49 - 7 * part)) as usize & 0x7f])
 }
 
-/// `table` of the standard applied to the low `width` bits of `x`: bit n of the result is bit `table[n]` of `x`, bits
-/// counted from 1 at the highest.
+/// `table` of the standard applied to the low `width` bits of `x`: bit n of the result is bit `table[n]` of
+/// `x`, bits counted from 1 at the highest.
 const fn permute(x: u64, width: u32, table: &[u8]) -> u64 {
     let mut result = 0;
     let mut n = 0;
@@ -372,9 +378,10 @@ const fn permute(x: u64, width: u32, table: &[u8]) -> u64 {
     result
 }
 
-/// S and P together: `SELECT[s][byte]` is what selection function s + 1 adds to the other half for the low six bits of
-/// `byte`, rotated right by 3. The two bits above them belong to neighbours and change nothing: four times the table
-/// (8 KiB, well within the first-level cache) spares a mask at every lookup, which is worth a sixth of the time.
+/// S and P together: `SELECT[s][byte]` is what selection function s + 1 adds to the other half for the low
+/// six bits of `byte`, rotated right by 3. The upper two bits of `byte` belong to neighbours and do not
+/// change the result: a table of four times the size (8 KiB, well within the first-level cache) saves a mask
+/// in every lookup, which is a sixth of the time.
 static SELECT: [[u32; 256]; 8] = select_tables();
 
 const fn select_tables() -> [[u32; 256]; 8] {
@@ -525,7 +532,7 @@ mod tests {
         for bit in 0..56 {
             assert_eq!(compress(1 << bit), spread(permute(1 << bit, 56, &PC2)));
         }
-        // The worked example 133457799BBCDFF1: its first and last subkeys.
+        // These are the first and last subkeys of the worked example 133457799BBCDFF1.
         let keys = Subkeys::new(0x1334_5779_9bbc_dff1_u64.to_be_bytes());
         for (round, subkey) in [
             (0, 0b000110_110000_001011_101111_111111_000111_000001_110010),

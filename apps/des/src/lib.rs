@@ -1,13 +1,13 @@
 //! The DES cipher, twice: as a plain loop and as the boxes of the network `des.snet`.
 //!
-//! Each box works on a chunk of many blocks; a chunk that no other record shares is changed in place. The tag `<round>`
-//! counts the rounds done, and is what ends the serial replication.
+//! Each box processes a chunk of many blocks; a chunk that no other record shares is changed in place. The
+//! tag `<round>` counts the rounds done, and ends the serial replication.
 //!
 //! ```
 //! use app_des::des::{encrypt, Subkeys};
 //! use thalweg_box::{Bytes, Value};
 //!
-//! // What the network does, box by box, to the last chunk of a file.
+//! // The steps of the network, box by box, for the last chunk of a file.
 //! let boxes = app_des::thalweg_box_entries();
 //! let mut call = |name: &str, arguments: Vec<Value>| {
 //!     let named = format!("box {name} ");
@@ -45,7 +45,7 @@ pub use exported::{thalweg_box_entries, thalweg_boxes};
 use des::{Error, Subkeys};
 use thalweg_box::{Bytes, Out};
 
-/// The subkeys of a key, in the order in which the rounds want them: from last to first for decryption.
+/// The subkeys of a key, in the order of the rounds: from last to first for decryption.
 fn schedule(key: Bytes, decrypt: i64, out: &mut Out) -> Result<(), Error> {
     let key: [u8; des::BLOCK_BYTES] =
         key.as_slice().try_into().map_err(|_| Error::Key { bytes: key.as_slice().len() })?;
@@ -63,14 +63,14 @@ fn initial(data: Bytes, last: i64, decrypt: i64, out: &mut Out) -> Result<(), Er
     Ok(())
 }
 
-/// One round, the one with the number `<round>`.
+/// Executes the round with the number `<round>`.
 fn round(mut data: Bytes, subkeys: Bytes, round: i64, out: &mut Out) -> Result<(), Error> {
     des::round(&Subkeys::from_bytes(subkeys.as_slice())?, round, data.make_mut())?;
     out.emit((data, subkeys, round + 1));
     Ok(())
 }
 
-/// The final permutation; after it, the padding comes off if this is the last chunk to decrypt.
+/// The final permutation; after it, the padding is removed if this is the last chunk to decrypt.
 fn finish(
     mut data: Bytes,
     _subkeys: Bytes,

@@ -16,7 +16,7 @@ impl Boxes {
         Ok(values.clone())
     }
 
-    /// One chunk through the whole network.
+    /// Sends one chunk through the whole network.
     fn chunk(&self, data: &[u8], last: bool, decrypt: bool) -> Result<Vec<u8>, String> {
         let (last, decrypt) = (Value::from(last), Value::from(decrypt));
         let mut values = self.call("schedule", vec![KEY.to_vec().into(), decrypt.clone()])?;

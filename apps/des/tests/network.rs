@@ -1,4 +1,4 @@
-//! The network of `des.snet`, run.
+//! Runs the network of `des.snet`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn network() -> Network {
     })
 }
 
-/// A directory for spaces that goes with the value.
+/// A directory for spaces, removed when the value is dropped.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -43,7 +43,7 @@ impl Drop for Directory {
     }
 }
 
-/// What went out of the network: the bytes in order, and the reasons of records that failed.
+/// The output of the network: the bytes in order, and the reasons of records that failed.
 struct Result {
     bytes: Vec<u8>,
     failures: Vec<String>,

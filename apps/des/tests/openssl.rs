@@ -1,4 +1,5 @@
-//! The plain loop against OpenSSL's `des-ecb`, byte for byte, on files of many lengths; and against itself.
+//! Compares the plain loop with OpenSSL's `des-ecb`, byte for byte, on files of many lengths; and checks that
+//! decryption undoes encryption.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -12,7 +13,7 @@ const CHUNK: usize = 16384;
 const MISSING: &str = "this test compares with OpenSSL 3 and its legacy provider: install both \
     (Debian, Ubuntu: `apt-get install openssl libssl3`; Fedora: `dnf install openssl openssl-libs`)";
 
-/// What `openssl enc -des-ecb` makes of `data`.
+/// The output of `openssl enc -des-ecb` for `data`.
 fn openssl(direction: &str, key: u64, data: &[u8]) -> Vec<u8> {
     let mut child = Command::new("openssl")
         .args(["enc", direction, "-des-ecb", "-K", &format!("{key:016X}")])
@@ -24,7 +25,7 @@ fn openssl(direction: &str, key: u64, data: &[u8]) -> Vec<u8> {
         .unwrap_or_else(|error| panic!("cannot run `openssl`: {error}; {MISSING}"));
     let mut input = child.stdin.take().unwrap();
     let result = std::thread::scope(|scope| {
-        // A failure to write shows in what openssl says.
+        // If writing fails, openssl's output shows it.
         scope.spawn(move || input.write_all(data).ok());
         child.wait_with_output().unwrap()
     });
@@ -33,7 +34,7 @@ fn openssl(direction: &str, key: u64, data: &[u8]) -> Vec<u8> {
     result.stdout
 }
 
-/// Bytes without a pattern, the same at every run.
+/// Random bytes, the same in every run.
 fn noise(count: usize) -> Vec<u8> {
     Chance::new(count as u64).bytes(count)
 }

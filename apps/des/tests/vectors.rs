@@ -1,8 +1,8 @@
-//! The cipher against published known answers, by the plain loop and by the passes.
+//! Compares the cipher with published known answers, by the plain loop and by the passes.
 
 use app_des::des::{self, Subkeys};
 
-/// Worked examples and the answers that implementations are commonly tried with: key, plain, cipher.
+/// Worked examples and commonly used known answers: key, plain, cipher.
 const EXAMPLES: &str = "
     133457799BBCDFF1 0123456789ABCDEF 85E813540F0AB405
     0E329232EA6D0D73 8787878787878787 0000000000000000
@@ -93,7 +93,7 @@ const SUBSTITUTION: &str = "
     1C587F1C13924FEF 305532286D6F295A 63FAC0D034D9F793
 ";
 
-/// Each way that there is must turn `plain` into `cipher` and back.
+/// Checks that both implementations turn `plain` into `cipher` and back.
 fn check(key: u64, plain: u64, cipher: u64) {
     let keys = Subkeys::new(key.to_be_bytes());
     let told = format!("key {key:016X}, plain {plain:016X}");
@@ -104,7 +104,7 @@ fn check(key: u64, plain: u64, cipher: u64) {
 }
 
 fn by_loop(keys: &Subkeys, block: u64) -> u64 {
-    // Five blocks: a group that goes through together, and one alone.
+    // Five blocks are a group that is processed together, and a single one.
     let mut data = block.to_be_bytes().repeat(5);
     des::cipher(keys, &mut data);
     let blocks: Vec<u64> = data.as_chunks::<8>().0.iter().map(|block| u64::from_be_bytes(*block)).collect();
@@ -139,7 +139,7 @@ fn variable_plaintext_and_inverse_permutation() {
     let ciphers = numbers(VARIABLE_PLAINTEXT);
     assert_eq!(ciphers.len(), 64);
     for (bit, cipher) in ciphers.into_iter().enumerate() {
-        // `check` goes back as well, which is the inverse permutation test.
+        // `check` decrypts as well, which is the inverse permutation test.
         check(0x0101_0101_0101_0101, 1 << (63 - bit), cipher);
     }
 }

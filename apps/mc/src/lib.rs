@@ -1,4 +1,5 @@
-//! Monte Carlo option pricing: the boxes of `mc.snet`, which takes a path at a time, and of `farm.snet`, which takes batches.
+//! Monte Carlo option pricing: the boxes of `mc.snet`, which takes a path at a time, and of `farm.snet`,
+//! which takes batches.
 //!
 //! ```
 //! use app_mc::option::{Call, Sums};
@@ -33,7 +34,7 @@ pub use exported::{thalweg_box_entries, thalweg_boxes};
 use option::{Call, Sums};
 use thalweg_box::Out;
 
-/// The option as the boxes hand it on: its five numbers in an array.
+/// The option as the boxes pass it on: its five numbers in an array.
 fn to_array(call: Call) -> Vec<f64> {
     vec![call.spot, call.strike, call.rate, call.volatility, call.years]
 }
@@ -45,27 +46,27 @@ fn from_array(option: &[f64]) -> Result<Call, String> {
     Ok(Call { spot, strike, rate, volatility, years })
 }
 
-/// The option, and sums with nothing in them.
+/// Emits the option, and empty sums.
 fn open(spot: f64, strike: f64, rate: f64, volatility: f64, years: f64, out: &mut Out) -> Result<(), String> {
     let call = Call { spot, strike, rate, volatility, years }.checked()?;
     out.emit((to_array(call), 0i64, 0i64));
     Ok(())
 }
 
-/// What one path pays.
+/// Emits the payoff of one path.
 fn simulate(option: Vec<f64>, path: i64, out: &mut Out) -> Result<(), String> {
     out.emit((from_array(&option)?.payoff(path.cast_unsigned()),));
     Ok(())
 }
 
-/// One payoff more.
+/// Adds one payoff to the sums.
 fn add(sum: i64, squares: i64, payoff: i64, out: &mut Out) -> Result<(), &'static str> {
     let Sums { sum, squares } = Sums { sum, squares }.with(payoff)?;
     out.emit((sum, squares));
     Ok(())
 }
 
-/// Batches of about the same size, dealt out to the lanes in turns; and the sums that wait for them.
+/// Emits batches of about the same size, assigned to the lanes in turns; and the sums that wait for them.
 fn deal(
     option: Vec<f64>,
     sum: i64,
@@ -88,7 +89,7 @@ fn deal(
     Ok(())
 }
 
-/// What the paths after `from` up to `to` pay.
+/// Emits the sum of the payoffs of the paths after `from` up to `to`.
 fn simulate_batch(option: Vec<f64>, from: i64, to: i64, out: &mut Out) -> Result<(), String> {
     let call = from_array(&option)?;
     let add = |sums: Sums, path: i64| sums.with(call.payoff(path.cast_unsigned()));
@@ -97,7 +98,7 @@ fn simulate_batch(option: Vec<f64>, from: i64, to: i64, out: &mut Out) -> Result
     Ok(())
 }
 
-/// One batch more.
+/// Adds one batch to the sums.
 fn merge(
     sum: i64,
     squares: i64,
@@ -111,7 +112,7 @@ fn merge(
     Ok(())
 }
 
-/// The price, its standard error and the exact one.
+/// Emits the price, its standard error and the exact price.
 fn settle(option: Vec<f64>, sum: i64, squares: i64, paths: i64, out: &mut Out) -> Result<(), String> {
     if paths < 1 {
         return Err(format!("<paths> is {paths}: there must be one at least"));

@@ -1,9 +1,9 @@
-//! A European call option on a share whose price is a geometric Brownian motion: what one path of it pays, and what the
-//! option is worth (F. Black and M. Scholes, The Pricing of Options and Corporate Liabilities, 1973).
+//! A European call option on a share whose price is a geometric Brownian motion: the payoff of one path, and
+//! the value of the option (F. Black and M. Scholes, The Pricing of Options and Corporate Liabilities, 1973).
 
-/// Steps of a price path.
+/// The number of steps of a price path.
 const STEPS: u64 = 64;
-/// Payoffs are whole numbers of this part of the currency, so that sums do not depend on the order of adding.
+/// The unit of payoffs, which are integers so that sums do not depend on the order of addition.
 const UNIT: f64 = 1.0 / (1 << 16) as f64;
 
 /// The option.
@@ -13,20 +13,20 @@ pub struct Call {
     pub spot: f64,
     /// The price for which it may be bought at the end.
     pub strike: f64,
-    /// The interest without risk, a year.
+    /// The risk-free interest rate per year.
     pub rate: f64,
-    /// The share's volatility, for a year.
+    /// The share's volatility per year.
     pub volatility: f64,
     /// Years until the end.
     pub years: f64,
 }
 
-/// The sum of the payoffs of paths, in whole units, so that it does not depend on the order of adding.
+/// The sums of the payoffs of paths, in whole units, so that they do not depend on the order of addition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Of the payoffs.
+    /// The sum of the payoffs.
     pub sum: i64,
-    /// Of their squares.
+    /// The sum of the payoffs' squares.
     pub squares: i64,
 }
 
@@ -52,10 +52,10 @@ impl Sums {
 }
 
 impl Call {
-    /// Checks that all are numbers for which there is a price.
+    /// Checks that all values are numbers for which there is a price.
     ///
     /// # Errors
-    /// When one is not.
+    /// When a value is out of range.
     pub fn checked(self) -> Result<Call, String> {
         for (name, value) in [
             ("spot", self.spot),
@@ -74,7 +74,7 @@ impl Call {
         }
     }
 
-    /// What path number `path` pays at the end, in units.
+    /// The payoff of path number `path` at the end, in units.
     pub fn payoff(&self, path: u64) -> i64 {
         let mut random = Random::of(path);
         let step = self.years / STEPS as f64;
@@ -89,7 +89,7 @@ impl Call {
         ((price - self.strike).max(0.0) / UNIT).round() as i64
     }
 
-    /// The price now and its standard error, from what `paths` paths paid.
+    /// The present price and its standard error, from the payoffs of `paths` paths.
     pub fn price(&self, sums: Sums, paths: u64) -> (f64, f64) {
         let (count, discount) = (paths as f64, (-self.rate * self.years).exp());
         let mean = sums.sum as f64 * UNIT / count;
@@ -97,7 +97,7 @@ impl Call {
         (discount * mean, discount * (variance / count).sqrt())
     }
 
-    /// The price now, exactly.
+    /// The exact present price.
     pub fn exact(&self) -> f64 {
         let spread = self.volatility * self.years.sqrt();
         let growth = (self.rate + self.volatility * self.volatility / 2.0) * self.years;
@@ -120,7 +120,7 @@ fn normal_distribution(x: f64) -> f64 {
 struct Random(u64);
 
 impl Random {
-    /// Streams of neighbouring paths begin far from one another.
+    /// The stream of a path; the streams of neighbouring paths are independent.
     fn of(path: u64) -> Random {
         Random(Random(path).next())
     }
@@ -132,7 +132,7 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    /// More than 0, at most 1.
+    /// A random number greater than 0 and at most 1.
     fn uniform(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
@@ -153,7 +153,8 @@ mod tests {
         Call { spot: 100.0, strike, rate: 0.05, volatility, years: 1.0 }
     }
 
-    /// From J. Hull, Options, Futures, and Other Derivatives: S = 42, K = 40, r = 0.1, σ = 0.2, half a year: 4.76.
+    /// The example of J. Hull, Options, Futures, and Other Derivatives: the price is 4.76 for S = 42, K = 40,
+    /// r = 0.1, σ = 0.2 and half a year.
     #[test]
     fn the_exact_price_is_the_textbooks() {
         let hulls = Call { spot: 42.0, strike: 40.0, rate: 0.1, volatility: 0.2, years: 0.5 };

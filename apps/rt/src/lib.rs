@@ -27,10 +27,11 @@ pub use exported::{thalweg_box_entries, thalweg_boxes};
 use scene::Scene;
 use thalweg_box::{Out, Text, Variant};
 
-/// Pixels along a side of a picture, at most: one takes 300 MB then.
+/// The maximal side of a picture in pixels; such a picture takes 300 MB.
 const SIDE_MAX: i64 = 10_000;
 
-/// A token for each solver, the scenes, and for each solver a number without a scene, which takes its token out in the end.
+/// Emits a token for each solver, the scenes, and finally a number without a scene for each solver, which
+/// removes the solver's token.
 fn deal(scenes: i64, solvers: i64, out: &mut Out) -> Result<(), String> {
     if scenes < 0 || solvers < 1 {
         return Err(format!("{scenes} scenes for {solvers} solvers: there must be one solver at least"));

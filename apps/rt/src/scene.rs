@@ -1,6 +1,6 @@
-//! Scenes: what there is to be seen, as text and in numbers, and as many of them as one likes.
+//! Scenes as text and in numbers, and a generator of scenes.
 //!
-//! A scene is a text with a thing a line; what follows a `#` is for people. Colours go from 0 to 1.
+//! A scene is a text with one body a line; text after a `#` is a comment. Colours go from 0 to 1.
 //!
 //! ```text
 //! camera    0 2 -8   0 1 0   45             where it stands, what it looks at, its angle in degrees from left to right
@@ -14,36 +14,36 @@
 use crate::vector::Vector;
 use std::fmt::Write;
 
-/// All that is to be seen.
+/// A scene.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scene {
-    /// From where.
+    /// The camera.
     pub camera: Camera,
-    /// The colour where there is nothing.
+    /// The colour of rays that hit no body.
     pub sky: Vector,
-    /// What shines.
+    /// The sources of light.
     pub lights: Vec<Light>,
-    /// What is shone at.
+    /// The bodies.
     pub things: Vec<Thing>,
 }
 
 /// The camera.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Camera {
-    /// Where it stands.
+    /// Its position.
     pub at: Vector,
     /// The point in the middle of the picture.
     pub towards: Vector,
-    /// The distance from the left border of the picture to the right one.
+    /// The horizontal angle of view, in degrees.
     pub angle_degrees: f64,
 }
 
 /// A point that shines.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Light {
-    /// Where it is.
+    /// Its position.
     pub at: Vector,
-    /// From 0 to 1.
+    /// Its brightness from 0 to 1.
     pub brightness: f64,
 }
 
@@ -54,25 +54,25 @@ pub struct Thing {
     pub shape: Shape,
     /// Its colour.
     pub colour: Vector,
-    /// How much of what it shows is mirrored: from 0 to 1.
+    /// The mirrored share of its colour, from 0 to 1.
     pub mirror: f64,
 }
 
 /// The form of a thing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shape {
-    /// All points at one distance from a centre.
+    /// The sphere of all points at one distance from a centre.
     Sphere {
         /// Their centre.
         centre: Vector,
         /// Their distance.
         radius: f64,
     },
-    /// All points x for which `normal · x = distance`.
+    /// The plane of all points x with `normal · x = distance`.
     Plane {
-        /// The way out of it, of length 1.
+        /// The normal, of length 1.
         normal: Vector,
-        /// How far it is from the origin that way.
+        /// The distance from the origin along the normal.
         distance: f64,
     },
     /// The triangle between three corners.
@@ -88,7 +88,7 @@ impl Scene {
     /// Reads the text of a scene.
     ///
     /// # Errors
-    /// The first line that cannot be understood, by its number, or what the scene lacks.
+    /// The number of the first invalid line, or what the scene lacks.
     pub fn parse(text: &str) -> Result<Scene, String> {
         let (mut camera, mut sky) = (None, Vector::default());
         let (mut lights, mut things) = (Vec::new(), Vec::new());
@@ -130,7 +130,7 @@ impl Scene {
     }
 }
 
-/// The word that a line begins with, and its numbers; nothing of an empty line.
+/// The first word of a line, and its numbers; `None` for an empty line.
 fn words(line: &str) -> Result<Option<(&str, Vec<f64>)>, String> {
     let mut words = line.split_whitespace();
     let Some(word) = words.next() else { return Ok(None) };
@@ -141,8 +141,8 @@ fn words(line: &str) -> Result<Option<(&str, Vec<f64>)>, String> {
     Ok(Some((word, words.map(number).collect::<Result<_, _>>()?)))
 }
 
-/// The text of scene number `number`: balls on a floor around a pyramid. Each number gives another scene, always the same; some are
-/// many times as hard as others.
+/// The text of scene number `number`: balls on a floor around a pyramid. Each number gives a different but
+/// reproducible scene; some take many times as long as others.
 pub fn made(number: u64) -> String {
     let mut random = Random(number.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x5eed);
     let mut text = String::new();

@@ -1,19 +1,19 @@
-//! The ray tracer: follows each ray of light backwards, from the eye to what it comes from (T. Whitted, An Improved Illumination
-//! Model for Shaded Display, 1980).
+//! The ray tracer: follows each ray of light backwards, from the eye to its origin (T. Whitted, An Improved
+//! Illumination Model for Shaded Display, 1980).
 
 use crate::scene::{Light, Scene, Shape, Thing};
 use crate::vector::Vector;
 
-/// How many mirrors a ray is followed through.
+/// The maximal number of mirrors on the path of a ray.
 const MIRRORS_MAX: u32 = 4;
-/// Rays to each pixel, along each side.
+/// The number of rays of a pixel along each of its sides.
 const RAYS_A_SIDE: u32 = 2;
-/// A hit closer than this is the body that the ray starts from.
+/// A hit closer than this is on the body from which the ray starts.
 const NEAR: f64 = 1e-6;
-/// Light that comes from everywhere.
+/// The brightness of ambient light.
 const AMBIENT: f64 = 0.15;
 
-/// Where light is sought: from a point in a direction of length 1.
+/// A ray from a point, with a direction of length 1.
 #[derive(Clone, Copy)]
 struct Ray {
     from: Vector,
@@ -42,7 +42,7 @@ impl Scene {
         picture
     }
 
-    /// The mean of its rays.
+    /// The colour of a pixel: the mean of its rays.
     fn pixel(&self, film: &Film, column: u32, row: u32) -> Vector {
         let mut sum = Vector::default();
         for ray in 0..RAYS_A_SIDE * RAYS_A_SIDE {
@@ -53,12 +53,12 @@ impl Scene {
         sum * (1.0 / f64::from(RAYS_A_SIDE * RAYS_A_SIDE))
     }
 
-    /// The colour that comes from there, through at most this many mirrors.
+    /// The colour that is seen along a ray, through at most this many mirrors.
     fn seen(&self, ray: Ray, mirrors: u32) -> Vector {
         let Some((distance, thing)) = self.nearest(ray) else { return self.sky };
         let at = ray.at(distance);
         let normal = thing.shape.normal(at);
-        // The side that faces the ray.
+        // The normal is turned to the side that faces the ray.
         let normal = if normal.dot(ray.along) > 0.0 { -normal } else { normal };
         let light = self.lights.iter().map(|light| self.lit(*light, at, normal, ray.along));
         let (diffuse, shine) = light.fold((AMBIENT, 0.0), |sum, light| (sum.0 + light.0, sum.1 + light.1));
@@ -70,7 +70,8 @@ impl Scene {
         own * (1.0 - thing.mirror) + self.seen(back, mirrors - 1) * thing.mirror
     }
 
-    /// How much of a light arrives: spread in all directions (Lambert), and as a highlight (Phong). Nothing in a shadow.
+    /// The brightness of a light at a point: diffuse (Lambert), and as a highlight (Phong). It is 0 in a
+    /// shadow.
     fn lit(&self, light: Light, at: Vector, normal: Vector, along: Vector) -> (f64, f64) {
         let way = light.at - at;
         let towards = way.unit();
@@ -94,7 +95,7 @@ impl Scene {
 }
 
 impl Shape {
-    /// How far along the ray it is met first.
+    /// The distance along the ray to the first hit.
     fn hit(&self, ray: Ray) -> Option<f64> {
         let distance = match *self {
             Shape::Sphere { centre, radius } => sphere_distance(ray, centre, radius)?,
@@ -104,7 +105,7 @@ impl Shape {
         (distance > NEAR && distance.is_finite()).then_some(distance)
     }
 
-    /// The way out of it at one of its points.
+    /// The normal at one of its points.
     fn normal(&self, at: Vector) -> Vector {
         match *self {
             Shape::Sphere { centre, .. } => (at - centre).unit(),
@@ -114,7 +115,8 @@ impl Shape {
     }
 }
 
-/// The nearer of the points where it goes in and comes out, unless that lies behind.
+/// The distance to the nearer point where the ray enters or leaves the sphere, unless it lies behind the
+/// ray's origin.
 fn sphere_distance(ray: Ray, centre: Vector, radius: f64) -> Option<f64> {
     let way = centre - ray.from;
     let middle = way.dot(ray.along);
@@ -130,7 +132,8 @@ fn sphere_distance(ray: Ray, centre: Vector, radius: f64) -> Option<f64> {
     }
 }
 
-/// T. Möller and B. Trumbore, Fast, Minimum Storage Ray/Triangle Intersection, 1997.
+/// The distance to a triangle (T. Möller and B. Trumbore, Fast, Minimum Storage Ray/Triangle Intersection,
+/// 1997).
 fn triangle_distance(ray: Ray, corner: Vector, [one, other]: [Vector; 2]) -> Option<f64> {
     let across = ray.along.cross(other);
     let scale = 1.0 / one.dot(across);

@@ -7,12 +7,12 @@ use std::ops::{Add, Mul, Neg, Sub};
 pub struct Vector(pub f64, pub f64, pub f64);
 
 impl Vector {
-    /// The sum of the products of its numbers with those of another.
+    /// The dot product with another vector.
     pub fn dot(self, other: Vector) -> f64 {
         self.0 * other.0 + self.1 * other.1 + self.2 * other.2
     }
 
-    /// At right angles to both.
+    /// The cross product, at right angles to both vectors.
     pub fn cross(self, other: Vector) -> Vector {
         Vector(
             self.1 * other.2 - self.2 * other.1,
@@ -21,7 +21,7 @@ impl Vector {
         )
     }
 
-    /// How long it is.
+    /// The vector's length.
     pub fn length(self) -> f64 {
         self.dot(self).sqrt()
     }
@@ -32,12 +32,12 @@ impl Vector {
         if length > 0.0 { self * (1.0 / length) } else { self }
     }
 
-    /// Thrown back by a surface with this normal of length 1.
+    /// The vector reflected by a surface with this normal of length 1.
     pub fn reflected(self, normal: Vector) -> Vector {
         self - normal * (2.0 * self.dot(normal))
     }
 
-    /// Number by number.
+    /// The product of each component with that of another vector.
     pub fn times(self, other: Vector) -> Vector {
         Vector(self.0 * other.0, self.1 * other.1, self.2 * other.2)
     }

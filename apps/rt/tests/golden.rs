@@ -1,9 +1,11 @@
-//! Pictures as a person has looked at and found right. `WRITE_GOLDEN=1 cargo test -p app-rt` writes them anew.
+//! Compares pictures with approved ones. `WRITE_GOLDEN=1 cargo test -p app-rt` writes the approved ones
+//! again.
 
 use app_rt::scene::{Scene, made};
 use std::path::Path;
 
-/// How far a colour may be off: on another machine, or by another compiler, a ray at a border may hit another body.
+/// The tolerance of a colour. On another machine or with another compiler, a ray at a border may hit another
+/// body, so a share of [`BORDER_PIXELS_SHARE`] of the colours may differ more.
 const TOLERANCE: u8 = 2;
 const BORDER_PIXELS_SHARE: f64 = 0.002;
 

@@ -1,5 +1,5 @@
-//! The goals of scopes besides the price of a tuple: rates, memory, many elements, many processes, a server, and how little the observed
-//! program is slowed down.
+//! The goals of scopes besides the cost of a tuple: rates, memory, many elements, many processes, a server,
+//! and a small slowdown of the observed program.
 
 use super::{Beat, ELEMENTS, Pulls, World, view};
 use crate::measure::{Case, Contestant, Goal};
@@ -12,13 +12,14 @@ use std::time::{Duration, Instant};
 use thalweg_scope::{Ask, Backlog, Remote, Scope, Server, ServerOptions, Target};
 use thalweg_space::{Collector, ElementOptions, Policy, Space, SpaceOptions};
 
-/// The part that this program plays in another process: a scope server, a scope pulled at a given rate, or a scope that prints its memory.
+/// The jobs of this program in another process: [`SERVE`], a scope server; [`PULL`], a scope pulled at a
+/// given rate; and a scope that prints its memory.
 pub(crate) const SERVE: &str = "scope-serve";
 pub(crate) const PULL: &str = "scope-pull";
 pub(crate) const HOLD: &str = "scope-hold";
-/// Pulls a second of the process that pulls.
+/// The environment variable for the pulls a second of the process that pulls.
 const RATE: &str = "THALWEG_BENCH_RATE";
-/// The EventSpace paper's application.
+/// The size of the EventSpace paper's application.
 const APPLICATION: (usize, usize) = (1948, 140);
 const VIEW: &str =
     "format = 1\nname = \"bench\"\nabout = \"What do pulls cost?\"\n[[leaf]]\nkinds = [\"bench.beat\"]\n";
@@ -62,7 +63,7 @@ fn shown(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// A world, and the latest of it, pulled.
+/// A world, and a scope of its latest events that was pulled once.
 fn opened(elements: usize) -> Result<(World, Scope), String> {
     let mut world = World::of(elements)?;
     world.beat();
@@ -71,7 +72,7 @@ fn opened(elements: usize) -> Result<(World, Scope), String> {
     Ok((world, scope))
 }
 
-/// Microseconds of a pull.
+/// A contestant that measures the microseconds of a pull.
 fn pulls_of(elements: usize) -> Contestant<'static> {
     let mut state = None;
     Contestant::new("Scope::pull", "", move || {
@@ -93,7 +94,7 @@ fn pulls_of(elements: usize) -> Contestant<'static> {
     })
 }
 
-/// Milliseconds of a pull.
+/// A contestant that measures the milliseconds of a pull of the latest events.
 fn latest_of(elements: usize) -> Contestant<'static> {
     let mut state = None;
     Contestant::new("Scope::pull", "", move || {
@@ -113,7 +114,7 @@ fn latest_of(elements: usize) -> Contestant<'static> {
     })
 }
 
-/// Milliseconds until a view of so many processes has given its first tuples.
+/// A contestant that measures the milliseconds until a view of this many processes returns its first tuples.
 fn opens(processes: usize) -> Contestant<'static> {
     let mut state: Option<(Session, Vec<Space>)> = None;
     Contestant::new("Scope::open and a pull", "", move || {
@@ -152,7 +153,7 @@ impl Drop for Session {
     }
 }
 
-/// This program, doing something else in another process, until it is dropped.
+/// Another process of this program, ended when this value is dropped.
 struct Other(Child);
 
 impl Other {
@@ -195,20 +196,21 @@ pub(crate) fn pull(space: &Path) -> Result<(), String> {
         let due = begin + Duration::from_secs_f64(pulls / rate);
         match due.checked_duration_since(Instant::now()) {
             Some(left) => std::thread::sleep(left),
-            // It was stopped meanwhile; what was missed is not made up for.
+            // The process was stopped for a while; the missed pulls are skipped.
             None => pulls = (begin.elapsed().as_secs_f64() * rate).ceil(),
         }
     }
 }
 
-/// Says by how many bytes this process has grown for each element of a space, of which it holds a scope that was pulled.
+/// Prints the growth of this process in bytes for each element of a space, when it holds a pulled scope of
+/// the space.
 pub(crate) fn hold(space: &Path) -> Result<(), String> {
     let resident = || -> Result<f64, String> {
         let text = std::fs::read_to_string("/proc/self/statm").map_err(shown)?;
         let pages: f64 = text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).ok_or("no statm")?;
         Ok(4096.0 * pages)
     };
-    // What any scope needs, however few elements there are.
+    // The fixed memory of a scope, measured with one element.
     let (_world, mut small) = opened(1)?;
     drop(small.pull());
     let before = resident()?;
@@ -219,7 +221,7 @@ pub(crate) fn hold(space: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Nanoseconds a tuple.
+/// A contestant that measures the nanoseconds of a tuple from a server.
 fn served() -> Contestant<'static> {
     let mut state: Option<(World, Other, Remote)> = None;
     Contestant::new("Remote::pull", "", move || {
@@ -251,7 +253,7 @@ fn served() -> Contestant<'static> {
     })
 }
 
-/// Bytes an element.
+/// A contestant that measures the bytes of an element.
 fn held() -> Contestant<'static> {
     let mut state: Option<World> = None;
     Contestant::new("a scope", "", move || {
@@ -268,7 +270,7 @@ fn held() -> Contestant<'static> {
     })
 }
 
-/// Threads that work and record, more than there are processors.
+/// An application with more threads than processors, which work and record events.
 struct Application {
     stop: Arc<AtomicBool>,
     done: Arc<AtomicU64>,
@@ -284,7 +286,7 @@ impl Application {
         let done = Arc::new(AtomicU64::new(0));
         let space = world.space.clone();
         let mut collectors = std::mem::take(&mut world.collectors);
-        // Its directory goes with the application.
+        // The directory is removed with the application.
         std::mem::forget(world);
         let mut threads = Vec::new();
         for n in 0..APPLICATION.1 {
@@ -296,7 +298,8 @@ impl Application {
         Ok(Application { stop, done, threads, space })
     }
 
-    /// Operations that were done while this passed, and the processor time that the application and the others took.
+    /// The operations done in this time, and the processor time of the application and of the other
+    /// processes.
     fn spent(&self, time: Duration, others: &[Other]) -> Result<[f64; 3], String> {
         let now = || -> Result<[f64; 3], String> {
             let mut aside = 0.0;
@@ -312,11 +315,11 @@ impl Application {
     }
 }
 
-/// Processor time of a process, of this one if none is named, in seconds.
+/// The processor time of a process in seconds; of this process if none is named.
 fn processor_s(process: Option<u32>) -> Result<f64, String> {
     let mut clock = libc::CLOCK_PROCESS_CPUTIME_ID;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: both write where they are pointed to, which is large enough.
+    // SAFETY: both calls write to the given pointers, whose targets are large enough.
     let failed = unsafe {
         process.is_some_and(|process| libc::clock_getcpuclockid(process.cast_signed(), &mut clock) != 0)
             || libc::clock_gettime(clock, &mut time) != 0
@@ -331,7 +334,7 @@ fn work(mut collectors: Vec<Collector<Beat>>, stop: &AtomicBool, done: &AtomicU6
     let mut value = 1_u64;
     while !stop.load(Ordering::Relaxed) {
         for collector in &mut collectors {
-            // A few microseconds for each event.
+            // Each event is preceded by a few microseconds of work.
             for _ in 0..4000 {
                 value = std::hint::black_box(value.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ value >> 31);
             }
@@ -349,9 +352,9 @@ impl Drop for Application {
     }
 }
 
-/// How much longer an application takes for the same while it is observed and all processors are saturated: the processor time of an
-/// operation beside scopes by that without them, and what the scopes leave of the processors. Both come from the kernel's accounts, so
-/// other programs on the machine do not count.
+/// The slowdown of an application that is observed while all processors are saturated: the ratio of the
+/// processor time of an operation with and without scopes, divided by the share of the processors that the
+/// scopes leave. All times come from the kernel's accounts, so other programs on the machine do not count.
 fn slowdown(scopes: usize, rate: u64) -> Contestant<'static> {
     const EACH: Duration = Duration::from_millis(200);
     let mut state: Option<(Application, Vec<Other>)> = None;

@@ -1,5 +1,5 @@
-//! Other programs that hand over one value of each of thousands: a Prometheus client that is scraped over HTTP, and Performance
-//! Co-Pilot's memory-mapped values, fetched by libpcp from its daemon.
+//! Other programs that read one value of each of thousands: a Prometheus client that is scraped over HTTP,
+//! and Performance Co-Pilot's memory-mapped values, fetched by libpcp from its daemon.
 
 use crate::foreign::output;
 use crate::measure::Contestant;
@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-/// Values that a registry has, each under a label, and a server in a thread that answers requests for them. Nanoseconds a value: the
-/// request, its answer, and the numbers read out of its lines.
+/// A Prometheus client with `values` labelled gauges, served by a thread. A sample is the nanoseconds of a
+/// value: the request, its answer, and the parsing of the numbers.
 pub(crate) fn prometheus(values: usize) -> Contestant<'static> {
     let mut state: Option<(Vec<Gauge>, TcpStream)> = None;
     let mut beats = 0;
@@ -68,7 +68,7 @@ fn scraped(values: usize) -> std::io::Result<(Vec<Gauge>, TcpStream)> {
     Ok((gauges, stream))
 }
 
-/// Asks for all values; gives their sum.
+/// Requests all values; returns their sum.
 fn scrape(stream: &mut TcpStream) -> std::io::Result<i64> {
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
     let mut reader = BufReader::new(stream);
@@ -93,7 +93,8 @@ fn scrape(stream: &mut TcpStream) -> std::io::Result<i64> {
 const SOURCE: &str = include_str!("pcp.c");
 const INSTALL: &str = "apt-get install pcp libpcp3-dev libpcp-mmv1-dev, and a pmcd that runs with its agent mmv";
 
-/// Values in a memory-mapped file of PCP, fetched by libpcp from pmcd, which asks its agent `mmv`. Nanoseconds a value.
+/// Values in a memory-mapped file of PCP, fetched by libpcp from pmcd, which asks its agent `mmv`.
+/// Nanoseconds a value.
 pub(crate) fn performance_co_pilot(values: usize) -> Contestant<'static> {
     let name = "PCP: MMV through pmcd, by libpcp";
     let version = match output(Command::new("pkg-config").args(["--modversion", "libpcp"])) {

@@ -1,7 +1,7 @@
-//! A monitor of one's own: how evenly the messages of each component are spread over its replicas (Jain's index: 1 is
-//! even, 1/n is all on one of n).
+//! An example of a user's monitor: it measures how evenly the messages of each component are spread over its
+//! replicas (Jain's index: 1 is even, 1/n means that one of n gets all).
 //!
-//! `cargo run -- SPACE` prints Thalweg's report with what this monitor found among its measurements.
+//! `cargo run -- SPACE` prints Thalweg's report with this monitor's results among the measurements.
 
 use std::collections::{BTreeMap, HashMap};
 use std::process::ExitCode;

@@ -1,7 +1,8 @@
-//! A writer of one's own: each call of a program with probes becomes a line of InfluxDB's line protocol, while the program runs.
+//! An example of a user's writer: while a program with probes runs, each of its calls becomes a line of
+//! InfluxDB's line protocol.
 //!
-//! `cargo run -- SPACE > calls.lines`: until the program ends. A program that was started with `THALWEG_PROBE_FULL=wait` waits for this one, so
-//! nothing is lost, however small its rings are.
+//! `cargo run -- SPACE > calls.lines` runs until the observed program ends. A program that was started with
+//! `THALWEG_PROBE_FULL=wait` waits for this one, so no events are lost, however small its rings are.
 
 use std::collections::HashMap;
 use std::io::{BufWriter, Write};
@@ -11,7 +12,7 @@ use std::time::Duration;
 use thalweg_space::reader::{Event, Item, SpaceReader};
 use thalweg_space::{Clock, Error};
 
-/// Writes lines.
+/// The state of the conversion to lines.
 struct Lines<'a> {
     space: &'a SpaceReader,
     clock: Clock,
@@ -47,7 +48,7 @@ impl Lines<'_> {
     }
 }
 
-/// As the line protocol has values of tags.
+/// Escapes a tag's value for the line protocol.
 fn escaped(text: &str) -> String {
     text.replace(',', "\\,").replace('=', "\\=").replace(' ', "\\ ").replace('\n', "\\ ")
 }
@@ -58,7 +59,7 @@ fn written(path: &str) -> Result<u64, Box<dyn std::error::Error>> {
     let mut lines = Lines { space: &space, clock, operations: HashMap::new(), out, lost: 0 };
     let mut events = space.events().consuming();
     loop {
-        // This is asked before the poll, so that the poll still sees the last events of a program that has
+        // The check comes before the poll, so that the poll still reads the last events of a program that has
         // ended.
         let is_alive = space.is_alive();
         let mut failed = Ok(());
@@ -68,7 +69,8 @@ fn written(path: &str) -> Result<u64, Box<dyn std::error::Error>> {
             }
         });
         failed?;
-        // What was polled may be overwritten from the next poll on, so it goes out before.
+        // The output is flushed before the next poll, because from then on the polled events may be
+        // overwritten.
         lines.out.flush()?;
         match taken? {
             0 if !is_alive => return Ok(lines.lost),

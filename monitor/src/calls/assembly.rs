@@ -1,17 +1,19 @@
-//! The trees of a thread's calls, put together from events that record each call when it ends.
+//! Assembles the trees of a thread's calls from events that record each call when it ends.
 //!
-//! Calls of a thread come in the order of their ends, each with its depth, so a call's descendants are those of a greater depth that came since the
-//! last one of its depth or less. Siblings that are alike become one node at once: what is held of a call that is under way is its
-//! descendants by path, not each of them. Two writers of one thread (a program and a library, each with a space) do not know each other's
-//! depths; between them the times decide.
+//! Calls of a thread are recorded in the order of their ends, each with its depth, so a call's descendants
+//! are the calls of greater depth since the last call of its depth or less. Equal siblings are merged into
+//! one node at once, so an unfinished call is held as its descendants by path and not as every single one.
+//! Two writers of one thread (a program and a library, each with a space) do not know each other's depths;
+//! between them the times decide.
 
 use super::events::Outcome;
 
-/// From this depth on calls lie beside each other, not in each other: a recursion may be as deep as it likes.
+/// From this depth on, calls are treated as siblings instead of nested, so that recursion of any depth needs
+/// bounded memory.
 pub(super) const NESTED_MAX: u32 = 200;
-/// Nodes that are held of one thread at most.
+/// The maximal number of nodes held for one thread.
 const NODES_MAX: usize = 200_000;
-/// Single calls that are held of a thread with several writers.
+/// The maximal number of single calls held for a thread with several writers.
 const APART_MAX: usize = 100_000;
 
 /// Calls of one operation at one path.
@@ -23,7 +25,7 @@ pub(super) struct Node {
     pub(super) unwound: u64,
     pub(super) total_ns: f64,
     pub(super) own_ns: f64,
-    /// What left the calls: work that was handed over, messages sent.
+    /// The spans under which the calls handed over work or sent messages.
     pub(super) went: Vec<u64>,
     pub(super) children: Vec<Node>,
 }
@@ -43,7 +45,7 @@ impl Node {
     }
 }
 
-/// Adds a node to those beside it.
+/// Adds a node to its siblings, merged with an equal one.
 pub(super) fn merge_into(nodes: &mut Vec<Node>, node: Node) {
     match nodes.iter_mut().find(|known| known.operation == node.operation) {
         Some(known) => known.merge(node),
@@ -55,7 +57,7 @@ pub(super) fn merge_into(nodes: &mut Vec<Node>, node: Node) {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ended {
     pub(super) operation: u32,
-    /// Which of the thread's writers recorded the call.
+    /// The thread's writer that recorded the call.
     pub(super) writer: usize,
     pub(super) depth: u32,
     pub(super) outcome: Outcome,
@@ -65,11 +67,11 @@ pub(super) struct Ended {
     pub(super) tick_ns: f64,
 }
 
-/// What became of a call.
+/// A call's place in its tree.
 #[derive(Debug)]
 pub(super) struct Placed {
     pub(super) own_ns: f64,
-    /// Some of its descendants may be lost.
+    /// Whether some of its descendants may be lost.
     pub(super) is_incomplete: bool,
     /// Its callees, each operation once.
     pub(super) callees: Vec<Callee>,
@@ -91,15 +93,15 @@ pub(super) struct Trace {
     pub(super) begin: u64,
     /// The span that the trace continues; 0: none.
     pub(super) continues: u64,
-    /// The call that made the outermost one is lost, or did not end.
+    /// Whether the caller of the outermost call is lost or did not end.
     pub(super) is_orphan: bool,
 }
 
-/// What takes calls and traces.
+/// Receives calls and traces.
 pub(super) trait Takes {
-    /// A call has its place.
+    /// Receives a call and its place.
     fn call(&mut self, call: &Ended, placed: Placed);
-    /// A tree is whole.
+    /// Receives a complete tree.
     fn trace(&mut self, trace: Trace);
 }
 
@@ -108,7 +110,7 @@ pub(super) trait Takes {
 struct Pending {
     writer: usize,
     depth: u32,
-    /// When the first began and the last ended.
+    /// The time at which the first began; `end` is the time at which the last ended.
     begin: u64,
     end: u64,
     nodes: Vec<Node>,
@@ -119,43 +121,46 @@ struct Pending {
 #[derive(Debug, Default)]
 pub(super) struct Thread {
     pending: Vec<Pending>,
-    /// The thread has several writers.
+    /// Whether the thread has several writers.
     pub(super) is_shared: bool,
     /// Spans that a call which has not ended handed over or sent: span, depth of the call, writer.
     went: Vec<(u64, u32, usize)>,
-    /// When an event recorded that the outermost call then, or the next one, continues a span, and which span.
+    /// When an event recorded that the outermost call then, or the next one, continues a span, and which
+    /// span.
     continues: Vec<(u64, u64)>,
-    /// Events are lost since the latest that came; and when the first came after the last loss.
+    /// Whether events were lost since the latest event; `lost_until` is the time of the first event after the
+    /// last loss.
     is_lost: bool,
     lost_until: u64,
     /// Beginnings of calls whose ends are recorded by another event: writer, depth, operation, time.
     open: Vec<(usize, u32, u32, u64)>,
     nodes: usize,
-    /// Of a thread with several writers, the calls with the latest end: of equal ends the inner calls come first.
+    /// For a thread with several writers, the calls with the latest end; of calls with equal ends, the inner
+    /// ones come first.
     held: Vec<Ended>,
 }
 
 impl Thread {
-    /// Events of this thread are lost.
+    /// Records that events of this thread were lost.
     pub(super) fn lose(&mut self) {
         self.is_lost = true;
     }
 
-    /// An event came.
+    /// Records the time of an event.
     fn see(&mut self, time: u64) {
         if std::mem::take(&mut self.is_lost) {
             self.lost_until = time;
         }
     }
 
-    /// A call began whose end another event records.
+    /// Records the begin of a call whose end is another event.
     pub(super) fn enter(&mut self, writer: usize, depth: u32, operation: u32, time: u64) {
         self.see(time);
         self.open.retain(|(of, deep, ..)| *of != writer || *deep < depth);
         self.open.push((writer, depth, operation, time));
     }
 
-    /// When the call began that ends now; none if its beginning was not recorded.
+    /// The begin of a call that ends now; `None` if its begin was not recorded.
     pub(super) fn leave(&mut self, writer: usize, depth: u32, operation: u32) -> Option<u64> {
         let at = self
             .open
@@ -166,7 +171,7 @@ impl Thread {
         Some(begin)
     }
 
-    /// The trace here continues a span.
+    /// Records that the present trace continues a span.
     pub(super) fn follow(&mut self, span: u64, time: u64) {
         self.see(time);
         if span != 0 && self.continues.len() < NODES_MAX {
@@ -174,7 +179,8 @@ impl Thread {
         }
     }
 
-    /// The span that an outermost call which ended then continues: the last one recorded up to its end, and by no call before. 0: none.
+    /// The span that an outermost call continues: the last one recorded before its end that no earlier call
+    /// continues; 0 for none.
     fn continued(&mut self, end: u64) -> u64 {
         let mut last = 0;
         self.continues.retain(|(time, span)| {
@@ -187,7 +193,7 @@ impl Thread {
         last
     }
 
-    /// Work or a message went elsewhere.
+    /// Records that work was handed over or a message sent.
     pub(super) fn send(&mut self, span: u64, depth: u32, writer: usize, time: u64) {
         self.see(time);
         if span != 0 && self.went.len() < NODES_MAX {
@@ -200,7 +206,7 @@ impl Thread {
         self.open.iter().map(|(_, _, operation, time)| (*operation, *time))
     }
 
-    /// Takes a call that ended.
+    /// Adds a call that ended.
     pub(super) fn end(&mut self, call: Ended, taker: &mut impl Takes) {
         if !self.is_shared {
             return self.end_one(call, taker);
@@ -230,7 +236,7 @@ impl Thread {
             }
         }) {
             if last.begin < call.begin {
-                // Its caller is lost: it began before this one.
+                // The caller of these calls is lost: they began before this call.
                 self.give_up(last, taker);
                 continue;
             }
@@ -268,7 +274,7 @@ impl Thread {
         self.place(&call, node, is_incomplete, taker);
     }
 
-    /// What was handed over or sent within this call, and within none that it made.
+    /// The spans of work handed over or messages sent by this call itself and not by its callees.
     fn went_from(&mut self, call: &Ended) -> Vec<u64> {
         let mut spans = Vec::new();
         self.went.retain(|(span, depth, writer)| {
@@ -291,7 +297,7 @@ impl Thread {
             return taker.trace(Trace { root: node, begin: call.begin, continues, is_orphan: false });
         }
         self.nodes += 1;
-        // A recursion that is deeper lies flat.
+        // Calls beyond the maximal depth become siblings of their descendants.
         let mut nodes = vec![node];
         if call.depth >= NESTED_MAX {
             let inner = std::mem::take(&mut nodes[0].children);
@@ -320,7 +326,7 @@ impl Thread {
         }
     }
 
-    /// The caller of these calls is lost, or did not end, or there is none.
+    /// Emits these calls as roots, because their caller is lost, did not end, or does not exist.
     fn give_up(&mut self, pending: Pending, taker: &mut impl Takes) {
         let Pending { depth, begin, end, nodes, .. } = pending;
         let continues = if depth == 0 { self.continued(end) } else { 0 };
@@ -343,7 +349,7 @@ mod tests {
     use super::*;
     use thalweg_chance::Chance;
 
-    /// A call as it was, and its caller's number.
+    /// A generated call, and its caller's number.
     #[derive(Clone, Copy)]
     struct Made {
         call: Ended,
@@ -351,7 +357,8 @@ mod tests {
         inner: u64,
     }
 
-    /// Random calls of one thread in the order of their ends, each an operation of its own; of `writers` writers that do not know each other's depths.
+    /// Random calls of one thread in the order of their ends, each an operation of its own; of `writers`
+    /// writers that do not know each other's depths.
     fn made(chance: &mut Chance, writers: u64, traces: u64) -> Vec<Made> {
         fn one(
             chance: &mut Chance,
@@ -394,7 +401,7 @@ mod tests {
 
     #[derive(Default)]
     struct Taken {
-        /// Of each operation its own time, unless it is incomplete, and its callees.
+        /// For each operation, its own time (if complete) and its callees.
         calls: Vec<(u32, Option<f64>, Vec<u32>)>,
         roots: Vec<(u32, bool)>,
     }
@@ -450,7 +457,8 @@ mod tests {
         }
     }
 
-    /// A server with a library that has probes of its own: each request continues the trace of its own client.
+    /// A server with a library that has probes of its own: each request continues the trace of its own
+    /// client.
     #[test]
     fn every_trace_of_a_shared_thread_continues_its_own_span() {
         #[derive(Default)]
@@ -474,7 +482,7 @@ mod tests {
             };
             for request in 0..4 {
                 let time = 100 * u64::from(request);
-                // The last one continues nothing.
+                // The last request continues no span.
                 if request < 3 {
                     thread.follow(7 + u64::from(request), time + if request == 1 { 0 } else { 12 });
                 }
@@ -488,8 +496,8 @@ mod tests {
         }
     }
 
-    /// What is lost makes trees smaller, never wrong: an operation that a call is recorded to have called, it called, if through calls that are
-    /// lost; and own times that are stated are true.
+    /// Lost events make trees smaller but never wrong: each recorded callee was called, directly or through
+    /// lost calls, and each stated own time is correct.
     #[test]
     fn lost_events_leave_no_wrong_callers() {
         for seed in 0..500 {

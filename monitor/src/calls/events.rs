@@ -1,11 +1,11 @@
-//! What probes recorded: the kinds of `kinds/probe.kinds`, found by their names in a space's catalog.
+//! Decodes the events of probes: the kinds of `kinds/probe.kinds`, found by their names in a space's catalog.
 
 use crate::decoding::events::{KnownKind, field};
 use std::collections::HashMap;
 use thalweg_space::kind::{FieldSpec, FieldType};
 use thalweg_space::reader::{Event, Fields};
 
-/// One thing that a probe recorded.
+/// An event of a probe.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ProbeRecord {
     Called {
@@ -27,7 +27,7 @@ pub(super) enum ProbeRecord {
     Continues {
         span: u64,
     },
-    /// Work or a message went elsewhere under this span.
+    /// Work was handed over or a message sent under this span.
     Went {
         span: u64,
         depth: u32,
@@ -47,7 +47,7 @@ pub(super) enum ProbeRecord {
     },
 }
 
-/// What was called.
+/// The callee of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum What {
     /// A site of the catalog.
@@ -56,7 +56,7 @@ pub(super) enum What {
     Address(u64),
 }
 
-/// How a call ended.
+/// The way in which a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Returned,
@@ -77,7 +77,7 @@ const LEVEL: FieldSpec = FieldSpec {
     ..field("level", FieldType::Enum)
 };
 
-/// The kinds, each with the fields that are looked for.
+/// The kinds, each with the fields that are read.
 pub(super) const KINDS: &[KnownKind] = &[
     KnownKind { name: "probe.called", fields: &[OPERATION, DEPTH, OUTCOME, DURATION] },
     KnownKind {
@@ -105,12 +105,13 @@ pub(super) const KINDS: &[KnownKind] = &[
 /// Reads the events of one space.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
-    /// By the kind's place among those that the space has: none is of no probe, or lacks a field.
+    /// The decoded kinds by their index in the space; `None` for a kind that is not of a probe or lacks a
+    /// field.
     kinds: HashMap<usize, Option<(usize, Fields)>>,
 }
 
 impl Decoder {
-    /// What the event says; none if no probe recorded it.
+    /// The content of the event; `None` if it is not of a probe.
     pub(super) fn read(&mut self, event: &Event<'_>) -> Option<ProbeRecord> {
         let known = self.kinds.entry(event.kind.index).or_insert_with(|| {
             let number = KINDS.iter().position(|known| known.name == event.kind.name)?;

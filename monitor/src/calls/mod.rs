@@ -1,9 +1,11 @@
-//! The calls of a program: what its probes recorded, put together to trees, per operation, per caller, per path.
+//! The calls of a program: the events of its probes, assembled into trees and summed by operation, by caller
+//! and by path.
 //!
-//! [`calls`] reads a feed from its oldest event to what is there now, in memory that is bounded by the count of operations, of pairs of them that call one
-//! another, and of paths (up to a limit, which the notes state). Trees are made per thread ([`assembly`]), and joined over threads and
-//! processes by the spans of hand-overs and messages ([`paths`]). The figures follow Kieker's: total and own time of an operation, dynamic call
-//! trees, call trees aggregated by path, dependency graphs (van Hoorn, Waller, Hasselbring, ICPE 2012).
+//! [`calls`] reads a feed from its oldest event to its present end, in memory that is bounded by the number
+//! of operations, of pairs of caller and callee, and of paths (up to a limit, which the notes state). Trees
+//! are made per thread ([`assembly`]), and joined over threads and processes by the spans of hand-overs and
+//! messages ([`paths`]). The figures follow Kieker's: total and own time of an operation, dynamic call trees,
+//! call trees aggregated by path, dependency graphs (van Hoorn, Waller, Hasselbring, ICPE 2012).
 
 mod assembly;
 mod events;
@@ -28,25 +30,25 @@ use thalweg_space::Error;
 use thalweg_space::reader::{Event, Feed, Item, SpaceReader};
 use times::Times;
 
-/// Items taken from the feed at a time.
+/// The number of items read from the feed at a time.
 const POLL_ITEMS: usize = 1 << 14;
-/// Pairs of operations that call one another, at most.
+/// The maximal number of pairs of caller and callee.
 const EDGES_MAX: usize = 1 << 18;
-/// Log lines that are kept.
+/// The number of log lines kept.
 const LOG_MAX: usize = 100;
 /// The version of [`Calls`].
 const VERSION: u32 = 1;
 
-/// What the probes of a space or session recorded so far; of traces, the slowest `top` are kept.
+/// The calls that the probes of a space or session have recorded so far, with the slowest `top` traces.
 ///
 /// # Errors
-/// When nothing can be read. What can be read of damaged files is reported, with a note.
+/// When nothing can be read. Damaged files are read as far as possible, and a note says so.
 pub fn calls(feed: &mut impl Feed, top: usize) -> Result<Calls, Error> {
     calls_while(feed, top, |is_all| !is_all)
 }
 
-/// The calls that come while `goes_on` returns true. It is called again and again, and gets whether everything there has been read.
-/// A feed that is given a second time goes on where it was.
+/// The calls that are recorded while `goes_on` returns true. `goes_on` is called repeatedly, with whether all
+/// existing events have been read. A feed that is passed a second time continues where it stopped.
 ///
 /// # Errors
 /// As [`calls`].
@@ -68,7 +70,7 @@ pub fn calls_while(
             clocks.push(Origin::of(space)?);
         }
         reading.clocks = clocks;
-        // The feed hands over items while it is borrowed: what needs its spaces is done afterwards.
+        // The feed is borrowed while it passes on items, so work that needs its spaces is done afterwards.
         let mut items = Vec::new();
         let polled = feed.poll(POLL_ITEMS, &mut |place, item| items.extend(reading.heard(place, &item)));
         for (place, heard) in items {
@@ -119,7 +121,7 @@ enum Heard {
     Lost { writer: u32, count: u64 },
 }
 
-/// A thread, as it is known among all processes.
+/// A thread's unique key among all processes.
 type ThreadKey = (([u8; 16], u32, u64), u32);
 
 #[derive(Default)]
@@ -140,7 +142,7 @@ struct Reading {
     notes: Vec<String>,
 }
 
-/// What calls and traces add to.
+/// The state that calls and traces update.
 #[derive(Default)]
 struct State {
     operations: Operations,
@@ -152,7 +154,7 @@ struct State {
     traces: u64,
     orphans: u64,
     edges_left_out: u64,
-    /// Those of the space whose event is taken.
+    /// The process and clock of the space whose event is being processed.
     origin: Option<Origin>,
 }
 
@@ -185,7 +187,7 @@ impl Reading {
         match heard {
             Heard::Lost { writer, count } => {
                 self.lost += count;
-                // A later event may say which thread the writer belongs to.
+                // A later event may name the thread to which the writer belongs.
                 let of_writer = self.writers.get(&(place, writer)).copied();
                 for (key, thread) in &mut self.threads {
                     if key.0 == origin.process && of_writer.is_none_or(|thread| thread == key.1) {
@@ -239,7 +241,7 @@ impl Reading {
             }
             ProbeRecord::Left { what, depth, outcome } => {
                 let operation = self.state.operations.number(place, space, what);
-                // The duration of a call whose beginning is lost is not known.
+                // A call whose begin is lost has no known duration.
                 if let Some(begin) = state.leave(place, depth, operation) {
                     let call = Ended { operation, writer: place, depth, outcome, begin, end: time, tick_ns };
                     state.end(call, &mut self.state);
@@ -424,7 +426,7 @@ impl Takes for State {
         if continues == 0 {
             self.edge(None, root.operation, false, (root.count, failed, root.total_ns));
         }
-        // The slowest, and as many of those that failed.
+        // Keeps the slowest traces, and as many of the failed ones.
         let is_failed = failed > 0;
         let alike = |kept: &(f64, Kept)| kept.1.is_failed == is_failed;
         let least =

@@ -1,4 +1,4 @@
-//! The operations of all spaces, each known once by name and file, and what was measured of each.
+//! The operations of all spaces, identified by name and file, and their measurements.
 
 use super::events::What;
 use super::symbols::Symbols;
@@ -24,13 +24,13 @@ pub(super) struct Operation {
 #[derive(Debug, Default)]
 pub(super) struct Operations {
     pub(super) all: Vec<Operation>,
-    /// By name and file: operations of one name in a file are one.
+    /// Operations by name and file: equal names in one file are one operation.
     by_place: HashMap<(String, String), u32>,
     by_what: HashMap<(usize, What), u32>,
     sites: Vec<Sites>,
 }
 
-/// What a space's catalog says.
+/// The operations' sites in a space's catalog.
 #[derive(Debug, Default)]
 struct Sites {
     process: String,
@@ -111,7 +111,7 @@ impl Sites {
     }
 }
 
-/// What an operation is part of.
+/// The component of an operation: its name up to the last separator, else its file.
 pub(super) fn component(name: &str, file: &str) -> String {
     let name = name.split(['<', '(']).next().unwrap_or(name);
     let cut = name.rfind("::").or_else(|| name.rfind('.')).filter(|at| *at > 0);

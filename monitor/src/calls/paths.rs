@@ -1,28 +1,30 @@
-//! Calls by their paths from the outermost, over all threads and processes: what was handed over or sent is put below what sent it.
+//! Calls by their paths from the outermost, over all threads and processes: a trace caused by a hand-over or
+//! message is put below the call that sent it.
 
 use super::assembly::{Node, merge_into};
 use super::report::PathNode;
 use std::collections::{HashMap, VecDeque};
 
-/// Paths that are told apart at most.
+/// The maximal number of paths that are distinguished.
 const PATHS_MAX: usize = 100_000;
-/// Spans that are remembered at most, and trees at most that wait for the span which they continue.
+/// The maximal number of remembered spans, and of trees that wait for the span which they continue.
 const SPANS_MAX: usize = 1 << 18;
 
-/// The tree, and what waits to be put into it.
+/// The tree, and the traces that wait for their place in it.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
     nodes: Vec<PathNode>,
     by_operation: HashMap<(Option<usize>, u32, bool), usize>,
-    /// Where a span began, by the node from which it went.
+    /// The node from which each span was sent.
     spans: HashMap<u64, usize>,
     spans_in_order: VecDeque<u64>,
     waiting: HashMap<u64, Vec<Node>>,
     waiting_count: usize,
-    /// Trees that were put below nothing, since what they continue was not there, and calls that had no place.
+    /// The number of trees without a parent, because the span which they continue was not found; `not_placed`
+    /// counts calls beyond the limit of paths.
     pub(super) not_linked: u64,
     pub(super) not_placed: u64,
-    /// Calls through a hand-over or message: from which operation to which.
+    /// Calls through a hand-over or message: the sending operation and the called node.
     pub(super) remote: Vec<(u32, Node)>,
 }
 
@@ -45,7 +47,7 @@ impl Paths {
         }
     }
 
-    /// Nothing more comes: what still waits is put below nothing.
+    /// Ends the assembly: traces that still wait become roots.
     pub(super) fn finish(&mut self) -> Vec<PathNode> {
         let mut waiting: Vec<_> = std::mem::take(&mut self.waiting).into_iter().collect();
         waiting.sort_by_key(|(span, _)| *span);
@@ -94,7 +96,8 @@ impl Paths {
         Some(at)
     }
 
-    /// A span went from the node `at`: a trace that continues it is put below this node.
+    /// Records that a span was sent from the node `at`: a trace that continues the span is put below this
+    /// node.
     fn went(&mut self, span: u64, at: usize, next: &mut Vec<(Option<usize>, Node, bool)>) {
         if self.spans_in_order.len() >= SPANS_MAX
             && let Some(oldest) = self.spans_in_order.pop_front()

@@ -1,4 +1,5 @@
-//! What is reported of a program's calls: operations, their callers, trees of paths, slow and failed traces, counters.
+//! The report on a program's calls: operations, their callers, trees of paths, slow and failed traces,
+//! counters.
 
 use serde::Serialize;
 
@@ -7,25 +8,26 @@ use serde::Serialize;
 pub struct Calls {
     /// The version of this structure.
     pub version: u32,
-    /// From the first event of a probe to the last, in seconds.
+    /// The time from the first event of a probe to the last, in seconds.
     pub seconds: f64,
     /// Calls recorded.
     pub calls: u64,
     /// Events that were overwritten, dropped or damaged.
     pub lost: u64,
-    /// Events for which no element could be made.
+    /// The number of events not recorded because their element could not be created.
     pub not_recorded: u64,
     /// Traces whose outermost call has no known caller.
     pub traces: u64,
-    /// One trace in so many was recorded last, in the process that recorded fewest.
+    /// The last sampling rate: one in `sample` traces was recorded, in the process that recorded the smallest
+    /// share.
     pub sample: u64,
     /// Operations, those with the most own time first.
     pub operations: Vec<OperationCalls>,
-    /// Who calls whom, the most time first.
+    /// Pairs of caller and callee, the pair with the most time first.
     pub edges: Vec<Edge>,
-    /// Calls by their paths from the outermost, a node after the one that it is below.
+    /// Calls by their paths from the outermost, each node after its parent.
     pub tree: Vec<PathNode>,
-    /// The slowest traces, and of those with an outermost call that failed the slowest.
+    /// The slowest traces, and the slowest traces whose outermost call failed.
     pub slowest: Vec<SlowTrace>,
     /// Counters.
     pub counters: Vec<Counter>,
@@ -35,7 +37,7 @@ pub struct Calls {
     pub log: Vec<LogLine>,
     /// Calls whose beginning was recorded, and whose end was not.
     pub open: Vec<OpenCall>,
-    /// What the figures do not show, in words.
+    /// Limitations of the figures, each as a sentence.
     pub notes: Vec<String>,
 }
 
@@ -46,38 +48,39 @@ pub struct OperationCalls {
     pub id: u32,
     /// Its name.
     pub name: String,
-    /// What it is part of: its name up to the last `::` or `.`, else its file.
+    /// Its component: its name up to the last `::` or `.`, else its file.
     pub component: String,
     /// The space, or spaces, in which it was called.
     pub process: String,
-    /// Where it is in the program; empty: not known.
+    /// Its source file; empty if not known.
     pub file: String,
-    /// The line; 0: not known.
+    /// Its line; 0 if not known.
     pub line: u32,
-    /// How many calls.
+    /// The number of its calls.
     pub count: u64,
     /// Calls a second of the whole time.
     pub rate: f64,
-    /// Calls that failed, as the program says.
+    /// Calls that failed, as the program recorded.
     pub failed: u64,
-    /// Calls that an exception or a panic left.
+    /// Calls that ended by an exception or a panic.
     pub unwound: u64,
-    /// Time from entry to exit.
+    /// The time from entry to exit.
     pub total: TimesOf,
-    /// The same without the time of the recorded calls that these made; of calls all of whose events are there.
+    /// The time from entry to exit without the time in recorded callees, for calls whose events were all
+    /// read.
     pub own: TimesOf,
-    /// Calls whose own time is not known: events in them are lost.
+    /// Calls whose own time is not known because events within them were lost.
     pub incomplete: u64,
 }
 
 /// Times of calls, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct TimesOf {
-    /// All together.
+    /// The sum of all times.
     pub sum_ns: f64,
-    /// Half of the calls take no longer.
+    /// The time that half of the calls do not exceed.
     pub p50_ns: f64,
-    /// 99 of 100.
+    /// The time that 99 of 100 calls do not exceed.
     pub p99_ns: f64,
     /// The longest.
     pub max_ns: f64,
@@ -86,36 +89,37 @@ pub struct TimesOf {
 /// Calls of one operation by another.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Edge {
-    /// The operation that calls; none: nothing that is recorded.
+    /// The calling operation; `None` if no caller was recorded.
     pub caller: Option<u32>,
     /// The operation that is called.
     pub callee: u32,
-    /// How often.
+    /// The number of times.
     pub count: u64,
     /// Calls that failed or were left by an exception.
     pub failed: u64,
-    /// Time in them.
+    /// The total time of the calls.
     pub total_ns: f64,
-    /// Whether through a hand-over or a message, not by a call.
+    /// Whether the callee was reached through a hand-over or a message instead of a call.
     pub is_remote: bool,
 }
 
 /// Calls at one path.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PathNode {
-    /// The node that it is below, by its place in the list.
+    /// The index of its parent in the list.
     pub parent: Option<usize>,
     /// The operation.
     pub operation: u32,
-    /// How often.
+    /// The number of times.
     pub count: u64,
     /// Calls that failed or were left by an exception.
     pub failed: u64,
-    /// Time in them.
+    /// The total time of the calls.
     pub total_ns: f64,
-    /// The same without the time of the calls below, but for those through a hand-over or a message.
+    /// The total time without the time of the child nodes, except children reached through a hand-over or a
+    /// message.
     pub own_ns: f64,
-    /// The node is below the other by a hand-over or a message.
+    /// Whether its parent reached it through a hand-over or a message.
     pub is_remote: bool,
 }
 
@@ -124,9 +128,9 @@ pub struct PathNode {
 pub struct SlowTrace {
     /// When it began, in seconds from the first event of a probe.
     pub begin_s: f64,
-    /// How long it took.
+    /// Its duration.
     pub total_ns: f64,
-    /// Its outermost call failed, or was left by an exception.
+    /// Whether its outermost call failed or ended by an exception.
     pub is_failed: bool,
     /// Its calls by path, as in [`Calls::tree`].
     pub tree: Vec<PathNode>,
@@ -137,9 +141,9 @@ pub struct SlowTrace {
 pub struct Counter {
     /// Its name.
     pub name: String,
-    /// By how much it went on.
+    /// The sum of its increments.
     pub sum: i64,
-    /// How often.
+    /// The number of times.
     pub count: u64,
 }
 
@@ -148,30 +152,30 @@ pub struct Counter {
 pub struct Gauge {
     /// Its name.
     pub name: String,
-    /// What it showed last.
+    /// Its last value.
     pub last: f64,
-    /// The least that it showed.
+    /// Its least value.
     pub min: f64,
-    /// The most that it showed.
+    /// Its greatest value.
     pub max: f64,
-    /// How often it was read.
+    /// The number of its readings.
     pub count: u64,
 }
 
 /// A log line.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct LogLine {
-    /// In seconds from the first event of a probe.
+    /// The time, in seconds from the first event of a probe.
     pub time_s: f64,
     /// `error`, `warning`, `info`, `debug`, `trace`.
     pub level: &'static str,
-    /// Where in the program; empty: not known.
+    /// Its place in the program; empty if not known.
     pub place: String,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
-/// A call whose beginning was recorded.
+/// A call whose begin was recorded, and whose end was not.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct OpenCall {
     /// The operation.

@@ -1,9 +1,9 @@
-//! Traces in the order of their calls, those that are alike counted as one: what sequence diagrams are drawn from.
+//! Traces in the order of their calls, with equal traces counted together: the data of sequence diagrams.
 //!
-//! Two traces are alike (of one equivalence class) where the same operations are called by the same ones in
-//! the same order. It does not matter how often in a row the same is called in the same way. Of each class
-//! the slowest trace is kept. A trace ends at its thread: calls in another thread or process that this one
-//! caused belong to a class of their own.
+//! Two traces are alike (belong to one equivalence class) if the same operations are called by the same
+//! callers in the same order. The number of equal consecutive calls does not matter. The slowest trace of
+//! each class is kept. A trace ends at its thread: calls in another thread or process that this one caused
+//! belong to a class of their own.
 
 use super::assembly::{NESTED_MAX, Thread};
 use super::events::{Decoder, Outcome, ProbeRecord};
@@ -13,40 +13,40 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use thalweg_space::Error;
 use thalweg_space::reader::{Feed, Item};
 
-/// Calls that are held of one trace at most: of a longer one the rest of its siblings is left out.
+/// The maximal number of calls held for one trace; further siblings are left out.
 const CALLS_MAX: usize = 5_000;
-/// Classes that are told apart at most.
+/// The maximal number of classes that are distinguished.
 const CLASSES_MAX: usize = 10_000;
 
-/// A call of a trace, or several in a row that are alike.
+/// A call of a trace, or several consecutive calls that are alike.
 #[derive(Clone, Debug, Default)]
 pub struct SequenceCall {
     /// The operation's name.
     pub name: String,
-    /// What it is part of: see `OperationCalls::component`.
+    /// The operation's component, as in `OperationCalls::component`.
     pub component: String,
-    /// How often in a row.
+    /// The number of consecutive calls.
     pub times: u64,
-    /// Of those, how many failed or were left by an exception.
+    /// The number of these calls that failed or ended by an exception.
     pub failed: u64,
-    /// Time in them, in nanoseconds.
+    /// The total time of these calls, in nanoseconds.
     pub total_ns: f64,
-    /// What they called, in order.
+    /// The calls that they made, in order.
     pub calls: Vec<SequenceCall>,
 }
 
 /// Traces that are alike: one class.
 #[derive(Clone, Debug, Default)]
 pub struct Sequence {
-    /// How many.
+    /// The number of traces.
     pub count: u64,
-    /// How long the slowest of them took, in nanoseconds.
+    /// The duration of the slowest trace, in nanoseconds.
     pub slowest_ns: f64,
     /// The outermost call of the slowest.
     pub root: SequenceCall,
 }
 
-/// Calls in a row, while their trace is read.
+/// Consecutive equal calls, while their trace is read.
 #[derive(Clone, Debug)]
 struct Node {
     operation: u32,
@@ -57,7 +57,7 @@ struct Node {
     children: Vec<Node>,
 }
 
-/// A thread's calls that wait for their caller: those of each depth.
+/// A thread's calls that wait for their caller, by depth.
 #[derive(Default)]
 struct Waiting {
     thread: Thread,
@@ -66,10 +66,10 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// A call ended; a trace, if it was the outermost.
+    /// Adds a call that ended; returns the trace if it was the outermost call.
     fn end(&mut self, operation: u32, depth: u32, outcome: Outcome, total_ns: f64) -> Option<Node> {
         let depth = depth as usize;
-        // A call that is deeper by more than one has lost its caller.
+        // The caller of a call that is deeper by more than one was lost.
         self.by_depth.truncate(depth + 2);
         let mut children = if self.by_depth.len() == depth + 2 {
             self.by_depth.pop().unwrap_or_default()
@@ -77,7 +77,7 @@ impl Waiting {
             Vec::new()
         };
         if depth >= NESTED_MAX as usize {
-            // A recursion that is deeper lies flat.
+            // Calls beyond the maximal depth lose their children.
             children.iter_mut().for_each(|child| child.children.clear());
         }
         let mut hasher = DefaultHasher::new();
@@ -140,7 +140,7 @@ pub fn sequences(feed: &mut impl Feed) -> Result<Vec<Sequence>, Error> {
             let space = &feed.spaces()[place];
             let tick_ns = ticks_ns[place];
             let ended = match recorded {
-                // A call that still waits for its caller has lost events.
+                // After a loss of events, calls that wait for their caller are dropped.
                 None => {
                     *waiting = Waiting::default();
                     None
@@ -199,7 +199,8 @@ fn named(node: Node, operations: &Operations) -> SequenceCall {
 mod tests {
     use super::*;
 
-    /// `a` calls `b` three times and then `c`, which calls `b`: the order is kept, and what is alike in a row is one.
+    /// `a` calls `b` three times and then `c`, which calls `b`: the order is kept, and equal consecutive
+    /// calls are one.
     #[test]
     fn calls_keep_their_order() {
         let mut waiting = Waiting::default();
@@ -213,7 +214,7 @@ mod tests {
             root.children.iter().map(|child| (child.operation, child.times, child.total_ns)).collect();
         assert_eq!(shown, [(1, 3, 15.0), (2, 1, 2.0)]);
         assert_eq!((root.children[1].children[0].operation, root.children[1].children[0].failed), (1, 1));
-        // How often in a row makes no other class; another order does.
+        // A different number of consecutive calls makes no other class; a different order does.
         let mut again = |calls: &[(u32, u32)]| {
             calls
                 .iter()

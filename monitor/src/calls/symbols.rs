@@ -1,4 +1,4 @@
-//! Names for addresses: which file was mapped there, and the function that its symbols have at that place.
+//! Finds the name of an address: the file that was mapped there, and the function in the file's symbols.
 
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ struct Mapping {
     file: String,
 }
 
-/// What was mapped in a process, and the symbols of its files.
+/// The files mapped in a process, and their symbols.
 #[derive(Debug, Default)]
 pub(super) struct Symbols {
     /// Mappings; later ones replace earlier ones.
@@ -26,14 +26,14 @@ pub(super) struct Symbols {
 /// The functions of a file.
 #[derive(Debug, Default)]
 struct Functions {
-    /// Offset in the file, its size in memory, and where it is by the symbols' addresses.
+    /// The segments: offset in the file, size in memory, and virtual address.
     segments: Vec<(u64, u64, u64)>,
     /// Address, size and name, by address.
     functions: Vec<(u64, u64, String)>,
 }
 
 impl Symbols {
-    /// Something was mapped: `text` is its place, `BEGIN-END OFFSET` in hexadecimal.
+    /// Records a mapping of a file: `text` is its place, `BEGIN-END OFFSET` in hexadecimal.
     pub(super) fn map(&mut self, text: &str, file: &str) {
         let Some(mapping) = parsed(text, file) else { return };
         if !self.mappings.contains(&mapping) {
@@ -102,7 +102,7 @@ impl Functions {
     }
 }
 
-/// A name as it stands in the program, without parameters.
+/// The demangled name of a symbol, without parameters.
 fn demangled(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return format!("{rust:#}");

@@ -1,14 +1,15 @@
-//! What tasks, streams and workers had done when measuring began anew.
+//! The totals of tasks, streams and workers at the last restart of the measurement.
 //!
-//! The live table's totals, and those in the events of an end, speak of a whole life. Of a window only what came after its begin
-//! counts, so what the live table said then is taken off both.
+//! The totals in the live table and in events of an end cover the whole life of a task, stream or worker. A
+//! window counts only what came after its begin, so the live table's totals at that time are subtracted from
+//! both.
 
 use crate::TaskCounts;
 use crate::decoding::events::{Observation, StreamClosed, WorkerEnded};
 use crate::decoding::observation::{LiveRow, StreamTotals, TaskTotals};
 use crate::ids::IdMap;
 
-/// The totals at the begin of a window. Empty: everything since the start of the run was measured.
+/// The totals at the begin of a window; empty if everything since the start of the run is measured.
 #[derive(Debug, Default)]
 pub(crate) struct Base {
     tasks: IdMap<TaskTotals>,

@@ -1,4 +1,5 @@
-//! Dispatches that are one event each: what they leave out is in their base, which the same block of the element has.
+//! Decodes dispatches that are recorded as one event each: an event omits the values that its base contains,
+//! which is recorded in the same block of the element.
 
 use crate::composing::dispatch::Outcome;
 use crate::decoding::events::KINDS;
@@ -12,10 +13,10 @@ use crate::decoding::texts::Texts;
 use crate::ids::IdMap;
 use thalweg_space::reader::{Event, Fields};
 
-/// More bases than this no block has.
+/// The maximal number of bases in a block.
 const BASES_MAX: u64 = 1 << 21;
 
-/// The number that stands for a task which is no base.
+/// The base number of a task that is not a base.
 const NO_BASE: u64 = u32::MAX as u64;
 
 /// A dispatch as its event encodes it.
@@ -29,7 +30,7 @@ struct Encoded {
     outcome: Outcome,
     waits_for: Which,
     ready_by: Option<Which>,
-    /// How far each message's parent is from that of the one before.
+    /// The distance between the parents of two consecutive messages.
     step: Option<u64>,
     parent_offset: i64,
 }
@@ -111,30 +112,32 @@ impl Encoded {
     }
 }
 
-/// A dispatch with all that its base says.
+/// A dispatch completed with the values of its base.
 #[derive(Clone, Copy, Debug)]
 pub struct WholeDispatch {
     /// The task.
     pub task: u64,
-    /// The worker; 4294967295: a thread of the task's own.
+    /// The worker; 4294967295 for a task with a thread of its own.
     pub worker: u64,
-    /// How long it lasted.
+    /// The duration of the dispatch.
     pub duration_ticks: u64,
-    /// For how many ticks the task had been ready when the dispatch began, and the stream that had made it so, or 0; `None`: not recorded.
+    /// The ticks for which the task had been ready when the dispatch began, and the stream that made it
+    /// ready, or 0; `None` if not recorded.
     pub ready: Option<(u64, u64)>,
-    /// Why it ended.
+    /// The reason why the dispatch ended.
     pub outcome: Outcome,
-    /// The stream that the task waits for since; 0: none, or several.
+    /// The stream that the task has waited for since the dispatch; 0 for none or several.
     pub waits_for: u64,
-    /// What it read from its base's input.
+    /// The messages that the dispatch read from its base's input.
     pub read: Option<Run>,
-    /// What it wrote to its base's output.
+    /// The messages that the dispatch wrote to its base's output.
     pub written: Option<Run>,
-    /// Which of the written messages descend from which of the read ones.
+    /// The descent of the written messages from the read ones.
     pub derived: Option<Derived>,
 }
 
-/// The bases that writers recorded in their present blocks: what an event `exec.dispatch` leaves out.
+/// The bases that writers recorded in their present blocks, which contain the values that an event
+/// `exec.dispatch` omits.
 ///
 /// ```no_run
 /// use thalweg_monitor::Bases;
@@ -160,12 +163,13 @@ pub struct Bases {
 #[derive(Debug, Default)]
 struct OfWriter {
     bases: Vec<DispatchBase>,
-    /// What was recorded for the next dispatch.
+    /// The streams recorded for the next dispatch.
     streams: DispatchStreams,
 }
 
 impl Bases {
-    /// Takes the next event of a space, whatever it is; returns the dispatch that it records, if it records one whose base is known.
+    /// Receives the next event of a space, of any kind; returns the dispatch if the event records one whose
+    /// base is known.
     pub fn take(&mut self, event: &Event<'_>) -> Option<WholeDispatch> {
         let number = KINDS.iter().position(|kind| kind.name == event.kind.name)?;
         if !event.kind.name.starts_with("exec.dispatch") && event.kind.name != "exec.task_created" {
@@ -182,7 +186,7 @@ impl Bases {
         None
     }
 
-    /// `false`: no writer records dispatches in this way.
+    /// Remembers a base; returns `false` if its number is impossible.
     pub(crate) fn record(&mut self, writer: u64, base: &DispatchBase) -> bool {
         let bases = &mut self.writers.entry(writer).or_default().bases;
         if base.number == 0 {
@@ -209,12 +213,14 @@ impl Bases {
         self.writers.entry(writer).or_default().streams = *streams;
     }
 
-    /// Events of the writer were lost: those to come are in another block. Not so where the kind of a single event is unknown.
+    /// Forgets the bases of a writer after a loss of its events, because the next events are in another
+    /// block. Must not be called if only the kind of a single event is unknown.
     pub fn forget(&mut self, writer: u64) {
         self.writers.remove(&writer);
     }
 
-    /// The dispatch that the event records; `None`: its base is not known, so the event is damaged.
+    /// The dispatch that the event records; `None` if its base is not known, because the event is then
+    /// damaged.
     #[inline]
     pub(crate) fn dispatch(&mut self, writer: u64, observation: &Observation) -> Option<WholeDispatch> {
         let told = Encoded::of(observation)?;

@@ -1,5 +1,5 @@
-//! From single events to what monitors take: each dispatch as a whole, each wait between two dispatches, and the
-//! [`Structure`] of the run.
+//! Composes single events into the input of monitors: complete dispatches, waits between two dispatches, and
+//! the [`Structure`] of the run.
 
 use std::collections::VecDeque;
 
@@ -14,16 +14,18 @@ use crate::decoding::events::{
 };
 use crate::decoding::observation::{Mode, Run};
 
-/// A dispatch of more messages than this is taken for damage.
+/// A dispatch of more messages than this is treated as damaged.
 const DISPATCH_MESSAGES_MAX: u64 = 1 << 22;
-/// Indices beyond this are taken for damage.
+/// Indices beyond this are treated as damaged.
 const INDEX_MAX: u64 = 1 << 47;
-/// Closed streams whose dispatches have not all come yet; beyond, the oldest is taken as it is.
+/// The maximal number of closed streams with dispatches still to come; beyond it, the oldest is reported as
+/// complete.
 const CLOSING_MAX: usize = 1 << 16;
-/// Mode changes kept.
+/// The number of mode changes kept.
 const MODES_MAX: usize = 1000;
 
-/// The numbers of kinds: those of the runtime, the composed ones, gaps, then whatever else monitors want.
+/// Kinds are numbered in this order: the runtime's kinds, the composed ones, gaps, then all other kinds that
+/// monitors want.
 pub(crate) const DISPATCH: u16 = KINDS.len() as u16;
 pub(crate) const WAIT: u16 = DISPATCH + 1;
 pub(crate) const STREAM_TOLD: u16 = DISPATCH + 2;
@@ -35,9 +37,9 @@ pub(crate) const COMPOSED: [&str; 4] = ["run.dispatch", "run.wait", "run.stream_
 #[derive(Default)]
 pub(crate) struct Composer {
     pub(crate) structure: Structure,
-    /// The dispatch whose events come now, for each writer.
+    /// For each writer, the dispatch that is being composed.
     open: OpenDispatches,
-    /// Belongs to no writer: swapped with the writer's own while a dispatch is completed.
+    /// A spare buffer, which replaces the writer's own while a dispatch is completed.
     spare: Option<Box<OpenDispatch>>,
     bases: Bases,
     closing: VecDeque<u64>,
@@ -46,14 +48,14 @@ pub(crate) struct Composer {
     declared_entry: bool,
     declared_exit: bool,
     pub(crate) last: u64,
-    /// Since when the events are gapless.
+    /// The time from which the events have no gaps.
     pub(crate) gapless_since: Option<u64>,
     pub(crate) malformed: u64,
-    /// Writers that record what threads do, and nothing of what these run.
+    /// Writers that record only samples of threads, and no dispatches.
     pub(crate) samplers: Vec<u64>,
 }
 
-/// Where composed items go: only what some monitor wants is kept.
+/// The destination of composed items, which keeps only those that some monitor wants.
 pub(crate) struct Sink<'a> {
     pub(crate) buffer: &'a mut Buffer,
     pub(crate) wanted: &'a [bool],
@@ -74,10 +76,10 @@ impl Sink<'_> {
 }
 
 impl Composer {
-    /// Events of a writer were lost, and with them what later events are encoded against.
+    /// Records a loss of a writer's events, and forgets the bases of its later events.
     pub(crate) fn gap(&mut self, writer: u64, lost: u64, sink: &mut Sink<'_>) {
         if self.samplers.contains(&writer) {
-            return; // Records of what threads did long ago: the dispatches are complete without these.
+            return; // Lost samples of threads do not make dispatches incomplete.
         }
         let open = self.open.of(writer);
         open.active = false;
@@ -89,7 +91,7 @@ impl Composer {
         self.unseen(writer, lost, sink);
     }
 
-    /// Events of a writer were not seen.
+    /// Records that events of a writer were not read.
     pub(crate) fn unseen(&mut self, writer: u64, lost: u64, sink: &mut Sink<'_>) {
         self.structure.gaps += 1;
         self.gapless_since = None;
@@ -119,7 +121,8 @@ impl Composer {
                 sink.observation(time, writer, observation);
                 let TaskDispatched { task, worker, duration_ticks, .. } = dispatched;
                 self.begin_dispatch(time, writer, task, worker, duration_ticks, sink);
-                // In that version, the events of what a dispatch read and wrote come after its own event.
+                // In that version, the events of the messages that a dispatch read and wrote come after its
+                // own event.
                 self.malformed += self.open.of(writer).forget_messages();
             }
             Observation::StreamRead(read) => {
@@ -237,7 +240,8 @@ impl Composer {
         sink.observation(time, writer, observation);
     }
 
-    /// What the event of a task's beginning says besides: where it runs, the streams that it was made with, the base that it is.
+    /// Records the other contents of the event of a task's creation: its worker, its first streams, and its
+    /// base.
     fn created_with(&mut self, time: u64, writer: u64, created: &TaskCreated, sink: &mut Sink<'_>) {
         sink.observation(time, writer, &Observation::TaskCreated(*created));
         self.malformed += u64::from(!self.bases.record_created(writer, created));
@@ -258,7 +262,8 @@ impl Composer {
         structure.modes.push((time, mode));
     }
 
-    /// A dispatch that is one event, before which comes what did not fit into it.
+    /// Composes a dispatch that is one event; values that did not fit into this event were recorded before
+    /// it.
     #[inline]
     fn observe_dispatch(&mut self, time: u64, writer: u64, observation: &Observation, sink: &mut Sink<'_>) {
         let Some(whole) = self.bases.dispatch(writer, observation) else {
@@ -285,7 +290,8 @@ impl Composer {
         self.complete(time, writer, outcome, waits_for, sink);
     }
 
-    /// What was written besides the base's output descends from what was read from its input.
+    /// Records that messages written to other streams than the base's output descend from the messages read
+    /// from the base's input.
     fn descents(&mut self, writer: u64, read: Option<Run>) {
         if self.open.of(writer).descents.is_empty() {
             return;
@@ -330,7 +336,7 @@ impl Composer {
         open.active = true;
         open.worker = worker;
         open.task = task;
-        // A thread does one thing at a time, whatever its events say.
+        // The dispatches of a thread cannot overlap, so overlapping times from damaged events are corrected.
         open.start = time.saturating_sub(duration_ticks).max(first).max(open.end).min(time);
         open.end = time;
         open.kept = std::mem::take(&mut open.kept_next);
@@ -365,7 +371,7 @@ impl Composer {
         }
     }
 
-    /// Recorded before the end of the dispatch that it happened in: kept with the writer until then.
+    /// Keeps messages that were recorded before the end of their dispatch with their writer until that end.
     fn record_told(
         &mut self,
         time: u64,
@@ -383,7 +389,7 @@ impl Composer {
         }
     }
 
-    /// All events of a writer's dispatch have come.
+    /// Completes a writer's dispatch after its last event.
     fn complete(&mut self, time: u64, writer: u64, outcome: Outcome, stream: u64, sink: &mut Sink<'_>) {
         let mut open = self.spare.take().unwrap_or_default();
         self.open.swap(writer, &mut open);
@@ -466,8 +472,8 @@ impl Composer {
         }
     }
 
-    /// Where the network did not say which its entries and exits are: a stream written by a task that reads nothing
-    /// is an entry, a stream read by a task that writes nothing is an exit.
+    /// Determines the role of a stream if the network did not declare its entries and exits: a stream written
+    /// by a task that reads nothing is an entry, a stream read by a task that writes nothing is an exit.
     fn settle_role(&mut self, time: u64, writer: u64, id: u64, task: u64, sink: &mut Sink<'_>) {
         if self.declared_entry && self.declared_exit {
             return;
@@ -493,7 +499,7 @@ impl Composer {
         }
     }
 
-    /// Whether a task has streams on a side; of one that has ended, whether those of its component had.
+    /// Whether a task has inputs or outputs; for a task that has ended, whether its component's tasks had.
     fn has(
         &self,
         task: u64,
@@ -515,7 +521,7 @@ impl Composer {
     }
 
     fn tell_oldest_closing(&mut self, time: u64, writer: u64, sink: &mut Sink<'_>) {
-        // Without the events of dispatches nothing more comes of a closed stream.
+        // If dispatches are not recorded, a closed stream has no further events.
         let bound = if self.structure.dispatches == 0 { 0 } else { CLOSING_MAX };
         while self.closing.len() > bound {
             if let Some(stream) = self.closing.pop_front()
@@ -537,14 +543,15 @@ impl Composer {
         sink.push(time, writer, STREAM_TOLD, What::StreamTold { stream });
     }
 
-    /// All dispatches that were begun are taken as complete.
+    /// Completes all open dispatches.
     pub(crate) fn flush(&mut self, sink: &mut Sink<'_>) {
         for writer in self.open.active() {
             self.complete(self.last, writer, Outcome::Yielded, 0, sink);
         }
     }
 
-    /// The batch was taken: what ended in it is forgotten, but a stream only once the tasks that waited for it are reported.
+    /// Forgets what ended in a batch that the monitors have processed; a stream is kept until the tasks that
+    /// waited for it are reported.
     pub(crate) fn forget_ended(&mut self) {
         for task in self.ended_tasks.drain(..) {
             self.structure.tasks.remove(&task);
@@ -562,7 +569,7 @@ impl Composer {
         });
     }
 
-    /// Measuring begins anew at `time`.
+    /// Restarts the measurement at `time`.
     pub(crate) fn restart(&mut self, time: u64) {
         self.last = self.last.max(time);
         self.gapless_since = Some(time);
@@ -584,7 +591,7 @@ impl Composer {
     }
 }
 
-/// The messages of a list, mostly none.
+/// Copies the messages of a list, which is mostly empty, into the buffer.
 fn runs_of(buffer: &mut Buffer, list: &[(u64, Run)]) -> Span {
     if list.is_empty() {
         return Span::default();

@@ -1,44 +1,44 @@
-//! What monitors take: single events, dispatches as a whole, waits, and the batches that hold them.
+//! The input of monitors: single events, complete dispatches, waits, and the batches that contain them.
 
 use crate::decoding::events::{Derived, Observation};
 use crate::decoding::observation::Run;
 use crate::decoding::texts::Texts;
 
-/// One thing in a batch.
+/// An item of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Item {
-    /// When, in ticks of the program's clock.
+    /// The time, in ticks of the program's clock.
     pub time: u64,
     /// The writer that recorded it: a thread of the program.
     pub writer: u64,
     pub(crate) kind: u16,
-    /// What happened.
+    /// The content of the item.
     pub what: What,
 }
 
-/// What happened.
+/// The content of the item.
 #[derive(Clone, Copy, Debug)]
 pub enum What {
     /// An event of the runtime.
     Runtime(Observation),
-    /// A dispatch, whole: `run.dispatch`.
+    /// A complete dispatch: `run.dispatch`.
     Dispatch(Dispatch),
     /// A task's time between two dispatches: `run.wait`.
     Wait(Wait),
-    /// Nothing more comes of a closed stream: `run.stream_told`.
+    /// A closed stream has no further events: `run.stream_told`.
     StreamTold {
         /// Its id.
         stream: u64,
     },
     /// An event of another kind; `Batch::field` has its fields.
     Other {
-        /// Where its values begin.
+        /// The place of its first value in the batch's list of values.
         #[doc(hidden)]
         first: u32,
     },
-    /// Events of this writer were lost here.
+    /// Events of this writer were lost at this point.
     Gap {
-        /// How many.
+        /// The number of events lost.
         lost: u64,
     },
 }
@@ -48,15 +48,15 @@ pub enum What {
 pub struct Dispatch {
     /// The task.
     pub task: u64,
-    /// The worker, if it is not a thread of the task's own.
+    /// The worker; `None` if the task has a thread of its own.
     pub worker: Option<u64>,
-    /// When it began and ended.
+    /// The time at which it began.
     pub start: u64,
-    /// See `start`.
+    /// The time at which it ended.
     pub end: u64,
-    /// For so many ticks of this time its thread could have run and had no processor, as far as that was noticed.
+    /// The ticks of this time in which its thread was noticed to be runnable without a processor.
     pub kept: u64,
-    /// Why it ended.
+    /// The reason why it ended.
     pub outcome: Outcome,
     /// The stream that the task waits for since this dispatch; 0 if it waits for none or for several.
     pub stream: u64,
@@ -68,7 +68,7 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// Ticks that the task ran.
+    /// The ticks in which the task ran.
     pub fn busy(&self) -> u64 {
         self.end - self.start - self.kept
     }
@@ -77,26 +77,26 @@ impl Dispatch {
 /// How a dispatch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Outcome {
-    /// For want of messages: nothing that was read remains to be written.
+    /// The task lacked messages; everything that it read has been written.
     BlockedInput,
-    /// For want of room in an output.
+    /// An output had no room.
     BlockedOutput,
-    /// Quantum spent, or not recorded.
+    /// The quantum was spent, or the reason was not recorded.
     #[default]
     Yielded,
     /// The task has ended.
     Ended,
 }
 
-/// What a task that does not run waits for.
+/// What a task that is not running waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum For {
-    /// For its worker only.
+    /// Its worker only.
     #[default]
     Turn,
-    /// For messages.
+    /// Messages.
     Input,
-    /// For room.
+    /// Room.
     Room,
 }
 
@@ -105,15 +105,16 @@ pub enum For {
 pub struct Wait {
     /// The task.
     pub task: u64,
-    /// What it waited for.
+    /// The reason for the wait.
     pub what: For,
-    /// The stream it waited for; 0: any of several, and it is not known which ended the wait.
+    /// The stream it waited for; 0 if it waited for any of several and the one that ended the wait is not
+    /// known.
     pub stream: u64,
-    /// The task waited for that stream alone, not for any of several.
+    /// Whether the task waited for that stream alone and not for any of several.
     pub certain: bool,
     /// When the wait began.
     pub since: u64,
-    /// When the task was made ready; from then on it waited for a worker. Not before `since`.
+    /// The time at which the task was made ready and began to wait for a worker; not before `since`.
     pub woken: u64,
     /// When the task ran.
     pub until: u64,
@@ -126,7 +127,7 @@ pub struct Wait {
 /// A value of an event that is not one of the runtime's.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// A natural number; also a name, a site, a choice.
+    /// A natural number, or the number of a name, a site or a choice.
     Natural(u64),
     /// An integer below zero.
     Integer(i64),
@@ -169,7 +170,7 @@ impl Span {
     }
 }
 
-/// The items of a batch that is being filled, and what they point into.
+/// The items of a batch that is being filled, and the lists that they refer to.
 #[derive(Default)]
 pub(crate) struct Buffer {
     pub(crate) items: Vec<Item>,

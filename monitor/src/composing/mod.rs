@@ -1,4 +1,4 @@
-//! From single events to what belongs together: each dispatch as a whole, each wait, and what exists in a run.
+//! Composes single events into complete dispatches and waits, and keeps the tasks and streams of a run.
 
 pub(crate) mod base;
 pub(crate) mod bases;

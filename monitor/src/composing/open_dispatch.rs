@@ -1,10 +1,10 @@
-//! What each writer has recorded so far of its present dispatch.
+//! The records of each writer's present dispatch so far.
 
 use crate::decoding::events::Derived;
 use crate::decoding::observation::Run;
 use crate::ids::IdMap;
 
-/// What a writer has recorded of a dispatch so far.
+/// The records of a dispatch so far.
 #[derive(Default)]
 pub(super) struct OpenDispatch {
     pub(super) active: bool,
@@ -13,20 +13,21 @@ pub(super) struct OpenDispatch {
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) kept: u64,
-    /// Recorded before the dispatch that it belongs to.
+    /// Ticks without a processor, recorded before the dispatch to which they belong.
     pub(super) kept_next: u64,
     pub(super) reads: Vec<Run>,
     pub(super) writes: Vec<Run>,
     pub(super) derived: Vec<Derived>,
-    /// What was written that descends from what is read from the base's input, in which step, and from which one the first does.
+    /// Messages that descend from messages read from the base's input: the messages, the step between their
+    /// parents, and the offset of the first one's parent.
     pub(super) descents: Vec<(Run, u64, i64)>,
-    /// Recorded before the dispatch that the messages failed in, or are held beyond.
+    /// Messages that fail or are held in the dispatch, recorded before it.
     pub(super) failed: Vec<(u64, Run)>,
     pub(super) held: Vec<(u64, Run)>,
 }
 
 impl OpenDispatch {
-    /// What was read and written is recorded, or lost; how many parts that were.
+    /// Forgets the messages read and written, and returns the number of parts.
     pub(super) fn forget_messages(&mut self) -> u64 {
         let parts = self.reads.len() + self.writes.len() + self.derived.len();
         self.reads.clear();
@@ -37,7 +38,8 @@ impl OpenDispatch {
     }
 }
 
-/// What all writers have recorded. Many events of one writer come in a row, so the writer asked for last is at hand.
+/// The records of all writers. Consecutive events often have the same writer, so the last place found is
+/// cached.
 #[derive(Default)]
 pub(super) struct OpenDispatches {
     places: IdMap<usize>,
@@ -46,7 +48,7 @@ pub(super) struct OpenDispatches {
 }
 
 impl OpenDispatches {
-    /// What this writer has recorded.
+    /// The records of this writer.
     #[inline]
     pub(super) fn of(&mut self, writer: u64) -> &mut OpenDispatch {
         if self.dispatches.get(self.last).is_none_or(|&(last, _)| last != writer) {
@@ -64,14 +66,14 @@ impl OpenDispatches {
         })
     }
 
-    /// Exchanges what this writer has recorded with `other`.
+    /// Swaps this writer's records with `other`.
     #[inline]
     pub(super) fn swap(&mut self, writer: u64, other: &mut Box<OpenDispatch>) {
         self.of(writer);
         std::mem::swap(&mut self.dispatches[self.last].1, other);
     }
 
-    /// All writers that record a dispatch now, in order.
+    /// All writers with an open dispatch, in order.
     pub(super) fn active(&self) -> Vec<u64> {
         let active = self.dispatches.iter().filter(|(_, open)| open.active);
         let mut writers: Vec<u64> = active.map(|&(writer, _)| writer).collect();

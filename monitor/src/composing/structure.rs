@@ -1,4 +1,4 @@
-//! What a run consists of: its tasks, streams and components, as far as they were recorded and still matter.
+//! The tasks, streams and components of a run that were recorded and are still needed.
 
 use crate::composing::timeline::Timeline;
 use crate::decoding::observation::{Mode, StreamTotals};
@@ -7,22 +7,22 @@ use crate::ids::IdMap;
 /// Worker numbers from here on mean "a thread of its own".
 pub(crate) const OWN_THREAD: u64 = u32::MAX as u64;
 
-/// What exists in a run, kept by the analysis for all monitors.
+/// The tasks, streams and components that exist in a run, kept by the analysis for all monitors.
 #[derive(Default)]
 pub struct Structure {
     pub(crate) tasks: IdMap<Task>,
     pub(crate) streams: IdMap<Stream>,
     pub(crate) components: IdMap<Component>,
-    /// When what is measured began: the first event, or when measuring was begun anew.
+    /// The start of the measurement: the first event, or the last restart.
     pub(crate) begin: Option<u64>,
-    /// Whether measuring was begun anew.
+    /// Whether the measurement was restarted.
     pub(crate) restarted: bool,
-    /// Changes of mode, from the begin of what is measured.
+    /// Changes of mode since the start of the measurement.
     pub(crate) modes: Vec<(u64, Mode)>,
-    /// Gaps and dispatches since then.
+    /// Gaps and dispatches since the start of the measurement.
     pub(crate) gaps: u64,
     pub(crate) dispatches: u64,
-    /// Since when the sources rest, if they do.
+    /// The time since which the sources have been paused, if they are.
     pub(crate) paused: Option<u64>,
 }
 
@@ -31,15 +31,15 @@ pub struct Structure {
 pub struct Task {
     /// Its component's site, 0 if it has none.
     pub component: u64,
-    /// Which replica of its component it is.
+    /// The number of its replica in the component.
     pub replica: u64,
-    /// Its worker, if it has no thread of its own.
+    /// The task's worker, if it has no thread of its own.
     pub worker: Option<u64>,
-    /// It has a thread of its own.
+    /// Whether it has a thread of its own.
     pub blocking: bool,
-    /// Streams it was seen to get as reader, and as writer.
+    /// The number of streams that it was recorded to read.
     pub inputs: u32,
-    /// See `inputs`.
+    /// The number of streams that it was recorded to write.
     pub outputs: u32,
     /// When it was created, if that was recorded.
     pub(crate) created: Option<u64>,
@@ -55,38 +55,39 @@ pub struct Stream {
     pub reader: u64,
     /// The task that writes it, 0 if not known.
     pub writer: u64,
-    /// Their components.
+    /// The component of the reader.
     pub reader_component: u64,
-    /// See `reader_component`.
+    /// The component of the writer.
     pub writer_component: u64,
     /// Messages it can hold.
     pub capacity: u64,
-    /// When it was opened; `None`: before the first event seen.
+    /// The time at which it was opened; `None` if before the first event read.
     pub opened: Option<u64>,
     /// When it was closed.
     pub closed: Option<u64>,
-    /// What it is to the network.
+    /// The position of the stream: inside the network or at its border.
     pub role: Role,
     pub(crate) role_settled: bool,
-    /// All events of this stream have been read.
+    /// Whether all events of this stream have been read.
     pub(crate) gone: bool,
-    /// It was closed before what is measured began; events of its last dispatches may still come.
+    /// Whether it was closed before the start of the measurement; events of its last dispatches may still
+    /// come.
     pub(crate) past: bool,
-    /// Positions said at its close.
+    /// Its positions, recorded when it was closed.
     pub(crate) totals: Option<StreamTotals>,
-    /// Messages that dispatches recorded.
+    /// The messages that dispatches recorded for it.
     pub(crate) seen: StreamTotals,
 }
 
-/// What a stream is to the network.
+/// The position of a stream: inside the network or at its border.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
-    /// Its input messages come through it.
+    /// Input messages enter the network through the stream.
     Entry,
-    /// It is inside.
+    /// The stream is inside the network.
     #[default]
     Inner,
-    /// Its output messages leave through it.
+    /// Output messages leave the network through the stream.
     Exit,
 }
 
@@ -101,7 +102,7 @@ impl Role {
     }
 }
 
-/// What is known of a component beside its tasks.
+/// Properties of a component besides its tasks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Component {
     pub(crate) has_inputs: bool,
@@ -133,7 +134,7 @@ impl Structure {
             .map(|(&id, stream)| (id, stream))
     }
 
-    /// Every event so far was seen, in mode full.
+    /// Whether every event so far was read and the mode was full.
     pub fn whole(&self) -> bool {
         let dispatched = self.dispatches > 0 || self.restarted && !self.modes.is_empty();
         self.gaps == 0 && dispatched && self.modes.iter().all(|&(_, mode)| mode == Mode::Full)

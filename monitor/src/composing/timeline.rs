@@ -1,17 +1,18 @@
-//! A task's time, from its events: every moment is running, waiting for messages, waiting for room, or ready.
+//! A task's timeline, from its events: at every moment the task is running, waiting for messages, waiting for
+//! room, or ready.
 
 use crate::composing::dispatch::{For, Outcome, Wait};
 
-/// What a task was doing since its last dispatch.
+/// The state of a task since its last dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Doing {
     pub(crate) what: For,
-    /// The stream, 0 if any of several.
+    /// The stream that it waits for; 0 for any of several.
     pub(crate) stream: u64,
 }
 
 impl Doing {
-    /// What a task does after a dispatch with this outcome on this stream.
+    /// The state of a task after a dispatch with this outcome on this stream.
     pub(crate) fn after(outcome: Outcome, stream: u64) -> Doing {
         match outcome {
             Outcome::BlockedInput => Doing { what: For::Input, stream },
@@ -21,19 +22,19 @@ impl Doing {
     }
 }
 
-/// A task was made ready.
+/// The time at which a task was made ready, and the stream that caused it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Woken {
     time: u64,
     by_stream: u64,
 }
 
-/// Up to when a task's time is known.
+/// A task's state, and the time up to which it is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Timeline {
-    /// When and since what the timeline is known.
+    /// The end of the known timeline, and the state since then.
     since: Option<(u64, Doing)>,
-    /// First and last time it was made ready since its last dispatch began.
+    /// The first time it was made ready since its last dispatch began; `last` is the last time.
     first: Option<Woken>,
     last: Option<Woken>,
 }
@@ -54,7 +55,8 @@ impl Timeline {
         self.last = Some(woken);
     }
 
-    /// A dispatch from `start` to `end`. Returns when it began at the earliest, and the wait it ended.
+    /// Records a dispatch from `start` to `end`. Returns the dispatch's begin, corrected so that dispatches
+    /// do not overlap, and the wait that it ended.
     pub(crate) fn dispatched(
         &mut self,
         task: u64,
@@ -68,9 +70,9 @@ impl Timeline {
         (begun.min(end), wait)
     }
 
-    /// The timeline goes on to `time` in the state it was in. Returns the wait that this was.
+    /// Extends the timeline to `time` in its present state. Returns the wait until then.
     pub(crate) fn until(&mut self, task: u64, time: u64) -> Option<Wait> {
-        // Woken before the wait began, the task was notified while it ran.
+        // A wake-up before the wait began reached the task while it ran.
         let ready = self.first.filter(|woken| woken.time <= time);
         self.first = self.last.filter(|last| last.time > time);
         self.last = self.first;
@@ -97,7 +99,7 @@ impl Timeline {
         })
     }
 
-    /// What it is doing at `time`, as if that ended then.
+    /// The wait at `time`, as if it ended then, or the begin of the present run.
     pub(crate) fn open(&self, task: u64, time: u64, running: bool) -> (Option<Wait>, Option<u64>) {
         let mut now = *self;
         match self.since {
@@ -110,12 +112,12 @@ impl Timeline {
         }
     }
 
-    /// What it has been doing since when, and whether it was made ready since.
+    /// The present state, the time since which it lasts, and whether the task has been made ready since.
     pub(crate) fn now(&self) -> Option<(u64, Doing, bool)> {
         self.since.map(|(since, doing)| (since, doing, self.first.is_some()))
     }
 
-    /// Measuring begins at `time`: what was before is not reported.
+    /// Restarts the measurement at `time`: earlier states are not reported.
     pub(crate) fn restart(&mut self, time: u64) {
         if let Some((since, doing)) = self.since {
             self.since = Some((since.max(time), doing));
@@ -143,11 +145,12 @@ mod tests {
         task.made_ready(180, 7);
         let (_, wait) = task.dispatched(1, 200, 230, doing(For::Room, 8));
         assert_eq!(told(wait), Some((For::Input, 7, 30, 20)));
-        // Notified while it ran (before the wait began): no wait at all.
+        // A notification while the task ran, before the wait began, leaves no wait at all.
         task.made_ready(225, 8);
         let (_, wait) = task.dispatched(1, 240, 250, doing(For::Input, 0));
         assert_eq!(told(wait), Some((For::Room, 8, 0, 10)));
-        // Made ready twice, for this dispatch and during it; it waited for any of several.
+        // The task was made ready twice, for this dispatch and during it; it waited for any of several
+        // streams.
         task.made_ready(255, 5);
         task.made_ready(265, 6);
         let (_, wait) = task.dispatched(1, 260, 270, doing(For::Input, 7));
@@ -157,7 +160,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever events a timeline gets (also out of order, or overlapping), waits and dispatches cover it exactly once.
+        /// Whatever events a timeline gets (also out of order, or overlapping), waits and dispatches cover it
+        /// exactly once.
         #[test]
         fn states_cover_the_timeline(
             steps in prop::collection::vec((0u64..50, 0u64..50, 0u8..4, prop::option::of(0u64..120)), 1..60),

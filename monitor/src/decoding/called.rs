@@ -1,7 +1,7 @@
-//! What the tasks and streams that events speak of are called.
+//! Names of the tasks and streams to which events refer.
 //!
-//! Events refer to tasks and streams by numbers. Their components and ends were recorded when they were made, and stand in
-//! the live table for those that still exist.
+//! Events refer to tasks and streams by numbers. Their components and ends were recorded at their creation;
+//! the live table contains them for tasks and streams that still exist.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,7 +11,7 @@ use thalweg_space::reader::{Event, KindInfo, SpaceReader};
 use crate::decoding::names::Names;
 use crate::decoding::observation::{LiveRow, live_rows};
 
-/// How many tasks and streams that have ended are remembered.
+/// The number of ended tasks and streams that are remembered.
 const ENDED_MAX: usize = 1 << 16;
 
 /// The tasks and streams of a run.
@@ -36,7 +36,7 @@ const ENDED_MAX: usize = 1 << 16;
 pub struct Called {
     tasks: HashMap<u64, Task>,
     streams: HashMap<u64, Stream>,
-    /// Components of which there was more than one task: the greatest replica seen.
+    /// The greatest replica number of each component with more than one task.
     replicas: HashMap<u64, u64>,
     /// Tasks and streams that have ended, oldest first.
     ended: VecDeque<(Refers, u64)>,
@@ -55,7 +55,7 @@ struct Stream {
     writer: u64,
 }
 
-/// What a number in an event stands for.
+/// The meaning of a number in an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refers {
     /// A task's id.
@@ -65,7 +65,7 @@ pub enum Refers {
 }
 
 impl Refers {
-    /// What a field stands for in an event of this kind, if it is a task or stream.
+    /// Whether a field in an event of this kind contains the id of a task or stream.
     pub fn of(kind: &KindInfo, field: &str) -> Option<Refers> {
         if !kind.name.starts_with("exec.") && !kind.name.starts_with("net.") {
             return None;
@@ -79,7 +79,7 @@ impl Refers {
 }
 
 impl Called {
-    /// Takes what the space's live table says of tasks and streams that exist.
+    /// Reads the tasks and streams that exist from the space's live table.
     ///
     /// # Errors
     /// When a file is damaged.
@@ -96,7 +96,8 @@ impl Called {
         Ok(())
     }
 
-    /// Takes the names that an event gives to tasks and streams. Must get every event before it is asked about it.
+    /// Learns the names that an event gives to tasks and streams. Each event must be passed here before
+    /// [`Called::name`] is called for its numbers.
     pub fn note(&mut self, event: &Event<'_>) {
         let field = |name: &str| event.kind.field(name).map_or(0, |field| event.u64(field));
         match event.kind.name.as_str() {
@@ -116,7 +117,7 @@ impl Called {
         *most = replica.max(*most);
     }
 
-    /// A stream's ends become known one after the other.
+    /// Adds the known ends of a stream, whose reader and writer may be recorded at different times.
     fn stream(&mut self, id: u64, name: u64, reader: u64, writer: u64) {
         let stream = self.streams.entry(id).or_default();
         for (known, told) in
@@ -128,7 +129,8 @@ impl Called {
         }
     }
 
-    /// Other events may still refer to it for a while.
+    /// Schedules a task or stream that has ended to be forgotten later, because further events may still
+    /// refer to it.
     fn end(&mut self, what: Refers, id: u64) {
         self.ended.push_back((what, id));
         if self.ended.len() <= ENDED_MAX {
@@ -146,8 +148,8 @@ impl Called {
         self.tasks.get(&task).map(|task| task.component)
     }
 
-    /// What a task or stream is called: a task by its component's path, with its replica in brackets where there are several; a stream by
-    /// its name, else by its ends.
+    /// The name of a task or stream: a task's is its component's path, with the replica in brackets if there
+    /// are several; a stream without a name is called by its ends.
     pub fn name(&self, what: Refers, id: u64, names: &Names) -> Option<String> {
         match what {
             Refers::Task => {

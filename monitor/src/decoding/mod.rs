@@ -1,4 +1,4 @@
-//! From bytes to what a program said: typed events, rows of the live table, names and component paths.
+//! Decodes the bytes of a space: typed events, rows of the live table, names and component paths.
 
 pub(crate) mod called;
 pub mod events;

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use thalweg_space::Error;
 use thalweg_space::reader::SpaceReader;
 
-/// Components are nested at most this deep, whatever the catalog claims.
+/// The maximal depth of nested components; deeper ones in a catalog are treated as damaged.
 const SITE_DEPTH_MAX: usize = 256;
-/// What tasks without a component, such as the run's own, are listed under.
+/// The path under which tasks without a component, such as the run's own, are listed.
 pub(crate) const NO_COMPONENT: &str = "(no component)";
 
 /// The texts behind the numbers in events.
@@ -24,14 +24,14 @@ pub struct Names {
 pub struct SiteName {
     /// Path from the network's root.
     pub path: String,
-    /// What it is.
+    /// The kind of component.
     pub kind: String,
     /// `file:line:column`, if known.
     pub place: Option<String>,
 }
 
 impl Names {
-    /// A component; one that is not catalogued is called by its number.
+    /// The component at a site; one that is not in the catalog is named by its number.
     pub fn site(&self, site: u64) -> SiteName {
         self.sites.get(&site).cloned().unwrap_or_else(|| SiteName {
             path: if site == 0 { NO_COMPONENT.to_owned() } else { format!("component {site}") },
@@ -44,7 +44,7 @@ impl Names {
         self.names.get(&name).cloned()
     }
 
-    /// A task's name: its component's path, and which replica it is if there are several.
+    /// A task's name: its component's path, and its replica in brackets if there are several.
     pub fn task(&self, component: u64, replica: u64, several: bool) -> String {
         let path = self.site(component).path;
         if several { format!("{path}[{replica}]") } else { path }

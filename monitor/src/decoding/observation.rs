@@ -1,8 +1,8 @@
-//! What the monitor makes of a run's events, and of the rows of its live table.
+//! The decoded form of a run's events and of the rows of its live table.
 //!
-//! The observed program's code is unknown here: the events themselves are generated from the descriptions of their kinds
-//! ([`crate::decoding::events`]). Times are ticks of the space's clock; ids are unique in the process and never reused, 0 meaning "none";
-//! indices of messages count from 0 in each stream.
+//! This module uses no code of the observed program: the types of events are generated from the descriptions
+//! of their kinds ([`crate::decoding::events`]). Times are ticks of the space's clock; ids are unique in the
+//! process and never reused, 0 meaning "none"; indices of messages count from 0 in each stream.
 
 use thalweg_space::reader::{LiveView, RowFinder};
 
@@ -13,12 +13,12 @@ use crate::decoding::events::{
 use crate::decoding::rows::{ROWS, Row, TaskRowState, WorkerRowState};
 use crate::decoding::sizes::Sizes;
 
-/// How much the observed program records.
+/// The amount of events that the observed program records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
-    /// Structural events only; totals once, at the end.
+    /// Only structural events are recorded, and totals once at the end.
     Off,
-    /// Counters are published while it runs.
+    /// Counters are published while the program runs.
     Metrics,
     /// Every dispatch is an event.
     Full,
@@ -34,12 +34,12 @@ impl Mode {
         }
     }
 
-    /// The mode of a number (its place among the setting's choices).
+    /// The mode with this number (its place among the setting's choices).
     pub fn from_number(number: u64) -> Option<Mode> {
         [Mode::Off, Mode::Metrics, Mode::Full].get(usize::try_from(number).ok()?).copied()
     }
 
-    /// The mode of a word.
+    /// The mode with this name, in upper or lower case.
     pub fn from_word(word: &str) -> Option<Mode> {
         [Mode::Off, Mode::Metrics, Mode::Full].into_iter().find(|mode| mode.word().eq_ignore_ascii_case(word))
     }
@@ -73,8 +73,8 @@ impl StreamWrote {
 }
 
 impl StreamWrote {
-    /// How far the parent of each message is from that of the one before, if these messages descend from what the dispatch read from
-    /// its base's input.
+    /// The distance between the parents of two consecutive messages, if these messages descend from messages
+    /// read from the base's input.
     pub(crate) fn step(&self) -> Option<u64> {
         match self.descent {
             StreamWroteDescent::EachFromNext => Some(1),
@@ -97,7 +97,7 @@ impl From<Run> for StreamWrote {
 }
 
 impl Derived {
-    /// The messages written, that descend from others.
+    /// The messages written that descend from others.
     #[inline]
     pub fn child(&self) -> Run {
         Run { stream: self.stream, first: self.first, count: self.count }
@@ -126,7 +126,7 @@ impl ModeChanged {
 }
 
 impl WorkerEnded {
-    /// What else the event says of the worker's time.
+    /// The worker's time besides dispatching and waiting.
     pub fn besides(&self) -> Besides {
         Besides { own_ticks: self.own_ticks, kept_ticks: self.kept_ticks }
     }
@@ -136,19 +136,19 @@ impl WorkerEnded {
 const NOT_TOLD: u64 = u64::MAX;
 
 impl ThreadUsed {
-    /// Time it could have run and had no processor, if that is known.
+    /// The time in which it was runnable without a processor, if known.
     pub fn delayed(&self) -> Option<u64> {
         (self.delayed_ns != NOT_TOLD).then_some(self.delayed_ns)
     }
 
-    /// What else a worker's event says of its time.
+    /// The worker's time besides dispatching and waiting.
     pub fn besides(&self) -> Besides {
         Besides { own_ticks: self.own_ticks, kept_ticks: self.kept_ticks }
     }
 }
 
 impl TaskEnded {
-    /// What it did in all its life.
+    /// The totals of the task's whole life.
     pub fn totals(&self) -> TaskTotals {
         let TaskEnded { dispatches, reads, writes, .. } = *self;
         TaskTotals {
@@ -160,7 +160,7 @@ impl TaskEnded {
         }
     }
 
-    /// The same end with other totals.
+    /// This event with other totals.
     pub fn with_totals(self, totals: TaskTotals) -> TaskEnded {
         let counts = totals.counts.map_or([NOT_TOLD; 3], |told| [told.dispatches, told.reads, told.writes]);
         let [dispatches, reads, writes] = counts;
@@ -176,7 +176,7 @@ impl TaskEnded {
         }
     }
 
-    /// It ended by a panic or another failure.
+    /// Whether it ended by a panic or another failure.
     pub fn ended_badly(&self) -> bool {
         self.failed || self.panicked
     }
@@ -186,7 +186,7 @@ impl TaskEnded {
 const NOT_PLACED: u64 = u32::MAX as u64 - 1;
 
 impl TaskCreated {
-    /// What the task's event says besides: what former versions recorded by events of their own.
+    /// The further contents of the task's event, which former versions recorded as separate events.
     pub(crate) fn besides(&self) -> [Option<Observation>; 3] {
         let TaskCreated { task, worker, input, output, capacity, writer_before, .. } = *self;
         let writer = if writer_before == 0 { 0 } else { task.saturating_sub(writer_before) };
@@ -202,7 +202,7 @@ impl TaskCreated {
 }
 
 impl BriefTaskEnded {
-    /// What this version's event says, and other versions record by events of their own.
+    /// The contents of this version's event that other versions record as separate events.
     pub(crate) fn parts(&self) -> [Option<Observation>; 3] {
         let closed = |stream: u64, written: u64| {
             (stream != 0).then(|| StreamClosed { stream, written, read: written, dropped: 0 }.into())
@@ -225,31 +225,31 @@ impl BriefTaskEnded {
 }
 
 impl StreamClosed {
-    /// What went through it.
+    /// The stream's totals.
     pub fn totals(&self) -> StreamTotals {
         StreamTotals { written: self.written, read: self.read, dropped: self.dropped }
     }
 }
 
-/// What a worker did besides dispatching and waiting, up to a moment.
+/// A worker's time besides dispatching and waiting, up to a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Besides {
-    /// Own work: it woke other threads, moved tasks.
+    /// The worker's own work, such as waking other threads and moving tasks.
     pub own_ticks: u64,
-    /// It could have run and had no processor.
+    /// The time in which it was runnable without a processor.
     pub kept_ticks: u64,
 }
 
 /// Totals of a task's life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskTotals {
-    /// Time it ran.
+    /// The time in which it ran.
     pub busy_ticks: u64,
-    /// Time it waited for messages.
+    /// The time in which it waited for messages.
     pub input_wait_ticks: u64,
-    /// Time it waited for room.
+    /// The time in which it waited for room.
     pub output_wait_ticks: u64,
-    /// Time it could have run and did not.
+    /// The time in which it was ready but did not run.
     pub ready_ticks: u64,
     /// Dispatches, reads and writes, where they are recorded.
     pub counts: Option<TaskCounts>,
@@ -258,7 +258,7 @@ pub struct TaskTotals {
 /// Counts of a task's life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskCounts {
-    /// Times it was run.
+    /// The number of its dispatches.
     pub dispatches: u64,
     /// Messages it read.
     pub reads: u64,
@@ -266,14 +266,14 @@ pub struct TaskCounts {
     pub writes: u64,
 }
 
-/// Positions of a stream.
+/// The positions of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamTotals {
     /// Messages written to it.
     pub written: u64,
     /// Messages read from it.
     pub read: u64,
-    /// Messages nobody will read, because the reader is gone.
+    /// Messages that will never be read, because the reader has ended.
     pub dropped: u64,
 }
 
@@ -284,15 +284,15 @@ pub enum LiveRow {
     Task {
         /// Its id.
         task: u64,
-        /// What it was doing.
+        /// The task's state.
         state: LiveState,
         /// Its component's site.
         component: u64,
-        /// Which replica it is.
+        /// The number of its replica.
         replica: u64,
         /// The worker it is on.
         worker: u64,
-        /// What the task did until its last publication.
+        /// The task's totals at its last publication.
         totals: TaskTotals,
     },
     /// A stream.
@@ -327,31 +327,31 @@ pub enum LiveRow {
         task: u64,
         /// Index of the message it was on.
         message: u64,
-        /// Time it ran tasks.
+        /// The time in which it ran tasks.
         busy_ticks: u64,
-        /// Time it found nothing to run.
+        /// The time in which it had no task to run.
         waiting_ticks: u64,
         /// When it started.
         started: u64,
         /// When it ended or last published.
         updated: u64,
-        /// Dispatches.
+        /// The number of its dispatches.
         dispatches: u64,
-        /// What a reading of the clock takes on its thread, in picoseconds; 0: not recorded.
+        /// The time of a reading of the clock on its thread, in picoseconds; 0 if not recorded.
         clock_reading_ps: u64,
-        /// It took no part when it last published.
+        /// Whether it was parked when it last published.
         parked: bool,
-        /// Time it took no part, until it last published.
+        /// The time for which it was parked, until it last published.
         parked_ticks: u64,
         /// It has ended.
         ended: bool,
     },
 }
 
-/// What a task in the live table was doing.
+/// The state of a task in the live table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LiveState {
-    /// Nothing yet: it is new.
+    /// The task is new and has not run.
     Idle,
     /// Waiting for its worker.
     Ready,

@@ -1,52 +1,54 @@
-//! The sizes of a stream's messages, from the samples that its writer took: see `exec.message_sizes` in `kinds/exec.kinds`.
+//! The sizes of a stream's messages, from the samples that its writer took: see `exec.message_sizes` in
+//! `kinds/exec.kinds`.
 
 use crate::decoding::events::{StreamSizeCounts, StreamSizes};
 use crate::decoding::rows::MessageSizesRow;
 
-/// Cells of buckets, each of four.
+/// The number of cells in a row, each of which contains four buckets.
 const CELLS: usize = 7;
 const IN_CELL: usize = 4;
-/// Buckets of a power of two where they are finest.
+/// The number of buckets in a power of two at the finest width.
 const FINEST: f64 = 32.0;
-/// Buckets are never wider than 2^7 of the finest ones, which are 16 powers of two.
+/// The logarithm of the widest bucket in units of the finest one: the widest covers 2^7 of the finest, which
+/// is 4 powers of two.
 const COARSEST: u64 = 7;
 
-/// What is known of the sizes of a stream's messages.
+/// The distribution of the sizes of a stream's messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sizes {
     /// Messages that the sizes stand for.
     pub messages: u64,
-    /// Their bytes.
+    /// The total size of these messages, in bytes.
     pub bytes: u64,
-    /// The least size taken.
+    /// The least size sampled.
     pub least: u64,
-    /// The largest.
+    /// The largest size sampled.
     pub most: u64,
     scale: u64,
     counts: [u64; CELLS],
 }
 
-/// A group of sizes that are about the same.
+/// A group of similar sizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bucket {
-    /// The size that is off by the same ratio from the least and from the largest of them, in bytes.
+    /// The geometric mean of the bucket's bounds, in bytes.
     pub(crate) bytes: f64,
     /// The part of the messages that have such a size.
     pub(crate) share: f64,
 }
 
 impl Sizes {
-    /// How many messages had their size taken.
+    /// The number of messages whose size was sampled.
     pub fn taken(&self) -> u64 {
         self.scale >> 24
     }
 
-    /// Their mean, in bytes.
+    /// The mean size, in bytes.
     pub fn mean(&self) -> Option<f64> {
         (self.messages > 0 && self.taken() > 0).then(|| self.bytes as f64 / self.messages as f64)
     }
 
-    /// By which part of itself a size may be off in [`Sizes::buckets`].
+    /// The maximal relative error of a size in [`Sizes::buckets`].
     pub(crate) fn error(&self) -> f64 {
         if self.least == self.most {
             return 0.0;
@@ -58,7 +60,7 @@ impl Sizes {
         (self.scale & 0xf).min(COARSEST)
     }
 
-    /// How the messages' sizes are distributed; none while the buckets are being moved.
+    /// The distribution of the messages' sizes; `None` while the writer is rearranging the buckets.
     pub(crate) fn buckets(&self) -> Option<impl Iterator<Item = Bucket>> {
         let (first, is_changing) = (self.scale >> 4 & 0xfff, self.scale >> 23 & 1 != 0);
         let counts: Vec<u64> = self
@@ -94,7 +96,7 @@ impl From<MessageSizesRow> for Sizes {
 }
 
 impl Sizes {
-    /// The sizes of a closed stream, which records them by two events.
+    /// The sizes of a closed stream, which are recorded as two events.
     pub(crate) fn told(sizes: &StreamSizes, counts: &StreamSizeCounts) -> Sizes {
         let StreamSizes { messages, bytes, least, most, scale, .. } = *sizes;
         let counts = [

@@ -1,4 +1,4 @@
-//! The texts of events: an event holds where its text is, a batch the texts.
+//! The texts of events: an event stores the position of its text, and a batch stores the texts.
 
 /// A text of an event; [`Batch::text`](crate::Batch::text) gives it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Events that are read and decoded on one thread while another one analyses those before them.
+//! Reads and decodes events on one thread while another thread analyses earlier events.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
@@ -13,28 +13,29 @@ use crate::following::analysis::Analysis;
 use crate::following::follower::Decoder;
 use crate::monitor::wants;
 
-/// Events that are handed over at a time: some half a millisecond of work, so that handing over costs little.
+/// The number of events in a batch: about half a millisecond of work, so passing a batch between threads
+/// costs little in comparison.
 const STEPS: usize = 2048;
-/// Batches that were read and not analysed yet, at most.
+/// The maximal number of batches that were read and not yet analysed.
 const WAITING: usize = 4;
 
-/// Where decoded events go.
+/// Receives decoded events.
 pub(super) trait Decoded {
-    /// What `writer` said at `time`.
+    /// Receives an event of `writer` at `time`.
     fn observe(&mut self, time: u64, writer: u64, observation: &Observation);
     /// Counts an event that no monitor wants.
     fn unknown_event(&mut self, time: u64, writer: u64);
-    /// `lost` events of `writer` are missing here.
+    /// Records that `lost` events of `writer` are missing at this point.
     fn gap(&mut self, writer: u64, lost: u64);
-    /// An event of `writer` is here whose kind no catalog describes.
+    /// Records an event of `writer` whose kind no catalog describes.
     fn unknown_kind(&mut self, writer: u64);
-    /// The number of a kind that is not one of the runtime's, if some monitor wants it.
+    /// Returns the number of a kind that is not one of the runtime's, if some monitor wants this kind.
     fn kind(&mut self, name: &str, fields: Vec<String>) -> Option<u16>;
-    /// An event of a kind that has such a number, with all its values.
+    /// Receives an event of a kind to which [`Decoded::kind`] gave a number, with all its values.
     fn other(&mut self, time: u64, writer: u64, kind: u16, values: impl Iterator<Item = Value>);
-    /// Measures anew from `time` on.
+    /// Restarts the measurement at `time`.
     fn restart(&mut self, time: u64);
-    /// Where the texts of the next event go.
+    /// The buffer into which the next event's texts are written.
     fn texts(&mut self) -> &mut Texts;
 }
 
@@ -57,7 +58,7 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// Makes the calls, and is empty then. The texts were given away before.
+    /// Makes the calls and removes them. The texts must have been moved out before.
     pub(super) fn make(&mut self, into: &mut impl Decoded) {
         for step in self.steps.drain(..) {
             match step {
@@ -81,7 +82,7 @@ pub(super) struct Wanted {
     pub(super) next: u16,
 }
 
-/// Keeps what a decoder hands on, until the analysis takes it.
+/// Buffers a decoder's output until the analysis processes it.
 struct Later {
     wanted: Wanted,
     taken: Steps,
@@ -128,7 +129,7 @@ impl Decoded for Later {
     }
 }
 
-/// The reading side: what it decoded goes to the analyses, and empty batches come back.
+/// The reading thread's side: it sends decoded batches to the analyses and receives empty batches back.
 struct Reading {
     spaces: Vec<Later>,
     batches: SyncSender<(usize, Steps)>,
@@ -139,13 +140,13 @@ impl Reading {
     fn hand_over(&mut self, space: usize) {
         let empty = self.empty.try_recv().unwrap_or_default();
         let full = std::mem::replace(&mut self.spaces[space].taken, empty);
-        // If the analysing thread is gone, it panicked, and its own message says why.
+        // Sending fails only if the analysing thread panicked; the panic's message gives the reason.
         _ = self.batches.send((space, full));
     }
 }
 
-/// Reads a feed to its end as it is now, `limit` items at a time, on a thread of its own; returns how many items it took, and why it
-/// stopped before the end, if it did. Each space has a decoder and an analysis.
+/// Reads a feed to its end as it is now, `limit` items at a time, on a separate thread; returns the number of
+/// items read, and the error if reading stopped before the end. Each space has a decoder and an analysis.
 pub(super) fn poll<F: Feed>(
     feed: &mut F,
     limit: usize,

@@ -1,12 +1,14 @@
-//! The streaming analysis: what a program said goes in, in order of time; a [`Report`] comes out, once or again and again.
+//! The streaming analysis: it receives a program's events in order of time and makes a [`Report`], once or
+//! repeatedly.
 //!
-//! The analysis keeps the [`Structure`](crate::Structure) of the run, composes what belongs together, and hands it to the monitors
-//! in batches. Memory is bounded by what exists at a time: tasks, streams, messages in flight. What ended is added to
-//! sums by component (and by pair of components, for streams); of single tasks only the busiest are kept.
+//! The analysis keeps the [`Structure`](crate::Structure) of the run, composes dispatches and waits from
+//! events, and passes them to the monitors in batches. Memory is bounded by the tasks, streams and messages
+//! in flight that exist at a time. Tasks and streams that ended are added to sums by component (and by pair
+//! of components, for streams); of single tasks only the busiest are kept.
 //!
-//! Counts and shares come from the events where every event was seen and the mode was full throughout; else from
-//! the totals that tasks, streams and workers publish in the live table and record at their end, which no overwritten event
-//! can falsify. Latencies, waits and occupancies need the events.
+//! Counts and shares come from the events where every event was seen and the mode was full throughout; else
+//! from the totals that tasks, streams and workers publish in the live table and record at their end, which
+//! no overwritten event can falsify. Latencies, waits and occupancies need the events.
 
 use std::collections::HashSet;
 
@@ -26,23 +28,24 @@ use crate::monitors::built_in;
 use crate::report::{ModeSpan, Note, Report, State, Window};
 use crate::verdict;
 
-/// Items handed over at a time: what fits into the cache nearest to the core.
+/// The number of items in a batch: a batch fits into the first-level cache.
 const BATCH: usize = 256;
-/// Bytes of texts after which what there is is handed over.
+/// A batch is passed to the monitors early if its texts have more bytes than this.
 const TEXT_BYTES: usize = 1 << 16;
-/// What a verdict needs to see, however little is asked to be reported.
+/// The least number of entries in a report's lists while the verdict is made; the lists are shortened
+/// afterwards.
 const TOP_MIN: usize = 64;
 
-/// How to analyse.
+/// Options of an analysis.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Nanoseconds per tick of the space's clock.
     pub ns_per_tick: f64,
-    /// Single tasks, waits, and broken streams, to report at most.
+    /// The maximal number of single tasks, waits and broken streams in the report.
     pub top: usize,
 }
 
-/// Consumes what a program said, in order of time.
+/// Consumes the events of a program in order of time.
 pub struct Analysis<'m> {
     options: Options,
     composer: Composer,
@@ -56,10 +59,10 @@ pub struct Analysis<'m> {
     lost: u64,
     /// The writer of the last event, and its time.
     last_told: (u64, u64),
-    /// How often the writer changed from one event to the next.
+    /// The number of readings of the clock, estimated from changes of time or writer between events.
     clock_readings: u64,
     notes: Vec<Note>,
-    /// The texts are those of events that come in several batches.
+    /// Whether the buffered texts belong to events that arrive in several batches.
     has_texts_to_come: bool,
 }
 
@@ -70,7 +73,7 @@ struct Listening<'m> {
 }
 
 impl<'m> Analysis<'m> {
-    /// An analysis that has seen nothing, with the built-in monitors.
+    /// An analysis with the built-in monitors, before any event.
     pub fn new(options: Options) -> Analysis<'m> {
         let mut analysis = Analysis::bare(options);
         for monitor in built_in(analysis.options.ns_per_tick) {
@@ -100,7 +103,8 @@ impl<'m> Analysis<'m> {
         }
     }
 
-    /// Adds a monitor, which publishes after those that are there; it should be added before anything was observed.
+    /// Adds a monitor, which publishes after those added earlier; it should be added before the first event
+    /// is observed.
     pub fn add(&mut self, monitor: Box<dyn Monitor + 'm>) {
         let mut listening = Listening { monitor, wanted: Vec::new() };
         listening.learn(&self.kinds);
@@ -115,7 +119,7 @@ impl<'m> Analysis<'m> {
         self.notes.push(Note { code: code.to_owned(), text });
     }
 
-    /// The mode the run began in, where it is known; changes are recorded by events.
+    /// Sets the mode in which the run began; later changes are recorded as events.
     pub fn begin_in(&mut self, mode: Mode) {
         let modes = &mut self.composer.structure.modes;
         if modes.is_empty() {
@@ -123,7 +127,7 @@ impl<'m> Analysis<'m> {
         }
     }
 
-    /// A writer of which no other event depends on its events being complete.
+    /// Declares that gaps in this writer's events do not make any other events incomplete.
     pub(crate) fn may_lack(&mut self, writer: u64) {
         self.composer.samplers.push(writer);
     }
@@ -148,7 +152,7 @@ impl<'m> Analysis<'m> {
         self.count(time, writer);
     }
 
-    /// Events of a writer that share their time share a reading of the clock.
+    /// Counts an event. Events of one writer with equal times share one reading of the clock.
     #[inline]
     fn count(&mut self, time: u64, writer: u64) {
         self.events += 1;
@@ -156,7 +160,7 @@ impl<'m> Analysis<'m> {
         self.last_told = (time, writer);
     }
 
-    /// An event of a kind that [`Analysis::kind`] gave a number, with all its values.
+    /// Observes an event of a kind to which [`Analysis::kind`] gave a number, with all its values.
     pub fn other(&mut self, time: u64, writer: u64, kind: u16, values: impl Iterator<Item = Value>) {
         self.count(time, writer);
         let first = self.buffer.values.len() as u32;
@@ -165,21 +169,22 @@ impl<'m> Analysis<'m> {
         self.deliver_full();
     }
 
-    /// `lost` events of `writer` are missing here.
+    /// Records that `lost` events of `writer` are missing at this point.
     pub fn gap(&mut self, writer: u64, lost: u64) {
         self.lost = self.lost.saturating_add(lost);
         let mut sink = Sink { buffer: &mut self.buffer, wanted: &self.wanted };
         self.composer.gap(writer, lost, &mut sink);
     }
 
-    /// An event of `writer` is here whose kind no catalog describes: what it says is not known, and no other event is missing.
+    /// Records an event of `writer` whose kind no catalog describes: its content is unknown, and no other
+    /// event is missing.
     pub fn unknown_kind(&mut self, writer: u64) {
         self.lost = self.lost.saturating_add(1);
         let mut sink = Sink { buffer: &mut self.buffer, wanted: &self.wanted };
         self.composer.unseen(writer, 1, &mut sink);
     }
 
-    /// What `writer` said at `time`.
+    /// Observes an event of `writer` at `time`.
     #[inline]
     pub fn observe(&mut self, time: u64, writer: u64, observation: &Observation) {
         self.count(time, writer);
@@ -202,7 +207,7 @@ impl<'m> Analysis<'m> {
         }
     }
 
-    /// Where the texts of the next event go.
+    /// The buffer into which the next event's texts are written.
     pub(crate) fn texts(&mut self) -> &mut Texts {
         if self.buffer.texts.bytes() > TEXT_BYTES && !self.has_texts_to_come {
             self.deliver();
@@ -217,7 +222,7 @@ impl<'m> Analysis<'m> {
         }
     }
 
-    /// Hands over what was not handed over yet.
+    /// Passes the buffered items to the monitors.
     fn deliver(&mut self) {
         for listening in &mut self.monitors {
             listening.monitor.take(&Batch {
@@ -235,7 +240,7 @@ impl<'m> Analysis<'m> {
         self.composer.forget_ended();
     }
 
-    /// Takes decoded events and their texts, and empties both.
+    /// Processes decoded events and their texts, and empties both.
     pub(super) fn take_steps(&mut self, steps: &mut Steps) {
         self.deliver();
         std::mem::swap(&mut self.buffer.texts, &mut steps.texts);
@@ -253,7 +258,7 @@ impl<'m> Analysis<'m> {
         Wanted { names: names.map(|name| (*name).to_owned()).collect(), next }
     }
 
-    /// Measures anew from `time` on, when the live table was as `rows` say.
+    /// Restarts the measurement at `time`; `rows` is the live table at that time.
     pub fn restart(&mut self, time: u64, rows: Vec<LiveRow>) {
         self.deliver();
         self.composer.restart(time);
@@ -264,7 +269,7 @@ impl<'m> Analysis<'m> {
         (self.events, self.lost, self.clock_readings) = (0, 0, 0);
     }
 
-    /// The report of all that was observed.
+    /// Ends the analysis and returns the report of all events observed.
     pub fn finish(mut self, names: &Names, ending: Ending) -> Report {
         if ending.state != State::Running {
             let mut sink = Sink { buffer: &mut self.buffer, wanted: &self.wanted };
@@ -273,7 +278,7 @@ impl<'m> Analysis<'m> {
         self.report(names, ending)
     }
 
-    /// The report of what was observed so far.
+    /// Returns the report of the events observed so far.
     pub fn report(&mut self, names: &Names, mut ending: Ending) -> Report {
         self.deliver();
         let on_workers: HashSet<u64> = ending.rows.iter().filter_map(on_worker).collect();
@@ -317,7 +322,7 @@ impl<'m> Analysis<'m> {
         report
     }
 
-    /// The first moment of what is measured.
+    /// The start of the measured time.
     fn begin(&self, ending: &Ending, end: u64) -> u64 {
         let structure = &self.composer.structure;
         let started = ending.rows.iter().filter_map(|row| match row {
@@ -349,7 +354,7 @@ impl<'m> Analysis<'m> {
         if let (Some(&(_, mode)), Some(now)) = (structure.modes.last(), ending.mode)
             && mode != now
         {
-            // The event of the change was lost; it was before the events that are left.
+            // The event of the change of mode was lost; the change happened before the remaining events.
             structure.modes.push((gapless_since.unwrap_or(last), now));
         }
         if !structure.modes.is_empty() {
@@ -359,8 +364,8 @@ impl<'m> Analysis<'m> {
         structure.modes.extend(mode.map(|mode| (structure.begin.unwrap_or(0), mode)));
     }
 
-    /// Learns from the live table what no event has said (yet). Returns a task that runs: on a thread of its own, or on a worker that
-    /// says so, unless it has stopped since.
+    /// Reads from a live row what no event has recorded yet. Returns the row's task if it runs: on a thread
+    /// of its own, or on the worker whose row names it, and if it has not stopped since.
     fn take_row(&mut self, row: &LiveRow, on_workers: &HashSet<u64>) -> Option<u64> {
         let structure = &mut self.composer.structure;
         match *row {
@@ -380,7 +385,7 @@ impl<'m> Analysis<'m> {
                 if stream == 0 || structure.stream(stream).is_some_and(|state| state.closed.is_some()) {
                     return None;
                 }
-                // The event of its opening may be lost, or not recorded yet.
+                // The event that records the opening of the stream may be lost or not recorded yet.
                 if structure.stream(stream).is_none_or(|state| state.opened.is_none()) {
                     let begin = structure.begin.unwrap_or(0);
                     let opened = StreamOpened { stream, name, reader, writer, capacity };
@@ -460,7 +465,7 @@ impl Decoded for Analysis<'_> {
 }
 
 impl Listening<'_> {
-    /// Learns which of the kinds the monitor wants.
+    /// Finds out which of the kinds the monitor wants.
     fn learn(&mut self, kinds: &[Kind]) {
         let wanted = self.monitor.wants();
         let known = self.wanted.len();
@@ -469,8 +474,7 @@ impl Listening<'_> {
     }
 }
 
-/// What all tasks have been doing since their last event.
-/// The task that a worker is on, by the worker's row.
+/// The task that a worker is running, from the worker's row.
 fn on_worker(row: &LiveRow) -> Option<u64> {
     match *row {
         LiveRow::Worker { task: task @ 1.., ended: false, .. } => Some(task),
@@ -478,7 +482,7 @@ fn on_worker(row: &LiveRow) -> Option<u64> {
     }
 }
 
-/// What tasks do at `end`.
+/// The state of each task at `end`: running or waiting.
 fn open<'a>(tasks: impl Iterator<Item = (u64, &'a Task)>, running: &[u64], end: u64) -> Vec<Open> {
     let running: HashSet<u64> = running.iter().copied().collect();
     tasks

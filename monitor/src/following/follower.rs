@@ -1,4 +1,5 @@
-//! From a space to observations: kinds are found in the catalog by name, their fields once per kind.
+//! Turns the events of a space into observations: each kind is found in the catalog by name, and its fields
+//! are looked up once.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -24,12 +25,14 @@ use crate::report::{Limits, MessageTimes, Report, SpaceInfo, State};
 
 /// The name of the writer that records what threads do.
 const SAMPLER: &str = "sampler";
-/// Items taken from the space at a time.
+/// The number of items read from the space at a time.
 const POLL_ITEMS: usize = 1 << 16;
-/// The time before a window from which all events are read: it shows which tasks wait, and which messages are under way.
+/// The time before a window from which all events are read: it shows which tasks wait, and which messages are
+/// under way.
 const LEAD: Duration = Duration::from_secs(1);
-/// Kinds of the flow of messages, and the bases that later dispatches of a block are encoded against. Before a window begins, only the
-/// other kinds of ours are needed, which say which tasks and streams exist; the block in which it begins is read whole.
+/// Kinds that describe the flow of messages, and the bases against which later dispatches of a block are
+/// encoded. Before a window begins, only Thalweg's other kinds are needed, which record the tasks and streams
+/// that exist; the block in which the window begins is read from its beginning.
 const FLOW: &[&str] = &[
     "exec.dispatch",
     "exec.dispatch_base",
@@ -54,12 +57,13 @@ const FLOW: &[&str] = &[
     "net.record_described",
 ];
 
-/// Whether events of this kind are needed from long before a window. The content of a kind that is not ours is unknown.
+/// Whether events of this kind are needed from long before a window, because they record tasks and streams.
+/// The content of a kind that Thalweg does not define is unknown.
 fn says_what_exists(kind: &str) -> bool {
     KINDS.iter().any(|known| known.name == kind) && !FLOW.contains(&kind)
 }
 
-/// Errors after which a damaged space is not read on.
+/// The number of errors after which the follower stops reading a damaged space.
 const DAMAGE_MAX: usize = 10;
 
 /// Analyses the space or session in the directory `path`, as it is now; `top` as in [`Options`].
@@ -73,15 +77,15 @@ pub fn report_space(path: impl AsRef<Path>, top: usize) -> Result<Report, Error>
 /// Analyses what a feed has, as it is now; `top` as in [`Options`].
 ///
 /// # Errors
-/// When there is no space, or its files cannot be read. A file that is cut short or damaged is no error here: what
-/// could be read is reported, and a note says what could not.
+/// When there is no space, or its files cannot be read. A truncated or damaged file is no error: the report
+/// covers what could be read, and a note names what could not.
 pub fn report(feed: impl Feed, top: usize) -> Result<Report, Error> {
     let mut follower = Follower::of(feed, top)?;
     follower.poll();
     follower.finish()
 }
 
-/// The story of one message; `None` if the events of the feed say nothing of it. The feed is read twice from
+/// The story of one message; `None` if no event of the feed concerns the message. The feed is read twice from
 /// its beginning.
 ///
 /// # Errors
@@ -104,8 +108,8 @@ pub fn story(feed: &impl Feed, message: MessageId) -> Result<Option<Story>, Erro
     Ok(Some(of_space(story, message.stream.space)))
 }
 
-/// The input messages that took longest, at most `count` and not more than a report keeps, with the stories of their
-/// descendants, slowest first. The feed is read anew.
+/// The input messages that took longest, at most `count` and not more than a report keeps, with the stories
+/// of their descendants, slowest first. The feed is read again from its beginning.
 ///
 /// # Errors
 /// As [`report`].
@@ -118,7 +122,7 @@ pub fn slowest<F: Feed>(feed: &F, count: usize) -> Result<Vec<(MessageTimes, Sto
     Ok(slowest.into_iter().filter_map(|slow| Some((slow.clone(), found.remove(&slow.message)?))).collect())
 }
 
-/// What became of these messages: the stories of them and of their descendants. The feed is read anew, once for each space.
+/// The stories of these messages and of their descendants. The feed is read again, once for each space.
 ///
 /// # Errors
 /// As [`report`].
@@ -152,7 +156,7 @@ fn place(feed: &impl Feed, space: u32) -> Option<usize> {
     (at < feed.spaces().len()).then_some(at)
 }
 
-/// One pass over the events, of which one space's are traced.
+/// Reads all events of the feed once and traces messages in one space.
 fn traced<F: Feed>(feed: &F, space: usize, tracing: impl FnOnce(f64) -> Tracing) -> Result<Found, Error> {
     let mut tracing = tracing(1e9 / feed.spaces()[space].info()?.clock.hz());
     let mut follower = Follower::with(feed.again()?, 1, space, vec![Box::new(&mut tracing)])?;
@@ -161,14 +165,14 @@ fn traced<F: Feed>(feed: &F, space: usize, tracing: impl FnOnce(f64) -> Tracing)
     Ok(tracing.found)
 }
 
-/// Takes the events of a feed as they come, and reports again and again.
+/// Reads the events of a feed as they are recorded, and makes a report whenever it is asked.
 ///
 /// ```no_run
 /// let mut follower = thalweg_monitor::Follower::open("/dev/shm/thalweg-run", 10)?;
 /// loop {
 ///     follower.poll();
 ///     println!("{}", follower.report()?.verdict.words.text);
-///     // The next report speaks of what comes from here on.
+///     // The next report covers the events from here on.
 ///     follower.restart();
 ///     std::thread::sleep(std::time::Duration::from_secs(1));
 /// }
@@ -178,9 +182,9 @@ fn traced<F: Feed>(feed: &F, space: usize, tracing: impl FnOnce(f64) -> Tracing)
 pub struct Follower<'m, F = ScopeFeed> {
     feed: F,
     top: usize,
-    /// What is known of each of the feed's spaces.
+    /// The state of each of the feed's spaces.
     parts: Vec<Part<'m>>,
-    /// Monitors for the space at this place, and for no other.
+    /// Monitors for the space at one place of the feed; the other spaces get none.
     only: Option<Only<'m>>,
     /// Makes a monitor for each space.
     each: Option<Each<'m>>,
@@ -197,25 +201,25 @@ struct Part<'m> {
     decoder: Decoder,
     analysis: Analysis<'m>,
     alive: bool,
-    /// Where the workers were at the first look.
+    /// The tasks and messages that the workers were on at the first look.
     watch: Option<Watch>,
-    /// Bytes of events written before measuring began; `None`: not known.
+    /// Bytes of events that were written before the measurement began; `None` if unknown.
     bytes_before: Option<u64>,
-    /// What was published of the disk before it was measured, if that is known.
+    /// The published times of the full disk before the measurement began, if known.
     disk_before: Option<[f64; 2]>,
     damage: Vec<String>,
-    /// The last rows of the live table that were read, for when the space is gone.
+    /// The last data read from the space, for reports after the space was removed.
     seen: Seen,
 }
 
-/// What a report takes from a space beside its events and its live table.
+/// What a report needs of a space besides its events and its live table.
 #[derive(Clone)]
 struct Seen {
     info: Info,
     names: Names,
     mode: Option<Mode>,
     event_bytes: Option<u64>,
-    /// How long the disk was full, and how long the run waited for it.
+    /// The time for which the disk was full, and the part of it in which the run waited.
     disk_ns: Option<[f64; 2]>,
     limits: Option<Limits>,
 }
@@ -239,10 +243,11 @@ fn event_bytes(reader: &SpaceReader) -> Option<u64> {
 }
 
 impl<'m> Follower<'m> {
-    /// Follows the space or session in the directory `path` with the built-in monitors; `top` as in [`Options`].
+    /// Follows the space or session in the directory `path` with the built-in monitors; `top` as in
+    /// [`Options`].
     ///
     /// # Errors
-    /// When there is none, or its files cannot be read.
+    /// When there is no space or session, or its files cannot be read.
     pub fn open(path: impl AsRef<Path>, top: usize) -> Result<Follower<'m>, Error> {
         Follower::of(ScopeFeed::of(path)?, top)
     }
@@ -284,7 +289,7 @@ impl<'m, F: Feed> Follower<'m, F> {
         Ok(follower)
     }
 
-    /// Gets to know the spaces that the feed has found since.
+    /// Adds a part for each space that the feed has found since the last call.
     fn meet(&mut self) -> Result<(), Error> {
         let Follower { feed, top, parts, only, each } = self;
         for reader in &feed.spaces()[parts.len()..] {
@@ -306,14 +311,15 @@ impl<'m, F: Feed> Follower<'m, F> {
         Ok(())
     }
 
-    /// Adds a monitor of one's own, for the feed's first space; before anything was polled.
+    /// Adds a monitor for the feed's first space; must be called before the first poll.
     pub fn add(&mut self, monitor: Box<dyn Monitor + 'm>) {
         if let Some(first) = self.parts.first_mut() {
             first.analysis.add(monitor);
         }
     }
 
-    /// Adds a monitor of one's own for each space of the feed, also for those that come later; before anything was polled.
+    /// Adds a monitor for each space of the feed, also for spaces found later; must be called before the
+    /// first poll.
     pub fn add_each(&mut self, mut make: impl FnMut(usize) -> Box<dyn Monitor + 'm> + 'm) {
         for (place, part) in self.parts.iter_mut().enumerate() {
             part.analysis.add(make(place));
@@ -326,7 +332,7 @@ impl<'m, F: Feed> Follower<'m, F> {
         &self.feed
     }
 
-    /// Takes the events that are there now; returns how many. Events that a live process records meanwhile
+    /// Reads the events that exist now; returns their number. Events that a live process records meanwhile
     /// are left for the next poll.
     pub fn poll(&mut self) -> u64 {
         let looked = self.feed.look().and_then(|()| self.meet());
@@ -341,7 +347,7 @@ impl<'m, F: Feed> Follower<'m, F> {
             match self.poll_some() {
                 Ok(count) if count < POLL_ITEMS => return taken + count as u64,
                 Ok(count) => taken += count as u64,
-                // All that its writers had written was read before; the files are open.
+                // The space's directory was removed; its open files have been read to the end.
                 Err(_) if self.feed.spaces().iter().any(SpaceReader::is_gone) => break,
                 Err(error) => match self.parts.first_mut() {
                     Some(first) => first.damage.push(format!("{error:#}")),
@@ -361,7 +367,7 @@ impl<'m, F: Feed> Follower<'m, F> {
         taken
     }
 
-    /// Takes all that is there, read on one thread and analysed on others.
+    /// Reads all events that exist now on one thread, and analyses them on another.
     fn poll_ahead(&mut self) -> (u64, Result<(), Error>) {
         let parts = self.parts.iter_mut().map(|part| (&mut part.decoder, &mut part.analysis));
         let (decoders, analyses) = parts.unzip();
@@ -381,14 +387,15 @@ impl<'m, F: Feed> Follower<'m, F> {
         parts.any(|(part, reader)| part.alive && reader.info().is_ok_and(|info| !info.finished))
     }
 
-    /// Measures anew from now on.
+    /// Restarts the measurement at the present time.
     pub fn restart(&mut self) {
         for (part, reader) in self.parts.iter_mut().zip(self.feed.spaces()) {
             part.restart(reader);
         }
     }
 
-    /// Lets the report speak of the last `ns` of a run that is over: to be called before the first poll.
+    /// Limits the report to the last `ns` nanoseconds of a run that has ended; must be called before the
+    /// first poll.
     ///
     /// # Errors
     /// When the events cannot be read.
@@ -410,9 +417,10 @@ impl<'m, F: Feed> Follower<'m, F> {
         Ok(())
     }
 
-    /// Lets the report speak of what happened between two times, in nanoseconds from the start of the first process: to be called
-    /// before the first poll. Of what lies more than a second before, only what says which tasks and streams there were is analysed; chunks of
-    /// an archive that have nothing of it are not read.
+    /// Limits the report to the time between two moments, in nanoseconds since the start of the first
+    /// process; must be called before the first poll. Of the events more than a second before `from_ns`, only
+    /// those that record tasks and streams are analysed; chunks of an archive without such events are not
+    /// read.
     ///
     /// # Errors
     /// When a space cannot be read.
@@ -420,7 +428,8 @@ impl<'m, F: Feed> Follower<'m, F> {
         self.cut(Some(from_ns), to_ns)
     }
 
-    /// Lets the report speak of all that the feed has up to a time: what a task did then is taken as going on.
+    /// Limits the report to the events up to a time; each task is assumed to continue its last recorded
+    /// activity until then.
     ///
     /// # Errors
     /// As [`Follower::between`].
@@ -447,7 +456,7 @@ impl<'m, F: Feed> Follower<'m, F> {
         self.feed.focus(from, Duration::from_nanos(to_ns), says_what_exists)
     }
 
-    /// The report of what was polled. Where the feed may have several spaces, it is one over all of them.
+    /// The report of what was polled. Where the feed may have several spaces, the report covers all of them.
     ///
     /// # Errors
     /// When a space cannot be read any more.
@@ -484,7 +493,7 @@ impl<'m, F: Feed> Follower<'m, F> {
     }
 }
 
-/// Whether several threads are faster than one here.
+/// Whether this machine has several cores for this process.
 fn has_cores() -> bool {
     std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1)
 }
@@ -495,10 +504,11 @@ impl<'m> Part<'m> {
         top: usize,
         analysis: impl FnOnce(Options) -> Analysis<'m>,
     ) -> Result<Part<'m>, Error> {
-        // Asked before the events are read: a process that ends meanwhile is reported as alive, not as killed.
+        // The process is checked before the events are read, so one that ends meanwhile is reported as alive
+        // and not as killed.
         let alive = reader.is_alive();
         let mut analysis = analysis(Options { ns_per_tick: 1e9 / reader.info()?.clock.hz(), top });
-        // Whether the old events of these writers are still there says nothing of what the run did.
+        // Lost samples do not mean that other events of the run are missing.
         let writers = reader.writers().unwrap_or_default();
         for writer in writers.iter().filter(|writer| writer.name == SAMPLER) {
             analysis.may_lack(u64::from(writer.number));
@@ -542,7 +552,7 @@ impl<'m> Part<'m> {
         }
     }
 
-    /// Reads the space anew, if it is still there; returns whether it is.
+    /// Reads the data again if the space still exists; returns whether it does.
     fn see(&mut self, reader: &SpaceReader) -> Result<bool, Error> {
         match Seen::read(reader) {
             Ok(seen) => self.seen = seen,
@@ -560,7 +570,8 @@ impl<'m> Part<'m> {
         if is_there && self.alive && !info.finished {
             self.watch = Some(Watch::begin(reader, true));
         }
-        // Of a window before the run's end, and of an archive that ends before its process did, only what was seen is known.
+        // For a window before the run's end, and for an archive that ends before its process did, the state
+        // afterwards is unknown.
         let cut = self.decoder.until.filter(|_| self.decoder.is_cut);
         let state = match (info.finished || !is_there, self.alive) {
             _ if cut.is_some() => State::Running,
@@ -605,10 +616,10 @@ impl<'m> Part<'m> {
     }
 }
 
-/// A worker that has been on the same message of the same task for so long hangs there.
+/// A worker that stays on the same message of the same task for this long is considered hanging.
 const STUCK: Duration = Duration::from_millis(250);
 
-/// A first look at where the workers of a living process are.
+/// A first look at which task and message each worker of a live process is on.
 struct Watch {
     first: Vec<LiveRow>,
     at: Instant,
@@ -622,8 +633,8 @@ impl Watch {
         Watch { first, at: Instant::now(), ticks: reader.info().map_or(0, |info| info.clock.now()) }
     }
 
-    /// The workers that are still where they were, and since when at least, in ticks. Looks again after [`STUCK`] if some
-    /// have not moved since the first look, else at once.
+    /// Returns the workers that are still on the same message, and the latest possible start of that state in
+    /// ticks. If some have not moved since the first look, looks again after [`STUCK`].
     fn stuck(mut self, reader: &SpaceReader, rows: &[LiveRow]) -> HashMap<u64, u64> {
         self.first.retain(|row| rows.contains(row));
         if self.first.is_empty() {
@@ -632,7 +643,7 @@ impl Watch {
         std::thread::sleep(STUCK.saturating_sub(self.at.elapsed()));
         let rows = live_rows(&reader.live_rows().unwrap_or_default());
         self.first.retain(|row| rows.contains(row));
-        // Published when the dispatch before ended; not in mode off.
+        // The time was published when the previous dispatch ended; mode off publishes none.
         let publishes = mode_setting(reader, |setting| setting.value).is_some_and(|mode| mode != Mode::Off);
         let since = |row: &LiveRow| match *row {
             LiveRow::Worker { worker, updated, .. } if publishes && updated > 0 => {
@@ -645,12 +656,12 @@ impl Watch {
     }
 }
 
-/// Whether this is a worker in a task.
+/// Whether this row is of a worker that is running a task.
 fn in_task(row: &LiveRow) -> bool {
     matches!(row, LiveRow::Worker { task: 1.., ended: false, .. })
 }
 
-/// What the setting `monitor.mode` says (its value) or said at the start (its default), if this setting exists.
+/// The value of the setting `monitor.mode`, or its default (the mode at the start), if this setting exists.
 fn mode_setting(reader: &SpaceReader, which: impl Fn(&SettingView) -> u64) -> Option<Mode> {
     let settings = reader.settings().ok()?;
     let setting = settings.iter().find(|setting| setting.name == "monitor.mode")?;
@@ -659,33 +670,33 @@ fn mode_setting(reader: &SpaceReader, which: impl Fn(&SettingView) -> u64) -> Op
     choice.map_or_else(|| Mode::from_number(value), |word| Mode::from_word(word))
 }
 
-/// What limits the run as it is set.
+/// The limits on the run that its settings impose.
 pub(super) fn limits(reader: &SpaceReader) -> Option<Limits> {
     let settings = reader.settings().ok()?;
     let value = |name: &str| settings.iter().find(|setting| setting.name == name).map(|s| s.value);
     Some(Limits { quantum: value("exec.quantum")?, unfinished: value("exec.unfinished")? })
 }
 
-/// What a run that keeps its events has published of its disk: for how long it was full, and for how long of that the run
-/// waited for it.
+/// The times that a run with an archive has published: how long its disk was full, and how long of that the
+/// run waited.
 fn disk_ns(reader: &SpaceReader) -> Option<[f64; 2]> {
     let settings = reader.settings().ok()?;
     let published = |name: &str| settings.iter().find(|setting| setting.name == name).map(|s| s.value as f64);
     Some([published("archive.full_ns")?, published("archive.held_ns")?])
 }
 
-/// A kind with its fields found.
+/// A known kind and the places of its fields.
 struct Known {
     /// Its place in [`KINDS`].
     number: u16,
     fields: Fields,
 }
 
-/// What the follower does with a kind's events.
+/// The follower's use of a kind's events.
 enum Use {
-    /// They are the runtime's.
+    /// The events are the runtime's.
     Known(Box<Known>),
-    /// Some monitor wants these events, under this number.
+    /// Some monitor wants these events; the kind has this number.
     Wanted(u16),
     /// No monitor wants these events.
     Nothing,
@@ -694,11 +705,11 @@ enum Use {
 /// Turns events into observations.
 #[derive(Default)]
 pub(super) struct Decoder {
-    /// By index of the kind; `None`: not met yet.
+    /// The use of each kind, by the kind's index; `None` before the kind's first event.
     kinds: Vec<Option<Use>>,
-    /// Kinds known by name whose fields are not as they should be.
+    /// Kinds with a known name but unexpected fields.
     strange: Vec<String>,
-    /// Measuring begins anew with the first event at this time.
+    /// The measurement restarts with the first event at or after this time.
     restart_at: Option<u64>,
     /// Events after this time are left out.
     until: Option<u64>,

@@ -1,7 +1,9 @@
-//! One report over several spaces: ids, names and messages say of which space they are, then the parts are put together.
+//! Combines the reports of several spaces into one; ids, names and messages then include the number of their
+//! space.
 //!
-//! Each space is analysed by itself, because accounts, modes and clocks are a process's own. What adds up is added up; what does not
-//! (distributions, the texts of modes) stays with the parts, which the report carries whole.
+//! Each space is analysed by itself, because accounts, modes and clocks differ between processes. Counts and
+//! times are added up; values that cannot be added (distributions, the texts of modes) remain in the parts'
+//! reports, which the combined report contains.
 
 use crate::ids::{StreamId, TaskId, WorkerId};
 use crate::lineage::story::{Hop, Story};
@@ -11,7 +13,7 @@ use crate::report::{
 };
 use crate::verdict::{rule_names, say};
 
-/// A story of a message of this space; 0: the only one.
+/// Adds the space's number to the names in a story; 0 stands for the only space and changes nothing.
 pub(super) fn of_space(mut story: Story, space: u32) -> Story {
     if space == 0 {
         return story;
@@ -27,7 +29,7 @@ pub(super) fn of_space(mut story: Story, space: u32) -> Story {
     story
 }
 
-/// One report over the spaces with these reports, in their order; lists have at most `top` entries.
+/// Combines these reports of spaces, given in order, into one; its lists have at most `top` entries.
 pub(super) fn gathered(mut parts: Vec<Report>, top: usize) -> Report {
     for (n, part) in parts.iter_mut().enumerate() {
         Place(n as u32 + 1).report(part);
@@ -75,7 +77,7 @@ pub(super) fn gathered(mut parts: Vec<Report>, top: usize) -> Report {
 struct Place(u32);
 
 impl Place {
-    /// A name, path or message of this space.
+    /// Puts the space's number before a name, path or message.
     fn text(self, text: &mut String) {
         text.insert_str(0, &format!("{}/", self.0));
     }
@@ -96,7 +98,7 @@ impl Place {
         id.space = self.0;
     }
 
-    /// All ids, names and messages of a report.
+    /// Puts the space's number into all ids, names and messages of a report.
     fn report(self, report: &mut Report) {
         report.slowest.iter_mut().for_each(|slow| self.text(&mut slow.message));
         for failure in &mut report.failures {
@@ -304,7 +306,7 @@ fn overhead(parts: &[Report]) -> Overhead {
     }
 }
 
-/// All waiting; shares are of that of all spaces.
+/// Adds the waiting of one space; shares are of the waiting in all spaces.
 fn gather_waiting(whole: &mut Report, part: &Report) {
     let (to, from) = (&mut whole.waiting, &part.waiting);
     to.total_ns += from.total_ns;
@@ -323,7 +325,8 @@ fn gather_waiting(whole: &mut Report, part: &Report) {
     to.roots.sort_by(|a, b| b.ns.total_cmp(&a.ns));
 }
 
-/// The verdict of the part whose rule comes first in the order of rules: this rule explains most of the others.
+/// The verdict of the part whose rule comes first in the order of rules, because an earlier rule explains the
+/// findings of later ones.
 fn verdict(parts: &[Report]) -> Option<Verdict> {
     let asked = |report: &&Report| {
         rule_names().position(|rule| rule == report.verdict.finding.rule).unwrap_or(usize::MAX)
@@ -331,7 +334,7 @@ fn verdict(parts: &[Report]) -> Option<Verdict> {
     parts.iter().min_by_key(asked).map(|part| part.verdict.clone())
 }
 
-/// What each process is, and its notes.
+/// A note that describes each process, and the process's own notes.
 fn notes(parts: &[Report]) -> Vec<Note> {
     let mut notes = Vec::new();
     for (n, part) in parts.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Following a run: events are taken as they come, analysed, reported and judged; and tasks of a live run are slowed on trial.
+//! Following a run: events are read as they are recorded, analysed and reported. Tasks of a live run can be
+//! slowed as an experiment.
 
 mod ahead;
 pub(crate) mod analysis;

@@ -1,4 +1,4 @@
-//! What the reader of a report must know of what it leaves out.
+//! Notes on what a report does not cover or cannot know.
 
 use crate::composing::structure::Structure;
 use crate::decoding::observation::{LiveRow, LiveState, Mode};
@@ -6,7 +6,7 @@ use crate::monitor::Moment;
 use crate::report::{self, Note, Report, State};
 use crate::wording::counted;
 
-/// All notes: those given, and those that follow from the report.
+/// The given notes, and the notes that follow from the report's content.
 pub(crate) fn notes(report: &Report, given: &[Note], structure: &Structure) -> Vec<Note> {
     let mut notes = given.to_vec();
     let mut note = |code: &str, text: String| notes.push(Note { code: code.to_owned(), text });
@@ -83,7 +83,7 @@ pub(crate) fn notes(report: &Report, given: &[Note], structure: &Structure) -> V
     notes
 }
 
-/// That the report's own accounts do not add up.
+/// A note that the report's accounts do not add up, if they do not.
 pub(crate) fn not_adding_up(wrong: &[String]) -> Option<Note> {
     let first = wrong.first()?;
     let text = format!(
@@ -114,7 +114,8 @@ fn about_modes(structure: &Structure) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Which boxes the workers were in when the process died, or hang in while it runs.
+/// Notes that name the boxes in which workers were when the process died, or in which they hang in a live
+/// process.
 pub(crate) fn places(report: &Report, moment: &Moment<'_>) -> Vec<Note> {
     let mut notes = Vec::new();
     let mut note = |code: &str, text: String| notes.push(Note { code: code.to_owned(), text });
@@ -148,7 +149,8 @@ pub(crate) fn places(report: &Report, moment: &Moment<'_>) -> Vec<Note> {
     notes
 }
 
-/// Boxes with threads of their own that ran when the process died, and the message each was on.
+/// The boxes with a thread of their own that ran when the process died, and the index of the message each was
+/// on.
 fn killed_alone(moment: &Moment<'_>) -> Vec<(String, u64)> {
     let alone = |row: &LiveRow| {
         let LiveRow::Task { task, state: LiveState::Running, totals, .. } = *row else { return None };

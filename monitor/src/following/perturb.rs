@@ -1,10 +1,12 @@
-//! Whether the flow depends on a task, found by slowing this task in the live run.
+//! Finds out whether the flow depends on a task by slowing this task in the live run.
 //!
-//! The task takes longer for each message, for a while, by turns with its usual speed (Coz's virtual speed-up, SOSP 2015, turned
-//! round). Its *sensitivity* is by how much the network's time for an input message grows, over by how much the task's own does: 1,
-//! the flow depends on this task alone; 0, not at all.
+//! Periods with a delay for each message alternate with periods at the task's usual speed (the reverse of
+//! Coz's virtual speed-up, SOSP 2015). The task's *sensitivity* is the growth of the network's time for an
+//! input message divided by the growth of the task's own time for it: with 1, the flow depends on this task
+//! alone; with 0, the flow does not depend on it.
 //!
-//! A delay ends when it is taken back, and by itself at a moment that the run knows: so also if this program is killed.
+//! A delay ends when it is withdrawn, or at an end time that is set in the run together with the delay, so it
+//! also ends if this program is killed.
 
 use std::error;
 use std::fmt;
@@ -19,25 +21,25 @@ use crate::following::follower::Follower;
 use crate::report::{Component, Measurement, Report, Task, TaskRef, component_of};
 use crate::verdict::thresholds::{DEPENDS, INDEPENDENT};
 
-/// For how long is measured each time.
+/// The length of each measurement.
 const EACH: Duration = Duration::from_millis(250);
-/// The wait after a change: messages that were on their way leave.
+/// The wait after a change, in which messages that were in flight leave the network.
 const SETTLE: Duration = Duration::from_millis(50);
-/// Tasks tried, the most suspected first, and how often each.
+/// The number of tasks tried, the most suspected first.
 const TASKS_MAX: usize = 3;
 const PAIRS: usize = 5;
-/// A message takes longer by this part of its service time, and by at least so many nanoseconds.
+/// The delay of a message as a share of its service time; it is at least [`DELAY_NS_MIN`].
 const LONGER: f64 = 0.5;
 const DELAY_NS_MIN: f64 = 20.0;
-/// A delay that nobody takes back lasts so much longer than it should.
+/// The extra time after which a delay that was not withdrawn ends by itself.
 const GRACE: Duration = Duration::from_secs(1);
-/// How often events are taken, and how often `stop` is asked.
+/// The interval in which events are read and `stop` is called.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What came of slowing tasks.
+/// The result of slowing tasks.
 #[derive(Clone, Debug)]
 pub struct Perturbed {
-    /// The report of the time before, with the sensitivities among its measurements.
+    /// The report of the time before the first delay, with the sensitivities among its measurements.
     pub report: Report,
     /// The tasks that were slowed, in the order of suspicion.
     pub tried: Vec<Tried>,
@@ -48,11 +50,11 @@ pub struct Perturbed {
 pub struct Tried {
     /// The task.
     pub task: TaskRef,
-    /// Whether it is of the component that the verdict names.
+    /// Whether the task belongs to the component that the verdict names.
     pub named: bool,
-    /// What a message takes there, in nanoseconds.
+    /// The task's service time of a message without the delay, in nanoseconds.
     pub service_ns: f64,
-    /// How much longer it took, in nanoseconds.
+    /// The delay added to each message, in nanoseconds.
     pub delay_ns: f64,
     /// Input messages per second without the delay: the median of all pairs.
     pub rate: f64,
@@ -78,7 +80,7 @@ pub enum Dependence {
 }
 
 impl Tried {
-    /// How much the flow depends on it.
+    /// How much the flow depends on the task.
     pub fn dependence(&self) -> Dependence {
         match self.sensitivity {
             s if s >= DEPENDS => Dependence::Full,
@@ -88,12 +90,12 @@ impl Tried {
     }
 }
 
-/// Why tasks were not slowed, or not to the end. In each case the run is left as it was.
+/// The reason why tasks were not slowed, or not all of them. In each case the run's settings are restored.
 #[derive(Debug)]
 pub enum Unperturbed {
-    /// The run has ended before: there is nothing to slow.
+    /// The run had ended before the measurement.
     NotLive,
-    /// The run ended meanwhile.
+    /// The run ended during the measurement.
     Ended,
     /// No message entered the network while it was measured, so nothing can depend on a task.
     NoInput,
@@ -121,7 +123,8 @@ impl fmt::Display for Unperturbed {
 impl error::Error for Unperturbed {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
-            // Its text is that of the error it wraps.
+            // This variant displays the text of the error that it wraps, so its source is that error's
+            // source.
             Unperturbed::Space(error) => error.source(),
             _ => None,
         }
@@ -134,11 +137,12 @@ impl From<Error> for Unperturbed {
     }
 }
 
-/// Measures the live run in the directory `path` for `first`, with `top` as in [`crate::Options`]; then slows the tasks that may limit
-/// it, each by turns. Ends early when `stop` says so.
+/// Measures the live run in the directory `path` for `first`, with `top` as in [`crate::Options`]; then slows
+/// the tasks that may limit it, each by turns. Ends early when `stop` returns true.
 ///
 /// # Errors
-/// When the run does not live to the end of it, nothing enters it, `stop` says so, or the space cannot be read or set.
+/// When the run ends before the measurement does, no message enters the network, `stop` returns true, or the
+/// space cannot be read or a setting not be set.
 pub fn perturb(
     path: impl AsRef<Path>,
     top: usize,
@@ -167,7 +171,7 @@ pub fn perturb(
     Ok(Perturbed { report, tried })
 }
 
-/// Messages that sources wrote.
+/// The number of messages that sources wrote.
 fn inputs(report: &Report) -> u64 {
     let source = |component: &&Component| component.work.messages_in == Some(0);
     report.components.iter().filter(source).filter_map(|component| component.work.messages_out).sum()
@@ -197,14 +201,14 @@ struct Live<'s> {
 }
 
 impl Live<'_> {
-    /// The report of so much time from now on.
+    /// Measures for `time` from now on and returns the report.
     fn window(&mut self, time: Duration) -> Result<Report, Unperturbed> {
         self.follower.restart();
         self.wait(time)?;
         Ok(self.follower.report()?)
     }
 
-    /// Takes events for so long.
+    /// Reads events for this time.
     fn wait(&mut self, time: Duration) -> Result<(), Unperturbed> {
         let end = Instant::now() + time;
         loop {
@@ -230,7 +234,7 @@ impl Live<'_> {
         Ok(inputs(&report) as f64 / (report.window.duration_ns / 1e9))
     }
 
-    /// Slows a task by turns.
+    /// Measures a task by turns with and without a delay.
     fn slow(&mut self, task: &Task, report: &Report) -> Result<Tried, Unperturbed> {
         let service_ns = task.work.service_ns.unwrap_or(0.0);
         let delay_ns = (service_ns * LONGER).max(DELAY_NS_MIN).round();
@@ -238,7 +242,7 @@ impl Live<'_> {
         for pair in 0..PAIRS {
             let mut rates = [0.0; 2];
             for half in 0..2 {
-                // Which goes first changes, so that a drift of the machine favours none.
+                // The order within a pair alternates, so a drift of the machine's speed favours neither side.
                 let slowed = (pair + half) % 2;
                 let delay =
                     (slowed == 1).then(|| Delay::of(&self.reader, task.id.number, delay_ns)).transpose()?;
@@ -269,7 +273,7 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// A delay of one task, which is over with this.
+/// A delay of one task, which ends when this value is dropped.
 struct Delay {
     reader: SpaceReader,
 }
@@ -292,7 +296,7 @@ impl Delay {
 
 impl Drop for Delay {
     fn drop(&mut self) {
-        // Where this fails, the delay ends by itself.
+        // If the setting cannot be written, the delay ends by itself later.
         let _ = self.reader.set("exec.delay_task", 0);
     }
 }

@@ -1,4 +1,5 @@
-//! Cuts a recording into windows of the same length, each with a report of its own: these show how sure a verdict is and when it changed.
+//! Cuts a recording into windows of the same length and makes a report of each: these show how certain a
+//! verdict is and when it changed.
 
 use thalweg_space::Error;
 use thalweg_space::reader::{Feed, Item, SpaceReader};
@@ -9,16 +10,17 @@ use crate::following::follower::{Decoder, limits};
 use crate::monitor::Ending;
 use crate::report::{Report, State};
 
-/// Items taken from the space at a time.
+/// The number of items read from the space at a time.
 const POLL_ITEMS: usize = 1 << 16;
-/// Tasks that a window's report has at most.
+/// The maximal number of tasks in a window's report.
 const TOP: usize = 64;
-/// A shorter window is mostly what lies at its edges.
+/// The least length of a window; in shorter windows, dispatches that cross an edge dominate.
 const WINDOW_NS: f64 = 5e6;
-/// Fewer windows say nothing of confidence.
+/// The least number of windows from which a confidence is computed.
 const WINDOWS_MIN: usize = 6;
 
-/// Up to `count` windows of the run of a feed's one space, each with its report, without where one lies between the others. None where the run was too short, or not every dispatch was recorded.
+/// Up to `count` windows of the run of a feed's one space, each with its report; the reports do not give the
+/// position of their window. The list is empty if the run was too short or not every dispatch was recorded.
 ///
 /// # Errors
 /// When the space cannot be read.
@@ -50,7 +52,7 @@ pub(crate) fn windows<F: Feed>(feed: &F, count: usize) -> Result<Vec<Report>, Er
     Ok(cutting.reports)
 }
 
-/// An analysis that reports and begins anew at each window's end.
+/// An analysis that reports and restarts at the end of each window.
 struct Cutting<'m> {
     decoder: Decoder,
     analysis: Analysis<'m>,
@@ -88,7 +90,7 @@ impl<'m> Cutting<'m> {
         self.decoder.feed(item, &mut self.analysis);
     }
 
-    /// Reports on all windows that end before a moment.
+    /// Makes the reports of all windows that end before a moment.
     fn cut_until(&mut self, time: u64) {
         while let Some(end) = self.ends.pop_front() {
             if end >= time {

@@ -1,17 +1,19 @@
-//! What it means that tasks have stood still, judged from their rows, their streams and their threads. Pure: reads nothing itself.
+//! Judges why tasks make no progress, from their rows, their streams and their threads. These functions are
+//! pure: they read no files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::kernel::Doing;
 use super::{SleepsFor, Still};
 
-/// A thread that had a processor for less of the time than this was kept from it, if it could have run for more.
+/// A runnable thread counts as kept from the processor if it ran for less than this share of the time and
+/// waited for more than [`DELAYED_SHARE`].
 const RAN_SHARE: f64 = 0.25;
 const DELAYED_SHARE: f64 = 0.5;
-/// A box may take so many times as long as 99.9 % of its messages did.
+/// A box is an alarm only if it takes longer than this multiple of the 99.9 % quantile of its messages.
 const TIMES: f64 = 2.0;
 
-/// What a task does, as its row says.
+/// The state of a task according to its row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
     #[default]
@@ -24,46 +26,47 @@ pub(super) enum State {
     Failed,
 }
 
-/// A thread, as it was seen.
+/// The observed state of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct ThreadSeen {
     /// `None`: it has ended, or nothing is known.
     pub(super) doing: Option<Doing>,
-    /// Which shares of the time that it stood still it had a processor, and could have run and had none.
+    /// The share of the observed time in which it ran; `delayed` is the share in which it was runnable
+    /// without a processor.
     pub(super) ran: f64,
     pub(super) delayed: f64,
 }
 
-/// A task, as it was seen.
+/// The observed state of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct TaskSeen {
     pub(super) state: State,
     /// Its worker; `None`: it has a thread of its own.
     pub(super) worker: Option<u64>,
-    /// That worker has nothing to do: then none of its tasks is ready, whatever their rows say.
+    /// Whether that worker idles: then none of its tasks is ready, even if a row says so.
     pub(super) worker_idles: bool,
-    /// For how long the task has not changed.
+    /// The time for which the task has not changed.
     pub(super) still_ns: u64,
-    /// What 99.9 % of its component's messages took at most; `None`: no message has come to its end.
+    /// The 99.9 % quantile of the times of its component's messages; `None` if no message has been finished.
     pub(super) usual_ns: Option<f64>,
     /// The thread that the task is on, if it is on one.
     pub(super) thread: ThreadSeen,
 }
 
-/// A stream, as it was seen; numbers of tasks are 0 where there is none.
+/// The observed state of a stream; the number of its reader or writer is 0 if it has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct StreamSeen {
     pub(super) id: u64,
     pub(super) reader: u64,
     pub(super) writer: u64,
-    /// Messages in the stream.
+    /// The number of messages in the stream.
     pub(super) held: u64,
     pub(super) capacity: u64,
-    /// For how long it has been as it is now: with messages or without, with room or without.
+    /// The time since the stream last became empty or non-empty, full or not full.
     pub(super) still_ns: u64,
 }
 
-/// The tasks and streams of a process, as they were seen at one moment.
+/// The observed state of the tasks and streams of a process at one moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     pub(super) tasks: BTreeMap<u64, TaskSeen>,
@@ -78,13 +81,13 @@ pub(super) struct Judged {
     /// The task that it waits for, and the stream between them.
     pub(super) waits_for: Option<u64>,
     pub(super) stream: Option<u64>,
-    /// The task where its wait leads to, by way of others.
+    /// The root of the wait: the last task in the chain of tasks that wait for each other.
     pub(super) leads_to: Option<u64>,
     pub(super) is_alarm: bool,
 }
 
-/// The states of the tasks that have stood still for `stable_ns`. A box that is at work for no longer than its own record allows does not
-/// stand still, unless its thread is kept from the processor.
+/// The states of the tasks that have stood still for `stable_ns`. A box that runs for no longer than its
+/// recorded times allow counts as making progress, unless its thread is kept from the processor.
 pub(super) fn judge(seen: &Seen, stable_ns: u64) -> BTreeMap<u64, Judged> {
     let still = |task: &TaskSeen| task.still_ns >= stable_ns;
     let mut judged: BTreeMap<u64, Judged> = BTreeMap::new();
@@ -135,10 +138,11 @@ fn one(seen: &Seen, id: u64, task: &TaskSeen, stable_ns: u64) -> Option<Judged> 
     })
 }
 
-/// A task with a thread of its own is never ready for long: its row says `ready` also while it waits for its streams.
+/// Judges a waiting task with a thread of its own. Such a task is never ready for long: its row says `ready`
+/// also while it waits for its streams.
 fn own_thread(seen: &Seen, id: u64, task: &TaskSeen, stable_ns: u64) -> Option<Judged> {
     let sleeps = matches!(task.thread.doing, Some(Doing::Sleeps(SleepsFor::Lock | SleepsFor::Other)));
-    // A thread for which a message or room has just come sleeps until the kernel has woken it.
+    // After a message or room in a stream arrives, the waiting thread sleeps until the kernel has woken it.
     let has_come = |stream: &StreamSeen| match () {
         () if stream.reader == id => stream.held > 0,
         () => stream.writer == id && stream.held < stream.capacity,
@@ -154,7 +158,7 @@ fn own_thread(seen: &Seen, id: u64, task: &TaskSeen, stable_ns: u64) -> Option<J
     one(seen, id, &TaskSeen { state, ..*task }, stable_ns)
 }
 
-/// A task that is on its thread.
+/// Judges a task that its thread is running.
 fn in_box(seen: &Seen, id: u64, task: &TaskSeen, stable_ns: u64) -> Option<Judged> {
     let of = |still| Judged {
         still,
@@ -168,10 +172,10 @@ fn in_box(seen: &Seen, id: u64, task: &TaskSeen, stable_ns: u64) -> Option<Judge
         seen.streams.iter().any(|stream| stream.reader == id),
         seen.streams.iter().any(|stream| stream.writer == id),
     );
-    // A source or sink looks from time to time whether it is to go on.
+    // A source or sink checks from time to time whether it must stop.
     let idles = task.thread.ran + task.thread.delayed < RAN_SHARE;
     let outside = match task.thread.doing {
-        // It waits for something outside of the network.
+        // The task waits for input from outside the network.
         Some(Doing::Sleeps(SleepsFor::Read | SleepsFor::Other)) if task.worker.is_none() && !reads => {
             Some(Still::Empty)
         }
@@ -185,7 +189,8 @@ fn in_box(seen: &Seen, id: u64, task: &TaskSeen, stable_ns: u64) -> Option<Judge
     if let Some(still) = outside {
         return Some(Judged { is_alarm: false, ..of(still) });
     }
-    // What others take of the processor is no part of the box's own record, and no message comes to its end by waiting for them.
+    // The recorded times of a box do not account for other programs on the processor, so a thread that is
+    // kept from it is reported whatever the record says.
     if is_kept(&task.thread) {
         return Some(of(Still::Kept));
     }
@@ -205,13 +210,13 @@ pub(super) fn is_kept(thread: &ThreadSeen) -> bool {
     thread.doing == Some(Doing::Runs) && thread.ran < RAN_SHARE && thread.delayed > DELAYED_SHARE
 }
 
-/// The streams, with their writers, that a task that waits for messages may get one from.
+/// The empty input streams of a task that waits for messages, with their writers.
 fn givers(seen: &Seen, task: u64) -> Vec<(u64, u64)> {
     let empty = seen.streams.iter().filter(|stream| stream.reader == task && stream.held == 0);
     empty.filter(|stream| stream.writer != 0).map(|stream| (stream.id, stream.writer)).collect()
 }
 
-/// The full streams, with their readers, in which a task waits for room.
+/// The full output streams of a task that waits for room, with their readers.
 fn takers(seen: &Seen, task: u64) -> Vec<(u64, u64)> {
     let full = |stream: &&StreamSeen| stream.writer == task && stream.held >= stream.capacity.max(1);
     seen.streams
@@ -222,7 +227,7 @@ fn takers(seen: &Seen, task: u64) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// The task that a ready task's worker is on.
+/// The task that a ready task's worker is running.
 fn ahead(seen: &Seen, id: u64, task: &TaskSeen) -> Option<u64> {
     let worker = task.worker?;
     let on = |(other, of): &(&u64, &TaskSeen)| {
@@ -231,9 +236,10 @@ fn ahead(seen: &Seen, id: u64, task: &TaskSeen) -> Option<u64> {
     seen.tasks.iter().find(on).map(|(other, _)| *other)
 }
 
-/// Of the tasks that stand still, those of which none can ever go on, if one of them waits for room: a task can go on as soon as one of
-/// those that it waits for can, and so can a task that waits for an unknown one. Some tasks wait for one of their streams only, which
-/// rows do not show; such a deadlock may be missed, and none is reported that is not there.
+/// The tasks that are deadlocked: none of them can ever continue, and one of them waits for room. A task can
+/// continue as soon as one of the tasks that it waits for can, or if it waits for an unknown task. Some tasks
+/// wait for one of their streams only, which rows do not show; their deadlocks may be missed, but no false
+/// deadlock is reported.
 fn deadlocked(seen: &Seen, judged: &BTreeMap<u64, Judged>) -> BTreeSet<u64> {
     let helpers: BTreeMap<u64, Vec<u64>> = judged
         .iter()
@@ -258,7 +264,7 @@ fn deadlocked(seen: &Seen, judged: &BTreeMap<u64, Judged>) -> BTreeSet<u64> {
         }
         free.iter().for_each(|task| _ = stuck.remove(task));
     }
-    // Tasks that only wait for messages are idle, unless what they wait for waits for room.
+    // Tasks that only wait for messages are idle, unless a task that they wait for waits for room.
     let mut dead: BTreeSet<u64> =
         stuck.iter().copied().filter(|task| judged[task].still == Still::Full).collect();
     let mut grows = !dead.is_empty();
@@ -278,7 +284,8 @@ fn deadlocked(seen: &Seen, judged: &BTreeMap<u64, Judged>) -> BTreeSet<u64> {
     dead
 }
 
-/// Where a wait leads: the first task on the way that does not wait for another one. `None`: the task waits for no other, or for itself.
+/// The root of a task's wait: the first task in the chain that does not wait for another one. `None` if the
+/// task waits for no other task, or for itself.
 fn end_of(judged: &BTreeMap<u64, Judged>, task: u64) -> Option<u64> {
     let mut at = judged.get(&task)?.waits_for?;
     for _ in 0..judged.len() {

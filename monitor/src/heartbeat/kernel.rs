@@ -1,11 +1,12 @@
-//! What the kernel says of a thread of another process: whether it runs, sleeps and for what, or was stopped, and what it used of
-//! processors (`proc_pid_stat`, `proc_pid_syscall`, `proc_pid_wchan`, `proc_pid_schedstat`).
+//! Reads a thread's state in another process from the kernel: whether it runs, sleeps (and for what) or is
+//! stopped, and its processor time (`proc_pid_stat`, `proc_pid_syscall`, `proc_pid_wchan`,
+//! `proc_pid_schedstat`).
 
 use std::fs;
 
 use crate::report::SleepsFor;
 
-/// What a thread does.
+/// The state of a thread in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
     /// It has a processor, or waits for one.
@@ -16,12 +17,12 @@ pub(super) enum Doing {
     Stopped,
 }
 
-/// What a thread used of processors so far.
+/// The processor time of a thread so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Used {
-    /// Time that the thread had a processor.
+    /// The time in which the thread ran on a processor.
     pub(super) ran_ns: u64,
-    /// Time that the thread could have run and had none.
+    /// The time in which the thread was runnable without a processor.
     pub(super) delayed_ns: u64,
 }
 
@@ -31,7 +32,7 @@ pub(super) fn threads(pid: u32) -> Vec<u32> {
     listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The thread of a process that has this name, if there is one only.
+/// The thread of a process with this name, if exactly one has it.
 pub(super) fn thread_called(pid: u32, name: &str) -> Option<u32> {
     let is_called = |thread: &u32| {
         let told = fs::read_to_string(format!("/proc/{pid}/task/{thread}/comm"));
@@ -41,7 +42,7 @@ pub(super) fn thread_called(pid: u32, name: &str) -> Option<u32> {
     found.next().filter(|_| found.next().is_none())
 }
 
-/// What a thread does; `None`: it has ended, or the kernel does not say.
+/// The state of a thread; `None` if it has ended or the kernel does not report its state.
 pub(super) fn doing(pid: u32, thread: u32) -> Option<Doing> {
     let told = |name: &str| fs::read_to_string(format!("/proc/{pid}/task/{thread}/{name}")).ok();
     let stat = told("stat")?;
@@ -57,19 +58,21 @@ pub(super) fn doing(pid: u32, thread: u32) -> Option<Doing> {
     }
 }
 
-/// What a thread used so far; `None`: it has ended, or the kernel does not say.
+/// The processor time of a thread so far; `None` if it has ended or the kernel does not report it.
 pub(super) fn used(pid: u32, thread: u32) -> Option<Used> {
     let told = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
     let mut words = told.split_ascii_whitespace().map(str::parse);
     Some(Used { ran_ns: words.next()?.ok()?, delayed_ns: words.next()?.ok()? })
 }
 
-/// In this file the state comes after the name, which may contain any character.
+/// The state in `/proc/PID/task/TID/stat`, which follows the name in parentheses; the name may contain any
+/// character.
 fn state_of(stat: &str) -> Option<char> {
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
-/// What a thread sleeps for, by the number of the system call on x86-64; -1: it sleeps outside of a system call.
+/// What a thread sleeps for, from the number of its system call on x86-64; -1 means that it sleeps outside a
+/// system call.
 fn in_call(told: &str) -> Option<SleepsFor> {
     if !cfg!(target_arch = "x86_64") {
         return None;

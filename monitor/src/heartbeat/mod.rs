@@ -1,8 +1,9 @@
-//! Heartbeats: which tasks, threads and processes stand still, and what that means.
+//! Heartbeats: which tasks, threads and processes make no progress, and why.
 //!
-//! A scope gives the latest event of every element and the rows of all tasks, streams and workers. Of a task that has not changed for a
-//! while more is read: the rows of the streams around it, its thread in the kernel, and how long its component's messages usually take
-//! as recorded. Between two looks nothing is read; that record is read only when a task stands still in its box.
+//! A scope gives the latest event of every element and the rows of all tasks, streams and workers. For a task
+//! that has not changed for a while, more is read: the rows of the streams around it, its thread in the
+//! kernel, and the recorded times of its component's messages. Nothing is read between two looks; the
+//! recorded times are read only when a task makes no progress in its box.
 
 mod judging;
 mod kernel;
@@ -23,7 +24,7 @@ use record::Records;
 /// The number of a worker in the row of a task that has a thread of its own.
 const OWN_THREAD: u64 = 0xffff_ffff;
 
-/// Why something stands still.
+/// Why a task, thread or process makes no progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Still {
@@ -33,58 +34,61 @@ pub enum Still {
     Failed,
     /// Its process was killed, or died.
     Killed,
-    /// It was stopped, by a signal or a debugger.
+    /// It is stopped by a signal or a debugger.
     Stopped,
-    /// It waits for others that wait for it, so that none can ever go on.
+    /// It waits for others that wait for it, so that none can ever continue.
     Deadlock,
-    /// It sleeps inside of its box, for longer than its messages take.
+    /// It sleeps in its box, for longer than its messages usually take.
     Asleep,
-    /// It is at work in its box, for longer than its messages take: perhaps in an endless loop.
+    /// It runs in its box for longer than its messages usually take, perhaps in an endless loop.
     Running,
-    /// It could run, and has no processor.
+    /// Its thread is runnable but gets no processor.
     Kept,
     /// It waits for messages.
     Empty,
     /// It waits for room in its output.
     Full,
-    /// It could go on, but its worker is on another task.
+    /// It could continue, but its worker is running another task.
     Ready,
 }
 
-/// Something that has stood still.
+/// A task, thread or process that makes no progress.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Standing {
-    /// The name of the process, and its number.
+    /// The name of the process.
     pub process: String,
-    /// Its number.
+    /// The id of the process.
     pub pid: u32,
-    /// The task; `None`: the whole process, or a thread without tasks.
+    /// The task; `None` for a whole process or a thread without tasks.
     pub task: Option<u64>,
     /// The name: of a task the path of its component, of a thread the name of its element.
     pub name: String,
-    /// Why it stands still.
+    /// Why it makes no progress.
     pub still: Still,
-    /// For how long it has not changed, as far as it was watched.
+    /// The time for which it has been observed unchanged.
     pub for_ns: u64,
     /// What a thread that sleeps in a box sleeps for.
     pub sleeps_for: Option<SleepsFor>,
-    /// Of a task in its box: the index of the message that it is on.
+    /// The index of the message being processed, for a task in its box.
     pub message: Option<u64>,
-    /// What 99.9 % of its component's messages take at most; `None`: none has come to its end, or their times are not recorded.
+    /// The 99.9 % quantile of the times of its component's messages; `None` if no message has been finished
+    /// or times are not recorded.
     pub usual_ns: Option<f64>,
     /// The task that it waits for.
     pub waits_for: Option<String>,
-    /// The stream between them.
+    /// The stream between the task and the task that it waits for.
     pub stream: Option<u64>,
-    /// The task where its wait leads to by way of others, if that is another one.
+    /// The root of its wait: the last task in the chain of waits, if that is another task than the one it
+    /// waits for.
     pub leads_to: Option<String>,
     /// The kind of the last event of its element.
     pub last_event: Option<String>,
-    /// Whether something is wrong: not if it has ended well, waits for others, or for what comes from outside.
+    /// Whether this is a fault: it is not if the task has ended without failure, waits for other tasks, or
+    /// waits for input from outside.
     pub is_alarm: bool,
 }
 
-/// Looks again and again for what stands still.
+/// Looks repeatedly for tasks, threads and processes that make no progress.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -117,19 +121,20 @@ struct Watched {
     path: PathBuf,
     space: SpaceReader,
     tasks: HashMap<u64, Pulse<[u64; 6]>>,
-    /// Of each stream: whether it holds a message, and whether it has room.
+    /// For each stream, whether it holds a message and whether it has room.
     streams: HashMap<u64, Pulse<[bool; 2]>>,
     /// Threads, by their numbers in the kernel.
     threads: HashMap<u32, Thread>,
     /// The thread of each writer; 0: not known.
     writers: HashMap<u32, u32>,
-    /// Of each component, the longest time that one of its tasks was seen on one message and then went on.
+    /// For each component, the longest time for which one of its tasks was observed on one message that it
+    /// then finished.
     longest_ns: HashMap<String, u64>,
     died: Option<(Instant, Still)>,
     stopped: Option<Instant>,
 }
 
-/// Since when something has not changed.
+/// The last change of a value.
 #[derive(Clone, Copy, Debug)]
 struct Pulse<T> {
     last: T,
@@ -138,7 +143,7 @@ struct Pulse<T> {
 }
 
 impl<T: PartialEq> Pulse<T> {
-    /// Notes the present state; if it has changed, returns for how long it was otherwise.
+    /// Records the present state; if it has changed, returns how long the previous state lasted.
     fn beat(pulse: &mut Option<Pulse<T>>, now: T, at: Instant) -> Option<Duration> {
         match pulse {
             Some(pulse) if pulse.last == now => {
@@ -164,13 +169,13 @@ struct Thread {
     name: String,
     last_event: String,
     pulse: Option<Pulse<u64>>,
-    /// What it had used of processors when it was first seen to stand still, and when that was.
+    /// Its processor time when it was first observed without progress, and the time of that observation.
     used: Option<(Instant, kernel::Used)>,
-    /// Whether it was seen asleep or stopped since.
+    /// Whether it has been observed asleep or stopped since then.
     slept: bool,
 }
 
-/// What a pull shows of a process.
+/// The data of one process in a pull of the scope.
 #[derive(Debug, Default)]
 struct Shown {
     seen: Seen,
@@ -182,10 +187,10 @@ struct Shown {
 }
 
 impl Heartbeat {
-    /// Watches these processes; what has not changed for `stable` stands still.
+    /// Watches these processes; a task, thread or process that has not changed for `stable` is reported.
     ///
     /// # Errors
-    /// There is no space where the target says.
+    /// When the target has no space.
     pub fn open(target: Target, stable: Duration) -> Result<Heartbeat, thalweg_scope::Error> {
         let rows = Leaf::of_rows(["exec.task", "exec.stream", "exec.worker"]);
         let tree = Tree::gather([Tree::leaf(Leaf::of_kinds(["**"])), Tree::leaf(rows)]);
@@ -196,14 +201,14 @@ impl Heartbeat {
         Ok(Heartbeat { scope, stable, processes, records, problems })
     }
 
-    /// How long to wait until the next look, so that what stands still is reported within a second after it has done so for long enough,
-    /// and looks take no more of the machine than the scope's price allows.
+    /// The time to wait until the next look: short enough to report a standstill within a second of the
+    /// configured time, and long enough to stay within the scope's budget of processor time.
     pub fn pause(&mut self) -> Duration {
         let usual = (self.stable / 8).clamp(Duration::from_millis(20), Duration::from_millis(250));
         usual.max(self.scope.price().wait())
     }
 
-    /// What could not be read since this was called last.
+    /// The read errors since the last call.
     pub fn problems(&mut self) -> Vec<String> {
         std::mem::take(&mut self.problems)
     }
@@ -213,7 +218,7 @@ impl Heartbeat {
         !self.processes.is_empty() && self.processes.values().all(|process| process.died.is_some())
     }
 
-    /// Looks, and returns all that stands still now.
+    /// Looks once, and returns everything that makes no progress now.
     pub fn beat(&mut self) -> Vec<Standing> {
         let at = Instant::now();
         self.meet();
@@ -246,7 +251,7 @@ impl Heartbeat {
         standing
     }
 
-    /// Watches the processes that joined.
+    /// Starts watching the processes that joined.
     fn meet(&mut self) {
         for (number, space) in self.scope.spaces() {
             if self.processes.contains_key(&number) {
@@ -259,7 +264,7 @@ impl Heartbeat {
         }
     }
 
-    /// Sorts what was pulled.
+    /// Groups pulled tuples by process.
     fn show(&mut self, pulled: &Pulled, at: Instant) -> HashMap<u32, Shown> {
         let mut shown: HashMap<u32, Shown> = HashMap::new();
         for tuple in pulled.batch.tuples() {
@@ -331,13 +336,15 @@ impl Shown {
         self.names.insert(id, name);
         self.signatures
             .insert(id, [state as u64, dispatches, reads, writes, worker.unwrap_or(OWN_THREAD), 0]);
-        // Where single messages are not recorded, the mean is what is known of them; one in a thousand takes far longer.
+        // If single messages are not recorded, only their mean time is known; one message in a thousand takes
+        // far longer.
         let mean_ns = (reads > 0 && busy > 0).then(|| busy as f64 / reads as f64);
         let usual_ns = mean_ns.map(|mean_ns| MEANS * mean_ns);
         self.seen.tasks.insert(id, TaskSeen { state, worker, usual_ns, ..TaskSeen::default() });
     }
 
-    /// A task that a worker's row names is on this worker, whatever the task's own row says: that row is written when its dispatch ends.
+    /// Corrects the states of tasks by the rows of workers: a task named in a worker's row runs on this
+    /// worker, even if the task's own row differs, because that row is written when its dispatch ends.
     fn settle(&mut self) {
         for of in self.seen.tasks.values_mut() {
             let on = of.worker.and_then(|worker| self.workers.get(&worker));
@@ -353,8 +360,8 @@ impl Shown {
     }
 }
 
-/// Of messages whose mean alone is known, nearly all take less than so many times as long, if their times are exponential: one in
-/// thousand takes 6.9 times the mean.
+/// The 99.9 % quantile as a multiple of the mean, if only the mean is known: with exponential times, one
+/// message in a thousand takes more than 6.9 times the mean.
 const MEANS: f64 = 7.0;
 
 impl Watched {
@@ -374,7 +381,7 @@ impl Watched {
         }
     }
 
-    /// The thread that writes an element.
+    /// Finds the thread that writes an element.
     fn thread(&mut self, writer: u32, name: &str) -> Option<u32> {
         if !self.writers.contains_key(&writer) {
             let found = self.space.writers().unwrap_or_default();
@@ -399,7 +406,7 @@ impl Watched {
             slept: false,
         };
         let of = self.threads.entry(thread).or_insert_with(new);
-        // A thread may write several elements: it stands still when none of them has anything new.
+        // A thread may write several elements: it makes no progress when none of them has a new event.
         let head = tuple.head();
         let beats = of.pulse.as_ref().is_none_or(|pulse| head.time_ns > pulse.last);
         if beats {
@@ -410,7 +417,7 @@ impl Watched {
         Pulse::beat(&mut of.pulse, last, at);
     }
 
-    /// What stands still as a whole: a process that has ended, was killed, or stopped.
+    /// Reports the process itself if it has ended, was killed, or is stopped.
     fn whole(&mut self, at: Instant, stable: Duration) -> Option<Vec<Standing>> {
         if self.died.is_none() && !self.space.is_alive() {
             // A process that ends in order records its end, or removes its space.
@@ -461,13 +468,13 @@ impl Watched {
         }
     }
 
-    /// For how long each task has stood still, and what its thread does if that is long.
+    /// Measures how long each task has made no progress, and reads the state of its thread if that is long.
     fn measure(&mut self, shown: &mut Shown, at: Instant, stable: Duration) {
         let mut slots: HashMap<u64, Pulse<[u64; 6]>> = HashMap::with_capacity(shown.signatures.len());
         for (id, signature) in &mut shown.signatures {
             if thread_of(&self.threads, *id, None).is_some() {
-                // A source or sink looks from time to time whether it is to go on, and that is a dispatch: its messages show whether
-                // it goes on.
+                // Each check of a source or sink whether it must stop is a dispatch, so only its messages
+                // show progress.
                 (signature[0], signature[1]) = (0, 0);
             }
             let mut pulse = self.tasks.remove(id);
@@ -506,7 +513,7 @@ impl Watched {
         }
     }
 
-    /// What a thread does that has stood still since `since`.
+    /// Reads the state of a thread that has made no progress since `since`.
     fn look(&mut self, thread: u32, since: Instant, at: Instant, closely: bool) -> ThreadSeen {
         let pid = self.pid;
         let Some(of) = self.threads.get_mut(&thread) else { return ThreadSeen::default() };
@@ -524,7 +531,8 @@ impl Watched {
         let share = |now: u64, before: u64| now.saturating_sub(before) as f64 / span;
         let (ran, mut delayed) = (share(now.ran_ns, before.ran_ns), share(now.delayed_ns, before.delayed_ns));
         if !of.slept {
-            // The kernel counts a wait for a processor when it ends: that of a thread which got none at all is not counted yet.
+            // The kernel counts a wait for a processor when the wait ends, so a thread that got no processor
+            // at all has no counted wait yet.
             delayed = delayed.max(1.0 - ran);
         }
         ThreadSeen { doing, ran, delayed }
@@ -550,7 +558,8 @@ impl Watched {
         }
     }
 
-    /// Threads of a program without tasks. What they usually do is not known, so only what is wrong for any is an alarm.
+    /// Reports the threads of a program without tasks. Their usual times are unknown, so only states that are
+    /// wrong for any thread raise an alarm.
     fn threads_alone(&mut self, at: Instant, stable: Duration) -> Vec<Standing> {
         let still = |thread: &Thread| {
             thread
@@ -597,10 +606,11 @@ impl Watched {
     }
 }
 
-/// The thread that a task is on: elements are called by workers, and by tasks that have threads of their own.
+/// The thread that runs a task: elements are named after workers, or after tasks that have threads of their
+/// own.
 fn thread_of(threads: &HashMap<u32, Thread>, task: u64, worker: Option<u64>) -> Option<u32> {
     let name = worker.map_or_else(|| format!("blocking task {task}"), |worker| format!("worker {worker}"));
-    // A number may have been given again: the element with the latest event is meant.
+    // A task's number may have been reused, so the element with the latest event is chosen.
     let of_name = threads.iter().filter(|(_, thread)| thread.name == name);
     of_name.max_by_key(|(_, thread)| thread.pulse.map(|pulse| pulse.last)).map(|(number, _)| *number)
 }

@@ -1,15 +1,15 @@
-//! How long a component's messages usually take, as recorded: read only when one of its tasks stands still.
+//! The recorded times of a component's messages, read only when one of its tasks makes no progress.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use thalweg_scope::{Backlog, Leaf, Scope, Sketch, Target, Tree, View};
 
-/// For so long a record that was read is not read again.
+/// The time for which a record is used before it is read again.
 const HOLDS: Duration = Duration::from_secs(10);
-/// Tuples that are read of a process's past, at most about.
+/// The approximate maximal number of tuples that are read of a process's past.
 const TUPLES_MAX: u64 = 4_000_000;
-/// The share of the messages that the longest usual time is for.
+/// The quantile of message times that is used as the longest usual time.
 const QUANTILE: f64 = 0.999;
 
 /// The records of the processes of a scope, by number of process and component.
@@ -20,7 +20,8 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// What 99.9 % of the messages of a component of a process took at most, by dispatches and messages that its space still holds.
+    /// The 99.9 % quantile of the times of a component's messages, from the dispatches and messages that the
+    /// process's space still holds.
     pub(super) fn usual_ns(
         &mut self,
         (process, space): (u32, &std::path::Path),
@@ -47,7 +48,7 @@ fn read(space: &std::path::Path) -> Result<HashMap<String, Sketch>, thalweg_scop
         for tuple in pulled.batch.tuples() {
             let number = |name: &str| tuple.field(name).and_then(|value| value.number());
             let Some(duration_ns) = number("duration") else { continue };
-            // A dispatch says what its messages took together; one without any says nothing of them.
+            // A dispatch records the total time of its messages; a dispatch without messages gives no time.
             let messages = number("reads").unwrap_or(1.0);
             if messages < 1.0 {
                 continue;

@@ -61,7 +61,7 @@ fn a_box_that_is_slow_by_its_own_record_does_not_stand_still() {
     assert_eq!(of(9_000, Some(5_000.0), asleep, 0.0, 0.0), None);
     assert_eq!(of(10_000, Some(5_000.0), asleep, 0.0, 0.0), Some(Still::Asleep));
     assert_eq!(of(10_000, Some(5_000.0), Doing::Runs, 0.02, 0.97), Some(Still::Kept));
-    // Its record may have grown while it was kept from its processor before.
+    // The recorded times may include earlier waits for the processor.
     assert_eq!(of(1_000, Some(5_000.0), Doing::Runs, 0.02, 0.97), Some(Still::Kept));
     // A thread that has half of a processor is not kept from it.
     assert_eq!(of(10_000, Some(5_000.0), Doing::Runs, 0.5, 0.5), Some(Still::Running));
@@ -89,7 +89,7 @@ fn sources_and_sinks_wait_for_what_is_outside() {
     let (reads, writes) = (Doing::Sleeps(SleepsFor::Read), Doing::Sleeps(SleepsFor::Write));
     assert_eq!(of(reads, &[stream(9, 1, 2, 0)]), Some((Still::Empty, false)));
     assert_eq!(of(writes, &[stream(9, 2, 1, 0)]), Some((Still::Full, false)));
-    // A box in the middle that reads a file for so long is asleep in itself.
+    // A box inside the network that reads a file for so long sleeps in its own code.
     assert_eq!(of(reads, &[stream(9, 2, 1, 0), stream(8, 1, 3, 0)]), Some((Still::Asleep, true)));
 }
 
@@ -104,13 +104,13 @@ fn a_thread_that_something_has_just_come_for_is_not_asleep_in_its_box() {
     };
     // A message has come for a sink, and room for a source.
     assert_eq!(of(1, 10), (None, None));
-    // Both have been there for long: it sleeps for a lock of its own.
+    // Message and room have been available for long, so the thread sleeps for a lock of its own.
     assert_eq!(of(1, 5_000), (Some(Still::Asleep), Some(Still::Asleep)));
     assert_eq!(of(0, 10).0, Some(Still::Empty));
     assert_eq!(of(4, 10).1, Some(Still::Full));
 }
 
-/// Of random networks of waiting tasks, those that can go on by any order of steps, one after the other.
+/// Compares the deadlocks found in random networks of waiting tasks with a search over single steps.
 #[test]
 fn deadlocks_are_what_no_order_of_steps_resolves() {
     let mut chance = Chance::new(7);
@@ -132,7 +132,8 @@ fn deadlocks_are_what_no_order_of_steps_resolves() {
             .filter(|stream| stream.reader != stream.writer)
             .collect();
         let of = seen(&tasks, &streams);
-        // By brute force: a task that is not blocked goes on; one that is blocked goes on once any task that could help it does.
+        // A search by brute force: a task that is not blocked continues; a blocked task continues as soon as
+        // any task that could unblock it does.
         let mut goes_on: Vec<u64> =
             tasks.iter().filter(|(_, task)| task.state == State::Ready).map(|(id, _)| *id).collect();
         let helps = |id: u64, state: State, other: u64| {

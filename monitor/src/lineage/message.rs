@@ -1,11 +1,12 @@
-//! The identity of a message: its stream, and its index there.
+//! The identity of a message: its stream and its index in that stream.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::ids::StreamId;
 
-/// A message. Streams lose nothing and keep order, so the k-th written is the k-th read.
+/// A message, identified by stream and index. Streams lose nothing and keep order, so the k-th message
+/// written is the k-th message read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MessageId {
     /// The stream.
@@ -15,7 +16,7 @@ pub struct MessageId {
 }
 
 impl MessageId {
-    /// The same message as it is known inside its space.
+    /// The same message with the id of its stream without the space.
     pub(crate) fn local(&self) -> MessageId {
         MessageId { stream: StreamId::of(self.stream.number), ..*self }
     }
@@ -27,7 +28,7 @@ impl fmt::Display for MessageId {
     }
 }
 
-/// A text that names no message.
+/// The error for a text that does not name a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotAMessage(String);
 

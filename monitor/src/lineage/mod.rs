@@ -1,23 +1,27 @@
-//! Which input message each message in flight descends from.
+//! Finds the input message from which each message in flight descends.
 //!
-//! Streams are FIFO and lose nothing, so a message is (stream, index). Each stream keeps run-length coded segments
-//! "these indices descend from these roots" for the messages written and not yet read: memory follows what is in
-//! flight. A dispatch takes segments from the streams it read and puts segments on those it wrote:
+//! Streams are FIFO and lose nothing, so a message is (stream, index). Each stream keeps run-length coded
+//! segments "these indices descend from these roots" for the messages written and not yet read, so memory
+//! depends on the messages in flight. A dispatch removes segments from the streams that it read and appends
+//! segments to those that it wrote:
 //!
 //! * a one-to-one task's k-th written message descends from its k-th read one, except those that failed;
-//! * other tasks say in [`Derived`] what descends from what. Only the message a task read last can still get
-//!   descendants in a later dispatch, and those that it says it keeps (`net.record_held`): they are held until the task reads on or
-//!   waits for input, or until it has written from them. What such a task writes in a dispatch without recording its
-//!   descent, it wrote before it read anything, and it descends from the held message. Of a task that read several
-//!   streams, that is the one message that nothing was written from yet: such tasks join streams, they write each
-//!   message before they take the next.
+//! * other tasks record in [`Derived`] which message descends from which. In a later dispatch, only two kinds
+//!   of messages can still get descendants: the message that the task read last, and the messages that the
+//!   task records as kept (`net.record_held`). They are held until the task reads on or waits for input, or
+//!   until it has written from them. A message that such a task writes before it reads anything in a
+//!   dispatch, without recording its descent, descends from the held message. If the task reads several
+//!   streams, the held message is the one from which nothing was written yet: such tasks join streams, and
+//!   write each message before they read the next.
 //!
-//! A dispatch is recorded at its end, so a long dispatch's messages may be recorded as read before they are as written. The reader's
-//! dispatch is then *deferred* until the writes it needs are known.
+//! A dispatch is recorded at its end, so the messages that a long dispatch writes may be recorded as read
+//! before they are recorded as written. The reader's dispatch is then *deferred* until the writes it needs
+//! are known.
 //!
-//! What cannot be known (events lost, tasks that began before the window) has the root [`UNKNOWN`]; it is counted,
-//! never guessed. A one-to-one task whose reads or writes were lost is *unsynced* until it waits for input, when all
-//! it read has been written.
+//! A message whose root cannot be known (because events were lost, or its task began before the window) has
+//! the root [`UNKNOWN`]; such messages are counted, and their roots are never guessed. A one-to-one task
+//! whose reads or writes were lost is *unsynced* until it waits for input, because it has then written all
+//! that it read.
 
 pub(crate) mod message;
 pub(crate) mod roots;
@@ -37,20 +41,21 @@ use crate::lineage::story::Trace;
 use crate::monitor::{Batch, Moment};
 use crate::report::FailedMessage;
 
-/// Failures kept.
+/// The number of failures kept.
 const FAILURES_MAX: usize = 1000;
-/// Deferred dispatches in all; beyond, the one deferred last is taken with unknown ancestors.
+/// The maximal number of deferred dispatches; beyond it, the dispatch deferred last is processed with unknown
+/// ancestors.
 const DEFERRED_MAX: usize = 1 << 16;
 
-/// What a stream is to the network.
+/// The position of a stream: inside the network or at its border.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 enum Role {
-    /// Between tasks.
+    /// A stream between two tasks.
     #[default]
     Inner,
-    /// Messages written to it enter; the number tells entries apart.
+    /// Messages written to the stream enter the network; the number distinguishes the entries.
     Entry(u64),
-    /// Messages written to it leave.
+    /// Messages written to the stream leave the network.
     Exit,
 }
 
@@ -58,7 +63,7 @@ enum Role {
 #[derive(Default)]
 pub(crate) struct Flow {
     role: Role,
-    /// Index after the last message whose root is settled; `None` before the first.
+    /// The index after the last message whose root is decided; `None` before the first such message.
     known: Option<u64>,
     segments: Segments,
     /// The task whose oldest deferred dispatch waits for this stream.
@@ -73,40 +78,42 @@ impl Flow {
         }
     }
 
-    /// Whether messages before `end` are settled.
+    /// Whether the roots of all messages before `end` are decided.
     fn settled(&self, end: u64) -> bool {
         self.role == Role::Exit || self.known.is_some_and(|known| known >= end)
     }
 }
 
-/// The messages a task has read and whose descendants may be yet to come.
+/// The messages that a task has read and that may still get descendants.
 #[derive(Default)]
 pub(crate) struct Holder {
     pub(crate) one_to_one: bool,
-    /// One-to-one: whether `kept` is known to be all that was read and not yet written.
+    /// For a one-to-one task: whether `kept` is known to hold all messages that were read and not yet
+    /// written.
     pub(crate) synced: bool,
     kept: VecDeque<Taken>,
-    /// Others: single messages that the task keeps, as it recorded, until it writes from them.
+    /// For other tasks: the messages that the task recorded as kept, until it writes from them.
     held: Vec<Taken>,
-    /// Others: whether it ever recorded what descends from what.
+    /// For other tasks: whether the task ever recorded which message descends from which.
     derives: bool,
-    /// Whether it wrote what cannot descend from a message read before, without recording its descent. If it never records
-    /// descent, nothing is known of what it writes.
+    /// Whether the task wrote a message that cannot descend from a message read before, without recording the
+    /// descent. If the task never records descent, the roots of its messages are unknown.
     mute: bool,
-    /// Whether it writes input messages or reads output messages: then its empty dispatches are not counted to the network's work.
+    /// Whether the task writes input messages or reads output messages: its empty dispatches then do not
+    /// count as the network's work.
     is_outside: bool,
     empty_ticks: u64,
     deferred: VecDeque<Dispatch>,
 }
 
-/// Messages a dispatch read.
+/// Consecutive messages that a dispatch read.
 #[derive(Clone, Copy)]
 struct Taken {
     stream: u64,
     segment: Segment,
-    /// When each message was done.
+    /// The moment at which each message was done.
     moments: Moments,
-    /// Of a message kept: something was written from it.
+    /// Whether the task wrote something from this message, if it is a kept one.
     written: bool,
 }
 
@@ -117,20 +124,20 @@ pub(crate) struct Dispatch {
     pub(crate) worker: Option<u64>,
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// For so many ticks of its duration it had no processor.
+    /// The ticks of its duration in which the thread had no processor.
     kept: u64,
     reads: Vec<Run>,
     writes: Vec<Run>,
     derived: Vec<Derived>,
-    /// Messages read that failed.
+    /// The messages that the dispatch read and that failed.
     failed: Vec<Run>,
-    /// Messages read that the task keeps.
+    /// The messages that the dispatch read and the task keeps.
     held: Vec<Run>,
     outcome: Outcome,
 }
 
 impl Dispatch {
-    /// Becomes a copy of a dispatch in a batch.
+    /// Overwrites this value with a copy of a dispatch in a batch.
     pub(crate) fn fill(&mut self, batch: &Batch<'_>, of: &dispatch::Dispatch) {
         fn copy<T: Copy>(to: &mut Vec<T>, from: &[T]) {
             to.clear();
@@ -146,7 +153,7 @@ impl Dispatch {
         copy(&mut self.held, batch.held(of));
     }
 
-    /// Whether it wrote something from this message.
+    /// Whether the dispatch wrote something from this message.
     fn derives_from(&self, stream: u64, index: u64) -> bool {
         self.derived.iter().any(|derived| {
             let last = derived.parent_first + (derived.count - 1) * derived.step;
@@ -154,7 +161,7 @@ impl Dispatch {
         })
     }
 
-    /// Ticks that the task ran.
+    /// The ticks in which the task ran.
     pub(crate) fn busy(&self) -> u64 {
         self.end - self.start - self.kept
     }
@@ -164,28 +171,28 @@ impl Dispatch {
     }
 }
 
-/// Where the execution time of dispatches went, in ticks. The four are all of it.
+/// The execution time of dispatches in ticks, divided into four parts without remainder.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Charged {
     /// Spent on known input messages.
     pub(crate) attributed: f64,
     /// Spent on messages whose root is not known.
     pub(crate) unattributed: f64,
-    /// Dispatches that read and wrote nothing.
+    /// Spent in dispatches that read and wrote nothing.
     pub(crate) empty: u64,
-    /// Spent outside the network: on writing input messages, on reading output messages, and on empty dispatches of
-    /// tasks that do so.
+    /// Spent outside the network: on writing input messages, on reading output messages, and on empty
+    /// dispatches of tasks that do so.
     pub(crate) outside: f64,
 }
 
 impl Charged {
-    /// Charges `count` messages of a root, each with so many ticks.
+    /// Charges each of `count` messages of a root with `each` ticks.
     fn charge(&mut self, root: Root, count: u64, each: f64) {
         let to = if root == UNKNOWN { &mut self.unattributed } else { &mut self.attributed };
         *to += each * count as f64;
     }
 
-    /// Adds the empty dispatches of a task of which nothing more comes.
+    /// Adds the time of the empty dispatches of a task that has no further events.
     fn settle(&mut self, holder: &Holder) {
         match holder.is_outside {
             true => self.outside += holder.empty_ticks as f64,
@@ -203,21 +210,22 @@ pub(crate) struct Lineage {
     /// The entry streams, by their numbers.
     entries: Vec<u64>,
     failures: Vec<Failed>,
-    /// Those of them that may still be traced to their input messages by the dispatches they failed in.
+    /// The failures whose input messages are not known yet; the dispatch in which the message failed may
+    /// still give the input message.
     untraced: HashMap<MessageId, usize>,
-    /// Follows single messages, if a reader asked for their story.
+    /// Follows single messages, if a user asked for their story.
     pub(crate) trace: Option<Trace>,
     deferred: usize,
     /// Messages written whose root is not known.
     pub(crate) unattributed: u64,
-    /// Where the time of dispatches went.
+    /// The division of the time of dispatches.
     pub(crate) charged: Charged,
     taken: Vec<Taken>,
-    /// What the current dispatch writes before it reads anything descends from this message.
+    /// The message from which everything descends that the current dispatch writes before it reads.
     carried: Option<Taken>,
     runnable: Vec<u64>,
     closing: Vec<Closing>,
-    /// A task has no more deferred dispatches: streams that close may have waited for that.
+    /// Whether some task has processed its last deferred dispatch: closing streams may have waited for it.
     caught_up: bool,
 }
 
@@ -231,7 +239,7 @@ struct Failed {
     time: u64,
 }
 
-/// A stream that is closed, while dispatches of its tasks may be deferred.
+/// A closed stream; dispatches of its tasks may still be deferred.
 struct Closing {
     stream: u64,
     reader: u64,
@@ -260,7 +268,7 @@ impl Lineage {
         }
     }
 
-    /// Input messages of the network come through this stream.
+    /// Registers a stream through which input messages enter the network.
     pub(crate) fn entry(&mut self, stream: u64) {
         let flow = self.flows.entry(stream).or_default();
         if flow.role == Role::Inner && (self.entries.len() as u64) < ENTRIES_MAX {
@@ -269,13 +277,13 @@ impl Lineage {
         }
     }
 
-    /// The input message that a root is.
+    /// The input message that a root stands for.
     pub(crate) fn message(&self, root: Root) -> Option<MessageId> {
         let (entry, index) = place(root)?;
         Some(MessageId { stream: StreamId::of(*self.entries.get(entry)?), index })
     }
 
-    /// Measures anew; what is in flight stays known.
+    /// Restarts the measurement; the messages in flight stay known.
     pub(crate) fn restart(&mut self) {
         self.roots.restart();
         self.failures.clear();
@@ -285,7 +293,7 @@ impl Lineage {
         self.holders.values_mut().for_each(|holder| holder.empty_ticks = 0);
     }
 
-    /// What failed, oldest first, with the input messages it came from.
+    /// The messages that failed, oldest first, with the input messages from which they descend.
     pub(crate) fn failures(&self, moment: &Moment<'_>) -> Vec<FailedMessage> {
         let failure = |failed: &Failed| FailedMessage {
             message: failed.message.to_string(),
@@ -297,7 +305,8 @@ impl Lineage {
         self.failures.iter().map(failure).collect()
     }
 
-    /// A message failed. In mode full, the dispatch that it failed in comes later and says where it came from.
+    /// Records that a message failed. In mode `full`, the event of the dispatch comes later and gives the
+    /// input message.
     pub(crate) fn failed(&mut self, message: MessageId, task: u64, component: Option<u64>, time: u64) {
         if self.failures.len() < FAILURES_MAX {
             self.untraced.insert(message, self.failures.len());
@@ -305,7 +314,7 @@ impl Lineage {
         }
     }
 
-    /// Traces the messages that failed in a dispatch.
+    /// Finds the input messages of the messages that failed in a dispatch.
     fn trace_failures(&mut self, dispatch: &Dispatch, holder: &Holder, taken: &[Taken]) {
         for run in &dispatch.failed {
             let message = MessageId { stream: StreamId::of(run.stream), index: run.first };
@@ -321,7 +330,7 @@ impl Lineage {
         }
     }
 
-    /// Output messages of the network leave through this stream.
+    /// Registers a stream through which output messages leave the network.
     pub(crate) fn exit(&mut self, stream: u64) {
         let flow = self.flows.entry(stream).or_default();
         if flow.role == Role::Inner {
@@ -330,14 +339,14 @@ impl Lineage {
         }
     }
 
-    /// Where the time of all dispatches went until now.
+    /// The division of the time of all dispatches until now.
     pub(crate) fn charged(&self) -> Charged {
         let mut charged = self.charged;
         self.holders.values().for_each(|holder| charged.settle(holder));
         charged
     }
 
-    /// A task has ended: the messages that it held have no further descendants.
+    /// Records that a task has ended: the messages that it held get no further descendants.
     pub(crate) fn end(&mut self, task: u64, time: u64) {
         if self.holders.contains_key(&task) {
             let outcome = Outcome::Ended;
@@ -345,7 +354,7 @@ impl Lineage {
         }
     }
 
-    /// A dispatch ended.
+    /// Records a dispatch that has ended.
     pub(crate) fn dispatch(&mut self, dispatch: &mut Dispatch) {
         if self.has_deferred(dispatch.task) || !self.ready(dispatch) {
             self.defer(std::mem::take(dispatch));
@@ -367,7 +376,8 @@ impl Lineage {
         }
     }
 
-    /// All events have come: dispatches that are still deferred wait for events that were lost.
+    /// Processes the dispatches that are still deferred after the last event: the events they wait for were
+    /// lost.
     pub(crate) fn finish(&mut self) {
         let mut tasks: Vec<u64> = self
             .holders
@@ -385,14 +395,14 @@ impl Lineage {
         self.close_settled();
     }
 
-    /// A stream was closed, and all events that concern it have come.
+    /// Records that a stream was closed and that all its events have been read.
     pub(crate) fn close(&mut self, stream: u64, reader: u64, writer: u64, time: u64) {
         self.closing.push(Closing { stream, reader, writer, time });
         self.close_settled();
     }
 
-    /// Forgets the closed streams of which no deferred dispatch is yet to take or put anything. What was never read is
-    /// dropped now.
+    /// Forgets each closed stream that no deferred dispatch reads or writes. Messages that were never read
+    /// are dropped.
     fn close_settled(&mut self) {
         self.caught_up = false;
         let mut n = 0;
@@ -431,7 +441,8 @@ impl Lineage {
         }
     }
 
-    /// Whether all this dispatch read is settled; if not, it will be resumed by the stream that is not.
+    /// Whether the roots of all messages that this dispatch read are decided; if not, a write to the first
+    /// undecided stream resumes the dispatch.
     fn ready(&mut self, dispatch: &Dispatch) -> bool {
         for read in &dispatch.reads {
             let flow = self.flows.entry(read.stream).or_default();
@@ -459,7 +470,7 @@ impl Lineage {
         Some(dispatch)
     }
 
-    /// Takes the deferred dispatches of a task that are ready by now.
+    /// Processes the deferred dispatches of a task that are ready now.
     fn resume(&mut self, task: u64) {
         while let Some(dispatch) = self.oldest_deferred(task) {
             if !self.ready(&dispatch) {
@@ -478,7 +489,7 @@ impl Lineage {
         self.caught_up = true;
     }
 
-    /// Follows the messages of one dispatch.
+    /// Moves the roots of the messages of one dispatch from its inputs to its outputs.
     fn take(&mut self, dispatch: &Dispatch) {
         let mut taken = std::mem::take(&mut self.taken);
         let mut holder = self.holders.remove(&dispatch.task).unwrap_or_default();
@@ -519,8 +530,8 @@ impl Lineage {
         self.holders.insert(dispatch.task, holder);
     }
 
-    /// Takes from the streams what was read, and charges it its share of the time. Returns whether messages before it
-    /// were not seen, and whether some had left the network.
+    /// Removes the messages read from their streams, and charges each its share of the time. Returns whether
+    /// reads before these messages were lost, and whether some of the messages had left the network.
     fn take_reads(&mut self, dispatch: &Dispatch, reads: u64, taken: &mut Vec<Taken>) -> (bool, bool) {
         let share = dispatch.busy() as f64 / reads.max(1) as f64;
         let mut position = 0;
@@ -571,7 +582,7 @@ impl Lineage {
         (lost, outside)
     }
 
-    /// Puts the messages on the streams whose descent the task recorded.
+    /// Appends the messages whose descent the task recorded to the streams.
     fn put_derived(
         &mut self,
         dispatch: &Dispatch,
@@ -620,7 +631,8 @@ impl Lineage {
         }
     }
 
-    /// Releases what the task kept and wrote from now, or all if it has ended.
+    /// Releases the kept messages from which the task wrote in this dispatch, or all kept messages if it has
+    /// ended.
     fn let_go_of_held(&mut self, dispatch: &Dispatch, holder: &mut Holder) {
         if holder.held.is_empty() {
             return;
@@ -636,8 +648,8 @@ impl Lineage {
         });
     }
 
-    /// Puts the other written messages on the streams: by a one-to-one task what it read, else messages without a known
-    /// ancestor, or new ones.
+    /// Appends the other written messages to the streams: a one-to-one task's with the roots of those it
+    /// read, other tasks' without a known ancestor or as new input messages.
     fn put_writes(&mut self, dispatch: &Dispatch, writes: u64, share: f64, holder: &mut Holder) {
         let mut position = 0;
         for write in &dispatch.writes {
@@ -645,7 +657,7 @@ impl Lineage {
             let end = write.first + write.count;
             let known = flow.known.unwrap_or(write.first);
             if known < write.first {
-                // Writes before these were lost.
+                // Events of the writes before these messages were lost.
                 flow.settle(Segment::unknown(known, write.first - known));
                 self.unattributed += write.first - known;
                 holder.unsync(&mut self.roots);
@@ -677,7 +689,7 @@ impl Lineage {
         }
     }
 
-    /// Puts one segment on a stream, or lets it leave the network.
+    /// Appends one segment to a stream, or records that it left the network.
     fn put(&mut self, segment: Segment, stream: u64, dispatch: &Dispatch, writes: u64, share: f64) {
         if segment.root == UNKNOWN {
             self.unattributed += segment.count;
@@ -716,7 +728,7 @@ impl Lineage {
         }
     }
 
-    /// Messages written before anything was read, and the message they descend from.
+    /// The segment of messages written before anything was read, and the message from which they descend.
     fn carry(&mut self, first: u64, count: u64) -> (Segment, Option<(MessageId, u64)>) {
         match self.carried {
             Some(held) if held.segment.root != UNKNOWN => {
@@ -728,7 +740,8 @@ impl Lineage {
         }
     }
 
-    /// Records in the story of single messages what these descend from: with a step of 1, each from the next.
+    /// Records in the story of single messages the parents of a segment: with a step of 1, each message has
+    /// the next parent.
     fn link(&mut self, segment: Segment, stream: u64, from: Option<(MessageId, u64)>, dispatch: &Dispatch) {
         if let Some(trace) = &mut self.trace {
             let run = Run { stream, first: segment.first, count: segment.count };
@@ -762,7 +775,7 @@ impl Lineage {
             return;
         }
         if holder.one_to_one {
-            // Unsynced: what descends from these messages is not known.
+            // The task is unsynced, so the descendants of these messages are not known.
             taken.drain(..).for_each(|read| read.lose(&mut self.roots));
             holder.synced = flushed;
             return;
@@ -792,7 +805,7 @@ impl Lineage {
     }
 }
 
-/// Finds the messages that hold index `index` of `stream`. They are in order within each stream.
+/// Finds the messages that hold index `index` of `stream`. The messages of each stream are in order.
 fn find(taken: &[Taken], stream: u64, index: u64) -> Option<Taken> {
     let start = taken.iter().position(|read| read.stream == stream)?;
     let of_stream = &taken[start..];
@@ -820,12 +833,12 @@ impl Taken {
 }
 
 impl Holder {
-    /// A message read in a dispatch before.
+    /// Finds a message that was read in an earlier dispatch.
     fn find(&self, stream: u64, index: u64) -> Option<Taken> {
         self.kept.iter().rev().chain(&self.held).copied().find(|held| held.has(stream, index))
     }
 
-    /// The message of which a task with outputs of its own choice may still have to write a descendant.
+    /// The message that may still get a descendant in a later dispatch of a task that is not one-to-one.
     fn owes(&self) -> Option<Taken> {
         if self.mute && !self.derives || self.one_to_one {
             return None;
@@ -838,7 +851,7 @@ impl Holder {
         }
     }
 
-    /// Takes up to `count` of the oldest messages read and not yet written.
+    /// Removes up to `count` of the oldest messages that were read and not yet written.
     fn pop(&mut self, count: u64) -> Option<(MessageId, Segment)> {
         let front = self.kept.front_mut()?;
         let popped = front.segment.part(0, count);
@@ -852,7 +865,7 @@ impl Holder {
         Some((from, popped))
     }
 
-    /// A message that was read will not be written.
+    /// Records that a message that was read failed and will not be written.
     fn fail(&mut self, message: &Run, roots: &mut Roots, time: u64) {
         let Some(n) = self.kept.iter().position(|held| held.has(message.stream, message.first)) else {
             return;
@@ -872,7 +885,7 @@ impl Holder {
         roots.release(failed.root, 1, failed.step, Moments::at(time));
     }
 
-    /// Reads or writes of the task were lost.
+    /// Records that events of the task's reads or writes were lost.
     fn unsync(&mut self, roots: &mut Roots) {
         self.synced = false;
         if self.one_to_one {

@@ -1,10 +1,10 @@
 //! Input messages whose descendants are still in the network, and the latencies of those that have all left.
 //!
-//! A *root* is a message of an entry stream. Each root counts its live descendants; when the last one leaves, its
-//! service latency (sum of execution times, LPEL paper equation 2) and its end-to-end latency (entry until the last
-//! descendant left) are recorded and it is forgotten. Roots complete roughly in order, so they are kept in a ring
-//! from the oldest incomplete one; a root that stays long behind the others moves to a map, so that memory is
-//! proportional to the messages in flight.
+//! A *root* is a message of an entry stream. Each root counts its live descendants; when the last one leaves,
+//! its service latency (sum of execution times, LPEL paper equation 2) and its end-to-end latency (entry
+//! until the last descendant left) are recorded and the root is forgotten. Roots complete roughly in order,
+//! so they are kept in a ring from the oldest incomplete one; a root that stays long behind the others moves
+//! to a map, so that memory is proportional to the messages in flight.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,8 +12,8 @@ use std::collections::BinaryHeap;
 use crate::ids::IdMap;
 use crate::report::distribution::Times;
 
-/// A root's number: the entry stream's place above, the index of the message below. Roots of consecutive messages
-/// are consecutive.
+/// A root's number: the upper bits are the entry stream's place, the lower bits the index of the message.
+/// Roots of consecutive messages are consecutive.
 pub(crate) type Root = u64;
 
 /// Messages whose ancestor is not known.
@@ -21,9 +21,9 @@ pub(crate) const UNKNOWN: Root = u64::MAX;
 
 const INDEX_BITS: u32 = 48;
 const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
-/// Entry streams that are told apart; messages of further ones have no known root.
+/// The number of entry streams that are distinguished; messages of further entry streams have no known root.
 pub(crate) const ENTRIES_MAX: u64 = (1 << (64 - INDEX_BITS)) - 2;
-/// A ring longer than this with mostly complete roots sends its oldest to the map.
+/// In a ring longer than this with mostly complete roots, the oldest incomplete roots move to the map.
 const RING_SPARSE: usize = 1 << 12;
 
 /// The number of the root that is message `index` of entry stream number `entry`.
@@ -43,7 +43,7 @@ struct RootState {
     service_ticks: f64,
     /// Live descendants; 0 once complete.
     live: u64,
-    /// Some of its events were lost: it is not measured.
+    /// Whether some of its events were lost: the root is then not measured.
     lost: bool,
 }
 
@@ -78,7 +78,7 @@ struct Window {
 #[derive(Clone, Copy)]
 pub(crate) struct Moments {
     start: u64,
-    /// Between two messages.
+    /// The ticks between two messages.
     ticks: f64,
     position: u64,
 }
@@ -89,7 +89,7 @@ impl Moments {
         Moments { start, ticks: duration as f64 / count.max(1) as f64, position }
     }
 
-    /// The same moment for all messages.
+    /// One moment for all messages.
     pub(crate) fn at(time: u64) -> Moments {
         Moments { start: time, ticks: 0.0, position: 0 }
     }
@@ -136,7 +136,7 @@ impl PartialOrd for Slow {
 }
 
 impl Ord for Slow {
-    /// By time taken; of equals the later is less.
+    /// Orders by the time taken; of two equal times, the later root is less.
     fn cmp(&self, other: &Slow) -> std::cmp::Ordering {
         self.ticks().cmp(&other.ticks()).then(other.root.cmp(&self.root))
     }
@@ -147,13 +147,13 @@ pub(crate) struct Roots {
     ns_per_tick: f64,
     pub(crate) service: Times,
     pub(crate) end_to_end: Times,
-    /// The difference, not below 0.
+    /// The end-to-end latency less the service latency, at least 0.
     pub(crate) waiting: Times,
     slowest: BinaryHeap<Reverse<Slow>>,
     slowest_max: usize,
-    /// Roots seen entering.
+    /// The number of roots that entered.
     pub(crate) entered: u64,
-    /// Roots that completed without being measured, because some of their events were lost.
+    /// The number of roots that completed unmeasured because some of their events were lost.
     pub(crate) unmeasured: u64,
 }
 
@@ -172,7 +172,7 @@ impl Roots {
         }
     }
 
-    /// Measures anew: what completed so far is forgotten.
+    /// Restarts the measurement: the latencies of roots that completed so far are forgotten.
     pub(crate) fn restart(&mut self) {
         (self.service, self.end_to_end, self.waiting) = (Times::new(), Times::new(), Times::new());
         self.slowest.clear();
@@ -191,13 +191,14 @@ impl Roots {
         self.windows.iter().map(|window| window.incomplete).sum()
     }
 
-    /// Memory held, in roots.
+    /// The number of roots held in memory.
     #[cfg(test)]
     pub(crate) fn held(&self) -> usize {
         self.windows.iter().map(|window| window.ring.len() + window.stragglers.len()).sum()
     }
 
-    /// `count` messages entered by entry stream `entry`, from index `first`, each with itself as live descendant.
+    /// Records that `count` messages entered through entry stream `entry`, from index `first`; each is its
+    /// own live descendant.
     pub(crate) fn enter(&mut self, entry: u64, first: u64, count: u64, moments: Moments) {
         while self.windows.len() as u64 <= entry {
             self.windows.push(Window::default());
@@ -221,7 +222,8 @@ impl Roots {
         window.thin();
     }
 
-    /// `count` messages of consecutive roots (or, with `step` 0, of one) each took `ticks` to execute.
+    /// Records that each of `count` messages of consecutive roots (with `step` 0, of one root) took `ticks`
+    /// to execute.
     #[inline]
     pub(crate) fn serve(&mut self, root: Root, count: u64, step: u64, ticks: f64) {
         if root == UNKNOWN {
@@ -231,7 +233,8 @@ impl Roots {
         self.each(root, roots, |_, state| state.service_ticks += ticks);
     }
 
-    /// Roots get so many descendants more.
+    /// Adds descendants to roots: one to each of `count` consecutive roots, or `count` to one root with
+    /// `step` 0.
     #[inline]
     pub(crate) fn retain(&mut self, root: Root, count: u64, step: u64) {
         if root == UNKNOWN {
@@ -255,7 +258,7 @@ impl Roots {
         }
     }
 
-    /// Descendants whose own descendants are unknown. The latency of their roots is not measured.
+    /// Removes descendants whose own descendants are unknown. The latency of their roots is not measured.
     pub(crate) fn lose(&mut self, root: Root, count: u64, step: u64) {
         if root == UNKNOWN {
             return;
@@ -367,7 +370,8 @@ impl Window {
         self.advance();
     }
 
-    /// After a hole in the entry stream: the roots so far become stragglers, the ring begins at `first`.
+    /// Restarts the ring at `first` after a gap in the entry stream; the roots so far move to the map of
+    /// stragglers.
     fn restart(&mut self, first: u64) {
         while !self.ring.is_empty() {
             self.pop_to_stragglers();
@@ -391,7 +395,7 @@ mod tests {
     #[test]
     fn memory_follows_what_is_in_flight() {
         let mut roots = Roots::new(1.0, 3);
-        // Message 0 never leaves; a million others pass, 64 at a time.
+        // Message 0 never leaves, while a million other messages pass, 64 at a time.
         roots.enter(0, 0, 1, Moments::at(0));
         for batch in 0..20_000 {
             let first = 1 + batch * 64;

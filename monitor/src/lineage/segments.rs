@@ -10,7 +10,7 @@ pub(crate) struct Segment {
     pub(super) first: u64,
     pub(super) count: u64,
     pub(super) root: Root,
-    /// 1: consecutive roots; 0: one root for all.
+    /// 1 if the messages have consecutive roots, 0 if they share one root.
     pub(super) step: u64,
 }
 
@@ -23,12 +23,12 @@ impl Segment {
         self.first + self.count
     }
 
-    /// The root of its `n`-th message.
+    /// The root of the segment's `n`-th message.
     pub(super) fn nth(&self, n: u64) -> Root {
         if self.root == UNKNOWN { UNKNOWN } else { self.root + n * self.step }
     }
 
-    /// Its messages from `n` on, at most `count`.
+    /// The segment's messages from `n` on, at most `count`.
     pub(super) fn part(&self, n: u64, count: u64) -> Segment {
         Segment {
             first: self.first + n,
@@ -65,7 +65,7 @@ impl Segments {
         self.0.push_back(new);
     }
 
-    /// Takes up to `count` messages of the first segment.
+    /// Removes up to `count` messages from the first segment and returns them.
     pub(super) fn pop(&mut self, count: u64) -> Option<Segment> {
         let front = self.0.front_mut()?;
         let taken = front.part(0, count);

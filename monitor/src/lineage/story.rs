@@ -1,7 +1,8 @@
-//! One message's story: what it descends from, where it and its descendants went, and how long each step took.
+//! One message's story: its ancestors, the streams and tasks that it and its descendants passed, and how long
+//! each step took.
 //!
-//! Two passes over the events: the first finds the input message that a message descends from, the second follows
-//! that message's descendants. Memory follows the story, not the run.
+//! The story needs two passes over the events: the first finds the input message that a message descends
+//! from, the second follows that input message's descendants. Memory grows with the story, not with the run.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -17,10 +18,10 @@ use crate::lineage::{Dispatch, Lineage};
 use crate::monitor::{Batch, Moment, Monitor};
 use crate::report::Report;
 
-/// Messages followed at most.
+/// The maximal number of messages followed.
 const FOLLOWED_MAX: usize = 100_000;
 
-/// A message and all its relatives that were seen, as a tree.
+/// The tree of an input message and all its recorded descendants, found from any one of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Story {
     /// The message that was asked for.
@@ -29,7 +30,7 @@ pub struct Story {
     pub input: Option<String>,
     /// The messages of the tree, parents before their children, in the order of their writing.
     pub hops: Vec<Hop>,
-    /// There were more messages than are followed.
+    /// Whether messages are missing because the limit on followed messages was reached.
     pub cut_short: bool,
 }
 
@@ -46,23 +47,25 @@ pub struct Hop {
     pub stream: Option<String>,
     /// The task that wrote it.
     pub writer: Option<String>,
-    /// When, from the begin of the run. Within a dispatch times are interpolated.
+    /// The time at which it was written, since the start of the run. Times within a dispatch are
+    /// interpolated.
     pub written_ns: Option<f64>,
     /// The task that read it.
     pub reader: Option<String>,
-    /// That task's worker, if it has no thread of its own.
+    /// The worker of the task that read it, if that task has no thread of its own.
     pub worker: Option<WorkerId>,
-    /// When the dispatch that read it began, from the begin of the run.
+    /// The time at which the dispatch that read it began, since the start of the run.
     pub read_ns: Option<f64>,
-    /// From its writing until that dispatch began.
+    /// The time from its writing until the dispatch that read it began.
     pub waited_ns: Option<f64>,
-    /// Its share of that dispatch's time.
+    /// Its share of the time of the dispatch that read it.
     pub service_ns: Option<f64>,
-    /// What became of it: `failed`, `led on` (it has descendants), `used up`, `left` (the network), `in the stream`.
+    /// The outcome of the message: `failed`, `led on` (it has descendants), `used up`, `left` (the network),
+    /// `in the stream`.
     pub fate: String,
 }
 
-/// What is asked of [`Lineage`] about single messages.
+/// The question about single messages that [`Lineage`] answers.
 pub(crate) enum Trace {
     /// Looks for the root of a message.
     Seek { message: MessageId, root: Option<Root>, seen: bool },
@@ -75,7 +78,7 @@ pub(crate) struct Follow {
     nodes: HashMap<MessageId, Node>,
     /// The indices followed, by stream.
     by_stream: IdMap<BTreeSet<u64>>,
-    /// Messages to follow from when they are written.
+    /// Messages that are followed as soon as they are written.
     wanted: Vec<MessageId>,
     order: Vec<MessageId>,
     /// Tasks whose names are needed.
@@ -103,8 +106,8 @@ struct Read {
 }
 
 impl Trace {
-    /// A dispatch wrote these messages; `from`: what the first descends from, and whether the next descend from the next. They
-    /// descend from these roots.
+    /// Records messages that a dispatch wrote, with their roots. `from` is the parent of the first message
+    /// and the step to the parent of the next.
     pub(crate) fn wrote(
         &mut self,
         run: &Run,
@@ -125,7 +128,7 @@ impl Trace {
         }
     }
 
-    /// A dispatch read these messages, after `position` others of the `reads` in all.
+    /// Records messages that a dispatch read; the dispatch read `reads` messages in all.
     pub(crate) fn read(&mut self, run: &Run, dispatch: &Dispatch, reads: u64, _position: u64) {
         match self {
             Trace::Seek { message, seen, .. } => *seen |= place_in(run, *message).is_some(),
@@ -133,7 +136,7 @@ impl Trace {
         }
     }
 
-    /// A message failed.
+    /// Records that a message failed.
     pub(crate) fn failed(&mut self, message: MessageId, dispatch: &Dispatch) {
         if let Trace::Follow(follow) = self {
             follow.failed(message, dispatch);
@@ -148,7 +151,7 @@ fn place_in(run: &Run, message: MessageId) -> Option<u64> {
 }
 
 impl Follow {
-    /// Follows these messages and their descendants.
+    /// A request to follow these messages and their descendants.
     pub(crate) fn from(wanted: Vec<MessageId>) -> Follow {
         Follow { wanted, ..Follow::default() }
     }
@@ -241,14 +244,14 @@ pub(crate) struct Tracing {
     told: Dispatch,
     tasks: IdMap<Task>,
     streams: IdMap<Stream>,
-    /// For the last call to the monitor.
+    /// The result, valid after the last call of the monitor.
     pub(crate) found: Found,
 }
 
-/// What a pass over the events brought.
+/// The result of a pass over the events.
 #[derive(Default)]
 pub(crate) struct Found {
-    /// Whether the message was seen at all.
+    /// Whether the message occurred in the events.
     pub(crate) seen: bool,
     /// The input message it descends from.
     pub(crate) input: Option<MessageId>,

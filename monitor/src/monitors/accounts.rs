@@ -1,5 +1,6 @@
-//! What busy time was spent on: work, sleep in the box, waiting for a processor. Computed from looks at the threads, at intervals, and the
-//! processor time of long dispatches. Publishes after the tasks and workers, whose busy time it divides.
+//! The division of busy time into work, sleep in the box, and waiting for a processor, computed from samples
+//! of the threads' states and from the processor time of long dispatches. This monitor publishes after those
+//! of tasks and workers, whose busy time it divides.
 
 use std::collections::HashMap;
 
@@ -11,57 +12,59 @@ use crate::ids::{IdMap, TaskId, WorkerId};
 use crate::monitor::{Batch, Moment, Monitor};
 use crate::report::{Asleep, BusyAccount, Hanging, Note, Processors, Report, SleepsFor, State, WorkerShares};
 
-/// Tasks whose time is divided; of further ones only the component's is.
+/// The maximal number of tasks whose time is divided; for further tasks, only the component's time is
+/// divided.
 const TASKS_MAX: usize = 4096;
-/// What changing tasks takes of a dispatch, about.
+/// The approximate time of a change of tasks.
 const CHANGE_NS: f64 = crate::verdict::thresholds::CHANGE_NS;
-/// A thread that was seen asleep for less does not hang.
+/// A thread that was sampled asleep for less than this time does not hang.
 const HANGS_NS: f64 = 500e6;
-/// A look that says a thread hangs is at most so old.
+/// The maximal age of a sample that shows a hanging thread.
 const LATELY_NS: f64 = 2.5e9;
 
-/// The monitor of what busy time was spent on: see the module.
+/// The monitor of busy time: see the module.
 #[derive(Default)]
 pub(crate) struct Accounts {
     tasks: IdMap<Sum>,
     components: IdMap<Sum>,
     workers: IdMap<Sum>,
-    /// The last look at each task that slept.
+    /// The last sample of each task that slept.
     last: IdMap<(u64, ThreadSampled)>,
-    /// What was used of processors when measuring began, and when and what was used last.
+    /// The use of processors at the start of the measurement; `used` is the last record of it.
     used_before: Option<(u64, ProcessorsUsed)>,
     used: Option<(u64, ProcessorsUsed)>,
-    /// When a dispatch ended last, as far as dispatches are recorded.
+    /// The end of the last recorded dispatch.
     dispatched: u64,
-    /// What the threads of workers, and of tasks with threads of their own, used in the kernel: before measuring began, and until now.
+    /// The kernel's work for the threads of workers and of tasks with their own, before the measurement and
+    /// until now.
     of_workers: IdMap<[InKernel; 2]>,
     of_tasks: IdMap<[InKernel; 2]>,
     refused: bool,
 }
 
-/// What a thread used in the kernel.
+/// Processor time in the kernel and page faults of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct InKernel {
     ns: u64,
     faults: u64,
 }
 
-/// What is known of the busy time of a task, component or worker.
+/// The samples of the busy time of a task, component or worker.
 #[derive(Clone, Debug, Default)]
 struct Sum {
     looks: u64,
-    /// Of the time that the looks stand for: with a processor, without one, asleep.
+    /// The time that the samples represent, divided into running, runnable without a processor, and asleep.
     ran: f64,
     delayed: f64,
     asleep: [f64; 6],
-    /// Dispatches whose processor time is known: how long they lasted without the time noticed as kept from a processor, and
-    /// that processor time.
+    /// The duration of dispatches whose processor time is known, without the noticed time without a
+    /// processor; `cpu_ns` is their processor time.
     measured: f64,
     cpu_ns: f64,
     lock: Vote,
 }
 
-/// Finds what most votes are for, if there is such a thing (Boyer and Moore, 1981).
+/// Finds the value with the majority of votes, if there is one (Boyer and Moore, 1981).
 #[derive(Clone, Copy, Debug, Default)]
 struct Vote {
     of: u64,
@@ -80,7 +83,7 @@ impl Vote {
     }
 }
 
-/// What a thread sleeps for; `None`: it runs, or could.
+/// What a thread sleeps for; `None` if it is runnable.
 fn sleeps_for(doing: ThreadSampledDoing) -> Option<SleepsFor> {
     Some(match doing {
         ThreadSampledDoing::Runs => return None,
@@ -99,10 +102,10 @@ impl Sum {
         self.looks += sample.looks;
         match sleeps_for(sample.doing) {
             None => {
-                // The looks do not distinguish a thread that has a processor from one that waits for it: the kernel does.
+                // Samples do not distinguish a running thread from a runnable one; the kernel's times do.
                 let (cpu, delayed) = (sample.cpu_ns as f64, sample.delayed_ns as f64);
                 let kept = if delayed > 0.0 { ticks * delayed / (cpu + delayed) } else { 0.0 };
-                // A worker notices when it is kept from its processor: that time does not count as busy.
+                // A worker notices most times without a processor, and does not count them as busy.
                 self.delayed += if sample.worker < OWN_THREAD { 0.0 } else { kept };
                 self.ran += ticks - kept;
             }
@@ -135,7 +138,7 @@ impl Sum {
         if busy_ns <= 0.0 || (self.looks == 0 && self.measured <= 0.0) {
             return None;
         }
-        // Of dispatches that began before what is measured, only a part is.
+        // Dispatches that began before the measurement count only in part.
         let part = (busy_ns / (self.measured * ns_per_tick)).min(1.0);
         let measured_ns = part * self.measured * ns_per_tick;
         let worked_ns = (part * self.cpu_ns).min(measured_ns);
@@ -143,8 +146,8 @@ impl Sum {
         let of_looks = |ticks: f64| if looked > 0.0 { ticks / looked * busy_ns } else { 0.0 };
         let mut asleep = self.asleep.map(of_looks);
         let slept: f64 = asleep.iter().sum();
-        // At least what long dispatches slept, at most what they did not work.
-        // Either bound may lie a rounding error below the other, or below 0.
+        // The sleep is at least that of long dispatches, and at most the time that is not known as work. By
+        // rounding errors, either bound may be below the other or below 0.
         let most = (busy_ns - worked_ns).max(0.0);
         let known = slept.clamp((measured_ns - worked_ns).clamp(0.0, most), most);
         match slept > 0.0 {
@@ -168,7 +171,7 @@ impl Sum {
     }
 }
 
-/// Adds to an account what its thread used in the kernel.
+/// Adds the kernel's work for a thread to the thread's account.
 fn in_kernel(account: Option<&mut BusyAccount>, used: Option<&[InKernel; 2]>) {
     if let (Some(account), Some([before, now])) = (account, used) {
         account.kernel_ns = Some(now.ns.saturating_sub(before.ns) as f64);
@@ -269,14 +272,14 @@ impl Monitor for Accounts {
     }
 }
 
-/// In a shorter time than this the kernel's ticks do not show what others used of processors.
+/// The least time in which the kernel's ticks show the processor time of other processes.
 const TICKS_NS: f64 = 100e6;
 
 const REFUSED: &str = "The kernel does not say what the run's threads do (/proc/self/task is not there or not readable): busy time is not \
      divided into work and sleep, but for dispatches of a millisecond or more.";
 
 impl Accounts {
-    /// Calls `add` with the sums of the task, of its component and of its worker.
+    /// Calls `add` with the sum of the task, then with those of its component and its worker.
     fn each(&mut self, batch: &Batch<'_>, task: u64, worker: u64, mut add: impl FnMut(&mut Sum)) {
         if self.tasks.len() < TASKS_MAX || self.tasks.contains_key(&task) {
             add(self.tasks.entry(task).or_default());
@@ -289,7 +292,7 @@ impl Accounts {
         }
     }
 
-    /// Sites with one path are one component.
+    /// The sums by path, because sites with the same path are one component.
     fn by_path(&self, moment: &Moment<'_>) -> HashMap<String, Sum> {
         let mut by_path: HashMap<String, Sum> = HashMap::new();
         for (&site, sum) in &self.components {
@@ -304,7 +307,7 @@ impl Accounts {
         (span_ns > 0.0).then(|| used_between(before, now, span_ns))
     }
 
-    /// For how long no worker has ended a dispatch or a wait.
+    /// The time since a worker last ended a dispatch or a wait.
     fn still_ns(&self, moment: &Moment<'_>) -> Option<f64> {
         let updated = moment.ending.rows.iter().filter_map(|row| match row {
             LiveRow::Worker { updated, ended: false, .. } => Some(*updated),
@@ -314,7 +317,7 @@ impl Accounts {
         Some(moment.ns(moment.end.saturating_sub(last)))
     }
 
-    /// Threads that were asleep in one dispatch for long when they were looked at last; longest first.
+    /// The threads that had been asleep in one dispatch for long at their last sample, longest first.
     fn hanging(&self, moment: &Moment<'_>) -> Vec<Hanging> {
         let hangs = |(&task, &(time, sample)): (&u64, &(u64, ThreadSampled))| {
             let since = moment.ns(moment.end.saturating_sub(time));
@@ -337,7 +340,7 @@ impl Accounts {
     }
 }
 
-/// What was used of processors in a time.
+/// The use of processors between two records.
 fn used_between(before: ProcessorsUsed, now: ProcessorsUsed, span_ns: f64) -> Processors {
     let more = |now: u64, before: u64| now.saturating_sub(before) as f64;
     let run_ns = more(now.run_ns, before.run_ns);
@@ -360,13 +363,13 @@ mod tests {
 
     use super::*;
 
-    /// However little the looks and the measured dispatches agree, the parts are parts, and add up.
+    /// The parts add up and none is negative, even if samples and measured dispatches disagree.
     #[test]
     fn parts_add_up_whatever_is_told() {
         let mut chance = Chance::new(3);
         let mut some = 0;
         for _ in 0..100_000 {
-            // Odd numbers, too, which do not add up to the last bit.
+            // The numbers include odd ones, whose sums have rounding errors.
             let mut ticks = || {
                 let round = [0.0, 0.0, 1.0, 7e3, 2e6, 3e9][chance.below(6) as usize];
                 if chance.one_in(2) { round } else { round * chance.uniform() }
@@ -412,7 +415,7 @@ mod tests {
     #[test]
     fn looks_divide_busy_time_and_measured_dispatches_correct_them() {
         let mut sum = Sum::default();
-        // What a worker was kept from its processor is not busy time.
+        // The time in which a worker had no processor is not busy time.
         sum.looked(&look(ThreadSampledDoing::Runs, 200, 50, 50));
         sum.looked(&look(ThreadSampledDoing::Lock, 300, 0, 0));
         let account = sum.account(4000.0, 0, 1.0).expect("it was looked at");
@@ -423,11 +426,11 @@ mod tests {
         sum.looked(&look(ThreadSampledDoing::Lock, 300, 0, 0));
         let account = sum.account(4000.0, 0, 1.0).expect("it was looked at");
         assert_eq!((account.computing_ns, account.kept_ns, account.asleep.lock_ns), (600.0, 400.0, 3000.0));
-        // Of 2,000 ns it is measured that they were work: no more than the rest was sleep.
+        // 2,000 ns are measured as work, so at most the rest was sleep.
         sum.measured(&DispatchUsed { worker: 0, task: 1, duration_ticks: 2000, kept_ticks: 0, cpu_ns: 2000 });
         let account = sum.account(4000.0, 0, 1.0).expect("as above");
         assert_eq!((account.asleep.lock_ns, account.computing_ns), (2000.0, 2000.0));
-        // Nobody looked, and half of what was measured was no work.
+        // There are no samples, and half of the measured time was not work.
         let mut sum = Sum::default();
         sum.measured(&DispatchUsed { worker: 0, task: 1, duration_ticks: 4000, kept_ticks: 0, cpu_ns: 2000 });
         let account = sum.account(4000.0, 2, 1.0).expect("it was measured");
@@ -437,7 +440,7 @@ mod tests {
         );
     }
 
-    /// In a few microseconds the kernel's ticks show no other process, whatever ran.
+    /// A few microseconds are too short for the kernel's ticks to show other processes.
     #[test]
     fn others_are_known_only_where_ticks_show_them() {
         let used = |machine_ns, run_ns| ProcessorsUsed { machine_ns, run_ns, ..ProcessorsUsed::default() };

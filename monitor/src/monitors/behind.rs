@@ -1,10 +1,11 @@
-//! Head-of-line blocking: a task that keeps the order of several streams waits for a certain one of them, and meanwhile the writers of
-//! the others have no room.
+//! Head-of-line blocking: a task that keeps the order of several streams waits for one particular stream,
+//! while the writers of the others have no room.
 //!
-//! Of each task with several inputs its last waits for a certain stream are kept. Where a writer of another of its streams waited for room
-//! at the same time, that overlap is time *behind* the task that was awaited. Waits come in the order in which they end, and the task
-//! that waits behind goes on only after the keeper of the order did, so both are known when the second comes. Where the times of the
-//! awaited task's records are recorded one by one, the record that it was on is known, too.
+//! For each task with several inputs, the last waits for one particular stream are kept. If a writer of
+//! another of its streams waited for room at the same time, this overlap is time *behind* the awaited task.
+//! Waits are reported in the order in which they end, and the task that waits behind continues only after the
+//! keeper of the order does, so both waits are known when the second one is reported. If the awaited task's
+//! records are timed one by one, the record that it was processing is known as well.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -15,13 +16,13 @@ use crate::ids::IdMap;
 use crate::monitor::{Batch, Moment, Monitor};
 use crate::report::{Behind, BehindRecord, Report};
 
-/// Waits kept of each task that keeps an order.
+/// The number of waits kept for each task that keeps an order.
 const KEPT: usize = 64;
-/// Pairs of tasks that are told apart.
+/// The maximal number of distinguished triples of tasks.
 const PAIRS_MAX: usize = 1 << 14;
-/// Records, behind which tasks waited, that are told apart.
+/// The maximal number of distinguished records behind which tasks waited.
 const RECORDS_MAX: usize = 1 << 14;
-/// A shorter part of the window is not reported.
+/// The least share of the window for which waiting behind is reported.
 const SHARE_MIN: f64 = 0.02;
 
 /// A wait of a task that keeps an order.
@@ -33,7 +34,7 @@ struct Awaits {
     writer: u64,
 }
 
-/// A record that a task worked on, from when to when.
+/// A record that a task processed, with its begin and end.
 #[derive(Clone, Copy, Debug)]
 struct Worked {
     since: u64,
@@ -42,7 +43,8 @@ struct Worked {
     is: Option<Description>,
 }
 
-/// Which tasks wait behind which: the keeper of the order, the task that it waits for, the task that waits behind.
+/// The three tasks of head-of-line blocking: the keeper of the order, the task that it waits for, and the
+/// task that waits behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Triple {
     keeper: u64,
@@ -55,12 +57,13 @@ struct Triple {
 pub(crate) struct Orders {
     awaits: IdMap<VecDeque<Awaits>>,
     ticks: HashMap<Triple, u64>,
-    /// The last records of each task whose times are recorded.
+    /// The last timed records of each task.
     worked: IdMap<VecDeque<Worked>>,
-    /// By keeper and awaited task, for how long tasks waited behind each record of that, and what it is.
+    /// The time for which tasks waited behind each record, and the record's description, by keeper, awaited
+    /// task and record.
     records: BTreeMap<(u64, u64, u64), (u64, Option<Description>)>,
     descriptions: Descriptions,
-    /// Site and replica of the tasks in `pairs`, also of those that ended.
+    /// The site and replica of the tasks in the triples, including tasks that ended.
     called: IdMap<(u64, u64)>,
 }
 
@@ -152,7 +155,7 @@ impl Orders {
         kept.push_back(Worked { since, until, index, is });
     }
 
-    /// The record of an awaited task behind which others waited longest.
+    /// The record of an awaited task behind which other tasks waited longest.
     fn record(&self, keeper: u64, awaited: u64, moment: &Moment<'_>) -> Option<BehindRecord> {
         let all = || self.records.range((keeper, awaited, 0)..=(keeper, awaited, u64::MAX));
         let (&(.., index), &(ticks, is)) = all().max_by_key(|(_, (ticks, _))| *ticks)?;
@@ -161,7 +164,7 @@ impl Orders {
     }
 
     fn waited(&mut self, structure: &Structure, wait: &Wait) {
-        // A wait that nothing ended was cut off: the task ended, or the run.
+        // A wait without a cause of its end was cut off by the end of the task or the run.
         let Some(stream) = structure.stream(wait.stream).filter(|_| wait.stream != 0 && wait.ended) else {
             return;
         };
@@ -244,9 +247,10 @@ mod tests {
         // It waits for task 1 from 100 to 200, and for task 2 from 300 to 310.
         orders.waited(&structure, &wait(9, For::Input, 11, 100, 200));
         orders.waited(&structure, &wait(9, For::Input, 12, 300, 310));
-        // Task 2 has no room from 150 to 305: 50 of that behind task 1, and then task 2 itself is waited for.
+        // Task 2 has no room from 150 to 305: for 50 of that it waits behind task 1, and then the keeper
+        // waits for task 2 itself.
         orders.waited(&structure, &wait(2, For::Room, 12, 150, 305));
-        // Task 1 has none from 240 to 260, when the keeper waits for neither.
+        // Task 1 has no room from 240 to 260, when the keeper waits for neither task.
         orders.waited(&structure, &wait(1, For::Room, 11, 240, 260));
         let told: Vec<(Triple, u64)> = orders.ticks.clone().into_iter().collect();
         assert_eq!(told, [(Triple { keeper: 9, awaited: 1, behind: 2 }, 50)]);

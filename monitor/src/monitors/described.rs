@@ -1,5 +1,5 @@
-//! What records are, where that is recorded of those whose time is (`net.record_described`): their types, tags and sizes, and which of these
-//! goes with what they take.
+//! Descriptions of timed records (`net.record_described`): their types, tags and sizes, and which of these
+//! correlates with their times.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use crate::ids::IdMap;
 use crate::monitor::Batch;
 use crate::report::ExpensiveBy;
 
-/// Types, and tasks with a record under way, that are kept.
+/// The maximal number of types kept, and of tasks with a described record in progress.
 const KEPT_MAX: usize = 1 << 14;
-/// Values of a tag that are distinguished.
+/// The maximal number of distinguished values of a tag.
 const VALUES_MAX: usize = 1024;
-/// What distinguishes expensive records has to explain so much of the spread of times. What goes with nothing explains a tenth at most,
-/// also of times of which few are long.
+/// The least share of the variance of times that a distinguishing property must explain. A property without
+/// correlation explains at most a tenth, even if only few times are long.
 const EXPLAINS: f64 = 0.3;
-/// What explains less than this more is no better than what was looked at before.
+/// A property must explain this much more than an earlier one to be preferred.
 const BETTER: f64 = 0.02;
 
-/// What a record is.
+/// The description of a record.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Description {
     pub(super) record_type: u64,
@@ -27,22 +27,22 @@ pub(super) struct Description {
     pub(super) tags: [i64; 3],
 }
 
-/// A record of which is known what it is, and what it took.
+/// A record's description and its time.
 pub(super) type Described = (Description, f64);
 
-/// The types of records, and the records under way.
+/// The types of records, and the records in progress.
 #[derive(Debug, Default)]
 pub(super) struct Descriptions {
     /// Labels, tags first, by the number of the type.
     types: IdMap<Vec<String>>,
-    /// The record that each task was described as being on: its index, and what it is.
+    /// The described record that each task is processing: its index and description.
     on: IdMap<(u64, Description)>,
 }
 
 impl Descriptions {
     pub(super) const WANTED: [&'static str; 2] = ["net.record_type", "net.record_described"];
 
-    /// Takes an event that says what records are.
+    /// Receives an event that describes records.
     pub(super) fn take(&mut self, batch: &Batch<'_>, observation: &Observation) {
         match observation {
             Observation::RecordType(named) => self.name(named.record_type, batch.text(named.labels)),
@@ -66,12 +66,12 @@ impl Descriptions {
         }
     }
 
-    /// What the record was that a task has worked on.
+    /// Returns the description of the record that a task has finished.
     pub(super) fn of(&mut self, task: u64, index: u64) -> Option<Description> {
         self.on.remove(&task).filter(|(on, _)| *on == index).map(|(_, is)| is)
     }
 
-    /// The names of the tags that a type has, as far as their values are recorded.
+    /// The names of a type's tags whose values are recorded.
     fn tags(&self, record_type: u64) -> impl Iterator<Item = &str> {
         let labels = self.types.get(&record_type).into_iter().flatten();
         labels.map(String::as_str).take_while(|label| label.starts_with('<')).take(3)
@@ -93,7 +93,7 @@ impl Descriptions {
         format!("{{{}}}", self.fields(record_type).chain(tags).collect::<Vec<_>>().join(", "))
     }
 
-    /// What distinguishes the expensive ones of some records best, if anything does.
+    /// The property that best distinguishes the expensive ones among some records, if one does.
     pub(super) fn told(&self, records: &[Described]) -> Option<Dear> {
         let ticks = || records.iter().map(|(_, ticks)| *ticks);
         let all = Sum { messages: records.len() as u64, ticks: ticks().sum() };
@@ -145,18 +145,18 @@ impl Descriptions {
     }
 }
 
-/// What distinguishes expensive records.
+/// A property that distinguishes expensive records.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Dear {
     pub(super) by: ExpensiveBy,
     pub(super) which: String,
     pub(super) sum: Sum,
     pub(super) whole: Sum,
-    /// How much of the spread of times it explains.
+    /// The share of the variance of times that it explains.
     explains: f64,
 }
 
-/// All records of which is known what they are.
+/// The sum over all described records.
 #[derive(Clone, Copy, Debug)]
 struct Whole {
     all: Sum,
@@ -172,7 +172,8 @@ impl Whole {
         is_dear.then_some(Dear { by, which, sum, whole: self.all, explains })
     }
 
-    /// The values whose records take longest, as many as together take most more of the time than they are of the records; ascending.
+    /// The values whose records take longest, in ascending order; as many as maximise the excess of their
+    /// share of the time over their share of the records.
     fn dear_values(self, values: &BTreeMap<i64, Sum>) -> Option<(Vec<i64>, Sum)> {
         let enough = values.iter().filter(|(_, sum)| sum.messages >= REPLICA_MESSAGES_MIN);
         let mut order: Vec<(i64, Sum)> = enough.map(|(&value, &sum)| (value, sum)).collect();
@@ -191,7 +192,8 @@ impl Whole {
         Some((dear, sum))
     }
 
-    /// The upper or lower end of some values whose records take most more of the time than they are of the records, in words.
+    /// The range at the upper or lower end of the values with the greatest excess of its share of the time
+    /// over its share of the records, in words.
     fn dear_end(self, mut values: Vec<(i64, f64)>) -> Option<(String, Sum)> {
         values.sort_by_key(|(value, _)| *value);
         let some = values.len() as u64;
@@ -216,7 +218,7 @@ impl Whole {
     }
 }
 
-/// Records by a value, of so many values at most.
+/// Groups records by a value, with a limit on the number of values.
 fn group(values: impl Iterator<Item = (i64, f64)>) -> BTreeMap<i64, Sum> {
     let mut groups: BTreeMap<i64, Sum> = BTreeMap::new();
     for (value, ticks) in values {
@@ -240,8 +242,8 @@ mod tests {
         types
     }
 
-    /// What is recorded of records of type 5, each with a random tag below 10, a random size and an exponential time of mean 1000, which `cost`
-    /// changes.
+    /// The property found for records of type 5, each with a random tag below 10, a random size and an
+    /// exponential time of mean 1000, which `cost` changes.
     fn told(cost: impl Fn(&mut Description, f64) -> f64) -> Option<(ExpensiveBy, String, f64)> {
         let mut chance = Chance::new(11);
         let mut draw = |below: u64| chance.below(below);

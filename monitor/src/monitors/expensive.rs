@@ -1,9 +1,11 @@
-//! Which messages are expensive: by replica of a split (the tag's value), by stage of a star, by position, and by nothing but the time they take.
+//! Finds expensive messages: by replica of a split (the tag's value), by stage of a star, by position, or by
+//! their times alone.
 //!
-//! A dispatch's time is shared evenly among the messages it read, and added to its task's replica and to the range of positions that they
-//! are in. Where messages are long enough to be timed each (`exec.message_worked`), a sample of those times shows whether they have two
-//! modes, whether a few take most, and whether it is one of every so many; and whether it is those of a type, with a value of a tag, or
-//! of a size (see `described`).
+//! A dispatch's time is divided evenly among the messages it read, and added to the sums of its task's
+//! replica and of their range of positions. If messages are long enough to be timed one by one
+//! (`exec.message_worked`), a sample of the times shows whether they have two modes, whether a few messages
+//! take most of the time, whether expensive messages come at regular distances, and whether a type, a tag's
+//! value or a size distinguishes them (see `described`).
 
 use std::collections::BTreeMap;
 
@@ -15,40 +17,42 @@ use crate::ids::IdMap;
 use crate::monitor::{Batch, Moment, Monitor};
 use crate::report::{Expensive, ExpensiveBy, Report};
 
-/// Components that are told apart, and replicas of each.
+/// The maximal number of distinguished components; [`REPLICAS_MAX`] is that of the replicas of each.
 const COMPONENTS_MAX: usize = 256;
 const REPLICAS_MAX: usize = 1024;
-/// Ranges of positions; as they fill, two become one.
+/// The number of ranges of positions; when all are full, pairs of ranges are merged.
 const RANGES: usize = 64;
-/// Times of messages that are kept of a component.
+/// The number of messages' times kept for a component.
 const SAMPLES_MAX: usize = 4096;
-/// Fewer messages than these say nothing.
+/// The least number of messages from which a component is judged.
 const MESSAGES_MIN: u64 = 64;
-/// A replica with fewer messages is not judged.
+/// The least number of messages from which a replica is judged.
 pub(super) const REPLICA_MESSAGES_MIN: u64 = 8;
-/// The periods that are tried: every so many messages, one is expensive.
+/// The periods that are tried as the distance of expensive messages.
 const PERIODS: std::ops::RangeInclusive<u64> = 2..=64;
-/// Messages that a remainder needs at least.
+/// The least number of messages with one remainder.
 const REMAINDER_MIN: usize = 16;
-/// A component that does a smaller part of all work is not looked at.
+/// The least share of all work from which a component is examined.
 const PART_MIN: f64 = 0.05;
-/// Messages that take so many times what the others do are expensive …
+/// The least ratio of the time of expensive messages to that of the others.
 const DEAR: f64 = 1.5;
-/// … if they take so much more of the time than they are of the messages.
+/// The least excess of the share of time of expensive messages over their share of messages.
 const EXCESS: f64 = 0.1;
-/// A smaller part of the messages is rare, not a mode of its own.
+/// A class with a smaller share of the messages counts as rare messages and not as a mode.
 const FEW: f64 = 0.05;
-/// Rare messages take so many times the median. Of exponential times those that do take a fortieth.
+/// The least ratio of the time of rare messages to the median. Of exponential times, those beyond this ratio
+/// take a fortieth of the total.
 const RARE_TIMES: f64 = 8.0;
-/// Two classes explain so much of the spread of times if there are two modes: of an even spread they explain 0.75, of a bell 0.64.
+/// The least share of the variance of times that two classes must explain to count as two modes: they explain
+/// 0.75 of a uniform distribution and 0.64 of a normal one.
 const CLASSES: f64 = 0.85;
 /// A range of positions counts as expensive if more than this share of its parts is, and at least this many
 /// are.
 const MOST_PARTS: f64 = 0.85;
 const PARTS_MIN: usize = 4;
-/// Shares that differ by less are the same.
+/// Shares that differ by less count as equal.
 const SAME: f64 = 0.1;
-/// At most so many replicas of a component are named.
+/// The maximal number of replicas of a component that are named.
 pub(super) const NAMED: usize = 3;
 
 /// Messages and the time they took, in ticks.
@@ -72,7 +76,7 @@ impl Sum {
         self.ticks / self.messages.max(1) as f64
     }
 
-    /// By how much more of the time of a whole this takes than of its messages.
+    /// The excess of this sum's share of a whole's time over its share of the messages.
     pub(super) fn excess(self, whole: Sum) -> f64 {
         self.ticks / whole.ticks.max(f64::MIN_POSITIVE) - self.messages as f64 / whole.messages.max(1) as f64
     }
@@ -87,12 +91,14 @@ impl Sum {
 struct Costs {
     all: Sum,
     replicas: BTreeMap<u64, Sum>,
-    /// By position, for a component of one task: ranges of so many messages.
+    /// The sums by range of positions, for a component of one task; `width` is the number of messages in a
+    /// range.
     ranges: Vec<Sum>,
     width: u64,
     task: Option<u64>,
     several: bool,
-    /// Position and ticks of some messages, what they are where that is known, and of how many they are.
+    /// The positions and ticks of sampled messages; `descriptions` holds their descriptions where known, and
+    /// `seen` the number of messages from which they were sampled.
     samples: Vec<(u64, f64)>,
     descriptions: Vec<Option<Description>>,
     seen: u64,
@@ -173,7 +179,8 @@ fn next(chance: u64) -> u64 {
     chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
 }
 
-/// Whether replicas of the component at a path are stages of a star: the combinator around it that is nearest says so.
+/// Whether replicas of the component at a path are stages of a star, which the nearest enclosing combinator
+/// decides.
 fn unfolds(names: &Names, path: &str) -> bool {
     let around = |site: &&crate::decoding::names::SiteName| {
         matches!(site.kind.as_str(), "star" | "split")
@@ -210,7 +217,7 @@ impl Costs {
         if self.ranges.is_empty() {
             (self.ranges, self.width) = (vec![Sum::default(); RANGES], 1);
         }
-        // A dispatch is short against a range, once there are many messages.
+        // When there are many messages, a dispatch is short compared with a range.
         while first / self.width >= RANGES as u64 {
             for at in 0..RANGES / 2 {
                 let mut both = self.ranges[2 * at];
@@ -223,7 +230,7 @@ impl Costs {
         self.ranges[(first / self.width) as usize].add(sum);
     }
 
-    /// Keeps a time, or puts it in the place of another: each is kept with the same chance.
+    /// Adds a time to the sample, in which each time is kept with the same probability.
     fn sample(&mut self, sample: (u64, f64), is: Option<Description>, drawn: u64) {
         self.seen += 1;
         if self.samples.len() < SAMPLES_MAX {
@@ -235,7 +242,7 @@ impl Costs {
         }
     }
 
-    /// The samples of which is known what they are, if these are most.
+    /// The samples with a description, if these are most samples.
     fn described(&self) -> Vec<Described> {
         let pairs = self.descriptions.iter().zip(&self.samples);
         let known: Vec<Described> = pairs.filter_map(|(is, (_, ticks))| Some(((*is)?, *ticks))).collect();
@@ -273,7 +280,8 @@ impl Costs {
         }
         if let Some(dear) = types.told(&self.described()) {
             let row = row(dear.by, dear.which, dear.sum, dear.whole);
-            // The replicas of a split and the values of its tag are the same; positions follow from what the records are.
+            // A split's replicas and its tag's values distinguish the same records, and positions may follow
+            // from descriptions, so such rows are removed.
             let keys = told.iter().filter(|row| matches!(row.by, ExpensiveBy::Key | ExpensiveBy::Depth));
             let keys = keys.map(|row| [row.messages_share, row.time_share]).collect::<Vec<_>>();
             let of_keys = [0, 1].map(|at| keys.iter().map(|shares| shares[at]).sum::<f64>());
@@ -285,7 +293,8 @@ impl Costs {
                 told.push(row);
             }
         }
-        // A component whose expensive messages have another reason needs none of these.
+        // If another property already distinguishes a component's expensive messages, classes of times are
+        // not reported.
         if told.is_empty()
             && let Some((by, from, sum)) = self.dear_class()
         {
@@ -295,7 +304,8 @@ impl Costs {
         told
     }
 
-    /// Replicas whose messages take longer than those of all others, if they take much of the time.
+    /// The replicas whose messages take longer than those of all others, if they take a large share of the
+    /// time.
     fn dear_replicas(&self) -> Vec<(u64, Sum)> {
         if self.replicas.len() < 2 {
             return Vec::new();
@@ -308,8 +318,8 @@ impl Costs {
         dear
     }
 
-    /// The range of positions that takes most more of the time than of the messages. Nearly all of it has to be expensive: a few
-    /// expensive messages make no range.
+    /// The range of positions with the greatest excess of its share of time over its share of messages.
+    /// Nearly all parts of the range must be expensive, so that a few expensive messages do not make a range.
     fn dear_range(&self) -> Option<(u64, u64, Sum)> {
         let mut best: Option<(usize, usize, Sum)> = None;
         for from in 0..self.ranges.len() {
@@ -333,7 +343,8 @@ impl Costs {
         Some((self.width * from as u64, end.saturating_sub(1), sum))
     }
 
-    /// A remainder by a period whose messages take longer, the least period that explains most of it.
+    /// The period and remainder whose messages take longer: the least period that explains most of the
+    /// excess.
     fn dear_period(&self) -> Option<(u64, u64, Sum)> {
         let all = whole(&self.samples);
         let mean = all.each();
@@ -355,7 +366,8 @@ impl Costs {
         None
     }
 
-    /// The more expensive of two modes, or the few that take much; from which time on.
+    /// The more expensive of two modes, or the rare messages that take much of the time, and the time from
+    /// which they begin.
     fn dear_class(&self) -> Option<(ExpensiveBy, f64, Sum)> {
         let mut times: Vec<f64> = self.samples.iter().map(|(_, ticks)| ticks.max(1.0)).collect();
         if (times.len() as u64) < MESSAGES_MIN {
@@ -379,7 +391,7 @@ impl Costs {
     }
 }
 
-/// Whether these shares of messages and time are those of a row, as far as can be seen.
+/// Whether these shares of messages and time are equal to those of a row, within the tolerance.
 fn are_same([messages, time]: [f64; 2], row: &Expensive) -> bool {
     (messages - row.messages_share).abs() < SAME && (time - row.time_share).abs() < SAME
 }
@@ -388,8 +400,9 @@ fn whole(samples: &[(u64, f64)]) -> Sum {
     Sum { messages: samples.len() as u64, ticks: samples.iter().map(|(_, ticks)| ticks).sum() }
 }
 
-/// Where the second of two classes of sorted times begins, if two explain them: the split that leaves the least variance of their logarithms (Otsu, 1979) leaves
-/// much less than the split of any one bell or of an even spread would.
+/// The begin of the second of two classes of sorted times, if two classes explain them: the best split
+/// minimises the variance of the logarithms within classes (Otsu, 1979), and must leave much less variance
+/// than a split of a normal or uniform distribution.
 fn two_classes(times: &[f64]) -> Option<usize> {
     let logs: Vec<f64> = times.iter().map(|ticks| ticks.ln()).collect();
     let count = logs.len() as f64;
@@ -421,7 +434,7 @@ mod tests {
             .collect()
     }
 
-    /// Criteria that look at single times.
+    /// The rows found from single times.
     fn of_times(times: impl IntoIterator<Item = f64>) -> Vec<Expensive> {
         let mut costs = Costs::default();
         for (at, ticks) in times.into_iter().enumerate() {
@@ -466,7 +479,7 @@ mod tests {
         assert_eq!(every[0].which, "every 7th message, from number 3 on");
         let late = of_times((0..6400).map(|at| if at >= 4800 { 5000.0 } else { 1000.0 }));
         assert_eq!(by(&late), [ExpensiveBy::Position]);
-        // Ranges are of 128 messages.
+        // Each range has 128 messages.
         assert!(
             late[0].which == "messages 4736 to 6399" || late[0].which == "messages 4800 to 6399",
             "{late:?}"

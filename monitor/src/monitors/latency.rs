@@ -1,4 +1,4 @@
-//! Latencies of input messages, and which of them led to failures.
+//! The latencies of input messages, and the input messages that led to failures.
 
 use crate::composing::dispatch::What;
 use crate::decoding::events::{Entry, Exit, Observation};
@@ -8,7 +8,7 @@ use crate::lineage::{self, Lineage};
 use crate::monitor::{Batch, Moment, Monitor};
 use crate::report::{Latency, MessageTimes, Report, State};
 
-/// Input messages kept that took longest.
+/// The number of slowest input messages kept.
 const SLOWEST_MAX: usize = 100;
 
 /// The monitor of latencies: see the module.
@@ -90,7 +90,7 @@ impl Monitor for Latencies {
 }
 
 impl Lineage {
-    /// Takes the descent of messages from a batch; the list is memory to use again.
+    /// Processes the descent of messages in a batch; the list is a buffer for reuse.
     pub(crate) fn take_item(
         &mut self,
         batch: &Batch<'_>,

@@ -26,7 +26,8 @@ pub(crate) use workers::Workers;
 
 use crate::monitor::Monitor;
 
-/// All built-in monitors, in the order in which they publish: the later ones read what the earlier ones published.
+/// All built-in monitors, in the order in which they publish: the later ones read what the earlier ones
+/// published.
 pub(crate) fn built_in(ns_per_tick: f64) -> Vec<Box<dyn Monitor>> {
     vec![
         Box::new(Streams::default()),

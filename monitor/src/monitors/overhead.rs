@@ -1,7 +1,8 @@
-//! What being observed cost the run.
+//! The estimated cost of the observation to the run.
 //!
-//! An estimate: as many readings of the clock as events have different times, at what a reading took on the workers when they
-//! started, and [`EVENT_NS`] for each event, over the workers' time.
+//! The cost is estimated as one reading of the clock for each distinct time of events, with the duration of a
+//! reading that the workers measured at their start, and [`EVENT_NS`] for each event, divided by the workers'
+//! time.
 
 use thalweg_space::EVENT_NS;
 
@@ -11,10 +12,10 @@ use crate::decoding::observation::LiveRow;
 use crate::monitor::{Batch, Moment, Monitor};
 use crate::report::{Overhead, Report};
 
-/// The monitor of what being observed cost: see the module. Publishes after the workers.
+/// The monitor of the cost of observation: see the module. Publishes after the workers.
 #[derive(Default)]
 pub(crate) struct Costs {
-    /// How long a reading of the clock takes on each worker, in picoseconds: the workers record it when they
+    /// The time of a reading of the clock on each worker in picoseconds, which the workers record when they
     /// start.
     clock_reading_ps: Vec<u64>,
 }
@@ -62,8 +63,8 @@ impl Monitor for Costs {
 }
 
 impl Costs {
-    /// What a reading of the clock takes: the mean of the workers that recorded it by an event, or else in the live table, because
-    /// the event was overwritten or they are of an older version, whose event did not say so.
+    /// The time of a reading of the clock: the mean over the workers that recorded it as an event, or else in
+    /// the live table, if the event was overwritten or is of an older version without this field.
     fn clock_reading_ns(&self, rows: &[LiveRow]) -> Option<f64> {
         let in_row = |row: &LiveRow| match *row {
             LiveRow::Worker { clock_reading_ps, .. } if clock_reading_ps > 0 => Some(clock_reading_ps),

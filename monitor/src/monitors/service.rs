@@ -1,5 +1,6 @@
-//! How long each message took in its component, where the runtime records that: of tasks whose messages are long enough to
-//! read the clock for each. Of all others only the mean is known, which the tasks' monitor publishes.
+//! The time of each message in its component, for tasks whose messages are long enough for the runtime to
+//! read the clock after each. For all other tasks, only the mean is known, which the tasks' monitor
+//! publishes.
 
 use crate::composing::dispatch::What;
 use crate::decoding::events::Observation;
@@ -8,7 +9,7 @@ use crate::monitor::{Batch, Moment, Monitor};
 use crate::report::Report;
 use crate::report::distribution::Times;
 
-/// Components that are distinguished; of further ones no message is measured.
+/// The maximal number of distinguished components; messages of further components are not measured.
 const COMPONENTS_MAX: usize = 256;
 
 /// The monitor of single messages' times: see the module. Publishes after the tasks.
@@ -58,7 +59,8 @@ impl Monitor for Services {
             else {
                 continue;
             };
-            // Of two sites with one path (a network that was loaded twice) the one with more messages speaks for both.
+            // If two sites have the same path (a network that was loaded twice), the times of the one with
+            // more messages are reported.
             let service = times.summary();
             if service.map(|times| times.count) > component.service.map(|times| times.count) {
                 component.service = service;

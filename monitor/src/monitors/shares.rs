@@ -1,5 +1,5 @@
-//! How the time of every task divides, and what it read and wrote; the tasks of a component together, and the busiest
-//! single ones.
+//! The division of every task's time, and its messages read and written; published for the tasks of each
+//! component together, and for the busiest single tasks.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,7 +12,7 @@ use crate::ids::{IdMap, TaskId, WorkerId};
 use crate::monitor::{Batch, Moment, Monitor, Open};
 use crate::report::{self, Component, Report, TaskShares, Work};
 
-/// Ended tasks kept at least; of more, the busiest.
+/// The least number of ended tasks kept; if there are more, the busiest are kept.
 const KEPT_MIN: usize = 256;
 
 /// Ticks by state.
@@ -57,7 +57,7 @@ impl From<&TaskTotals> for Ticks {
     }
 }
 
-/// What a task did.
+/// The sums of a task.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     ticks: Ticks,
@@ -83,7 +83,7 @@ impl Empty {
     }
 }
 
-/// Dispatches seen, and how many of them ended with their quantum spent.
+/// The number of dispatches read, and of those that ended with their quantum spent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Yields {
     spent: u64,
@@ -101,7 +101,7 @@ impl Yields {
     }
 }
 
-/// What a thread used of processors up to a moment.
+/// The processor time of a thread up to a moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Used {
     pub(crate) cpu_ns: u64,
@@ -115,7 +115,7 @@ impl Used {
     }
 }
 
-/// What a thread used of processors: until measuring began, and until now.
+/// The processor time of a thread until the start of the measurement, and until now.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cpu {
     base: Used,
@@ -153,10 +153,10 @@ struct ComponentSum {
     counts: TaskCounts,
     yields: Yields,
     empty: Empty,
-    /// Lifetimes together, and of how many tasks they are not known.
+    /// The sum of the lifetimes; `lifetimes_unknown` is the number of tasks with unknown lifetime.
     lifetime: u64,
     lifetimes_unknown: u64,
-    /// Tasks whose counts are not known.
+    /// The number of tasks whose counts are not known.
     uncounted: u64,
     failed: u64,
     ended_badly: u64,
@@ -187,7 +187,7 @@ pub(crate) struct Shares {
     ended: Ended,
 }
 
-/// What ended tasks did.
+/// The sums of ended tasks.
 #[derive(Clone, Default)]
 struct Ended {
     components: IdMap<ComponentSum>,
@@ -219,7 +219,7 @@ impl Ended {
     }
 
     fn keep_busiest(&mut self, max: usize) {
-        // Tasks without a component are the run's own: they come last.
+        // Tasks without a component are the run's own and come last.
         self.kept.sort_by_key(|task| (task.component == 0, std::cmp::Reverse(task.ticks.busy), task.id));
         self.kept.truncate(max);
     }
@@ -346,7 +346,7 @@ impl Shares {
         self.ended.add(&summary, false, KEPT_MIN);
     }
 
-    /// What a task did that still exists.
+    /// The sums of a task that still exists.
     fn summary(
         &self,
         moment: &Moment<'_>,
@@ -383,13 +383,14 @@ impl Shares {
     }
 }
 
-/// How long a task lived within what is measured, until this time; `None`: it is not known when it was created.
+/// The time for which a task lived within the measurement, until this time; `None` if its creation is not
+/// known.
 fn lifetime(structure: &Structure, task: &Task, until: u64) -> Option<u64> {
     let begin = structure.begin.unwrap_or(0);
     Some(until.saturating_sub(task.created?.max(begin)))
 }
 
-/// A word for what a task was doing at the end.
+/// The word for a task's state at the end.
 fn state(open: &Open, known: bool) -> &'static str {
     match open.wait {
         _ if open.running_since.is_some() => "running",
@@ -400,7 +401,7 @@ fn state(open: &Open, known: bool) -> &'static str {
     }
 }
 
-/// What a task, or all of a component, did, as far as it is known.
+/// The known sums of a task, or of all tasks of a component.
 struct Account<'a> {
     ticks: &'a Ticks,
     counts: Option<TaskCounts>,
@@ -415,7 +416,7 @@ fn work(moment: &Moment<'_>, of: Account<'_>) -> Work {
     let Account { ticks, counts, yields, empty, lifetime, failed, ended_badly } = of;
     let sum = ticks.sum();
     let share = |part: u64| part as f64 / lifetime.filter(|&ticks| ticks > 0).unwrap_or(sum) as f64;
-    // If a part of the dispatches was lost, nothing is known of that part.
+    // If some dispatches were lost, the number of empty ones is not known.
     let empty = Some(empty).filter(|_| moment.whole);
     let worked = ticks.busy.saturating_sub(empty.map_or(0, |empty| empty.ticks));
     let messages = counts.map(|counts| if counts.reads > 0 { counts.reads } else { counts.writes });
@@ -487,7 +488,8 @@ fn components(moment: &Moment<'_>, all: &Ended, report: &Report) -> Vec<Componen
     components
 }
 
-/// Messages read and written by a component whose tasks do not record them, by the positions of its streams.
+/// The messages read and written by a component whose tasks do not record them, from the positions of its
+/// streams.
 fn counted(report: &Report, path: &str) -> Option<TaskCounts> {
     let mut counts = None;
     for stream in &report.streams {

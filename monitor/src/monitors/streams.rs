@@ -1,5 +1,5 @@
-//! What went through every stream, whether it adds up, and the messages' times in it; all streams of one name between
-//! the same two components together.
+//! The messages of every stream, whether they add up, and their times in the stream; streams of one name
+//! between the same two components are summed.
 
 use std::collections::HashMap;
 
@@ -14,9 +14,9 @@ use crate::monitors::volume::{ToldSizes, Volumes};
 use crate::report::{self, BrokenStream, Occupancy, Report};
 use crate::wording::counted;
 
-/// Broken streams kept.
+/// The number of broken streams kept.
 const BROKEN_MAX: usize = 1000;
-/// Steps of the occupancy's course: when all are used, two become one.
+/// The number of steps of the occupancy over time: when all are used, pairs of steps are merged.
 const STEPS: usize = 32;
 
 /// The monitor of streams: see the module.
@@ -30,12 +30,13 @@ pub(crate) struct Streams {
 /// A stream's messages and their times in it.
 #[derive(Clone, Debug, Default)]
 struct Stream {
-    /// Messages that dispatches recorded since measuring began.
+    /// The messages that dispatches recorded since the start of the measurement.
     written: u64,
     read: u64,
-    /// Messages in it when measuring began.
+    /// The messages in it at the start of the measurement.
     held_before: u64,
-    /// Sums of the times of all messages seen, from `since`; their difference is the time integral of the occupancy.
+    /// The sum of the times, from `since`, at which messages were written; its difference from `read_times`
+    /// is the time integral of the occupancy.
     written_times: i128,
     read_times: i128,
     since: Option<u64>,
@@ -47,7 +48,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// A dispatch from `start` to `end` wrote these messages.
+    /// Records that a dispatch from `start` to `end` wrote these messages.
     fn wrote(&mut self, run: &Run, start: u64, end: u64, capacity: u64) {
         self.course(end);
         self.written += run.count;
@@ -55,34 +56,36 @@ impl Stream {
         self.occupancy_max = self.occupancy_max.max(self.held(capacity));
     }
 
-    /// A dispatch from `start` to `end` read these messages.
+    /// Records that a dispatch from `start` to `end` read these messages.
     fn read(&mut self, run: &Run, start: u64, end: u64) {
         self.course(end);
         self.read += run.count;
         self.read_times += self.times(run.count, start, end);
     }
 
-    /// The course of its occupancy is known up to `time`.
+    /// Extends the occupancy over time up to `time`.
     fn course(&mut self, time: u64) {
         let held = self.held(0);
         let course = self.course.get_or_insert_with(|| Box::new(Course::new(time)));
         course.until(time, held);
     }
 
-    /// Sum of the times of `count` messages spread over a dispatch, since the first.
+    /// The sum of the times of `count` messages spread over a dispatch, relative to `since`.
     fn times(&mut self, count: u64, start: u64, end: u64) -> i128 {
         let since = *self.since.get_or_insert(start);
         let twice_middle = (i128::from(start) - i128::from(since)) + (i128::from(end) - i128::from(since));
         i128::from(count) * twice_middle / 2
     }
 
-    /// Messages written and not read, as recorded so far. A reader's events may come before its writer's.
+    /// Messages written and not read, as recorded so far. A reader's events may be recorded before the
+    /// writer's.
     fn held(&self, capacity: u64) -> u64 {
         let held = (self.held_before + self.written).saturating_sub(self.read);
         if capacity > 0 { held.min(capacity) } else { held }
     }
 
-    /// Time integral of the occupancy until `end`, in message·ticks: the sum of all messages' times in the stream.
+    /// Time integral of the occupancy until `end`, in message·ticks: the sum of all messages' times in the
+    /// stream.
     fn occupancy_ticks(&self, end: u64) -> f64 {
         let Some(since) = self.since else { return 0.0 };
         let held = i128::from(self.held_before) + i128::from(self.written) - i128::from(self.read);
@@ -110,7 +113,7 @@ impl Course {
         Course { begin, step: 1 << 10, last: begin, sums: Vec::new() }
     }
 
-    /// From `last` to `time` the stream held so many messages.
+    /// Records that the stream held `held` messages from `last` to `time`.
     fn until(&mut self, time: u64, held: u64) {
         let from = self.last;
         self.last = time.max(from);
@@ -162,7 +165,7 @@ struct EdgeKey {
     role: Role,
 }
 
-/// Streams of which all events have come, by edge.
+/// The streams whose events have all been read, by edge.
 #[derive(Clone, Default)]
 struct Edges {
     edges: HashMap<EdgeKey, Edge>,
@@ -183,7 +186,7 @@ struct Edge {
     streams: u64,
     capacity: u64,
     positions: StreamTotals,
-    /// Streams of unknown positions.
+    /// The number of streams with unknown positions.
     unknown: u64,
     held: u64,
     failed: u64,
@@ -198,7 +201,7 @@ struct Edge {
     volumes: Volumes,
 }
 
-/// What the live table says of a stream.
+/// The row of a stream in the live table.
 #[derive(Clone, Copy, Default)]
 struct Row {
     /// Its positions, if it is not closed.
@@ -322,8 +325,8 @@ impl Edges {
         let end = of.closed.unwrap_or(end);
         let begin = structure.begin.unwrap_or(end);
         let (writer, reader) = structure.components_of(of);
-        // Of a part of a run, the dispatches say what was moved; else the stream itself. Some of the dispatches have no figures
-        // that could be compared with the others.
+        // For a part of a run, the number of messages comes from the dispatches; else from the stream itself,
+        // because an incomplete set of dispatches cannot be compared with the stream's positions.
         let seen = StreamTotals { written: stream.written, read: stream.read, dropped: 0 };
         let window = structure.restarted && structure.whole();
         let said = of.totals.or(row.totals).filter(|_| !window && !of.past);
@@ -347,7 +350,7 @@ impl Edges {
             }
         }
         if let Some(sizes) = &row.sizes {
-            // The sizes stand for all messages of the stream, or for those that are known of.
+            // The sizes represent all messages of the stream, or at least one if their number is unknown.
             edge.volumes.add(sizes, positions.map_or(0, |known| known.written).max(1));
         }
         match positions {
@@ -372,8 +375,9 @@ impl Edges {
     }
 }
 
-/// What does not add up. `whole`: every event of the run was seen, in mode full. Positions of a stream that is open, or was when
-/// measuring began anew, are published at different moments, so that they may disagree by what it can hold: `slack`.
+/// A sentence that says what does not add up. `whole` means that every event of the run was read, in mode
+/// full. The positions of a stream that is open, or was open at the last restart, are published at different
+/// moments, so they may differ by the stream's capacity, which is `slack`.
 fn contradiction(stream: &Stream, said: Option<StreamTotals>, slack: u64, whole: bool) -> Option<String> {
     let StreamTotals { written, read, dropped } = said?;
     let gone = read.saturating_add(dropped);
@@ -409,7 +413,7 @@ fn edge_report(moment: &Moment<'_>, key: &EdgeKey, edge: &Edge) -> report::Strea
     let known = edge.unknown < edge.streams;
     let seen = edge.seen_read > 0;
     let open = edge.open_ticks as f64;
-    // From a part of the events it is not known what was in a stream when that part begins.
+    // If only a part of the events was read, the number of messages in a stream at its begin is not known.
     let has_events = moment.whole && edge.open_ticks > 0;
     let per_s = 1e9 / moment.ns(edge.open_ticks / edge.streams.max(1));
     let rate_per_s = (known && edge.open_ticks > 0).then_some(edge.positions.read as f64 * per_s);
@@ -465,17 +469,17 @@ mod tests {
     #[test]
     fn occupancy_is_the_sum_of_the_times_in_the_stream() {
         let mut stream = Stream::default();
-        // 4 messages written at 100, 2 read at 120, 2 held until 200: 2·20 + 2·100.
+        // 4 messages are written at 100, 2 are read at 120, and 2 are held until 200: 2·20 + 2·100.
         stream.wrote(&run(0, 4), 100, 100, 8);
         stream.read(&run(0, 2), 120, 120);
         assert_eq!(stream.occupancy_ticks(200), 240.0);
         assert_eq!(stream.occupancy_max, 4);
-        // Spread over dispatches: written around 50 on average, read around 150.
+        // Spread over dispatches, the messages are written at 50 on average and read at 150.
         let mut stream = Stream::default();
         stream.wrote(&run(0, 10), 0, 100, 0);
         stream.read(&run(0, 10), 100, 200);
         assert_eq!(stream.occupancy_ticks(1000), 1000.0);
-        // A window that begins with 5 messages in the stream.
+        // A window begins with 5 messages in the stream.
         stream.wrote(&run(10, 5), 1000, 1000, 0);
         stream.restart();
         stream.read(&run(10, 5), 1100, 1200);

@@ -7,10 +7,10 @@ use crate::decoding::sizes::Sizes;
 use crate::ids::IdMap;
 use crate::report::Volume;
 
-/// Sizes are distinguished with so many bits less in their mantissas than a number has: to less than a millionth.
+/// The number of bits dropped from the mantissas of sizes, which keeps them exact to less than a millionth.
 const BITS_LESS: u32 = 32;
 
-/// The sizes of closed streams' messages, as recorded, until nothing more comes of these streams.
+/// The recorded sizes of closed streams' messages, kept until the last event of these streams.
 #[derive(Clone, Default)]
 pub(super) struct ToldSizes {
     counts: IdMap<StreamSizeCounts>,
@@ -48,12 +48,13 @@ pub(super) struct Volumes {
     least: u64,
     most: u64,
     error: f64,
-    /// Messages by size, of streams whose distribution is known; the size as the upper bits of its number.
+    /// The number of messages by size, for streams whose distribution is known; the key is the upper bits of
+    /// the size as a number.
     sizes: BTreeMap<u32, f64>,
 }
 
 impl Volumes {
-    /// Adds a stream with so many messages.
+    /// Adds a stream with this number of messages.
     pub(super) fn add(&mut self, sizes: &Sizes, messages: u64) {
         let Some(mean) = sizes.mean() else { return };
         let messages = messages as f64;
@@ -73,7 +74,7 @@ impl Volumes {
     fn quantile(&self, q: f64) -> Option<f64> {
         let all: f64 = self.sizes.values().sum();
         let mut counted = 0.0;
-        // Sums of shares are off by less than this.
+        // The tolerance covers rounding errors in sums of shares.
         let wanted = (q - 1e-9) * all;
         let at = self.sizes.iter().find(|&(_, messages)| {
             counted += messages;
@@ -83,7 +84,7 @@ impl Volumes {
         Some(bytes.max(self.least as f64).min(self.most as f64))
     }
 
-    /// What is reported, if anything is known; the streams carried so many messages a second.
+    /// The reported volume, if sizes are known; `rate_per_s` is the messages a second of the streams.
     pub(super) fn report(&self, rate_per_s: Option<f64>) -> Option<Volume> {
         if self.taken == 0 || self.messages == 0.0 {
             return None;
@@ -106,7 +107,8 @@ mod tests {
     use super::*;
     use crate::decoding::events::StreamSizes;
 
-    /// A distribution of sizes, each of a message, in buckets of so many powers of two's thirty-seconds.
+    /// A distribution of the sizes of single messages, in buckets of 2^`coarseness` thirty-seconds of a power
+    /// of two.
     fn sizes(coarseness: u32, sizes: &[u64]) -> Sizes {
         let bucket = |size: u64| ((size as f64).log2() * 32.0) as u64 >> coarseness;
         let first = sizes.iter().map(|&size| bucket(size)).min().unwrap();
@@ -145,7 +147,7 @@ mod tests {
 
     #[test]
     fn streams_count_by_their_messages_and_not_by_their_samples() {
-        // Ten sizes of 1,000 messages, and fifty of 100.
+        // The first stream has ten sampled sizes for 1,000 messages, the second fifty for 100.
         let volume = volume(&[(sizes(0, &[100; 10]), 1000), (sizes(0, &[5001; 50]), 100)]);
         assert!((volume.mean_bytes - (100_000.0 + 500_100.0) / 1100.0).abs() < 1e-9);
         assert_eq!(volume.bytes_per_s, Some(10.0 * volume.mean_bytes));

@@ -1,10 +1,10 @@
-//! Who waits for whom: now, over the time measured, and what is at the root of it.
+//! Which task waits for which: at the end, over the measured time, and the roots of waiting.
 //!
-//! A task that waits for messages waits for the writer of the stream; one that waits for room, for its reader (LPEL
-//! paper, §II). For every wait it is kept what the awaited task was doing meanwhile: it ran, it was ready and did not
-//! run, or it waited itself, for a certain stream. So the time waited is led on from wait to wait until it arrives
-//! at a task that does not wait, and is charged to that *root* and its state. Where a wait led on several ways, the time is
-//! split as all waits of that stream led on.
+//! A task that waits for messages waits for the writer of the stream; one that waits for room, for its reader
+//! (LPEL paper, §II). For every wait, the state of the awaited task in that time is kept: it ran, it was
+//! ready and did not run, or it waited itself for a particular stream. So the waiting time can be followed
+//! from wait to wait to a task that does not wait, and is charged to this *root* and its state. If a wait
+//! leads several ways, the time is divided in the proportions of all waits of that stream.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
@@ -16,18 +16,20 @@ use crate::ids::{IdHasher, IdMap, StreamId, TaskId};
 use crate::monitor::{Batch, Moment, Monitor};
 use crate::report::{Deadlock, Report, Root, RootState, WaitEdge, WaitNow, Waiting};
 
-/// How much is remembered of each task's past.
+/// The number of past intervals kept for each task.
 const HISTORY: usize = 24;
-/// Channels that are distinguished; the waits for further ones are charged to where they wait, unexplained.
+/// The maximal number of distinguished channels; waits at further channels are charged to the awaited task
+/// with an unknown state.
 const CHANNELS_MAX: usize = 1 << 16;
-/// Waits that were cut off by their tasks' end, and those of a deadlock that the run found: of each at most so many.
+/// The maximal number of waits that were cut off by their tasks' ends, and of waits in a deadlock that the
+/// run found.
 const CUT_MAX: usize = 1 << 16;
-/// Waits that lasted less are no deadlock yet.
+/// The least duration of waits that count as a deadlock.
 const DEADLOCK_NS: f64 = 50e6;
-/// Rounds of leading on; what is not resolved by then is waiting in a circle.
+/// The number of rounds in which waiting is followed; the rest after that is waiting in a circle.
 const ROUNDS: usize = 100;
 
-/// A side of a stream that is waited at.
+/// A side of a stream at which tasks wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Channel {
     stream: u64,
@@ -44,7 +46,7 @@ impl Hash for Channel {
 /// A table keyed by sides of streams.
 type ChannelMap<T> = HashMap<Channel, T, BuildHasherDefault<IdHasher>>;
 
-/// Where the time waited at a channel led.
+/// The destinations of the time waited at a channel.
 #[derive(Clone, Debug, Default)]
 struct Led {
     waiter: u64,
@@ -63,11 +65,11 @@ enum Doing {
     Waiting(Channel),
 }
 
-/// What a task did lately.
+/// The recent states of a task.
 #[derive(Clone, Debug, Default)]
 struct History {
     past: VecDeque<(u64, u64, Doing)>,
-    /// What it has been doing since the last of these times.
+    /// The state since the last of these intervals.
     then: Option<Doing>,
 }
 
@@ -88,7 +90,7 @@ impl History {
     }
 }
 
-/// A wait that was going on when it was looked at, with both ends of its stream.
+/// A wait that had not ended, with both ends of its stream.
 #[derive(Clone, Copy, Debug)]
 struct Going {
     wait: Wait,
@@ -179,7 +181,7 @@ impl Monitor for Waits {
     }
 }
 
-/// A wait for another task, if nothing ended it yet.
+/// A wait for another task that has not ended, if it is one.
 fn going(structure: &Structure, wait: &Wait) -> Option<Going> {
     if wait.ended || wait.what == For::Turn {
         return None;
@@ -187,7 +189,7 @@ fn going(structure: &Structure, wait: &Wait) -> Option<Going> {
     Some(Going { wait: *wait, peer: peer(structure, wait) })
 }
 
-/// The task that a wait is for, 0 if that is not known.
+/// The awaited task, 0 if it is not known.
 fn peer(structure: &Structure, wait: &Wait) -> u64 {
     let Some(stream) = structure.stream(wait.stream) else { return 0 };
     match wait.what {
@@ -214,7 +216,7 @@ impl Waits {
         history.push(wait.woken, wait.until, Doing::Ready);
     }
 
-    /// Keeps the names of tasks that are known now, and may have ended when they are asked for.
+    /// Keeps the components of tasks, which may have ended when the report is made.
     fn name(&mut self, structure: &Structure, tasks: [u64; 2]) {
         for task in tasks {
             if let Some(of) = structure.task(task) {
@@ -223,7 +225,7 @@ impl Waits {
         }
     }
 
-    /// Charges a wait to its channel, by what the peer did meanwhile.
+    /// Charges a wait to its channel, divided by the states of the awaited task in that time.
     fn charge(&self, all: &mut ChannelMap<Led>, structure: &Structure, wait: &Wait) {
         let ticks = wait.woken - wait.since;
         if wait.what == For::Turn || ticks == 0 {
@@ -336,7 +338,7 @@ impl Waits {
     }
 
     fn matrix(&self, moment: &Moment<'_>, all: &ChannelMap<Led>, total: u64) -> Vec<WaitEdge> {
-        // By waiter, peer and what for: ticks, waits.
+        // The ticks and the number of waits, by waiter, peer and reason.
         type Ends = (Option<String>, Option<String>, For);
         let mut edges: BTreeMap<Ends, (u64, u64)> = BTreeMap::new();
         for (channel, led) in all {
@@ -374,8 +376,8 @@ impl Waits {
         }
     }
 
-    /// Tasks of which none can go on without another of them, one of which waits for room: as the run says itself, or, while it
-    /// goes on elsewhere, circles of certain waits.
+    /// The tasks of which none can continue without another of them, and one of which waits for room: as the
+    /// run itself reported, or else the circles among waits for one particular stream.
     fn deadlock(&self, moment: &Moment<'_>, now: &[Going]) -> Option<Deadlock> {
         let waits = if self.found.is_empty() { self.circles(moment, now) } else { self.told(now) };
         if !waits.iter().any(|going| going.wait.what == For::Room) {
@@ -395,7 +397,7 @@ impl Waits {
         stuck(&now.chain(cut).copied().collect::<Vec<Going>>())
     }
 
-    /// What the run found, with the moment each wait began, if that was recorded.
+    /// The waits that the run reported, with their begins if recorded.
     fn told(&self, now: &[Going]) -> Vec<Going> {
         let began = self.cut.iter().chain(now).map(|going| (going.wait.task, going.wait.since));
         let began: IdMap<u64> = began.collect();
@@ -429,8 +431,9 @@ fn word(what: For) -> &'static str {
     }
 }
 
-/// Of tasks that each wait for a certain stream, those in circles: each task that they wait for is one of them, too. A task that waits
-/// for any of several, or for an unknown task, may be helped from outside.
+/// The waits in circles, among tasks that wait for one particular stream: each awaited task is one of them as
+/// well. A task that waits for any of several streams, or for an unknown task, may be woken from outside the
+/// circle.
 fn stuck(waits: &[Going]) -> Vec<Going> {
     let of_task: HashMap<u64, &Going> =
         waits.iter().filter(|going| going.wait.certain).map(|going| (going.wait.task, going)).collect();

@@ -1,4 +1,4 @@
-//! How the time of every worker divides.
+//! The division of every worker's time.
 
 use crate::composing::dispatch::{Dispatch, What};
 use crate::composing::structure::OWN_THREAD;
@@ -27,26 +27,27 @@ struct Worker {
     waiting_since: Option<u64>,
     parked_since: Option<u64>,
     parked_ticks: u64,
-    /// Until when its time is known; for how much of it since then it was kept from its processor.
+    /// The end of its known time; `kept_since` is the time without a processor since then.
     until: Option<u64>,
     kept_since: u64,
     ticks: Ticks,
     dispatches: u64,
     messages: u64,
     cpu: Option<Cpu>,
-    /// Recorded at its end or in the live table: busy, waiting.
+    /// The busy and waiting ticks recorded at its end or in the live table.
     totals: Option<(u64, u64)>,
-    /// What else it recorded of its time, and had recorded when measuring began.
+    /// Its recorded time besides dispatching and waiting; `besides_before` is that at the start of the
+    /// measurement.
     besides: Besides,
     besides_before: Besides,
     totals_dispatches: Option<u64>,
-    /// When its row was last written.
+    /// The time at which its row was last written.
     updated: u64,
     on_task: u64,
     on_message: u64,
 }
 
-/// How a worker's time divides.
+/// The division of a worker's time, in ticks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ticks {
     busy: u64,
@@ -83,7 +84,8 @@ impl Default for Worker {
 }
 
 impl Worker {
-    /// Its time is known up to `time`. Returns how much of that is new, less what it was kept from its processor.
+    /// Extends the known time to `time`. Returns the length of the new part, less the time without a
+    /// processor.
     fn tell_until(&mut self, time: u64) -> u64 {
         let since = self.until.replace(time).unwrap_or(time);
         self.until = Some(time.max(since));
@@ -94,7 +96,7 @@ impl Worker {
 
     fn dispatched(&mut self, dispatch: &Dispatch) {
         self.ticks.own += self.tell_until(dispatch.start);
-        // One thread does one thing at a time, whatever its events say.
+        // The states of a thread cannot overlap, even if damaged events say so.
         let told = self.tell_until(dispatch.end);
         let kept = dispatch.kept.min(told);
         self.ticks.busy += told - kept;
@@ -118,7 +120,7 @@ impl Worker {
         self.waiting_since = Some(time);
     }
 
-    /// It waits no longer; if it did not wait, all time until now was its own work.
+    /// Ends the worker's wait; if it did not wait, the time until now was its own work.
     fn resumed(&mut self, time: u64) {
         let ticks = self.tell_until(time);
         match self.waiting_since.take() {
@@ -253,11 +255,11 @@ fn take_row(workers: &mut IdMap<Worker>, row: &LiveRow, begin: u64) {
     if ended && known.ended.is_none() && updated > 0 {
         known.ended = Some(updated);
     }
-    // The figures of its end are over its whole life.
+    // The figures in the event of its end cover its whole life.
     if known.totals.is_none() || begin > 0 {
         known.totals = Some((busy_ticks, waiting_ticks));
     }
-    // Events record it in every mode; the row has it, if they were overwritten.
+    // Events record the parked time in every mode; the row is used if they were overwritten.
     if known.parked_ticks == 0 && known.parked_since.is_none() {
         known.parked_ticks = parked_ticks;
         known.parked_since = parked.then_some(updated.max(begin));
@@ -298,7 +300,7 @@ fn worker_report(moment: &Moment<'_>, id: u64, worker: &Worker) -> report::Worke
     }
 }
 
-/// How long a worker has waited that its row does not say yet.
+/// The time of a worker's present wait, which its row does not contain yet.
 fn unpublished(worker: &Worker, end: u64) -> u64 {
     match (worker.ended, worker.waiting_since) {
         (None, Some(since)) => end.saturating_sub(since.max(worker.updated)),
@@ -306,12 +308,12 @@ fn unpublished(worker: &Worker, end: u64) -> u64 {
     }
 }
 
-/// How a worker's time divides: as its events say, or else as its row or its end says.
+/// The division of a worker's time, from its events, or else from its row or the event of its end.
 fn ticks(moment: &Moment<'_>, worker: &Worker, ended: u64) -> Ticks {
     if let (Some((busy, waiting)), false) = (worker.totals, moment.whole) {
         let Besides { own_ticks, kept_ticks } = worker.besides_before;
         let own = worker.besides.own_ticks.saturating_sub(own_ticks);
-        // The row says nothing of a wait that goes on since.
+        // The row does not contain a wait that has not ended.
         let waiting = waiting + unpublished(worker, ended);
         return Ticks { busy, waiting, own, kept: worker.besides.kept_ticks.saturating_sub(kept_ticks) };
     }
@@ -319,8 +321,8 @@ fn ticks(moment: &Moment<'_>, worker: &Worker, ended: u64) -> Ticks {
     Ticks { waiting: worker.ticks.waiting + still_waiting, ..worker.ticks }
 }
 
-/// The parts of a worker's lifetime. While it lives they are published at different moments and may exceed the whole by a
-/// little: then they are the whole.
+/// The shares of a worker's lifetime. While it lives, its parts are published at different moments and their
+/// sum may exceed the lifetime slightly: the sum is then used as the lifetime.
 fn shares(moment: &Moment<'_>, lifetime: u64, ticks: Ticks) -> Option<WorkerShares> {
     let Ticks { busy, waiting, own, kept } = ticks;
     if busy == 0 && waiting == 0 || lifetime == 0 {

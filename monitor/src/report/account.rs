@@ -1,72 +1,75 @@
-//! What busy time was spent on, and what the run and the machine used of processors.
+//! The division of busy time by what it was spent on, and the processor time of the run and the machine.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{TaskId, WorkerId};
 
-/// What busy time was spent on, in parts that add up to it: work that was done, sleep in the box, waiting for a processor, and what the
-/// runtime does besides. The parts come from looks at the thread, at intervals, and from its processor time in dispatches of a
-/// millisecond or more.
+/// The busy time divided into parts that add up to it: computing, sleeping in the box, waiting for a
+/// processor, and the runtime's own work. The parts are estimated from samples of the thread's state and from
+/// its processor time in dispatches of a millisecond or more.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BusyAccount {
-    /// Its thread had a processor.
+    /// Time in which its thread ran on a processor.
     pub computing_ns: f64,
-    /// Its thread slept, by what it slept for.
+    /// Time in which its thread slept, by the reason.
     pub asleep: Asleep,
-    /// Its thread could have run and had no processor: the part of that time that the thread did not notice at once, and so counted
-    /// as busy.
+    /// Time in which its thread was runnable without a processor, as far as it was counted as busy because
+    /// the thread did not notice the interruption at once.
     pub kept_ns: f64,
-    /// What the runtime does between two tasks, about: a part of what would else be computing.
+    /// The approximate time of the runtime's work between two tasks, which would otherwise count as
+    /// computing.
     pub runtime_ns: f64,
-    /// How often the thread was looked at while it was busy with this.
+    /// The number of samples of the thread's state in this busy time.
     pub looks: u64,
-    /// Of the busy time, how much was in dispatches whose processor time was measured.
+    /// The busy time of the dispatches whose processor time was measured.
     pub measured_ns: f64,
-    /// Processor time that the thread spent in the kernel; of a worker, or a task with a thread of its own.
+    /// Processor time that the thread spent in the kernel; only for a worker or a task with a thread of its
+    /// own.
     pub kernel_ns: Option<f64>,
-    /// Pages of memory that the thread touched and that were not there yet; of a worker, or a task with a thread of its own.
+    /// Page faults of the thread; only for a worker or a task with a thread of its own.
     pub faults: Option<u64>,
-    /// The address, in the process, of the lock that the thread slept for in most looks at it asleep for one.
+    /// The address, in the process, of the lock for which the thread slept in most of the samples in which it
+    /// slept for a lock.
     pub lock: Option<u64>,
 }
 
-/// Time asleep in a box, by what for.
+/// Time asleep in a box, by the reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Asleep {
-    /// For a lock, or until another thread wakes it (`futex`, `flock`).
+    /// Asleep for a lock, or until another thread wakes it (`futex`, `flock`).
     pub lock_ns: f64,
-    /// Until something can be read, opened or accepted.
+    /// Asleep until data can be read, a file opened or a connection accepted.
     pub read_ns: f64,
-    /// Until something is written.
+    /// Asleep until data is written.
     pub write_ns: f64,
-    /// For a time (`nanosleep`).
+    /// Asleep for a set time (`nanosleep`).
     pub sleep_ns: f64,
-    /// For a page of memory.
+    /// Asleep until a page of memory is loaded.
     pub page_fault_ns: f64,
-    /// For something else, or for something unknown.
+    /// Asleep for another or an unknown reason.
     pub other_ns: f64,
 }
 
-/// What a thread sleeps for.
+/// The reason for which a thread sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SleepsFor {
     /// A lock, or another thread.
     Lock,
-    /// Something to read.
+    /// Data to read.
     Read,
-    /// Something to be written.
+    /// Data to be written.
     Write,
-    /// A time.
+    /// A set time.
     Sleep,
-    /// A page of memory.
+    /// A page of memory to be loaded.
     PageFault,
-    /// Something else.
+    /// Another reason.
     Other,
 }
 
 impl SleepsFor {
-    /// All, in the order in which [`Asleep`] has them.
+    /// All reasons, in the order of the fields of [`Asleep`].
     pub const ALL: [SleepsFor; 6] = [
         SleepsFor::Lock,
         SleepsFor::Read,
@@ -90,7 +93,7 @@ impl SleepsFor {
 }
 
 impl Asleep {
-    /// Of these times, in the order of [`SleepsFor::ALL`].
+    /// The value with these times, in the order of [`SleepsFor::ALL`].
     pub(crate) fn of(ns: [f64; 6]) -> Asleep {
         let [lock_ns, read_ns, write_ns, sleep_ns, page_fault_ns, other_ns] = ns;
         Asleep { lock_ns, read_ns, write_ns, sleep_ns, page_fault_ns, other_ns }
@@ -102,12 +105,12 @@ impl Asleep {
         [lock_ns, read_ns, write_ns, sleep_ns, page_fault_ns, other_ns]
     }
 
-    /// All of it.
+    /// The total time asleep.
     pub fn total_ns(&self) -> f64 {
         self.parts().iter().sum()
     }
 
-    /// What it slept for longest.
+    /// The reason for which it slept longest, with the time.
     pub fn most(&self) -> Option<(SleepsFor, f64)> {
         let parts = SleepsFor::ALL.into_iter().zip(self.parts());
         parts.filter(|(_, ns)| *ns > 0.0).max_by(|a, b| a.1.total_cmp(&b.1))
@@ -115,7 +118,7 @@ impl Asleep {
 }
 
 impl BusyAccount {
-    /// The parts of busy time: their sum is the whole.
+    /// The parts of busy time, whose sum is the busy time.
     pub fn parts(&self) -> [f64; 4] {
         [self.computing_ns, self.asleep.total_ns(), self.kept_ns, self.runtime_ns]
     }
@@ -126,51 +129,52 @@ impl BusyAccount {
     }
 }
 
-/// What limits a run as it is set.
+/// The limits on a run that its settings impose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Messages that a dispatch takes at most (`exec.quantum`).
+    /// The maximal number of messages in a dispatch (`exec.quantum`).
     pub quantum: u64,
-    /// Sources read no further input while so many messages are under way (`exec.unfinished`); 0: no limit.
+    /// The number of messages in flight from which sources read no further input (`exec.unfinished`); 0: no
+    /// limit.
     pub unfinished: u64,
 }
 
-/// A thread that was asleep in one dispatch for long, and was so still when it was looked at last.
+/// A thread that was asleep in one dispatch for long and was still asleep in the last sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hanging {
     /// The task.
     pub task: TaskId,
     /// Its name.
     pub name: String,
-    /// The worker; none: the task has a thread of its own.
+    /// The worker; null if the task has a thread of its own.
     pub worker: Option<WorkerId>,
-    /// What it sleeps for.
+    /// The reason for which it sleeps.
     pub sleeps_for: SleepsFor,
-    /// For how long, at least.
+    /// The least time for which it has been asleep.
     pub ns: f64,
-    /// The lock that it sleeps for: its address in the process.
+    /// The address, in the process, of the lock that it sleeps for.
     pub lock: Option<u64>,
-    /// The task whose thread holds that lock, if the lock says so (those of C libraries do).
+    /// The task whose thread holds that lock, if the lock stores its holder (as the locks of C libraries do).
     pub holder: Option<String>,
 }
 
-/// What the run and the machine used of the processors that the run may use, in a part of the window: between the first time and the
-/// last that this was recorded.
+/// The use of the processors that the run may use, by the run and by the rest of the machine, between the
+/// first and the last record of it in the window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Processors {
-    /// How many the run may use.
+    /// The number of processors that the run may use.
     pub count: u64,
-    /// How long the part of the window is.
+    /// The length of the part of the window.
     pub span_ns: f64,
-    /// Time that threads of the run had processors.
+    /// Processor time of the run's threads.
     pub run_ns: f64,
-    /// Time that others had them: other processes, the kernel for others, other guests of the machine; null where the kernel does
-    /// not say.
+    /// Time in which the processors ran other processes, the kernel's work for these, or other virtual
+    /// machines; null if the kernel does not report it.
     pub others_ns: Option<f64>,
-    /// Time for which the run's group had spent the processor time that it is allowed.
+    /// Time in which the run's control group had used up its quota of processor time.
     pub throttled_ns: f64,
-    /// Time that it took to look at threads; part of `run_ns`.
+    /// Time spent on sampling threads; part of `run_ns`.
     pub sampling_ns: f64,
-    /// How often threads were looked at.
+    /// The number of samples of threads.
     pub looks: u64,
 }

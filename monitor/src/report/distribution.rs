@@ -1,17 +1,20 @@
-//! A distribution of times: quantiles from a high dynamic range histogram, mean and standard deviation from exact sums.
+//! A distribution of times: quantiles from a high dynamic range histogram, mean and standard deviation from
+//! exact sums.
 //!
-//! The histogram is log-linear, as HdrHistogram's: each power of two is cut into equal cells. A time's cell is a shift of
-//! its bits, 3 instructions where the crate `hdrhistogram` took 100: two such records for every input message were
-//! half of the whole analysis.
+//! The histogram is log-linear, as HdrHistogram's: each power of two is cut into equal cells. The cell of a
+//! time is found by a shift of its bits, in 3 instructions instead of 100 in the crate `hdrhistogram`; with
+//! that crate, two records for every input message took half of the time of the analysis.
 
 use crate::report::Distribution;
 
-/// Cells of each power of two: a cell's middle is within a thousandth of its times.
+/// The logarithm of the number of cells in each power of two: a cell's middle is within a thousandth of its
+/// times.
 const CELL_BITS: u32 = 9;
 const MANTISSA_BITS: u32 = 52;
-/// Shorter times, in nanoseconds, count as this: 1/16.
+/// The least time in nanoseconds; shorter times are recorded as this time.
 const LEAST: f64 = 0.0625;
-/// Powers of two from there: up to 2^52 ns, 52 days. Longer times count as that.
+/// The number of powers of two from [`LEAST`] on: up to 2^52 ns, 52 days. Longer times are recorded as 52
+/// days.
 const OCTAVES: usize = 56;
 const CELLS: usize = OCTAVES << CELL_BITS;
 
@@ -19,7 +22,8 @@ const CELLS: usize = OCTAVES << CELL_BITS;
 pub(crate) struct Times {
     cells: Vec<u64>,
     count: u64,
-    /// Sums are kept relative to the first value, so that the variance of large, similar values keeps its digits.
+    /// Sums are kept relative to the first value, so that the variance of large, similar values keeps its
+    /// digits.
     shift: f64,
     sum: f64,
     squares: f64,
@@ -27,7 +31,7 @@ pub(crate) struct Times {
     min: f64,
 }
 
-/// The cell's number before the least is subtracted.
+/// The number of a time's cell, before the number of the cell of [`LEAST`] is subtracted.
 #[inline]
 fn raw_cell(ns: f64) -> usize {
     (ns.to_bits() >> (MANTISSA_BITS - CELL_BITS)) as usize
@@ -52,7 +56,7 @@ impl Times {
         }
     }
 
-    /// Records a time, which is not negative.
+    /// Records a time, which must not be negative.
     #[inline]
     pub(crate) fn record(&mut self, ns: f64) {
         if self.count == 0 {
@@ -80,8 +84,8 @@ impl Times {
         middle(cell).clamp(self.min, self.max)
     }
 
-    /// `None` if nothing was recorded. The standard deviation is over all values (LPEL paper, equation 3), not an
-    /// estimate from a sample.
+    /// The distribution's figures; `None` if nothing was recorded. The standard deviation is over all values
+    /// (LPEL paper, equation 3), not an estimate from a sample.
     pub(crate) fn summary(&self) -> Option<Distribution> {
         if self.count == 0 {
             return None;

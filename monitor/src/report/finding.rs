@@ -1,32 +1,34 @@
 //! A verdict, as data and in words.
 //!
-//! A [`Finding`] holds no sentence: it says which rule found what, of which component, task, worker or stream, by which figures, and
-//! what can be done in a form that can be applied as it is. [`Words`] are the same for a reader.
+//! A [`Finding`] contains no sentences: it names the rule, the component, task, worker or stream concerned,
+//! the figures, and actions in a form that a program can apply. [`Words`] express the same finding in
+//! sentences.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Alternative, Hanging, Stream, Task, WaitNow, Worker};
 use crate::ids::{TaskId, WorkerId};
 
-/// What limits the flow: the finding, and the same in words.
+/// What limits the flow: the finding as data and in words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// What was found.
     #[serde(flatten)]
     pub finding: Finding,
-    /// The same in words.
+    /// The finding in words.
     #[serde(flatten)]
     pub words: Words,
-    /// The share of a bootstrap's samples of parts of the run in which the same was found; null where the parts are not known.
+    /// The share of a bootstrap's samples of parts of the run that gave the same finding; null if the parts
+    /// are not known.
     #[serde(default)]
     pub confidence: Option<f64>,
-    /// What was found in the other samples, most often first.
+    /// The findings of the other samples, most frequent first.
     #[serde(default)]
     pub alternatives: Vec<Alternative>,
 }
 
 impl Verdict {
-    /// A finding in words, with unknown confidence.
+    /// A verdict of a finding and its words, with unknown confidence.
     pub fn of(finding: Finding, words: Words) -> Verdict {
         Verdict { finding, words, confidence: None, alternatives: Vec::new() }
     }
@@ -35,9 +37,10 @@ impl Verdict {
 /// What a rule found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// What kind of limit.
+    /// The kind of limit.
     pub kind: VerdictKind,
-    /// The rule that found it: its file in `monitor/src/verdict/rules`. More rules may come.
+    /// The rule that made the finding: the name of its file in `monitor/src/verdict/rules`. Later versions
+    /// may add rules.
     #[serde(default)]
     pub rule: String,
     /// The component, if the finding is about one.
@@ -47,13 +50,13 @@ pub struct Finding {
     /// The task, if the finding is about one.
     #[serde(default)]
     pub task: Option<TaskRef>,
-    /// The streams, if the finding is about those between two components.
+    /// The streams, if the finding is about the streams between two components.
     #[serde(default)]
     pub stream: Option<StreamRef>,
-    /// The figures that it rests on.
+    /// The figures that the finding is based on.
     #[serde(default)]
     pub figures: Vec<Figure>,
-    /// What can be done, in a form that can be applied; what only a person can do is in the suggestion alone.
+    /// Actions that a program can apply; what only a person can do is in the suggestion alone.
     #[serde(default)]
     pub actions: Vec<Action>,
 }
@@ -61,12 +64,12 @@ pub struct Finding {
 /// A finding in words.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Words {
-    /// The sentence.
+    /// The finding as a sentence.
     pub text: String,
-    /// The figures that it rests on, in words.
+    /// The figures that the finding is based on, in words.
     #[serde(default)]
     pub evidence: Vec<String>,
-    /// What to do.
+    /// The suggestion.
     #[serde(default)]
     pub suggestion: Option<String>,
 }
@@ -91,21 +94,22 @@ pub struct StreamRef {
     pub reader: Option<String>,
 }
 
-/// A number that a finding rests on.
+/// A number that a finding is based on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// What was measured, such as `busy`. Of several waits each has the name `wait`, of several threads that do not go on `hangs`; other names occur once in a finding.
+    /// The name of the measured quantity, such as `busy`. The names `wait` and `hangs` may occur several
+    /// times in a finding, once for each wait and each hanging thread; other names occur once.
     pub name: String,
     /// The value.
     pub value: f64,
     /// `share` (of 1), `ns`, `times` or what is counted, such as `messages`.
     pub unit: String,
-    /// What the figure is of, if not of the whole run.
+    /// The subject of the figure, if it is not the whole run.
     #[serde(default)]
     pub of: Option<Subject>,
 }
 
-/// What a figure is of.
+/// The subject of a figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
@@ -119,11 +123,11 @@ pub enum Subject {
     Stream(StreamRef),
     /// A task's waiting for another.
     Wait(WaitNow),
-    /// A task whose thread does not go on.
+    /// A task whose thread hangs.
     Hanging(Hanging),
 }
 
-/// Something that can be done about the finding, in a form that can be applied.
+/// An action against the limit, in a form that a program can apply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
@@ -136,12 +140,12 @@ pub enum Action {
 /// A setting and its new value: the arguments of `thalweg set`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewValue {
-    /// The setting's name, or `task/N.worker`, which `thalweg set` takes, too. In a report on several spaces it is of the space that
-    /// the task or worker of the finding is of.
+    /// The setting's name, or `task/N.worker`, which `thalweg set` accepts as well. In a report on several
+    /// spaces, it is a setting of the space to which the finding's task or worker belongs.
     pub setting: String,
     /// The value, as it is written.
     pub value: String,
-    /// By which part the flow is predicted to grow, if that is known.
+    /// The predicted growth of the flow as a share of 1, if known.
     pub gain: Option<f64>,
 }
 
@@ -152,33 +156,37 @@ pub struct CommandLine {
     pub command: String,
     /// The arguments after the command.
     pub arguments: Vec<String>,
-    /// By which part the flow is predicted to grow, if that is known.
+    /// The predicted growth of the flow as a share of 1, if known.
     pub gain: Option<f64>,
 }
 
-/// What kind of limit.
+/// The kind of limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VerdictKind {
     /// A task is busy nearly all the time.
     Task,
-    /// One replica of a component is slower than the others, or gets more to do.
+    /// One replica of a component is slower than the others, or receives more messages.
     Replica,
-    /// A component writes many messages for each it reads, and the component that reads them is busy nearly all the time.
+    /// A component writes many messages for each it reads, and the component that reads them is busy nearly
+    /// all the time.
     Burst,
-    /// A component unfolds into very many tasks, each of which does next to nothing.
+    /// A component unfolds into very many tasks, each of which does hardly any work.
     Grain,
-    /// All workers are busy nearly all the time, about evenly; or one is, on which tasks that others wait for are ready behind a long one.
+    /// All workers are busy nearly all the time, about evenly; or one worker is, and tasks that others wait
+    /// for are ready there behind a long task.
     Worker,
     /// A worker is busy nearly all the time while others are not, and moving a task would help.
     Mapping,
-    /// A stream holds too few messages, so that both its ends wait in turn; or too few messages may be under way.
+    /// A stream can hold too few messages, so that both its ends wait in turn; or too few messages may be in
+    /// flight.
     Capacity,
     /// Dispatches are so short that the workers spend much of their time changing tasks.
     Quantum,
-    /// What several branches, rounds or replicas give is kept in order, and waits for one of them.
+    /// The output of several branches, rounds or replicas is kept in order, and waits for one of them.
     Order,
-    /// A worker could run, but had a processor only part of that time, because other processes had them or the run may not use more.
+    /// A worker was runnable but had a processor only part of the time, because other processes ran on it or
+    /// the run's quota was used up.
     Contention,
     /// The network waits for its input.
     Source,
@@ -188,13 +196,13 @@ pub enum VerdictKind {
     Paused,
     /// Tasks wait for one another in a circle, by their streams or by locks in their boxes.
     Deadlock,
-    /// Nothing goes on, because a box waits for something that does not come.
+    /// The run makes no progress, because a box waits for an event that does not happen.
     Hang,
     /// The disk that keeps the run's events was full, and the run waited for it.
     Disk,
-    /// The network keeps up with its source, which takes its time.
+    /// The network keeps up with its source, which is the slower one.
     Nothing,
-    /// Nothing is busy nearly all the time.
+    /// No task or worker is busy nearly all the time.
     Unclear,
     /// The mode does not record enough.
     Unknown,
@@ -215,23 +223,23 @@ impl Finding {
         }
     }
 
-    /// It is about this task, and so about its component.
+    /// The finding with this task and the task's component as its subject.
     pub fn about_task(self, task: &Task) -> Finding {
         let task = TaskRef::from(task);
         Finding { component: Some(task.component().to_owned()), task: Some(task), ..self }
     }
 
-    /// It is about the component with this path.
+    /// The finding with the component of this path as its subject.
     pub fn about_component(self, path: &str) -> Finding {
         Finding { component: Some(path.to_owned()), ..self }
     }
 
-    /// It is about this worker.
+    /// The finding with this worker as its subject.
     pub fn on_worker(self, worker: WorkerId) -> Finding {
         Finding { worker: Some(worker), ..self }
     }
 
-    /// It rests on this figure, too.
+    /// Adds a figure that the finding is based on.
     pub fn with(mut self, figure: impl Into<Option<Figure>>) -> Finding {
         self.figures.extend(figure.into());
         self
@@ -248,24 +256,24 @@ impl Finding {
         self.figures.iter().find(|figure| figure.name == name)
     }
 
-    /// The value of the figure of this name; without one no number.
+    /// The value of the figure of this name; NaN if there is none.
     pub fn value(&self, name: &str) -> f64 {
         self.figure(name).map_or(f64::NAN, |figure| figure.value)
     }
 }
 
 impl Figure {
-    /// A figure of the whole run.
+    /// A figure whose subject is the whole run.
     pub fn new(name: &str, value: f64, unit: &str) -> Figure {
         Figure { name: name.to_owned(), value, unit: unit.to_owned(), of: None }
     }
 
-    /// A part of a whole, from 0 to 1.
+    /// A figure that is a share from 0 to 1.
     pub fn share(name: &str, value: f64) -> Figure {
         Figure::new(name, value, "share")
     }
 
-    /// What the figure is of.
+    /// The figure with this subject.
     pub fn of(self, subject: impl Into<Subject>) -> Figure {
         Figure { of: Some(subject.into()), ..self }
     }
@@ -283,7 +291,7 @@ impl Action {
         Action::Run(CommandLine { command: command.to_owned(), arguments, gain: None })
     }
 
-    /// The same action, with the part by which the flow is predicted to grow.
+    /// The action with the predicted growth of the flow.
     pub fn gaining(mut self, part: f64) -> Action {
         match &mut self {
             Action::Set(NewValue { gain, .. }) | Action::Run(CommandLine { gain, .. }) => *gain = Some(part),
@@ -291,7 +299,7 @@ impl Action {
         self
     }
 
-    /// By which part the flow is predicted to grow, if that is known.
+    /// The predicted growth of the flow as a share of 1, if known.
     pub fn gain(&self) -> Option<f64> {
         match self {
             Action::Set(NewValue { gain, .. }) | Action::Run(CommandLine { gain, .. }) => *gain,
@@ -299,7 +307,7 @@ impl Action {
     }
 }
 
-/// The command line that applies it to the newest run.
+/// Displays the command line that applies the action to the newest run.
 impl std::fmt::Display for Action {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -313,7 +321,7 @@ impl std::fmt::Display for Action {
 }
 
 impl TaskRef {
-    /// Path of its component: its name without the replica.
+    /// The path of the task's component: the task's name without the replica.
     pub fn component(&self) -> &str {
         component_of(&self.name)
     }
@@ -355,7 +363,7 @@ impl From<&Worker> for Subject {
     }
 }
 
-/// The name of a figure's subject, in words.
+/// Displays the name of a figure's subject.
 impl std::fmt::Display for Subject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

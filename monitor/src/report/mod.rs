@@ -1,7 +1,8 @@
-//! The report: what a run did, as data. `docs/report.md` describes it for readers of the JSON.
+//! The report: what a run did, as data. `docs/report.md` describes the report's JSON.
 //!
-//! Times are nanoseconds, rates messages per second, shares fractions of 1. What is not known in the mode the run was
-//! in, or because events were lost, is `None` (`null`), never 0, and [`Report::notes`] says why.
+//! Times are nanoseconds, rates messages per second, shares fractions of 1. Values that are unknown because
+//! of the run's mode or because events were lost are `None` (`null`), never 0, and [`Report::notes`] gives
+//! the reason.
 
 mod account;
 pub(crate) mod distribution;
@@ -23,10 +24,11 @@ pub use prediction::{Alternative, Behind, BehindRecord, Expensive, ExpensiveBy, 
 
 /// The name of the schema, in every report.
 pub const SCHEMA: &str = "thalweg.report";
-/// The version of the schema: raised when a field changes its meaning or goes. New fields do not raise it.
+/// The version of the schema, which is raised when a field changes its meaning or is removed. New fields do
+/// not raise the version.
 pub const VERSION: u32 = 2;
 
-/// What a run did.
+/// The report on a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Always [`SCHEMA`].
@@ -35,22 +37,25 @@ pub struct Report {
     pub version: u32,
     /// The process that was observed.
     pub space: SpaceInfo,
-    /// The time that the report is about.
+    /// The time that the report covers.
     pub window: Window,
     /// What limits the flow, in a sentence.
     pub verdict: Verdict,
-    /// What changes would bring, if the run was replayed: `thalweg diagnose` computes that from a whole recording.
+    /// The predicted effects of changes, if the run was replayed: `thalweg diagnose` computes them from a
+    /// complete recording.
     #[serde(default)]
     pub replay: Option<Replay>,
-    /// Parts of the run, if what limits the flow changed. Set like `replay`.
+    /// The parts of the run with different limits, if what limits the flow changed. Computed where `replay`
+    /// is.
     #[serde(default)]
     pub phases: Vec<Phase>,
-    /// Messages that take longer than others of their component, those with most time first.
+    /// Groups of messages that take longer than others of their component, the group with the most total time
+    /// first.
     #[serde(default)]
     pub expensive: Vec<Expensive>,
     /// Messages per second.
     pub throughput: Throughput,
-    /// How long messages took.
+    /// The latencies of messages.
     pub latency: Latency,
     /// The input messages that took longest, slowest first.
     #[serde(default)]
@@ -61,39 +66,42 @@ pub struct Report {
     /// Which tasks waited for which.
     #[serde(default)]
     pub waiting: Waiting,
-    /// Tasks and workers by what the source asks of them, most pressed first (true-rate utilisation).
+    /// Tasks and workers by the share of their time that the source demands, highest first (true-rate
+    /// utilisation).
     #[serde(default)]
     pub utilisation: Vec<Utilisation>,
-    /// Boxes, filters, combinators: all their tasks together, busiest first.
+    /// Components (boxes, filters, combinators), each with all its tasks together, busiest first.
     pub components: Vec<Component>,
     /// The busiest tasks.
     pub tasks: Vec<Task>,
-    /// Tasks in all; `tasks` may be fewer.
+    /// The number of tasks; the list `tasks` may contain fewer.
     pub tasks_count: u64,
-    /// Streams between the same components, together: entries and exits, then most written first.
+    /// Streams, those between the same components together: entries and exits first, then by messages
+    /// written, most first.
     pub streams: Vec<Stream>,
-    /// Streams that lost or invented messages.
+    /// Streams that lost or duplicated messages.
     pub broken: Vec<BrokenStream>,
-    /// Streams that lost or invented messages, in all; `broken` may be fewer.
+    /// The number of streams that lost or duplicated messages; the list `broken` may contain fewer.
     pub broken_count: u64,
     /// Workers in order of their ids.
     pub workers: Vec<Worker>,
-    /// What the run and the machine used of processors, if that was recorded twice.
+    /// The use of processors by the run and the rest of the machine, if recorded at least twice.
     #[serde(default)]
     pub processors: Option<Processors>,
-    /// What limits the run as it is set, if its settings say so.
+    /// The limits on the run that its settings impose, if they can be read.
     #[serde(default)]
     pub limits: Option<Limits>,
-    /// What being observed cost the run.
+    /// The estimated cost of the observation to the run.
     #[serde(default)]
     #[serde(alias = "telling")]
     pub overhead: Overhead,
-    /// What other monitors measured.
+    /// The measurements of other monitors.
     #[serde(default)]
     pub measurements: Vec<Measurement>,
-    /// What is missing from this report, and why.
+    /// The data missing from this report, with the reasons.
     pub notes: Vec<Note>,
-    /// Of a session: the report on each of its spaces, in the order in which they joined. Of one space: none.
+    /// For a session, the reports on its spaces, in the order in which these joined; empty for a single
+    /// space.
     #[serde(default)]
     pub spaces: Vec<Report>,
 }
@@ -101,11 +109,11 @@ pub struct Report {
 /// A measurement of a monitor that has no part of its own in the report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// Its name: the monitor's, a dot, its own.
+    /// The name of the monitor, a dot, and the measurement's own name.
     pub name: String,
     /// Unit of the value, or of the numbers in a table.
     pub unit: String,
-    /// What was measured.
+    /// The measured value.
     pub value: Measured,
 }
 
@@ -117,7 +125,7 @@ pub enum Measured {
     Number(f64),
     /// A text.
     Text(String),
-    /// A number for each of several things, in the order in which they are to be shown.
+    /// Pairs of a name and a number, in the order in which they are shown.
     Table(Vec<(String, f64)>),
 }
 
@@ -132,20 +140,20 @@ impl Measurement {
         Measurement { name: name.to_owned(), unit: String::new(), value: Measured::Text(value.to_owned()) }
     }
 
-    /// A number for each of several things.
+    /// A measurement of several named numbers.
     pub fn table(name: &str, unit: &str, rows: Vec<(String, f64)>) -> Measurement {
         Measurement { name: name.to_owned(), unit: unit.to_owned(), value: Measured::Table(rows) }
     }
 }
 
-/// How long an input message took.
+/// The latencies of an input message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessageTimes {
     /// The message, `STREAM:INDEX`.
     pub message: String,
-    /// When it entered, from the window's begin.
+    /// The time at which it entered, from the window's begin.
     pub entered_ns: f64,
-    /// Until its last descendant left.
+    /// The time from its entry until its last descendant left.
     pub end_to_end_ns: f64,
     /// Execution time of it and all its descendants.
     pub service_ns: f64,
@@ -154,41 +162,41 @@ pub struct MessageTimes {
 /// A message that failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FailedMessage {
-    /// The message that was refused, `STREAM:INDEX`.
+    /// The message that failed, `STREAM:INDEX`.
     pub message: String,
     /// The input message it descends from, if that is known.
     pub input: Option<String>,
-    /// The task that refused it.
+    /// The task in which it failed.
     pub task: TaskId,
-    /// Path of that task's component.
+    /// Path of the component of the task in which it failed.
     pub component: Option<String>,
-    /// When, from the window's begin.
+    /// The time of the failure, from the window's begin.
     pub at_ns: f64,
 }
 
-/// Which tasks waited for which. A task that waits for messages waits for the stream's writer, one that waits for room for its
-/// reader.
+/// Which tasks waited for which. A task that waits for messages waits for the stream's writer; a task that
+/// waits for room waits for the stream's reader.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Waiting {
-    /// All tasks' waiting for others.
+    /// The total time in which tasks waited for other tasks.
     pub total_ns: f64,
-    /// Waits that went on at the end, by task.
+    /// The waits that had not ended at the window's end, by task.
     pub now: Vec<WaitNow>,
-    /// Such waits in all; `now` may be fewer.
+    /// The number of waits that had not ended; the list `now` may contain fewer.
     pub now_count: u64,
     /// The waiting matrix, longest first.
     pub matrix: Vec<WaitEdge>,
-    /// Where all waiting leads, most first.
+    /// The roots of waiting, that with the most waiting first.
     pub roots: Vec<Root>,
     /// Tasks that wait for one another in circles.
     pub deadlock: Option<Deadlock>,
-    /// Which tasks wait behind which where order is kept, longest first.
+    /// Tasks that waited behind another task because order is kept, longest first.
     #[serde(default)]
     pub behind: Vec<Behind>,
-    /// Of a run that lives: tasks whose threads have been asleep in one dispatch for long, longest first.
+    /// Tasks of a live run whose threads have been asleep in one dispatch for long, longest first.
     #[serde(default)]
     pub hanging: Vec<Hanging>,
-    /// Of a run that lives: for how long no worker has ended a dispatch or a wait.
+    /// The time since a worker last ended a dispatch or a wait, in a live run.
     #[serde(default)]
     pub still_ns: Option<f64>,
 }
@@ -202,17 +210,17 @@ pub struct WaitNow {
     pub name: String,
     /// `input` or `room`.
     pub what: String,
-    /// The stream, if it is a certain one.
+    /// The stream, if the task waits for one particular stream.
     pub stream: Option<StreamId>,
     /// The task at the stream's other end.
     pub peer: Option<TaskId>,
     /// Its name.
     pub peer_name: Option<String>,
-    /// For how long.
+    /// The length of the wait so far.
     pub ns: f64,
 }
 
-/// How long the tasks of one component waited for those of another.
+/// The waiting of one component's tasks for those of another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WaitEdge {
     /// Path of the component that waited.
@@ -221,9 +229,9 @@ pub struct WaitEdge {
     pub peer: Option<String>,
     /// `input` or `room`.
     pub what: String,
-    /// How often.
+    /// The number of waits.
     pub waits: u64,
-    /// How long in all.
+    /// The total length of the waits.
     pub ns: f64,
     /// Its share of all waiting.
     pub share: f64,
@@ -238,56 +246,58 @@ pub struct Root {
     pub name: Option<String>,
     /// Path of its component.
     pub component: Option<String>,
-    /// What it was doing while others waited.
+    /// Its state while others waited.
     pub state: RootState,
-    /// Time that others waited because of it.
+    /// The time for which other tasks waited because of it.
     pub ns: f64,
     /// Its share of all waiting.
     pub share: f64,
 }
 
-/// What a task that others wait for was doing.
+/// The state of a task that others wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RootState {
     /// The task ran.
     Running,
-    /// The task could have run, and did not.
+    /// The task was ready but did not run.
     Ready,
-    /// The task waited for itself, by way of others.
+    /// The task waited for itself through other tasks.
     Circle,
-    /// What it was doing is not known.
+    /// The task's state is not known.
     Unknown,
 }
 
-/// Tasks that wait for one another in circles: none of them can go on.
+/// Tasks that wait for one another in circles, so none of them can continue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Deadlock {
-    /// How many tasks.
+    /// The number of tasks.
     pub tasks: u64,
-    /// Their waits; may be fewer.
+    /// Waits of these tasks; the list may not contain all.
     pub waits: Vec<WaitNow>,
 }
 
-/// How much of a task's or worker's time the source asks for when it runs at its own speed (Kalavri et al., OSDI 2018).
+/// The share of a task's or worker's time that the source demands when it runs at its own speed (Kalavri et
+/// al., OSDI 2018).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Utilisation {
     /// The task's or worker's name.
     pub name: String,
-    /// The task, if it is one.
+    /// The task, if the entry is a task.
     pub task: Option<TaskId>,
-    /// The worker: this one, or the task's.
+    /// The worker itself, or the worker of the task.
     pub worker: Option<WorkerId>,
-    /// Useful time for each input message.
+    /// The useful time spent for each input message.
     pub demand_ns: f64,
-    /// Demand over what the fastest source leaves: above 1 the task or worker cannot keep up.
+    /// Its busy time divided by the busy time of the busiest source: above 1 the task or worker cannot keep
+    /// up.
     pub utilisation: f64,
-    /// Share of its time it was busy.
+    /// The share of its time in which it was busy.
     pub busy: f64,
 }
 
 impl Report {
-    /// A report that says nothing.
+    /// A report without any content.
     pub(crate) fn empty() -> Report {
         Report {
             schema: SCHEMA.to_owned(),
@@ -354,96 +364,98 @@ pub struct SpaceInfo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// The process lives and had not ended its run.
+    /// The process lives and has not ended its run.
     Running,
-    /// The process ended its run orderly.
+    /// The process ended its run in order.
     Ended,
-    /// The process is gone without having ended its run.
+    /// The process ended without recording the end of its run.
     Killed,
 }
 
-/// The time a report speaks of.
+/// The time that a report covers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Window {
-    /// From the first to the last moment known of the run.
+    /// The time from the first to the last known moment of the run.
     pub duration_ns: f64,
     /// Whether the process lives, has ended, or died.
     pub state: State,
-    /// For how long its sources have rested because of `thalweg pause` or `drain`, if they do.
+    /// The time for which its sources have been paused by `thalweg pause` or `drain`, if they are.
     #[serde(default)]
     pub paused_ns: Option<f64>,
     /// The modes that the run was in.
     pub modes: Vec<ModeSpan>,
-    /// Whether every event of the run was seen, in mode full throughout.
+    /// Whether every event of the run was read and the mode was full throughout.
     pub complete: bool,
-    /// The window is a part of the run: counts are of this part only.
+    /// Whether the window is only a part of the run: counts are then of this part only.
     #[serde(default)]
     pub partial: bool,
-    /// If the report is not complete: the length of the window's last part from which the events are.
+    /// The length of the last part of the window, from which the events are, if the report is not complete.
     pub events_ns: Option<f64>,
-    /// Events seen.
+    /// Events read.
     pub events: u64,
     /// Events lost: overwritten before they were read, or dropped.
     pub lost: u64,
     /// Places where events were lost.
     pub gaps: u64,
-    /// Events that contradict themselves, such as a message count beyond reason; left out.
+    /// Events that contradict themselves, such as an impossible number of messages; they are ignored.
     pub malformed: u64,
-    /// How long the disk was full on which a run with `--keep` keeps its events; null if it keeps none.
+    /// The time for which the disk of the archive was full; null if the run keeps no events (`--keep`).
     #[serde(default)]
     pub disk_full_ns: Option<f64>,
-    /// How much of that time writers of events waited for the disk to have room.
+    /// The part of `disk_full_ns` in which writers of events waited for free space on the disk.
     #[serde(default)]
     pub disk_held_ns: Option<f64>,
 }
 
-/// A mode, for a time.
+/// A mode and the time from which it applied.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModeSpan {
     /// `off`, `metrics` or `full`.
     pub mode: String,
-    /// From this moment of the window.
+    /// The time from which the mode applied, from the window's begin.
     pub from_ns: f64,
 }
 
 /// Messages per second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Throughput {
-    /// Input messages: those of the entry streams.
+    /// Input messages: the messages of the entry streams.
     pub messages_in: Option<u64>,
-    /// Output messages: those of the exit streams.
+    /// Output messages: the messages of the exit streams.
     pub messages_out: Option<u64>,
     /// The longest worker's time from its start to its end.
     pub worker_ns_longest: Option<f64>,
-    /// Input messages per second of that time (LPEL paper, equation 1).
+    /// Input messages per second of `worker_ns_longest` (LPEL paper, equation 1).
     pub entry_per_s: Option<f64>,
-    /// Output messages per second of that time.
+    /// Output messages per second of `worker_ns_longest`.
     pub exit_per_s: Option<f64>,
 }
 
-/// How long messages took.
+/// The latencies of messages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Execution time of an input message and its descendants (LPEL paper, equation 2).
     pub service: Option<Distribution>,
-    /// From an input message's entry until its last descendant left.
+    /// The time from an input message's entry until its last descendant left.
     pub end_to_end: Option<Distribution>,
-    /// End-to-end less service time; of a message whose descendants ran at the same time, not below 0.
+    /// End-to-end less service time; 0 if the difference is negative because descendants ran at the same
+    /// time.
     #[serde(default)]
     pub waiting: Option<Distribution>,
-    /// Input messages seen entering.
+    /// Input messages whose entry was recorded.
     pub entered: u64,
-    /// Those of `entered` that had not left at the window's end.
+    /// Messages of `entered` that had not left at the window's end.
     pub in_flight: u64,
-    /// Those of `entered` that left, but were not measured because some of their events were lost.
+    /// Messages of `entered` that left, but were not measured because some of their events were lost.
     pub unmeasured: u64,
     /// Messages written whose input message is not known.
     pub unattributed: u64,
-    /// Share of the tasks' busy time inside the network that belongs to known input messages, and so is in `service`. The rest is
-    /// that of messages whose input is not known, and of dispatches that read and wrote nothing.
+    /// Share of the tasks' busy time inside the network that belongs to known input messages and is therefore
+    /// in `service`. The rest belongs to messages whose input message is not known, and to dispatches that
+    /// read and wrote nothing.
     pub attributed_share: Option<f64>,
-    /// Busy time that belongs to known input messages, of those that did not leave as well. This and the three that follow are all
-    /// tasks' busy time, as far as dispatches were seen.
+    /// Busy time that belongs to known input messages, including those that did not leave. `attributed_ns`,
+    /// `unattributed_ns`, `empty_ns` and `outside_ns` add up to the busy time of all recorded dispatches.
     #[serde(default)]
     pub attributed_ns: Option<f64>,
     /// Busy time that belongs to messages whose input message is not known.
@@ -452,7 +464,7 @@ pub struct Latency {
     /// Busy time of dispatches inside the network that read and wrote nothing.
     #[serde(default)]
     pub empty_ns: Option<f64>,
-    /// Busy time outside the network: of tasks that write input messages or read output messages.
+    /// Busy time outside the network, in tasks that write input messages or read output messages.
     #[serde(default)]
     pub outside_ns: Option<f64>,
 }
@@ -460,34 +472,35 @@ pub struct Latency {
 /// Times of many messages.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
-    /// How many.
+    /// The number of messages.
     pub count: u64,
     /// Mean.
     pub mean_ns: f64,
     /// Standard deviation (LPEL paper, equation 3).
     pub jitter_ns: f64,
-    /// Least.
+    /// The least time.
     pub min_ns: f64,
     /// Median.
     pub p50_ns: f64,
-    /// 9 of 10 are at most this.
+    /// The time that 9 of 10 messages do not exceed.
     pub p90_ns: f64,
-    /// 99 of 100 are at most this.
+    /// The time that 99 of 100 messages do not exceed.
     pub p99_ns: f64,
-    /// Most.
+    /// The greatest time.
     pub max_ns: f64,
 }
 
-/// How a task's time divides; the four sum to 1.
+/// The shares of a task's time, which add up to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskShares {
-    /// It ran.
+    /// The share in which it ran.
     pub busy: f64,
-    /// It waited for messages.
+    /// The share in which it waited for messages.
     pub input_wait: f64,
-    /// It waited for room.
+    /// The share in which it waited for room.
     pub output_wait: f64,
-    /// It could have run, and did not: others did, or its thread had no processor, or woke others.
+    /// The share in which it was ready but did not run: other tasks ran, or its thread had no processor or
+    /// was waking other threads.
     pub ready: f64,
 }
 
@@ -496,17 +509,18 @@ pub struct TaskShares {
 pub struct Component {
     /// Path in the network, such as `des/rounds/star`.
     pub path: String,
-    /// What it is: `box`, `filter`, `star`, …
+    /// The kind of component: `box`, `filter`, `star`, …
     pub kind: String,
-    /// Where it is written, `file:line:column`, if known.
+    /// Its place in the source, `file:line:column`, if known.
     pub place: Option<String>,
-    /// Tasks it had.
+    /// The number of its tasks.
     pub tasks: u64,
-    /// Those of them that have not ended.
+    /// The number of its tasks that have not ended.
     pub tasks_live: u64,
-    /// What all tasks together did.
+    /// The work of all its tasks together.
     pub work: Work,
-    /// How long single messages took, where they take so long that the clock was read for each (`exec.clock_budget`).
+    /// The times of single messages, if these are long enough for the clock to be read after each
+    /// (`exec.clock_budget`).
     #[serde(default)]
     pub service: Option<Distribution>,
 }
@@ -518,9 +532,9 @@ pub struct Task {
     pub id: TaskId,
     /// Its component's path, and its replica in brackets where there are several.
     pub name: String,
-    /// The worker it was on, `None` if it has a thread of its own.
+    /// The worker it was on; null if it has a thread of its own.
     pub worker: Option<WorkerId>,
-    /// What it was doing at the window's end.
+    /// Its state at the window's end.
     pub state: String,
     /// Times it moved to another worker.
     #[serde(default)]
@@ -528,51 +542,51 @@ pub struct Task {
     /// Processor time of its own thread, if it has one.
     #[serde(default)]
     pub cpu_ns: Option<f64>,
-    /// Time that thread could have run and had no processor.
+    /// Time in which its own thread was runnable without a processor.
     #[serde(default)]
     pub delayed_ns: Option<f64>,
-    /// What it did.
+    /// The work that it did.
     pub work: Work,
 }
 
-/// What a task, or all tasks of a component, did.
+/// The work of a task, or of all tasks of a component.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Work {
     /// Messages read.
     pub messages_in: Option<u64>,
     /// Messages written.
     pub messages_out: Option<u64>,
-    /// Written per read.
+    /// Messages written per message read.
     pub selectivity: Option<f64>,
-    /// Times it was run.
+    /// The number of its dispatches.
     pub dispatches: Option<u64>,
     /// Dispatches that ended with the quantum spent.
     #[serde(default)]
     pub yields: Option<u64>,
-    /// Their share of the dispatches seen.
+    /// The share of the dispatches that ended with the quantum spent.
     #[serde(default)]
     pub yield_share: Option<f64>,
     /// Dispatches that read and wrote nothing.
     #[serde(default)]
     pub empty: Option<u64>,
-    /// Time it ran.
+    /// The time in which it ran.
     pub busy_ns: Option<f64>,
-    /// The part of that time in dispatches that read and wrote nothing.
+    /// The part of `busy_ns` in dispatches that read and wrote nothing.
     #[serde(default)]
     pub empty_ns: Option<f64>,
-    /// From its beginning, or the window's, to its end, or the window's; of a component, that of all its tasks together.
+    /// The time for which it existed within the window; for a component, the sum over its tasks.
     #[serde(default)]
     pub lifetime_ns: Option<f64>,
-    /// How its time divides.
+    /// The division of its time.
     pub shares: Option<TaskShares>,
-    /// Time it ran, per message read (or written, if it reads none), without that of dispatches that read and wrote nothing where that
+    /// The time in which it ran, per message read (or written, if it reads none), less `empty_ns` where that
     /// is known.
     pub service_ns: Option<f64>,
     /// Records that failed.
     pub failed: u64,
     /// Tasks that ended by a panic or another failure.
     pub ended_badly: u64,
-    /// What the busy time was spent on, if its threads were looked at.
+    /// The division of the busy time, if its threads were sampled.
     #[serde(default)]
     pub account: Option<BusyAccount>,
 }
@@ -588,9 +602,9 @@ pub struct Stream {
     pub reader: Option<String>,
     /// `entry`, `exit` or `inner`.
     pub role: String,
-    /// Streams.
+    /// The number of streams.
     pub streams: u64,
-    /// Messages each can hold (the largest).
+    /// The number of messages that a stream can hold (the largest, if they differ).
     pub capacity: u64,
     /// Messages written: the sum of read, failed, held and dropped.
     pub written: Option<u64>,
@@ -598,33 +612,33 @@ pub struct Stream {
     pub read: Option<u64>,
     /// Messages that failed in the reader.
     pub failed: u64,
-    /// Messages in them at the window's end.
+    /// Messages in the streams at the window's end.
     pub held: Option<u64>,
-    /// Messages nobody will read, since the reader was gone.
+    /// Messages that will never be read, because the reader had ended.
     pub dropped: Option<u64>,
     /// Messages read per second.
     pub rate_per_s: Option<f64>,
-    /// Mean number of messages in them, each.
+    /// Mean number of messages in one stream.
     pub occupancy_mean: Option<f64>,
-    /// Most messages in one of them, seen at the ends of dispatches.
+    /// The greatest number of messages in one stream, from the positions at the ends of dispatches.
     pub occupancy_max: Option<u64>,
-    /// Messages in all of them over time.
+    /// Messages in all of the streams over time.
     #[serde(default)]
     pub occupancy: Option<Occupancy>,
-    /// Mean time of a message in them.
+    /// Mean time that a message spends in a stream.
     pub wait_ns: Option<f64>,
-    /// Share of time the writer waited for room in one.
+    /// Share of time in which the writer waited for room in a stream.
     pub full_share: Option<f64>,
-    /// Share of time the reader waited for messages of one.
+    /// Share of time in which the reader waited for messages from a stream.
     pub empty_share: Option<f64>,
-    /// Whether every one conserved its messages.
+    /// Whether every stream conserved its messages.
     pub conserved: Option<bool>,
-    /// How much data went through them, if the sizes of messages are known.
+    /// The amount of data that passed the streams, if the sizes of messages are known.
     #[serde(default)]
     pub volume: Option<Volume>,
 }
 
-/// How much data went through streams, from the sizes of some of their messages.
+/// The amount of data that passed streams, estimated from the sizes of some of their messages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Volume {
     /// Bytes read per second: messages read per second times their mean size.
@@ -633,22 +647,23 @@ pub struct Volume {
     pub mean_bytes: f64,
     /// The size, in bytes, that 99 of 100 messages do not exceed.
     pub p99_bytes: Option<f64>,
-    /// By which part of itself it may be off, besides for having been estimated from the sizes taken.
+    /// The relative error of `p99_bytes` from the width of the histogram's buckets; the error of sampling is
+    /// not included.
     pub p99_error: Option<f64>,
-    /// The largest size taken, in bytes.
+    /// The largest size sampled, in bytes.
     pub most_bytes: u64,
-    /// How many messages had their size taken.
+    /// The number of messages whose size was sampled.
     pub sizes_taken: u64,
 }
 
 /// Messages in a stream over time: the means over steps of the same length.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Occupancy {
-    /// From this moment of the window.
+    /// The start of the first step, from the window's begin.
     pub from_ns: f64,
-    /// How long a step is.
+    /// The length of a step.
     pub step_ns: f64,
-    /// The means.
+    /// The mean number of messages in each step.
     pub messages: Vec<f64>,
 }
 
@@ -665,7 +680,7 @@ pub struct BrokenStream {
     pub read: u64,
     /// Dropped.
     pub dropped: u64,
-    /// What does not add up, in words.
+    /// A sentence that names the contradiction.
     pub what: String,
 }
 
@@ -679,67 +694,71 @@ pub struct Worker {
     /// The NUMA node of that core, if it is known.
     #[serde(default)]
     pub node: Option<u64>,
-    /// From its start to its end, without the time it was parked.
+    /// The time from its start to its end, without the time for which it was parked.
     pub lifetime_ns: f64,
-    /// Time it was parked: it took no part and slept.
+    /// The time for which it was parked: it slept and ran no tasks.
     #[serde(default)]
     pub parked_ns: f64,
-    /// How that divides.
+    /// The division of `lifetime_ns`.
     pub shares: Option<WorkerShares>,
-    /// Times it ran a task.
+    /// The number of its dispatches.
     pub dispatches: Option<u64>,
     /// Messages its tasks read.
     pub messages: Option<u64>,
     /// Processor time of its thread.
     #[serde(default)]
     pub cpu_ns: Option<f64>,
-    /// Times its thread was put off its processor for another.
+    /// The number of times its thread was preempted.
     #[serde(default)]
     pub preempted: Option<u64>,
-    /// Time its thread could have run and had no processor.
+    /// Time in which its thread was runnable without a processor.
     #[serde(default)]
     pub delayed_ns: Option<f64>,
-    /// The task that the worker was on, if the process died then, or if it hangs in it.
+    /// The task in which the worker was when the process died, or in which it hangs.
     pub on_task: Option<String>,
-    /// The message of that task it was on, counted from 0.
+    /// The index of the message that the worker was processing in `on_task`, counted from 0.
     pub on_message: Option<u64>,
-    /// For how long it has not gone on from that message, if it hangs: at least.
+    /// The least time for which it has been on the message `on_message`, if it hangs.
     pub stuck_ns: Option<f64>,
-    /// What its busy time was spent on, if it was looked at.
+    /// The division of its busy time, if its thread was sampled.
     #[serde(default)]
     pub account: Option<BusyAccount>,
 }
 
-/// How a worker's time divides; the five sum to 1.
+/// The shares of a worker's time, which add up to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkerShares {
-    /// It ran tasks.
+    /// The share in which it ran tasks.
     pub busy: f64,
-    /// It had nothing to run.
+    /// The share in which it had no task to run.
     pub waiting: f64,
-    /// It did its own work: it woke other threads, moved tasks.
+    /// The share of its own work, such as waking other threads and moving tasks.
     #[serde(default)]
     pub own: f64,
-    /// It could have run and had no processor, as far as it noticed at once; `delayed_ns` is what the kernel says of its whole life.
+    /// The share in which it was runnable without a processor, as far as it noticed at once; `delayed_ns` is
+    /// the kernel's figure for its whole life.
     #[serde(default)]
     pub kept: f64,
-    /// None of these: the rest, of which nothing is known.
+    /// The share that is not accounted for.
     pub unaccounted: f64,
 }
 
-/// What being observed cost the run: an estimate, of what its threads did to write events, not of what a reader that follows
-/// the run took from them.
+/// The estimated cost of the observation to the run: the time its threads spent on writing events, without
+/// the processor time and cache that a reader takes from the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Overhead {
-    /// Readings of the clock for events: those of a writer that share their time share one. Of lost events, in proportion.
+    /// Readings of the clock for events: events of one writer with equal times share one reading. For lost
+    /// events, readings are estimated in proportion.
     pub clock_readings: u64,
-    /// What a reading takes, as the workers measured it when they started (their mean); null if that was overwritten.
+    /// The time of a reading of the clock, as the workers measured it when they started (the mean); null if
+    /// these events were overwritten.
     pub clock_reading_ns: Option<f64>,
-    /// What writing an event takes besides: an assumption, from the benchmark `event`.
+    /// The assumed time of writing an event without reading the clock, from the benchmark `event`.
     pub event_ns: f64,
-    /// Time that recording took: readings of the clock and events, also of those events that readers lost.
+    /// The time of recording: readings of the clock and writing of events, including events that readers
+    /// lost.
     pub ns: Option<f64>,
-    /// That time as a share of all workers' time together.
+    /// The time of recording as a share of the time of all workers together.
     pub share: Option<f64>,
     /// Bytes of events written, headers of blocks included.
     pub bytes: Option<u64>,
@@ -747,7 +766,7 @@ pub struct Overhead {
     pub bytes_per_s: Option<f64>,
 }
 
-/// Something the report cannot say, or says with a reservation.
+/// A value that the report lacks, or a reservation about one that it has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     /// A stable word for the note.

@@ -1,55 +1,60 @@
-//! What a recording says beyond what was measured: what changes would bring, how sure a verdict is, when it changed, and which records are expensive.
+//! Results that need a complete recording: predicted effects of changes, the confidence of a verdict, when it
+//! changed, and which records are expensive.
 
 use serde::{Deserialize, Serialize};
 
 use super::finding::{Action, Verdict, VerdictKind};
 
-/// What replays of the recording predict of changes. The whole table is that of `thalweg diagnose --what-if`.
+/// The effects of changes that replays of the recording predict. `thalweg diagnose --what-if` shows all
+/// changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Replay {
-    /// Why nothing is predicted.
+    /// The reason why nothing is predicted, if so.
     pub refused: Option<String>,
-    /// Messages a second that the run's sinks took.
+    /// Messages a second that the run's sinks read.
     pub recorded_per_s: f64,
-    /// The same in the replay of the run as it was.
+    /// Messages a second at the sinks in the replay of the unchanged run.
     pub replayed_per_s: Option<f64>,
-    /// For this part of the run the worker with most to do could have run and had no processor. The replay is without that.
+    /// The share of the run in which the busiest worker was runnable without a processor. The replay does not
+    /// include such delays.
     pub kept: f64,
-    /// Threads that could run at the same time, as was assumed.
+    /// The assumed number of threads that can run at the same time.
     pub processors: f64,
-    /// The run was longer than what was replayed; the prediction is about its beginning.
+    /// Whether the run was longer than the replayed part, so that the prediction is about its beginning.
     pub is_cut: bool,
-    /// Changes that gain 3 % or more, the greatest gain first; before it a change that gains nearly as much with less work.
+    /// Changes that gain 3 % or more, the greatest gain first; a change with nearly the same gain and less
+    /// work comes before the greatest.
     pub suggestions: Vec<Suggestion>,
-    /// What limits the flow by the shares of time, if something else gains more by the replay.
+    /// The limit that the shares of time show, if the replay predicts a greater gain from relieving another
+    /// one.
     pub overruled: Option<String>,
-    /// The gain that is predicted if that limit is relieved.
+    /// The predicted gain from relieving the limit `overruled`.
     pub overruled_gain: Option<f64>,
 }
 
-/// How the text of a change begins that lets boxes do without a lock which they share.
+/// The beginning of the text of a change that removes a lock which boxes share.
 pub(crate) const NO_LOCK: &str = "no lock that";
 
-/// A change, how it is made, and what it is predicted to bring.
+/// A change, the way to make it, and its predicted gain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Suggestion {
     /// The change in words.
     pub words: String,
-    /// The exact command, or what is to be written differently.
+    /// The exact command, or the necessary edit of the network.
     pub how: String,
     /// The command as data, if it is one.
     pub action: Option<Action>,
-    /// What kind of limit the change relieves.
+    /// The kind of limit that the change relieves.
     pub kind: VerdictKind,
     /// Path of the component, if the change is about one.
     pub component: Option<String>,
-    /// By which part the flow grows.
+    /// The growth of the flow, as a share of 1.
     pub gain: f64,
-    /// Nine of ten samples of a bootstrap over parts of the run are at least this …
+    /// The lower end of the interval that contains nine of ten samples of a bootstrap over parts of the run.
     pub least: f64,
-    /// … and at most this.
+    /// The upper end of the interval that contains nine of ten samples.
     pub most: f64,
-    /// In this share of the samples no other change gains a quarter more.
+    /// The share of the samples in which no other change gains a quarter more.
     pub leads: f64,
 }
 
@@ -58,7 +63,7 @@ pub struct Suggestion {
 pub struct Alternative {
     /// Its share of all samples.
     pub share: f64,
-    /// What kind of limit was found.
+    /// The kind of limit that was found.
     pub kind: VerdictKind,
     /// Path of the component, if the finding is about one.
     pub component: Option<String>,
@@ -69,13 +74,13 @@ pub struct Alternative {
 /// A part of the run with a verdict of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
-    /// When it began, from the window's begin.
+    /// The time at which it began, from the window's begin.
     pub from_ns: f64,
-    /// When it ended.
+    /// The time at which it ended, from the window's begin.
     pub to_ns: f64,
-    /// Input messages a second in it.
+    /// Input messages per second in this part of the run.
     pub entry_per_s: Option<f64>,
-    /// What limited the flow in it.
+    /// The verdict on this part of the run.
     pub verdict: Verdict,
 }
 
@@ -84,9 +89,9 @@ pub struct Phase {
 pub struct Expensive {
     /// Path of the component.
     pub component: String,
-    /// What distinguishes them from the others.
+    /// The property that distinguishes them from the others.
     pub by: ExpensiveBy,
-    /// Which they are, in words: a replica, a round, a range of positions, those beyond a time.
+    /// A description of the messages: a replica, a round, a range of positions, or all beyond a certain time.
     pub which: String,
     /// Their share of the component's messages.
     pub messages_share: f64,
@@ -98,7 +103,7 @@ pub struct Expensive {
     pub others_ns: f64,
 }
 
-/// What distinguishes expensive messages from others.
+/// The property that distinguishes expensive messages from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExpensiveBy {
@@ -108,50 +113,50 @@ pub enum ExpensiveBy {
     Tag,
     /// Their size.
     Size,
-    /// The replica of a split that they went to: the value of its tag.
+    /// The replica of a split that they were sent to, given by the value of the split's tag.
     Key,
     /// The stage of a star.
     Depth,
-    /// The position in what the component reads.
+    /// The position in the component's input.
     Position,
-    /// The remainder of the position: one message of every so many.
+    /// The remainder of the position, for messages at regular distances.
     Every,
-    /// Nothing but the time that they take, which has two modes.
+    /// Only their times distinguish them, and the distribution of times has two modes.
     Bimodal,
-    /// Nothing but the time that they take: they are few.
+    /// Only their times distinguish them, and the messages are few.
     Rare,
 }
 
-/// Tasks that could not hand on what they had, because the one that reads it waited, for order, for another.
+/// Tasks that could not pass on their output, because its reader waited for another task to keep the order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Behind {
     /// Path of the component that keeps the order.
     pub keeper: String,
-    /// The task that it waited for.
+    /// The task that the order-keeping component waited for.
     pub awaited: String,
-    /// Path of that task's component.
+    /// Path of the awaited task's component.
     pub awaited_component: String,
-    /// The task that waited for room meanwhile for longest.
+    /// The task that waited longest for room in this time.
     pub behind: String,
-    /// How many tasks waited for room meanwhile.
+    /// The number of tasks that waited for room in this time.
     pub tasks: u64,
-    /// For how long all of them did.
+    /// The total time for which these tasks waited for room.
     pub ns: f64,
-    /// The share of the window for which the task that waited longest did.
+    /// The share of the window for which the task `behind` waited for room.
     pub share: f64,
-    /// The record behind which they waited longest, where the times of single records were recorded.
+    /// The record behind which the tasks waited longest, if the times of single records were recorded.
     pub record: Option<BehindRecord>,
 }
 
 /// A record behind which tasks waited.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BehindRecord {
-    /// Its index in what the awaited task reads.
+    /// The record's index in the awaited task's input.
     pub index: u64,
-    /// What it is, if that was recorded: its labels, and the values of its tags.
+    /// The record's labels and the values of its tags, if recorded.
     pub what: Option<String>,
-    /// For how long tasks waited behind it, all together.
+    /// The total time for which tasks waited behind this record.
     pub ns: f64,
-    /// Behind how many records of that task some task waited.
+    /// The number of records of the awaited task behind which some task waited.
     pub records: u64,
 }

@@ -1,24 +1,25 @@
-//! Whether a report's accounts add up: every whole against its parts, by the report's own figures and nothing else.
+//! Checks whether a report's accounts add up: compares every total with the sum of its parts, using only the
+//! report's own figures.
 //!
-//! What must hold depends on what the report speaks of. Shares are parts of one whole always. Figures of
-//! different parts of the report agree where the run has ended: while it lives, its threads publish at
-//! different moments. If no event was lost, figures that are computed from events agree as well. Streams that
-//! the report itself calls broken are left out, and so is everything but shares where events contradict
-//! themselves ([`Window::malformed`](crate::Window::malformed)).
+//! The checks depend on the state of the run. Shares must always add up to 1. Figures of different parts of
+//! the report must agree if the run has ended: in a live run, threads publish at different moments. If no
+//! event was lost, figures that are computed from events must agree as well. Streams that the report lists as
+//! broken are not checked, and only shares are checked if some events contradict themselves
+//! ([`Window::malformed`](crate::Window::malformed)).
 
 use std::collections::BTreeMap;
 
 use crate::report::{BusyAccount, Component, Report, State, Stream, Task, TaskShares, Work, WorkerShares};
 
-/// Sums of floating-point numbers are exact to this part of them, and a nanosecond.
+/// The relative tolerance for sums of floating-point numbers, in addition to a nanosecond.
 const EXACT: f64 = 1e-6;
-/// Lists of this length may have been cut.
+/// Lists of this length may have been shortened.
 const LIST_MAX: usize = 64;
-/// What waiting leads to is followed until next to nothing is left.
+/// The roots of waiting are followed until less than this share of the waiting is left.
 const LED_ON: f64 = 1e-3;
 
 impl Report {
-    /// What of this report does not add up, each in a sentence; none if all does.
+    /// A sentence for each of the report's accounts that does not add up.
     pub fn contradictions(&self) -> Vec<String> {
         let mut sums = Sums { report: self, found: Vec::new() };
         sums.shares();
@@ -42,7 +43,7 @@ impl Report {
     }
 }
 
-/// A count or time of what was done, and where in the report it is.
+/// The name of a count or time in the report, and the function that reads it.
 type Figure<T> = (&'static str, fn(&Work) -> T);
 
 /// Collects contradictions.
@@ -52,18 +53,18 @@ struct Sums<'r> {
 }
 
 impl Sums<'_> {
-    /// The run is over, and the report speaks of all of it.
+    /// Whether the run has ended and the report covers all of it.
     fn is_settled(&self) -> bool {
         let window = &self.report.window;
         window.state == State::Ended && !window.partial && window.lost == 0
     }
 
-    /// Every event of it was seen.
+    /// Whether the run has ended, and the report covers all of it with every event read.
     fn is_exact(&self) -> bool {
         self.is_settled() && self.report.window.complete
     }
 
-    /// Every task is in the list.
+    /// Whether every task is in the list.
     fn has_all_tasks(&self) -> bool {
         self.report.tasks.len() as u64 == self.report.tasks_count
     }
@@ -79,7 +80,7 @@ impl Sums<'_> {
     }
 
     fn within(&mut self, what: &str, whole: f64, parts: f64, tolerance: f64) {
-        // A sum that is not a number does not add up.
+        // If a sum is NaN, this comparison is false, so the check fails.
         let holds = (whole - parts).abs() <= tolerance;
         self.check(holds, || format!("{what}: the whole is {whole}, its parts are {parts}"));
     }
@@ -111,7 +112,8 @@ impl Sums<'_> {
         self.check(holds, || format!("the shares of {name}, {parts:?}, add up to {sum}"));
     }
 
-    /// Busy time is the sum of work, sleep, waiting for a processor and the runtime's own, whatever else is known.
+    /// Checks that busy time is the sum of computing, sleep, waiting for a processor and the runtime's own
+    /// work.
     fn accounts(&mut self) {
         let report = self.report;
         for (name, work) in works(report) {
@@ -153,7 +155,7 @@ impl Sums<'_> {
         }
     }
 
-    /// Busy time is that of messages and that of empty dispatches.
+    /// Checks that busy time is the time of messages plus the time of empty dispatches.
     fn messages_and_empty(&mut self, name: &str, work: &Work) {
         let (Some(busy_ns), Some(reads), Some(writes)) = (work.busy_ns, work.messages_in, work.messages_out)
         else {
@@ -162,7 +164,7 @@ impl Sums<'_> {
         let messages = if reads > 0 { reads } else { writes };
         let empty_ns = work.empty_ns.unwrap_or(0.0);
         let of_messages = work.service_ns.unwrap_or(0.0) * messages as f64;
-        // For how long a task runs that has not stopped is not known yet.
+        // The present dispatch of a task that has not stopped has no known length yet.
         let is_over = self.report.window.state == State::Ended;
         if is_over && (messages > 0 || work.empty_ns.is_some()) {
             self.same(
@@ -176,7 +178,7 @@ impl Sums<'_> {
         self.check(fits, || format!("{name} has {empty} empty dispatches, of {:?}", work.dispatches));
     }
 
-    /// The figures of a component are those of all of its tasks.
+    /// Checks that the figures of a component are the sums over its tasks.
     fn components(&mut self) {
         let report = self.report;
         let tasks: u64 = report.components.iter().map(|component| component.tasks).sum();
@@ -232,7 +234,8 @@ impl Sums<'_> {
             let (Some(written), Some(read)) = (stream.written, stream.read) else { continue };
             let (held, dropped) = (stream.held.unwrap_or(0), stream.dropped.unwrap_or(0));
             let parts = read + stream.failed + held + dropped;
-            // The ends of an open stream publish at different moments: they may differ by what it can hold.
+            // The ends of an open stream publish at different moments, so their figures may differ by the
+            // stream's capacity.
             let open = self.report.window.state != State::Ended;
             let slack = if open { stream.streams * stream.capacity.max(64) } else { 0 };
             self.check(written <= parts && parts - written <= slack, || {
@@ -244,7 +247,7 @@ impl Sums<'_> {
         }
     }
 
-    /// What tasks read and wrote is what went through streams.
+    /// Checks that tasks read and wrote as many messages as passed the streams.
     fn messages(&mut self) {
         let report = self.report;
         let of_role = |role: &str| -> Option<u64> {
@@ -265,7 +268,8 @@ impl Sums<'_> {
         if !self.is_exact() && !report.streams.iter().all(is_known) {
             return;
         }
-        // An end may pass from one component's task to another's, so not each component by itself.
+        // An end of a stream may move from one component's task to another's, so the sums are over all
+        // components.
         let works = || report.components.iter().map(|component| &component.work);
         let read = moved(report, |stream| Some(stream.read? + stream.failed));
         let written = moved(report, |stream| stream.written.filter(|_| stream.dropped == Some(0)));
@@ -286,7 +290,7 @@ impl Sums<'_> {
 
     // ---- time
 
-    /// What workers did is the sum of what their tasks did.
+    /// Checks that the figures of workers are the sums over their tasks.
     fn workers(&mut self) {
         let report = self.report;
         if !self.has_all_tasks() {
@@ -306,7 +310,7 @@ impl Sums<'_> {
         self.same_count("messages of all workers, by their tasks", messages, of_tasks);
     }
 
-    /// What tasks were busy with, and what they waited for.
+    /// Checks the accounts of the tasks' busy time and waiting.
     fn time(&mut self) {
         let report = self.report;
         let works = || report.components.iter().map(|component| &component.work);
@@ -370,7 +374,7 @@ impl Sums<'_> {
     }
 }
 
-/// All components and tasks, by name, with what they did.
+/// All components and tasks with their names and work.
 fn works(report: &Report) -> impl Iterator<Item = (String, &Work)> {
     let components = report.components.iter().map(|component| (component.path.clone(), &component.work));
     let tasks = report.tasks.iter().map(|task| (format!("task {} ({})", task.id, task.name), &task.work));
@@ -390,7 +394,8 @@ fn path_of(name: &str) -> &str {
     name.split('[').next().unwrap_or(name)
 }
 
-/// What went through all streams; `None` where that is not known of one, or one is broken.
+/// The number of messages that passed all streams; `None` if it is unknown for a stream, or a stream is
+/// broken.
 fn moved(report: &Report, count: impl Fn(&Stream) -> Option<u64>) -> Option<u64> {
     report.streams.iter().map(|stream| count(stream).filter(|_| stream.conserved == Some(true))).sum()
 }

@@ -1,4 +1,4 @@
-//! What accounts say of busy time, and which findings they rule out.
+//! Reads accounts of busy time, and decides which findings they rule out.
 
 use crate::report::{
     BusyAccount, Figure, Finding, Processors, SleepsFor, Subject, Task, TaskShares, VerdictKind, Worker,
@@ -8,25 +8,25 @@ use super::facts::{Facts, load};
 use super::processor::Processor;
 use super::thresholds::{ASLEEP, LOOKS, LOST, SATURATED};
 
-/// Whether an account rests on enough looks, or enough measured time, to be used.
+/// Whether an account is based on enough samples, or enough measured time, to be used.
 pub fn is_sure(account: &BusyAccount) -> bool {
     account.looks as f64 >= LOOKS || 2.0 * account.measured_ns >= account.total_ns()
 }
 
-/// The part of busy time that is sleep, where that is known.
+/// The share of busy time that is sleep, if known.
 pub(super) fn asleep_part(account: Option<&BusyAccount>) -> Option<f64> {
     let account = account.filter(|account| is_sure(account) && account.total_ns() > 0.0)?;
     Some(account.asleep.total_ns() / account.total_ns())
 }
 
-/// The part of busy time that is work.
+/// The share of busy time that is work, if known.
 pub(super) fn computing_part(account: Option<&BusyAccount>) -> Option<f64> {
     let account = account.filter(|account| is_sure(account) && account.total_ns() > 0.0)?;
     Some((account.computing_ns + account.runtime_ns) / account.total_ns())
 }
 
 impl Finding {
-    /// How much of its busy time a thread slept, for what most of all, and from how many looks that is known.
+    /// Adds the share of its busy time for which a thread slept, the main reason, and the number of samples.
     pub(super) fn slept(self, account: &BusyAccount, of: impl Into<Subject>) -> Finding {
         let (part, most) = (account.asleep.total_ns() / account.total_ns(), account.asleep.most());
         let slept = self.with(Figure::share("asleep_of_busy", part).of(of));
@@ -37,14 +37,14 @@ impl Finding {
             .with(Figure::new("looks", account.looks as f64, "times"))
     }
 
-    /// What the thread slept for most.
+    /// The main reason for which the thread slept.
     pub(super) fn slept_for(&self) -> Option<SleepsFor> {
         let has = |what: &SleepsFor| self.figure(&format!("asleep_for_{}", what.word())).is_some();
         SleepsFor::ALL.into_iter().find(has)
     }
 }
 
-/// What a thread does that sleeps for this, in words.
+/// The words for a thread that sleeps for this reason.
 pub(super) fn sleeps(what: SleepsFor) -> &'static str {
     match what {
         SleepsFor::Lock => "sleeps in `futex` (a lock, or until another thread wakes it)",
@@ -56,27 +56,27 @@ pub(super) fn sleeps(what: SleepsFor) -> &'static str {
     }
 }
 
-/// What the run's threads used of all the time that its processors had.
+/// The share of its processors' time that the run's threads used.
 pub(super) fn used_by_run(processors: &Processors) -> f64 {
     processors.run_ns / (processors.count.max(1) as f64 * processors.span_ns)
 }
 
-/// Whether a finding says what an account rules out: such a finding is no verdict.
+/// Whether an account rules out a finding, which then cannot be the verdict.
 pub(super) fn contradicts(facts: &Facts<'_>, found: &Finding) -> bool {
     let task =
         || facts.report.tasks.iter().find(|task| found.task.as_ref().is_some_and(|of| of.id == task.id));
     let says_it_works =
         found.rule != "asleep" && found.rule != "hang" && found.figure("asleep_of_busy").is_none();
     match found.kind {
-        // The finding that others had the processors: no thread was kept from one.
+        // A finding that others used the processors is ruled out if no thread was kept from one.
         VerdictKind::Contention => {
             !facts.workers.iter().any(|(worker, shares)| is_delayed(facts, worker, shares))
         }
-        // A thread that sleeps would be no faster with less work.
+        // A thread that sleeps would not be faster with less work.
         VerdictKind::Task | VerdictKind::Burst if says_it_works => {
             asleep_part(task().and_then(|task| facts.account(task))).is_some_and(|part| part > ASLEEP)
         }
-        // Workers that sleep in boxes are not too few, and not badly mapped.
+        // If workers sleep in boxes, their number or the mapping is not the limit.
         VerdictKind::Worker | VerdictKind::Mapping | VerdictKind::Quantum | VerdictKind::Grain => {
             let of_finding = |worker: &&Worker| found.worker.is_none_or(|id| id == worker.id);
             let mut workers = facts.workers.iter().map(|(worker, _)| *worker).filter(of_finding).peekable();
@@ -88,7 +88,7 @@ pub(super) fn contradicts(facts: &Facts<'_>, found: &Finding) -> bool {
     }
 }
 
-/// Whether a worker could have run, and had no processor, for a part of its time that matters.
+/// Whether a worker was runnable without a processor for a significant share of its time.
 fn is_delayed(facts: &Facts<'_>, worker: &Worker, shares: &crate::report::WorkerShares) -> bool {
     let kept = worker.account.as_ref().filter(|account| is_sure(account));
     let kept = kept.map_or(0.0, |account| account.kept_ns / worker.lifetime_ns.max(1.0));
@@ -98,7 +98,8 @@ fn is_delayed(facts: &Facts<'_>, worker: &Worker, shares: &crate::report::Worker
     throttled || kept >= LOST || processor.is_some_and(|processor| processor.lost >= LOST)
 }
 
-/// The worker that has least time to spare, and the task on it that sleeps most; or such a task with a thread of its own.
+/// The task that sleeps most on the worker with the least spare time, or with a thread of its own, and its
+/// share.
 pub(super) fn sleeper<'r>(facts: &Facts<'r>) -> Option<(&'r Task, f64)> {
     let presses = |task: &Task, shares: &TaskShares| match task.worker {
         None => shares.busy >= SATURATED,

@@ -1,4 +1,4 @@
-//! Dispatches that are too short.
+//! Findings about dispatches that are too short.
 
 use crate::report::{Action, Figure, Finding, Stream, Task, VerdictKind, Words};
 use crate::wording::counted;
@@ -6,12 +6,12 @@ use crate::wording::counted;
 use super::facts::Facts;
 use super::thresholds::{FILLS, LONGER_STREAM, SHORT_MESSAGES, SHORT_NS, SMALL};
 
-/// The dispatches of the workers' tasks, where they are short.
+/// The mean figures of the dispatches of the workers' tasks, if these are short.
 pub(super) struct Short {
-    /// Messages and nanoseconds of a dispatch, in the mean.
+    /// The mean number of messages of a dispatch; `ns` is its mean duration.
     pub(super) messages: f64,
     pub(super) ns: f64,
-    /// Share of the dispatches that ended with the quantum spent.
+    /// The share of the dispatches that ended with the quantum spent.
     pub(super) yields: f64,
 }
 
@@ -25,7 +25,7 @@ impl Short {
             ns: sum(&|task| task.work.busy_ns) / dispatches,
             yields: sum(&|task| Some(task.work.yield_share? * task.work.dispatches? as f64)) / dispatches,
         };
-        // Dispatches that take as much as they may are ended by that, whatever they recorded as their reason.
+        // Dispatches that fill a small quantum are ended by it, whatever reason they recorded.
         let quantum = facts.report.limits.map(|limits| limits.quantum as f64);
         let all_of_it = quantum.is_some_and(|quantum| quantum < SMALL && short.messages >= FILLS * quantum);
         let short = Short {
@@ -49,7 +49,7 @@ impl Short {
     }
 }
 
-/// A finding about streams that hold too little. They should hold more.
+/// A finding about streams whose capacity is too small, with an action that increases it.
 pub(super) fn too_small(stream: &Stream) -> Finding {
     let longer = stream.capacity.saturating_mul(LONGER_STREAM as u64);
     Finding {
@@ -71,7 +71,7 @@ pub(super) fn said(found: &Finding) -> String {
     )
 }
 
-/// The words of a finding about streams that hold too little.
+/// The words of a finding about streams whose capacity is too small.
 pub(super) fn say_too_small(found: &Finding, why: &str) -> Words {
     let name = found.stream.as_ref().map_or("", |stream| &stream.name);
     Words::text(format!(

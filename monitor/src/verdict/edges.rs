@@ -1,4 +1,4 @@
-//! Components at the network's edge that wait for what is outside.
+//! Findings about components at the network's edge that wait for the outside.
 
 use crate::report::{Figure, Finding, Stream, Subject, TaskShares, VerdictKind};
 
@@ -6,7 +6,8 @@ use super::facts::Facts;
 use super::thresholds::STARVED;
 use super::words::the;
 
-/// The component at the network's edge, if it waits there most of the time. `sides` are the component and what is outside.
+/// The component at the network's edge, if it waits there most of the time. `sides` returns the component and
+/// the one outside.
 pub(super) fn waiting_at(
     facts: &Facts<'_>,
     role: &str,

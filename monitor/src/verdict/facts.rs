@@ -1,4 +1,4 @@
-//! What all rules need of a report.
+//! Facts of a report that all rules need.
 
 use crate::ids::WorkerId;
 use crate::report::{
@@ -9,10 +9,11 @@ use crate::report::{
 use super::accounts::is_sure;
 use super::thresholds::{HELD_BACK, SATURATED, SHORT_LIFE, STARVED};
 
-/// A report, and what rules ask of it.
+/// A report, and facts derived from it for rules.
 pub(crate) struct Facts<'r> {
     pub(super) report: &'r Report,
-    /// Share of its time that the source which waits most waits for room; `None`: no source is known.
+    /// The share of its time for which the source that waits most waits for room; `None` if no source is
+    /// known.
     pub(super) held_back: Option<f64>,
     /// Workers whose shares are known, the busiest first.
     pub(super) workers: Vec<(&'r Worker, WorkerShares)>,
@@ -20,7 +21,7 @@ pub(crate) struct Facts<'r> {
 
 impl<'r> Facts<'r> {
     pub(super) fn new(report: &'r Report) -> Facts<'r> {
-        // A worker that ended long before the others does not keep up with them, nor they with it.
+        // A source that ended long before the run did is not considered.
         let run_ns = report.window.duration_ns;
         let lived = |task: &Task| {
             task.work.shares.is_none_or(|shares| {
@@ -41,13 +42,13 @@ impl<'r> Facts<'r> {
         self.held_back.is_some_and(|share| share < HELD_BACK)
     }
 
-    /// Where waiting leads: how much of it to this component.
+    /// The share of all waiting whose root is this component.
     fn blame(&self, path: &str) -> f64 {
         let roots = self.report.waiting.roots.iter();
         roots.filter(|root| root.component.as_deref() == Some(path)).map(|root| root.share).sum()
     }
 
-    /// The task that most waiting leads to, and how much.
+    /// The task that is the root of most waiting, and its share.
     pub(super) fn root(&self) -> Option<Figure> {
         let root = self.report.waiting.roots.first()?;
         let task = TaskRef { id: root.task, name: root.name.clone()? };
@@ -60,7 +61,7 @@ impl<'r> Facts<'r> {
         Some(Figure::share(name, root.share).of(Subject::Task(task)))
     }
 
-    /// The tasks with their shares of the whole run's time, also where a task lived for a part of it only.
+    /// The tasks with their shares of the whole run's time, even if a task lived for a part of it only.
     pub(super) fn tasks(&self) -> impl Iterator<Item = (&'r Task, TaskShares)> {
         let run_ns = self.report.window.duration_ns;
         let tasks = self.report.tasks.iter().filter(|task| moves(task));
@@ -78,17 +79,18 @@ impl<'r> Facts<'r> {
         tasks.max_by(|a, b| a.1.busy.total_cmp(&b.1.busy))
     }
 
-    /// The busiest worker, if it has no time to spare.
+    /// The busiest worker, if it has no spare time.
     pub(super) fn saturated_worker(&self) -> Option<(&'r Worker, WorkerShares)> {
         self.workers.first().copied().filter(|(_, shares)| load(shares) >= SATURATED)
     }
 
-    /// How many workers have no time to spare.
+    /// The number of workers without spare time.
     pub(super) fn saturated_workers(&self) -> usize {
         self.workers.iter().filter(|(_, shares)| load(shares) >= SATURATED).count()
     }
 
-    /// A task inside that is busy all the time, or is nearly all that keeps its worker so.
+    /// A task inside the network that is busy all the time, or that makes up nearly all the busy time of a
+    /// saturated worker.
     pub(super) fn saturated_task(&self) -> Option<(&'r Task, TaskShares)> {
         let fills = |task: &Task, busy: f64| {
             let of = self.workers.iter().find(|(worker, _)| Some(worker.id) == task.worker);
@@ -101,7 +103,7 @@ impl<'r> Facts<'r> {
             .max_by(|a, b| weight(a.0, &a.1).total_cmp(&weight(b.0, &b.1)))
     }
 
-    /// The source that works most or waits most for the outside, if the network keeps up with it.
+    /// The source with the most work or the most waiting for the outside, if the network keeps up with it.
     pub(super) fn source_kept_up_with(&self) -> Option<(&'r Task, TaskShares)> {
         let sources = self.tasks().filter(|(task, _)| self.keeps_up() && is_source(task));
         sources
@@ -109,7 +111,7 @@ impl<'r> Facts<'r> {
             .filter(|(_, shares)| shares.busy + shares.input_wait >= STARVED)
     }
 
-    /// What a task's busy time was spent on; where too little is known of that, what its component's was.
+    /// The account of a task's busy time; if this is based on too few samples, that of its component.
     pub(super) fn account(&self, task: &'r Task) -> Option<&'r BusyAccount> {
         let own = task.work.account.as_ref().filter(|account| is_sure(account));
         let of_component = || self.component(component_of(&task.name))?.work.account.as_ref();
@@ -122,13 +124,14 @@ impl<'r> Facts<'r> {
 }
 
 impl Finding {
-    /// Adds where waiting leads to the evidence.
+    /// Adds the root of waiting to the evidence.
     pub(super) fn rooted(self, facts: &Facts<'_>) -> Finding {
         self.with(facts.root())
     }
 }
 
-/// A task's shares of its own time, if that is short as shares of the run's.
+/// Converts a task's shares of its own time to shares of the run's time, if the task lived for a short part
+/// of the run.
 fn of_run(work: &Work, shares: TaskShares, run_ns: f64) -> TaskShares {
     let lived_ns = work.busy_ns.unwrap_or(0.0) / shares.busy;
     if !lived_ns.is_finite() || lived_ns >= SHORT_LIFE * run_ns {
@@ -143,12 +146,13 @@ fn of_run(work: &Work, shares: TaskShares, run_ns: f64) -> TaskShares {
     }
 }
 
-/// The share of its time from which on a worker has nothing to spare.
+/// The share of its time in which a worker is not free to run more tasks.
 pub(super) fn load(shares: &WorkerShares) -> f64 {
     shares.busy + shares.own + shares.kept + shares.unaccounted
 }
 
-/// A task that moves no messages, such as one that waits for the run's end, limits nothing.
+/// Whether a task moves messages; a task that moves none, such as one that waits for the run's end, cannot
+/// limit the flow.
 pub(super) fn moves(task: &Task) -> bool {
     let work = &task.work;
     (work.messages_in, work.messages_out) != (Some(0), Some(0))

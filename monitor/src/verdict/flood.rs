@@ -1,11 +1,12 @@
-//! Components that write many messages for each that they read, and flood those behind them.
+//! Findings about components that write many messages for each message read, and flood the components after
+//! them.
 
 use crate::report::{Figure, Finding, Report, Subject, Task, VerdictKind, component_of};
 
 use super::facts::Facts;
 use super::thresholds::{FLOOD, FLOOD_READS};
 
-/// A component before this task's, or this one, floods it.
+/// A finding if this task's component, or one before it, floods the task.
 pub(super) fn flooded(facts: &Facts<'_>, task: &Task, busy: f64) -> Option<Finding> {
     let floods = |path: &str| {
         let work = &facts.component(path)?.work;
@@ -24,7 +25,7 @@ pub(super) fn flooded(facts: &Facts<'_>, task: &Task, busy: f64) -> Option<Findi
     )
 }
 
-/// This component and those before it, the nearest first.
+/// This component and those before it in the flow, the nearest first.
 fn upstream<'r>(report: &'r Report, path: &'r str) -> Vec<&'r str> {
     let mut found = vec![path];
     let mut next = 0;

@@ -1,7 +1,8 @@
-//! Reports on parts of a run, as one report on all of them together: what a bootstrap over windows, and the verdict of a phase, are made of.
+//! Merges reports on parts of a run into one report, for a bootstrap over windows and for the verdict of a
+//! phase.
 //!
-//! Counts and times add up; shares are weighted by the time that they are shares of. Only what rules ask for is merged: latencies, distributions and lists of single
-//! messages are not.
+//! Counts and times are added; shares are weighted by their times. Only values that rules use are merged:
+//! latencies, distributions and lists of single messages are not.
 
 use std::collections::BTreeMap;
 use std::hash::Hash;
@@ -10,7 +11,8 @@ use crate::report::{
     BusyAccount, Component, Processors, Report, Root, Stream, Task, TaskShares, Work, Worker, WorkerShares,
 };
 
-/// One report over parts of a run, in any order; a part may come several times. No parts make no report.
+/// Merges reports on parts of a run, in any order; a part may occur several times. Returns `None` without
+/// parts.
 pub(crate) fn merged<'r>(parts: impl IntoIterator<Item = &'r Report>) -> Option<Report> {
     let mut parts = parts.into_iter();
     let first = parts.next()?;
@@ -50,7 +52,7 @@ fn add_whole(whole: &mut Report, part: &Report) {
     }
 }
 
-/// Sums by key.
+/// Sums of weighted values by key.
 struct Keyed<K, V>(BTreeMap<K, (V, f64)>);
 
 impl<K, V> Default for Keyed<K, V> {
@@ -60,7 +62,8 @@ impl<K, V> Default for Keyed<K, V> {
 }
 
 impl<K: Ord + Hash, V: Clone> Keyed<K, V> {
-    /// Adds a value of this weight: the first of its key as it is, the others by `add`, which gets the weights of both.
+    /// Adds a value of this weight: the first value of a key is copied, further ones are merged by `add`,
+    /// which gets both weights.
     fn add(&mut self, key: K, value: &V, weight: f64, add: impl FnOnce(&mut V, &V, [f64; 2])) {
         match self.0.get_mut(&key) {
             None => {

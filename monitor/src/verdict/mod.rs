@@ -1,10 +1,11 @@
-//! The verdict: what limits the flow, by which figures, and what to do about it.
+//! The verdict: what limits the flow, the figures that show it, and what to do about it.
 //!
-//! The rules ([`rules::RULES`]) are asked in order, from what explains everything else (a deadlock, a processor that was taken away) to
-//! what is left when nothing stands out; the first that answers is the verdict. Each rests on shares of time, on where
-//! waiting leads ([`crate::report::Root`]) and on true-rate utilisation, and answers with data: a [`Finding`]. Sentences are made
-//! of that when it is complete ([`say`]). What a rule finds that the account of busy time rules out is no verdict
-//! ([`accounts::contradicts`]): the next rule is asked.
+//! The rules ([`rules::RULES`]) are evaluated in order, from causes that explain everything else (a deadlock,
+//! a processor used by others) to the rules for runs without a clear limit; the first rule with a finding
+//! gives the verdict. Each rule uses shares of time, the roots of waiting ([`crate::report::Root`]) and
+//! true-rate utilisation, and returns data: a [`Finding`]. Sentences are made from the complete finding
+//! ([`say`]). If the account of busy time rules out a finding ([`accounts::contradicts`]), the next rule is
+//! evaluated.
 
 mod accounts;
 mod dispatches;
@@ -36,7 +37,7 @@ pub(crate) fn verdict(report: &Report) -> Verdict {
     Verdict::of(finding, words)
 }
 
-/// The finding in words: the one place where sentences are made, from nothing but the finding.
+/// The finding in words. Sentences are made only here, and only from the finding.
 pub(crate) fn say(finding: &Finding) -> Words {
     let rule = rules::RULES.iter().find(|rule| rule.name == finding.rule);
     let said = rule.map_or_else(|| Words::text(words::NOTHING), |rule| (rule.say)(finding));
@@ -56,17 +57,17 @@ fn finding(facts: &Facts<'_>) -> Finding {
     found.with(short.map(|lasted_ns| Figure::new("short_ns", lasted_ns, "ns")))
 }
 
-/// Rules whose findings hold however short the run was, or that say themselves that it was short.
+/// The rules whose findings are valid for short runs as well, or that mention the shortness themselves.
 const CERTAIN: [&str; 5] = ["", "paused", "deadlock", "hang", "too_short"];
 
-/// How long a whole run lasted that was mostly its start.
+/// The duration of a complete run that was mostly its start.
 fn short_ns(report: &Report) -> Option<f64> {
     let window = &report.window;
     let is_short = !window.partial && window.duration_ns > 0.0 && window.duration_ns < START_NS;
     is_short.then_some(window.duration_ns)
 }
 
-/// The names of all rules, in the order in which they are asked.
+/// The names of all rules, in the order in which they are evaluated.
 pub fn rule_names() -> impl Iterator<Item = &'static str> {
     rules::RULES.iter().map(|rule| rule.name)
 }

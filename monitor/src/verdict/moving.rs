@@ -1,11 +1,12 @@
-//! The move of one task to another worker that would help.
+//! Finds a task whose move to another worker would help.
 
 use crate::report::{Action, Figure, Finding, VerdictKind};
 
 use super::facts::{Facts, load};
 use super::thresholds::GAIN;
 
-/// The task whose move from the busiest worker to the one with most time to spare helps most, if it helps.
+/// The finding about the task whose move from the busiest worker to the one with the most spare time helps
+/// most, if it helps.
 pub(super) fn better_mapping(facts: &Facts<'_>) -> Option<Finding> {
     let (hot, hot_shares) = *facts.workers.first()?;
     let (cold, cold_shares) = *facts.workers.last()?;

@@ -1,24 +1,26 @@
-//! The processor time that workers wanted and did not get, or did not use.
+//! The processor time that workers needed and did not get, or did not use.
 
 use crate::report::{Figure, Finding, VerdictKind, Worker, WorkerShares};
 
 use super::facts::{Facts, load};
 use super::thresholds::{LOST, SLEEP_NS};
 
-/// The processor time that a worker wanted and did not get, or did not use, as shares of its lifetime.
+/// The processor time that a worker needed and did not get, or did not use, as shares of its lifetime.
 pub(super) struct Processor {
-    /// It ran or could have run.
+    /// The share in which it was running or runnable.
     pub(super) wanted: f64,
-    /// Other processes had the processor: at least for that share.
+    /// The least share in which other processes used the processor.
     pub(super) lost: f64,
-    /// It was busy, and used no processor though it could have.
+    /// The share in which it was busy but asleep.
     pub(super) asleep: f64,
 }
 
 impl Processor {
-    /// Other threads of the run may have had the worker's processor: what other processes had is no more than they used in all, or, where
-    /// the kernel does not report that, the worker's delay less what the threads of tasks' own used. Where the kernel reports no delays, a
-    /// busy worker that did not run was preempted, or slept if it was preempted too seldom for that.
+    /// Computes these shares. Other threads of the run may have used the worker's processor: the share of
+    /// other processes is limited by their total processor time, or, if the kernel does not report that, is
+    /// the worker's delay less the processor time of tasks with threads of their own. If the kernel reports
+    /// no delays, a busy worker that did not run was preempted, or it slept if it was preempted too seldom
+    /// for the missing time.
     pub(super) fn of(facts: &Facts<'_>, worker: &Worker, shares: &WorkerShares) -> Option<Processor> {
         let busy_ns = load(shares) * worker.lifetime_ns;
         let cpu_ns = worker.cpu_ns.filter(|_| worker.lifetime_ns > 0.0)?;
@@ -37,7 +39,8 @@ impl Processor {
     }
 }
 
-/// For how much of its lifetime other processes can have kept the worker, which was kept for `delayed` of it.
+/// The share of its lifetime for which other processes can have delayed the worker, which was delayed for the
+/// share `delayed` in all.
 fn had_by_others(facts: &Facts<'_>, worker: &Worker, delayed: f64) -> f64 {
     let told = facts.report.processors.as_ref().filter(|processors| processors.span_ns > 0.0);
     if let Some((processors, others_ns)) =
@@ -47,7 +50,8 @@ fn had_by_others(facts: &Facts<'_>, worker: &Worker, delayed: f64) -> f64 {
         if facts.workers.len() as u64 <= processors.count {
             return others;
         }
-        // The run's own threads keep each other off as well: other processes did so for the rest, in proportion.
+        // The run's own threads delay each other as well, so the delay is divided in proportion to the
+        // processor times.
         let run = processors.run_ns / processors.span_ns - worker.cpu_ns.unwrap_or(0.0) / worker.lifetime_ns;
         return delayed * others / (others + run.max(0.0)).max(f64::MIN_POSITIVE);
     }
@@ -56,7 +60,8 @@ fn had_by_others(facts: &Facts<'_>, worker: &Worker, delayed: f64) -> f64 {
     (delayed - theirs_ns / worker.lifetime_ns).max(0.0)
 }
 
-/// The worker that lost most of its time to other processes, if it could have run for this share of it.
+/// The finding about the worker that lost most of its time to other processes, if it was running or runnable
+/// for at least this share.
 pub(super) fn kept_off(facts: &Facts<'_>, wanted_min: f64) -> Option<Finding> {
     if facts.keeps_up() {
         return None;

@@ -15,7 +15,7 @@ use crate::report::{
     Work, Worker, WorkerShares,
 };
 
-/// What adding the rule to the list would do.
+/// The list with an additional rule, as a contributor would write it.
 #[rustfmt::skip]
 const ADDED: [Rule; 1] = [
     Rule { name: "failing", find: failing::find, say: failing::say },
@@ -38,7 +38,7 @@ fn the_rule_that_the_page_adds_is_one() {
     assert!((rule.find)(&Facts::new(&Report::empty())).is_none());
 }
 
-/// What the rule of this name finds.
+/// The finding of the rule of this name.
 fn found(rule: &str, report: &Report) -> Option<Finding> {
     let rule = RULES.iter().find(|known| known.name == rule).expect("there is such a rule");
     (rule.find)(&Facts::new(report))
@@ -77,7 +77,7 @@ fn much_work_in_tasks_of_few_messages_is_too_fine_a_grain() {
     assert_eq!(told(vec![unrecorded]), None, "no time is known");
 }
 
-/// A task that was busy for this part of a second.
+/// A task that was busy for this share of a second.
 fn task(id: u64, name: &str, worker: u64, busy: f64, service_ns: f64) -> Task {
     let shares = TaskShares { busy, input_wait: 1.0 - busy, output_wait: 0.0, ready: 0.0 };
     let work = Work {
@@ -283,7 +283,7 @@ impl Maker {
         }
     }
 
-    /// The shares of a task or worker that was busy for so long.
+    /// A random account of a task or worker that was busy for this time.
     fn account(&mut self, busy_ns: Option<f64>) -> Option<BusyAccount> {
         let busy_ns = busy_ns.filter(|ns| *ns > 0.0)?;
         let mut left = busy_ns;
@@ -496,7 +496,7 @@ impl Maker {
     }
 }
 
-/// The report as it would be if no thread had been looked at.
+/// Removes the data that come from samples of threads.
 fn without_looks(report: &mut Report) {
     report.tasks.iter_mut().for_each(|task| task.work.account = None);
     report.workers.iter_mut().for_each(|worker| worker.account = None);
@@ -504,7 +504,8 @@ fn without_looks(report: &mut Report) {
     report.waiting.hanging.clear();
 }
 
-/// Words are made of the finding alone: a finding that went through JSON has the same words; and its figures are numbers.
+/// Checks that words depend on the finding alone (a finding that was encoded as JSON and decoded has the same
+/// words), and that its figures are numbers.
 #[test]
 fn a_finding_is_whole_without_its_words() {
     let mut chance = Maker(Chance::new(18));

@@ -1,15 +1,15 @@
 //! The thresholds of all rules, each with its reason. `docs/report.md` lists them.
 
-/// From which value on a rule answers.
+/// A threshold of a rule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Threshold {
-    /// Its name here.
+    /// The name of its constant.
     pub name: &'static str,
     /// The value.
     pub value: f64,
     /// `share` (of 1), `ns`, `times` or what is counted.
     pub unit: &'static str,
-    /// Why there is one.
+    /// The reason for the threshold.
     pub reason: &'static str,
 }
 
@@ -25,94 +25,111 @@ macro_rules! thresholds {
 }
 
 thresholds! {
-    /// A run that rested for more than this share of its time worked too little to be judged.
+    /// A run whose sources were paused for more than this share of its time worked too little to be judged.
     RESTED = 0.5, "share";
-    /// A task or worker that is busier has no time to spare.
+    /// A task or worker that is busy for more than this share of its time has no spare time.
     SATURATED = 0.8, "share";
-    /// A source that waits less for room is not held back.
+    /// A source that waits for room for less than this share of its time is not held back.
     HELD_BACK = 0.15, "share";
-    /// A network that waits this much for its source, or sink, is limited by it, where the source records nothing of itself.
+    /// A network that waits for its source or sink for this share of the time is limited by it, if the source
+    /// or sink records no times of its own.
     STARVED = 0.5, "share";
-    /// A source whose thread uses less of its busy time on the processor takes its time instead of working.
+    /// A source whose thread is on the processor for a smaller share of its busy time waits or sleeps instead
+    /// of working.
     WORKS = 0.5, "share";
-    /// A worker that others kept from its processor, or that slept in a box, for more of its time is slowed by that; so is a run that waited for room on the disk.
+    /// A worker that was kept from its processor by others or slept in a box, or a run that waited for space
+    /// on the disk, for more than this share of its time is slowed by that.
     LOST = 0.2, "share";
-    /// An account counts if it rests on so many looks at a thread, or if half of its busy time is in dispatches whose processor time was measured.
+    /// An account counts if it is based on this many samples of a thread, or if half of its busy time is in
+    /// dispatches whose processor time was measured.
     LOOKS = 10.0, "times";
-    /// A task that sleeps for more of its busy time would gain little by less work.
+    /// A task that sleeps for more than this share of its busy time would gain little by less work.
     ASLEEP = 0.5, "share";
-    /// A larger share of its processor time in the kernel is mentioned.
+    /// The share of its processor time that a task spends in the kernel is mentioned if it is larger than
+    /// this.
     KERNEL = 0.3, "share";
-    /// So many new pages of memory a second take a hundredth of a processor and more.
+    /// This many page faults a second take at least a hundredth of a processor.
     FAULTS = 10000.0, "pages";
-    /// A run hangs if nothing has gone on for so long, and a box has slept for so long.
+    /// A run hangs if it has made no progress, and a box has slept, for this time.
     HANG_NS = 1e9, "ns";
-    /// Such a box hangs only if it has slept for so many times as long as its messages take in the mean.
+    /// A box hangs only if it has slept for this multiple of the mean time of its messages.
     HANG_TIMES = 5.0, "times";
-    /// Where the kernel reports no delays: preempted less often than once in this time lost, a thread slept.
+    /// If the kernel reports no delays, a thread that was preempted less often than once in this much missing
+    /// time slept.
     SLEEP_NS = 50e6, "ns";
-    /// What changing tasks takes of a dispatch, about. A dispatch reads the clock once, so no event records it.
+    /// The approximate time of a change of tasks. A dispatch reads the clock once, so no event records this
+    /// time.
     CHANGE_NS = 150.0, "ns";
     /// The share of a dispatch that is too much for changing tasks.
     CHANGING = 0.25, "share";
-    /// Dispatches of fewer messages, and shorter than SHORT_NS, are short: each may wake a thread, which takes as long.
+    /// Dispatches of fewer messages that are shorter than SHORT_NS are short: each may wake a thread, which
+    /// takes about as long.
     SHORT_MESSAGES = 16.0, "messages";
-    /// Dispatches that take less are short, if they are of few messages.
+    /// Dispatches that take less time are short, if they have fewer messages than SHORT_MESSAGES.
     SHORT_NS = 5000.0, "ns";
-    /// Where so many dispatches end with the quantum spent, it is the quantum that ends them.
+    /// If this share of the dispatches ends with the quantum spent, the quantum is what ends dispatches.
     SPENT = 0.5, "share";
-    /// Dispatches that take more of what a small quantum allows are ended by it.
+    /// Dispatches that use more than this share of a small quantum are ended by it.
     FILLS = 0.5, "times";
-    /// Streams that hold fewer dispatches' messages end the dispatches.
+    /// Streams that hold the messages of fewer dispatches than this end dispatches early.
     NARROW = 4.0, "dispatches";
-    /// Streams that hold more are not called too small.
+    /// Streams that hold more messages than this do not count as too small.
     SMALL = 16.0, "messages";
-    /// By this factor a stream is made longer on trial where it is too small: a smaller factor brings little, a larger one takes memory.
+    /// The factor by which a stream that is too small is made longer: a smaller factor gains little, a larger
+    /// one takes memory.
     LONGER_STREAM = 4.0, "times";
-    /// A stream whose ends both wait less of the time does not keep them apart.
+    /// A stream limits its two tasks only if each waits for it for more than this share of the time.
     BOTH_WAIT = 0.1, "share";
-    /// A component that writes so many messages for each it reads floods those behind it.
+    /// A component that writes this many messages for each message read floods the components after it.
     FLOOD = 8.0, "messages";
-    /// The component has to have read so many: what the only input brings is no burst, but all there is to do.
+    /// A component floods only if it has read at least this many messages, because the output of a single
+    /// input is all the work and not a burst.
     FLOOD_READS = 4.0, "messages";
-    /// Where the other replicas are busier than this, measured by the busiest, they share the work.
+    /// Replicas share the work if the others are busier than this multiple of the busiest.
     SHARED = 0.6, "times";
-    /// A replica that takes so many times longer for a message than the others is slow.
+    /// A replica is slow if a message takes this multiple of its time in the others.
     SLOWER = 1.5, "times";
-    /// A worker that is busy for so much of the time, and twice as much as another, has too many of the tasks, though it waits between.
+    /// A worker that is busy for this share of the time, and twice as much as another, has too many tasks,
+    /// although it waits in between.
     UNEVEN = 0.5, "share";
-    /// A component that does this part of all work is worth replicas.
+    /// A component that does this share of all work is worth replicas.
     MOST = 0.5, "share";
-    /// That much busier than the least busy worker is uneven.
+    /// Work is uneven if a worker is busy for this multiple of the least busy worker's time.
     UNEVEN_TIMES = 2.0, "times";
-    /// A move that raises the flow by a smaller factor is not worth it.
+    /// A move that raises the flow by a smaller factor than this is not suggested.
     GAIN = 1.1, "times";
-    /// A task that lived for less of the run is judged by shares of the run.
+    /// A task that lived for less than this share of the run is judged by shares of the run's time.
     SHORT_LIFE = 0.5, "share";
-    /// A component of so many tasks, each of which takes few messages, is of too fine a grain: to make and end a task takes some microseconds, whatever it does.
+    /// A component of this many tasks, each of which reads few messages, has too fine a grain: creating and
+    /// ending a task takes some microseconds.
     GRAIN_TASKS = 100.0, "tasks";
-    /// Fewer messages than this for each task are few.
+    /// A task with fewer messages than this reads few messages.
     GRAIN_MESSAGES = 4.0, "messages";
-    /// Tasks that are busy for longer, most of it in boxes, are worth being made.
+    /// Tasks that are busy for longer than this, mostly in boxes, are worth the cost of their creation.
     GRAIN_NS = 30e3, "ns";
-    /// So much in boxes is most of it.
+    /// A component's work is mostly in boxes if they take at least this share of it.
     GRAIN_BOXES = 0.5, "share";
-    /// The share of all work that has to be in components of too fine a grain.
+    /// The rule on the grain applies if components of too fine a grain do at least this share of all work.
     GRAIN_SHARE = 0.5, "share";
-    /// A task that takes so long for a message keeps the other tasks of its worker from running for long.
+    /// A task that takes this long for a message keeps the other tasks of its worker from running.
     LONG_NS = 1e6, "ns";
-    /// So much of all waiting has to lead to tasks that are ready behind it.
+    /// The rule on long boxes applies if the roots of at least this share of all waiting are tasks that are
+    /// ready behind the box.
     BEHIND = 0.3, "share";
-    /// A task that has no room for so much of the time, because another is awaited in order, waits behind that.
+    /// A task waits behind another one if it has no room for this share of the time because the other one is
+    /// awaited to keep the order.
     BLOCKED = 0.3, "share";
-    /// A task that is ready for so much of the time, while its worker waits, waits for threads to be woken.
+    /// A task that is ready for this share of the time while its worker waits is waiting for threads to be
+    /// woken.
     WOKEN = 0.2, "share";
-    /// A worker that waits for so much of the time had time for such a task.
+    /// A worker that waits for this share of the time had time for a ready task.
     IDLE = 0.5, "share";
-    /// A run of less time is mostly its start.
+    /// A run shorter than this is mostly its start.
     START_NS = 50e6, "ns";
-    /// Slowed by a part, a task on which all depends slows the flow by the same part (sensitivity 1): from here on the flow depends on it.
+    /// The flow depends on a task if its sensitivity is at least this; it is 1 if slowing the task slows the
+    /// flow by the same share.
     DEPENDS = 0.5, "times";
-    /// Below this sensitivity the flow does not depend on it: windows of a quarter of a second differ by as much.
+    /// The flow does not depend on a task with a smaller sensitivity: windows of a quarter of a second differ
+    /// by as much by chance.
     INDEPENDENT = 0.2, "times";
 }

@@ -1,35 +1,37 @@
-//! How sure a verdict is, and whether it changed: a bootstrap over windows of the run, and its cut into phases.
+//! The confidence of a verdict, and whether it changed: a bootstrap over windows of the run, and a division
+//! of the run into phases.
 //!
-//! - **Confidence.** From the windows as many as there are of them are drawn with replacement, a hundred times; each time the drawn ones
-//!   are merged and judged. The share of samples with the verdict of the whole is its confidence, and the others' verdicts are its
-//!   alternatives.
-//! - **Phases.** The run is cut where both sides differ most (the least squares of throughput and of the components' and workers' shares),
-//!   and the cut holds if each side has a verdict of its own: one that most samples of its windows give and next to none of the other
-//!   side's. Sides are cut again.
+//! - **Confidence.** A sample of as many windows as there are is drawn with replacement, a hundred times; the
+//!   windows of each sample are merged and judged. The share of samples with the verdict of the whole run is
+//!   the confidence, and the verdicts of the other samples are the alternatives.
+//! - **Phases.** The run is cut where the two sides differ most (by least squares of the throughput and of
+//!   the components' and workers' shares). The cut is kept if each side has a verdict that most samples of
+//!   its own windows give, and hardly any sample of the other side's. Both sides are then cut again.
 
 use crate::report::{Alternative, Finding, Phase, Report, Verdict, VerdictKind};
 
 use super::merging::merged;
 use super::verdict;
 
-/// Samples of the bootstrap.
+/// The number of samples of the bootstrap.
 const SAMPLES: usize = 100;
-/// A phase has so many windows at least.
+/// The least number of windows of a phase.
 const PHASE_MIN: usize = 3;
-/// A phase's verdict is found in so many of its samples …
+/// The least share of a phase's own samples that must give its verdict.
 const SURE: f64 = 0.7;
-/// … and in no more of the neighbour's.
+/// The greatest share of the neighbouring phase's samples that may give the verdict.
 const STRANGE: f64 = 0.2;
-/// At most so many phases.
+/// The maximal number of phases.
 const PHASES_MAX: usize = 4;
-/// Beside a verdict that was found in fewer samples than this, others are stated.
+/// The confidence below which alternatives of a verdict are stated.
 const ALONE: f64 = 0.8;
-/// A verdict that was found in fewer samples is not stated beside it.
+/// The least share of the samples with which an alternative is stated.
 const SAID: f64 = 0.15;
 
-/// What makes two verdicts the same.
+/// The key by which two verdicts are compared.
 fn key(finding: &Finding) -> (VerdictKind, Option<&str>, Option<u64>) {
-    // A finding may name any of a component's tasks; the worker matters only where the worker is the limit.
+    // A finding may name any task of a component, so tasks are not compared; the worker is compared only if
+    // it is the limit.
     let worker = matches!(finding.kind, VerdictKind::Worker | VerdictKind::Mapping)
         .then(|| finding.worker.map(|worker| worker.number));
     (finding.kind, finding.component.as_deref(), worker.flatten())
@@ -39,12 +41,14 @@ fn is_same(a: &Finding, b: &Finding) -> bool {
     key(a) == key(b)
 }
 
-/// Adds to a report what its windows say of its verdict: its confidence, its alternatives ([`say_doubt`] writes these), and the phases.
+/// Adds to a report the confidence and alternatives of its verdict, computed from its windows ([`say_doubt`]
+/// writes the words), and the phases.
 pub(crate) fn over_time(report: &mut Report, windows: &[Report]) {
     if windows.len() < 2 * PHASE_MIN || !depends_on_time(&report.verdict.finding) {
         return;
     }
-    // Some things are recorded at intervals, so not in each window: verdicts that differ for the lack of these are no doubt of the verdict.
+    // Some data are recorded at intervals and so are missing in some windows: verdicts that differ for this
+    // reason do not lower the confidence.
     let is_told = merged(windows).is_some_and(|all| is_same(&verdict(&all).finding, &report.verdict.finding));
     let mut cuts = Vec::new();
     cut(windows, 0, &mut cuts);
@@ -79,13 +83,14 @@ pub(crate) fn over_time(report: &mut Report, windows: &[Report]) {
     say_phases(report);
 }
 
-/// Whether a verdict is on how the run ended, or on what it was kept from: windows have no such verdicts.
+/// Whether windows can have verdicts of this kind; verdicts on how the run ended, or on what prevented it
+/// from working, do not depend on windows.
 fn depends_on_time(finding: &Finding) -> bool {
     use VerdictKind::{Deadlock, Disk, Hang, Paused, Unknown};
     !matches!(finding.kind, Deadlock | Hang | Paused | Disk | Unknown)
 }
 
-/// The first line says that it changed, and the finding is that of the longest phase.
+/// Writes in the first sentence that the verdict changed, and uses the finding of the longest phase.
 fn say_phases(report: &mut Report) {
     let longest = report.phases.iter().max_by(|a, b| (a.to_ns - a.from_ns).total_cmp(&(b.to_ns - b.from_ns)));
     let Some(longest) = longest else { return };
@@ -143,7 +148,7 @@ fn sure(of: &mut Verdict, samples: &[Verdict]) {
     of.alternatives = rest;
 }
 
-/// Adds to the words what else the verdict may be, where its confidence is low and something else is found often.
+/// Adds the alternatives to the words of a verdict, if its confidence is low and another verdict is frequent.
 pub(crate) fn say_doubt(of: &mut Verdict) {
     let Some(confidence) = of.confidence.filter(|confidence| *confidence < ALONE) else { return };
     let Some(other) = of.alternatives.first().filter(|other| other.share >= SAID) else { return };
@@ -156,7 +161,7 @@ pub(crate) fn say_doubt(of: &mut Verdict) {
     );
 }
 
-/// Verdicts on windows drawn with replacement.
+/// The verdicts on samples of windows drawn with replacement.
 fn samples(windows: &[Report]) -> Vec<Verdict> {
     let mut chance = 1_u64;
     let mut drawn = || {
@@ -170,7 +175,7 @@ fn samples(windows: &[Report]) -> Vec<Verdict> {
     (0..SAMPLES).filter_map(draw).collect()
 }
 
-/// Cuts windows where their verdict changed; `first` is the number of the first of them.
+/// Cuts the windows where the verdict changed; `first` is the number of the first window.
 fn cut(windows: &[Report], first: usize, cuts: &mut Vec<usize>) {
     if windows.len() < 2 * PHASE_MIN || cuts.len() + 1 >= PHASES_MAX {
         return;
@@ -189,7 +194,7 @@ fn cut(windows: &[Report], first: usize, cuts: &mut Vec<usize>) {
     }
 }
 
-/// Whether two parts of a run have verdicts of their own.
+/// Whether two parts of a run have different verdicts.
 fn differ(a: &[Report], b: &[Report]) -> bool {
     let (Some(whole_a), Some(whole_b)) = (merged(a), merged(b)) else { return false };
     let (of_a, of_b) = (verdict(&whole_a).finding, verdict(&whole_b).finding);
@@ -207,7 +212,8 @@ fn differ(a: &[Report], b: &[Report]) -> bool {
         && share(&in_a, &of_b) <= STRANGE
 }
 
-/// The values by which windows are compared: the throughput over its mean, and shares of the components' and workers' time.
+/// The values by which windows are compared: the throughput divided by its mean, and shares of the
+/// components' and workers' time.
 fn features(windows: &[Report]) -> Vec<Vec<f64>> {
     let rate = |window: &Report| {
         window.throughput.messages_in.unwrap_or(0) as f64 / window.window.duration_ns.max(1.0)

@@ -1,10 +1,12 @@
-//! True-rate utilisation: what the source asks of each task and worker (Kalavri et al., OSDI 2018).
+//! True-rate utilisation: the share of its time that the source demands of each task and worker (Kalavri et
+//! al., OSDI 2018).
 
 use crate::report::{Report, Utilisation};
 
 use super::facts::{is_source, load, moves};
 
-/// Tasks and workers by what the source asks of them. Empty where no source, or no time of it, is known.
+/// Tasks and workers by their utilisation, highest first. Empty if no source, or no time of a source, is
+/// known.
 pub(crate) fn utilisation(report: &Report) -> Vec<Utilisation> {
     let sources = || report.tasks.iter().filter(|task| is_source(task));
     let messages: u64 = sources().filter_map(|task| task.work.messages_out).sum();

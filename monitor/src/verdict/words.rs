@@ -1,4 +1,4 @@
-//! Parts of sentences: figures and names of a finding, as they are written.
+//! Parts of sentences: formats the figures and names of a finding.
 
 use crate::ids::WorkerId;
 use crate::report::{Action, Figure, Finding, Subject, Words};
@@ -7,7 +7,8 @@ use crate::wording::percent;
 /// The words of a report on a run that did nothing.
 pub(super) const NOTHING: &str = "Nothing stands out: no task did any work.";
 
-/// The words of a rule, with what every finding gets: where waiting leads, whether the run was short, and whether messages were lost.
+/// Adds to the words of a rule the parts that every finding has: the root of waiting, whether the run was
+/// short, and whether messages were lost.
 pub(super) fn whole(mut words: Words, finding: &Finding) -> Words {
     words.evidence.extend(root(finding));
     if finding.figure("short_ns").is_some() {
@@ -22,7 +23,7 @@ pub(super) fn whole(mut words: Words, finding: &Finding) -> Words {
     words
 }
 
-/// What most waiting leads to.
+/// The sentence on the root of most waiting.
 fn root(finding: &Finding) -> Option<String> {
     let (figure, state) = finding.figures.iter().find_map(|figure| {
         let state = match figure.name.as_str() {
@@ -38,7 +39,7 @@ fn root(finding: &Finding) -> Option<String> {
 }
 
 impl Words {
-    /// The sentence.
+    /// The words of a finding with this sentence only.
     pub(super) fn text(text: impl Into<String>) -> Words {
         Words { text: text.into(), ..Words::default() }
     }
@@ -55,24 +56,24 @@ impl Words {
     }
 }
 
-/// What sentences take of a finding.
+/// Values of a finding for sentences.
 impl Finding {
-    /// A share, in percent.
+    /// A figure that is a share, in percent.
     pub(super) fn percent(&self, figure: &str) -> String {
         percent(self.value(figure))
     }
 
-    /// A count.
+    /// A figure that is a count.
     pub(super) fn count(&self, figure: &str) -> u64 {
         self.value(figure) as u64
     }
 
-    /// The name of what a figure is of.
+    /// The name of a figure's subject.
     pub(super) fn name_of(&self, figure: &str) -> String {
         named(self.figure(figure))
     }
 
-    /// The number of the worker that a figure is of.
+    /// The id of the worker that is a figure's subject.
     pub(super) fn worker_of(&self, figure: &str) -> WorkerId {
         match self.figure(figure).and_then(|figure| figure.of.as_ref()) {
             Some(Subject::Worker(worker)) => *worker,
@@ -80,22 +81,22 @@ impl Finding {
         }
     }
 
-    /// The component's path.
+    /// The path of the finding's component.
     pub(super) fn path(&self) -> &str {
         self.component.as_deref().unwrap_or_default()
     }
 
-    /// The task's name.
+    /// The name of the finding's task.
     pub(super) fn task_name(&self) -> &str {
         self.task.as_ref().map_or("", |task| &task.name)
     }
 
-    /// The path of the task's component.
+    /// The path of the component of the finding's task.
     pub(super) fn task_path(&self) -> &str {
         self.task.as_ref().map_or("", |task| task.component())
     }
 
-    /// The worker's number.
+    /// The id of the finding's worker.
     pub(super) fn worker_id(&self) -> WorkerId {
         self.worker.unwrap_or_default()
     }
@@ -110,7 +111,7 @@ fn named(figure: Option<&Figure>) -> String {
     figure.and_then(|figure| figure.of.as_ref()).map_or(String::new(), Subject::to_string)
 }
 
-/// A source or sink as the subject of a sentence; one that is named after its role gets that name once.
+/// A source or sink as the subject of a sentence; a name equal to the role is not repeated.
 pub(super) fn the(role: &str, name: &str) -> String {
     if name.is_empty() || name == role { format!("The {role}") } else { format!("The {role} {name}") }
 }

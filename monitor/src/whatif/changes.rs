@@ -1,4 +1,4 @@
-//! Changes that could be made, and the network after each.
+//! Changes of a network or of its settings, and the network after each.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +20,7 @@ pub enum Change {
         component: String,
         /// The task, if it is one of several.
         task: Option<String>,
-        /// So many times as fast.
+        /// The factor by which it is faster.
         times: f64,
     },
     /// A component, or one task of it, runs on another worker.
@@ -32,16 +32,16 @@ pub enum Change {
         /// The worker, counted from 0.
         worker: usize,
     },
-    /// A component gets so many replicas, which take messages in turn, spread over the workers.
+    /// A component gets replicas, which read messages in turn and are spread over the workers.
     Replicas {
         /// Path of the component.
         component: String,
-        /// How many.
+        /// The number of replicas.
         replicas: usize,
     },
     /// More workers, or fewer.
     Workers {
-        /// How many.
+        /// The number of workers.
         workers: usize,
     },
     /// Streams hold more messages.
@@ -49,23 +49,23 @@ pub enum Change {
         /// The factor by which they hold more messages than before.
         times: usize,
     },
-    /// Dispatches take other numbers of messages at most.
+    /// The quantum of dispatches differs.
     Quantum {
-        /// How many.
+        /// The maximal number of messages in a dispatch.
         messages: usize,
     },
-    /// Tasks that the user did not place go to the workers in turn, or neighbours to one worker.
+    /// Tasks without a place chosen by the user go to the workers in turn, or neighbours go to one worker.
     Mapper {
-        /// In turn.
+        /// Whether tasks go to the workers in turn.
         in_turn: bool,
     },
-    /// Workers without work take tasks of others.
+    /// Workers without work take over tasks of other workers.
     Steal,
-    /// No task stays where the user placed it.
+    /// The places chosen by the user are removed.
     Unplaced,
-    /// Boxes that share a lock do without it.
+    /// Boxes that share a lock no longer use it.
     Unlocked {
-        /// The component that waits for the lock most.
+        /// The component that waits longest for the lock.
         component: String,
     },
     /// Sources are not held by `exec.unfinished`.
@@ -73,14 +73,14 @@ pub enum Change {
         /// The limit that is removed.
         was: u64,
     },
-    /// What several branches, rounds or replicas give is taken as it comes, not in order.
+    /// The output of several branches, rounds or replicas is collected as it arrives, not in order.
     Unordered {
         /// Path of the component.
         component: String,
     },
 }
 
-/// The change in words.
+/// Displays the change in words.
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = |component: &String, task: &Option<String>| task.as_ref().unwrap_or(component).clone();
@@ -110,24 +110,25 @@ impl fmt::Display for Change {
     }
 }
 
-/// A component whose tasks are busy for less of all busy time is not worth a change.
+/// The least share of all busy time that makes a component worth a change.
 const WORTH: f64 = 0.02;
-/// Factors by which something is made faster on trial.
+/// The factors by which components are made faster in replays.
 const FASTER: [f64; 2] = [1.1, 2.0];
-/// Numbers of replicas that are tried.
+/// The number of replicas that is tried.
 const REPLICAS: usize = 4;
-/// A task of several is looked at by itself if it has so many times the mean's work.
+/// A task of a component is tried separately if its work is this multiple of the mean.
 const UNEVEN: f64 = 1.5;
-/// Factors by which streams are made longer on trial.
+/// The factor by which streams are made longer in replays.
 const LONGER: usize = 16;
-/// Messages that a dispatch takes at most by default.
+/// The default maximal number of messages in a dispatch.
 const QUANTUM: usize = 64;
-/// What the mapper expects of a box.
+/// The weight that the mapper assigns to a box.
 pub(super) const BOX_WEIGHT: u32 = 8;
-/// What the mapper expects of tasks that hand messages on, and of the task behind replicas.
+/// The weight that the mapper assigns to tasks that only pass messages on; [`REPLICAS_WEIGHT`] is that of the
+/// collector behind replicas.
 const GLUE_WEIGHT: u32 = 1;
 const REPLICAS_WEIGHT: u32 = 16;
-/// What handing a message to a replica, or taking it from there, costs.
+/// The assumed time to pass a message to a replica, or to collect it from there.
 const HAND_OVER_NS: f64 = 150.0;
 
 /// All changes of a network that the replay tries.
@@ -167,7 +168,7 @@ pub(super) fn candidates(model: &Model) -> Vec<Change> {
     let mut ordered: Vec<String> = ordered.map(|at| model.tasks[at].component.clone()).collect();
     ordered.dedup();
     all.extend(ordered.into_iter().map(|component| Change::Unordered { component }));
-    // Where something outside sets the pace, nothing is known of what other changes would bring.
+    // If an outside input sets the pace, the effect of other changes is unknown.
     let paced = |change: &Change| {
         let of_it =
             |component: &str| model.tasks.iter().any(|task| task.is_paced && task.component == *component);
@@ -179,7 +180,7 @@ pub(super) fn candidates(model: &Model) -> Vec<Change> {
     all
 }
 
-/// Changes of single tasks: of a component's only one, or of one that has more work than the others.
+/// Adds changes of single tasks: of a component's only task, or of a task that has more work than the others.
 fn of_tasks(model: &Model, component: &str, tasks: &[usize], mean_ns: f64, all: &mut Vec<Change>) {
     for &at in tasks {
         let task = &model.tasks[at];
@@ -218,7 +219,7 @@ fn is_replicable(model: &Model, task: usize) -> bool {
         return false;
     }
     if model.streams.is_empty() {
-        // A model that was made from sums has no streams. In such a model only boxes are replicated.
+        // A model made from sums has no streams; only boxes are replicated in it.
         return model.tasks[task].weight == BOX_WEIGHT && matches!(model.tasks[task].place, Place::Worker(_));
     }
     let [_] = model.inputs(task)[..] else { return false };
@@ -282,7 +283,7 @@ impl Change {
     }
 }
 
-/// The component that waits most for a lock.
+/// The component that waits longest for a lock.
 fn most_locked(model: &Model) -> Option<String> {
     let locked = model.tasks.iter().filter(|task| task.locked > 0.0);
     let most = locked.max_by(|a, b| (a.locked * a.busy_ns()).total_cmp(&(b.locked * b.busy_ns())))?;
@@ -299,7 +300,8 @@ fn is_free(task: &Task) -> bool {
     matches!(task.place, Place::Worker(_)) && !task.is_placed
 }
 
-/// The workers of these tasks as the mapper chooses them: in turn, or in pieces of neighbours that weigh about the same.
+/// The workers of these tasks as the mapper chooses them: in turn, or in pieces of neighbours that weigh
+/// about the same.
 fn mapped(model: &Model, cut: &[usize], workers: usize, in_turn: bool) -> Vec<usize> {
     if in_turn {
         return (0..cut.len()).map(|nth| nth % workers).collect();
@@ -315,7 +317,7 @@ fn mapped(model: &Model, cut: &[usize], workers: usize, in_turn: bool) -> Vec<us
     cut.iter().map(piece).collect()
 }
 
-/// Whether the mapper places tasks on the workers in turn.
+/// Whether the mapper placed the tasks on the workers in turn.
 fn is_in_turn(model: &Model) -> bool {
     let cut = cut_by_mapper(model);
     let fits = |in_turn: bool| {
@@ -326,7 +328,8 @@ fn is_in_turn(model: &Model) -> bool {
     fits(true) > fits(false)
 }
 
-/// Places tasks as the mapper would for so many workers: those that existed before the start anew, each other where the least work is.
+/// Places tasks as the mapper would for this number of workers: tasks that existed before the start are
+/// mapped again, each other task goes to the worker with the least work.
 fn place_anew(model: &mut Model, workers: usize, in_turn: bool) {
     model.runtime.workers = workers;
     let cut = cut_by_mapper(model);
@@ -347,7 +350,7 @@ fn place_anew(model: &mut Model, workers: usize, in_turn: bool) {
     if model.runtime.spreads {
         return spread(model, later, load);
     }
-    // Otherwise they stay where the component was: neighbours are kept together.
+    // Otherwise replicas stay on the component's worker, so that neighbours are kept together.
     for at in later {
         if let Place::Worker(worker) = &mut model.tasks[at].place {
             *worker %= workers;
@@ -355,7 +358,7 @@ fn place_anew(model: &mut Model, workers: usize, in_turn: bool) {
     }
 }
 
-/// The heaviest tasks first, each to the worker with the least work.
+/// Assigns the tasks, heaviest first, each to the worker with the least work.
 fn spread(model: &mut Model, mut tasks: Vec<usize>, mut load: Vec<f64>) {
     tasks.sort_by(|&a, &b| model.tasks[b].busy_ns().total_cmp(&model.tasks[a].busy_ns()));
     for at in tasks {
@@ -365,7 +368,8 @@ fn spread(model: &mut Model, mut tasks: Vec<usize>, mut load: Vec<f64>) {
     }
 }
 
-/// Replaces a component's one task by one that hands messages out in turn, the replicas, and one that takes what they give as it comes.
+/// Replaces a component's task by a task that distributes messages in turn, the replicas, and a task that
+/// collects their output as it arrives.
 fn replicate(model: &mut Model, component: &str, replicas: usize) {
     let Some(at) = model.tasks.iter().position(|task| task.component == component) else { return };
     if model.streams.is_empty() {
@@ -418,7 +422,7 @@ fn replicate(model: &mut Model, component: &str, replicas: usize) {
     place_anew(model, workers, in_turn);
 }
 
-/// The same where no streams are known: each replica has its part of the work.
+/// Replicates a task in a model without streams: each replica gets an equal part of the work.
 fn divide(model: &mut Model, at: usize, replicas: usize) {
     let workers = model.runtime.workers;
     let of = &mut model.tasks[at];

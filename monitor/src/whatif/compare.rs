@@ -1,8 +1,10 @@
-//! What a change brought: two runs, what differs between them, the flow of both, what was predicted, and what limits the flow now.
+//! The effect of a change: compares two runs by their differences, their flow, the predictions, and what
+//! limits the flow now.
 //!
-//! The flow is input messages a second. Where both runs are whole recordings, its interval is that of a bootstrap over windows of each;
-//! else there is none. Differences are read from the runs themselves (workers, limits, capacities, places, replicas, times of messages), so
-//! what was really done counts and not what was meant.
+//! The flow is input messages a second. If both runs are complete recordings, its interval comes from a
+//! bootstrap over windows of each; else there is no interval. Differences are read from the runs themselves
+//! (workers, limits, capacities, places, replicas, times of messages), so the comparison reflects the changes
+//! actually made and not the intended ones.
 
 use serde::{Deserialize, Serialize};
 use thalweg_space::Error;
@@ -13,46 +15,48 @@ use crate::following::windows::windows;
 use crate::report::{Action, Component, Report, Suggestion, Task, VerdictKind, component_of};
 use crate::wording::percent;
 
-/// Windows that each run is cut into at most.
+/// The maximal number of windows of each run.
 const WINDOWS: usize = 24;
-/// Samples of the bootstrap; nine of ten lie in the interval.
+/// The number of samples of the bootstrap; nine of ten lie in the interval.
 const SAMPLES: usize = 500;
 const LEFT_OUT: f64 = 0.05;
-/// The time of a message differs if it is so many times what it was.
+/// The times of messages differ if one is this multiple of the other.
 const LONGER: f64 = 1.15;
-/// A smaller share of the run without a processor is no explanation.
+/// The least share of the run without a processor that explains a difference.
 const KEPT: f64 = 0.05;
-/// Fewer messages of a component say nothing of how long one takes.
+/// The least number of messages from which a component's time per message is compared.
 const MESSAGES_MIN: u64 = 50;
-/// Differences at most.
+/// The maximal number of differences listed.
 const TOLD: usize = 20;
 
-/// What a change brought.
+/// The comparison of two runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// Input messages a second of the older run.
     pub old_per_s: f64,
-    /// And of the newer.
+    /// Input messages a second of the newer run.
     pub new_per_s: f64,
-    /// By which part the flow grew.
+    /// The growth of the flow, as a share of 1.
     pub gain: f64,
-    /// Nine of ten samples of a bootstrap over windows of both runs are at least this …
+    /// The lower end of the interval that contains nine of ten samples of a bootstrap over windows of both
+    /// runs.
     pub least: Option<f64>,
-    /// … and at most this. Both are null where not every dispatch of both runs was recorded, or one was too short.
+    /// The upper end of the interval. Both ends are null if not every dispatch of both runs was recorded, or
+    /// one run was too short.
     pub most: Option<f64>,
     /// Differences between the runs.
     pub differences: Vec<Difference>,
-    /// What the older recording predicted of the changes that were made.
+    /// The older recording's predictions for the changes that were made.
     pub predicted: Vec<Suggestion>,
     /// What limited the flow of the older run.
     pub limited: String,
-    /// What limits the flow of the newer run, and so why it is not more.
+    /// What limits the flow of the newer run.
     pub limits: String,
     /// Other explanations of the difference, each a sentence.
     pub because: Vec<String>,
 }
 
-/// Something that differs between two runs.
+/// A difference between two runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// The property that differs.
@@ -135,7 +139,7 @@ fn difference(what: &str, old: impl ToString, new: impl ToString) -> Option<Diff
     (old != new).then(|| Difference { what: what.to_owned(), old, new })
 }
 
-/// Workers, limits, capacities.
+/// The differences in workers, limits and capacities.
 fn settings(old: &Report, new: &Report) -> Vec<Difference> {
     let limits =
         |report: &Report| report.limits.unwrap_or(crate::report::Limits { quantum: 0, unfinished: 0 });
@@ -159,8 +163,9 @@ fn own_name(path: &str) -> &str {
     last.split(['#', '[']).next().unwrap_or(last)
 }
 
-/// The component in the other run that corresponds to a path: that of the same path, or else the only one of the same kind and name there
-/// that has no counterpart here. A box that was put into a split, or given a place, has another path than before.
+/// The component in the other run that corresponds to a path: the one with the same path, or else the only
+/// one of the same kind and name there that has no counterpart here. A box that was put into a split, or
+/// given a place, has another path than before.
 fn counterpart<'r>(here: &Report, there: &'r Report, path: &str) -> Option<&'r Component> {
     let find = |report: &'r Report, path: &str| report.components.iter().find(|of| of.path == path);
     if let Some(same) = find(there, path) {
@@ -172,12 +177,13 @@ fn counterpart<'r>(here: &Report, there: &'r Report, path: &str) -> Option<&'r C
         |report: &Report, other: &Component| !report.components.iter().any(|of| of.path == other.path);
     let mut others = there.components.iter().filter(alike).filter(|other| without(here, other));
     let other = others.next().filter(|_| others.next().is_none())?;
-    // Several of them moved: which is which is not known.
+    // If several components of this name moved, their counterparts are not known.
     let moved = here.components.iter().filter(alike).filter(|of| without(there, of)).count();
     (moved == 1).then_some(other)
 }
 
-/// Tasks of the same name, or the only ones of components that are each other's counterparts, on another worker.
+/// The tasks that are on another worker: tasks of the same name, or the only tasks of components that
+/// correspond to each other.
 fn places<'r>(old: &'r Report, new: &'r Report) -> impl Iterator<Item = Difference> + use<'r> {
     let place = |worker: Option<crate::ids::WorkerId>| {
         worker.map_or("a thread of its own".to_owned(), |worker| format!("worker {worker}"))
@@ -197,7 +203,7 @@ fn places<'r>(old: &'r Report, new: &'r Report) -> impl Iterator<Item = Differen
     })
 }
 
-/// Components that came or went, have other numbers of tasks, or take longer or less long for a message.
+/// The components that were added or removed, or whose number of tasks or time per message differs.
 fn components(old: &Report, new: &Report) -> Vec<Difference> {
     let mut found = Vec::new();
     for before in &old.components {
@@ -397,7 +403,7 @@ mod tests {
         };
         old.replay = Some(crate::report::Replay { suggestions: vec![replicas], ..Default::default() });
         assert_eq!(compared(&old, &new, &[], &[]).predicted.len(), 1);
-        // Two boxes of that name are gone: which of them corresponds to it is not known.
+        // Two boxes of that name are missing in the newer run, so the counterpart is not known.
         let other = Component { path: "net/b/w".into(), ..old.components[0].clone() };
         old.components.push(other);
         assert!(what(&old, &new).contains(&"net/w: there -> not there".to_owned()));

@@ -1,9 +1,11 @@
-//! The verdict with what a whole recording adds to it: what would help and by how much, how sure it is, and when it changed.
+//! Adds to a verdict what a complete recording gives: effective changes with their gains, a confidence, and
+//! the times at which the verdict changed.
 //!
-//! Rules judge by shares of time; a replay predicts what a change would bring. Where the replay reproduces the run, *the verdict is the
-//! head of its table*: what the rules named stays where following it gains four fifths of what the best change does, else the best change's
-//! limit takes its place, and the sentence that was replaced stands in the evidence. What a replay cannot know (a run that hangs, a disk
-//! that was full, threads that sleep for locks, other processes) is not overruled by it, unless relief of it would gain little.
+//! Rules judge by shares of time; a replay predicts what a change would bring. If the replay reproduces the
+//! run, *the verdict is the head of its table*: the rules' finding stays if its change gains at least four
+//! fifths of the best change's gain; else the best change's limit replaces it, and the replaced sentence is
+//! moved to the evidence. Findings that a replay cannot model (a run that hangs, a full disk, threads that
+//! sleep for locks, other processes) are not overruled, unless relieving them would gain little.
 
 use thalweg_space::Error;
 use thalweg_space::reader::Feed;
@@ -19,39 +21,40 @@ use crate::report::{
 use crate::verdict::{is_sink, is_source, time, verdict};
 use crate::wording::percent;
 
-/// How a recording is judged.
+/// The options of a judgement.
 #[derive(Clone, Copy, Debug)]
 pub struct Judging {
-    /// Single tasks, streams and waits to report at most.
+    /// The maximal number of single tasks, streams and waits in the report.
     pub top: usize,
-    /// Threads that could run at the same time; `None`: as many as the run recorded.
+    /// The number of threads that can run at the same time; `None` for the number that the run recorded.
     pub processors: Option<f64>,
-    /// Messages to be replayed at most, of all tasks together.
+    /// The maximal number of messages to replay, of all tasks together.
     pub messages_max: usize,
 }
 
-/// Tasks that are looked at, however little is asked to be reported.
+/// The least number of tasks considered, even if fewer are reported.
 const TOP_MIN: usize = 64;
-/// Windows that a run is cut into at most.
+/// The maximal number of windows of a run.
 const WINDOWS: usize = 24;
-/// What gains less is not suggested.
+/// The least gain of a suggested change.
 const WORTH: f64 = 0.03;
-/// What gains less limits nothing by itself.
+/// The least gain from which a cause counts as a limit by itself.
 const LIMITS: f64 = 0.05;
-/// What gains this part of what the best change gains is as good.
+/// A change with this share of the best change's gain counts as equally good.
 const AS_GOOD: f64 = 0.8;
-/// A verdict is overruled only if it is so in this share of the samples: the verdict is what holds in most of them.
+/// The least share of bootstrap samples in which another change must be better before a verdict is overruled.
 const SURE: f64 = 0.5;
-/// Gains of which one is this part of the other are alike.
+/// Two gains count as equal if the smaller is at least this share of the greater.
 const ABOUT: f64 = 0.95;
-/// Suggestions at most.
+/// The maximal number of suggestions.
 const SUGGESTED: usize = 8;
 
-/// The report on a feed. Where it is a whole recording of one run that is over, its verdict is that of replays, with its confidence and
-/// the times when it changed.
+/// The report on a feed. For a complete recording of one run that has ended, the verdict is based on replays
+/// and has a confidence and the times at which it changed.
 ///
 /// # Errors
-/// When the space cannot be read. What cannot be replayed is no error: [`Replay::refused`] says why.
+/// When the space cannot be read. A run that cannot be replayed is no error: [`Replay::refused`] gives the
+/// reason.
 pub fn judged<F: Feed>(feed: &F, how: &Judging) -> Result<Report, Error> {
     let mut follower = Follower::of(feed.again()?, how.top.max(TOP_MIN))?;
     follower.poll();
@@ -81,13 +84,13 @@ pub fn judged<F: Feed>(feed: &F, how: &Judging) -> Result<Report, Error> {
     Ok(report)
 }
 
-/// What the streams of replicas hold.
+/// The capacity of the streams of replicas.
 fn capacity<F: Feed>(feed: &F) -> u64 {
     let settings = feed.spaces().first().and_then(|reader| reader.settings().ok()).unwrap_or_default();
     settings.iter().find(|setting| setting.name == "exec.capacity").map_or(64, |setting| setting.value)
 }
 
-/// Adds what replays predict to a report whose verdict is that of the rules.
+/// Adds the predictions of replays to a report whose verdict is that of the rules.
 pub(super) fn judge(report: &mut Report, replayed: &Replayed, capacity: u64) {
     let Replayed { answer, samples, .. } = replayed;
     let mut replay = Replay {
@@ -124,7 +127,7 @@ pub(super) fn judge(report: &mut Report, replayed: &Replayed, capacity: u64) {
         let changed = Some(report.verdict.words.text.clone()).filter(|_| !report.phases.is_empty());
         overrule(report, replay, &table);
         if let Some(changed) = changed.filter(|_| report.verdict.finding.rule == "replayed") {
-            // That the verdict changed stays the first sentence.
+            // The sentence that the verdict changed remains the first one.
             let of_all = std::mem::take(&mut report.verdict.words.text);
             report.verdict.words.text = format!("{} Over the whole run: {of_all}", ended(&changed));
         }
@@ -141,14 +144,15 @@ fn ended(text: &str) -> String {
     format!("{}.", text.trim_end_matches('.'))
 }
 
-/// Adds what the sums of a run predict to a report on it, if something gains so much more than what the rules named that what is unknown of
-/// it does not matter.
+/// Adds the predictions from a run's sums to its report, if a change gains so much more than the change of
+/// the rules' finding that the unknowns of the run do not matter.
 fn judge_by_sums(report: &mut Report, told: &Replayed) {
     use VerdictKind::{Burst, Mapping, Replica, Sink, Source, Task, Unclear, Worker};
     let Replayed { answer, samples, .. } = told;
     let of_rules = &report.verdict.finding;
     let speaks = matches!(of_rules.kind, Burst | Mapping | Replica | Sink | Source | Task | Unclear | Worker);
-    // Of the findings that name nothing only that of the busiest task rests on what was measured for long enough.
+    // Of the findings of the kind `unclear`, only that of the rule `busiest` is based on long enough
+    // measurements.
     let speaks = speaks && (of_rules.kind != Unclear || of_rules.rule == "busiest");
     if answer.refused.is_some() || answer.changes.is_empty() || !speaks || is_excused(of_rules) {
         return;
@@ -173,7 +177,7 @@ fn judge_by_sums(report: &mut Report, told: &Replayed) {
     (report.verdict.confidence, report.verdict.alternatives) = (None, Vec::new());
 }
 
-/// Verdicts on which a replay has nothing to say.
+/// Whether a verdict is of a kind that a replay cannot judge.
 fn is_excused(found: &Finding) -> bool {
     use VerdictKind::{Deadlock, Disk, Hang, Nothing, Paused, Unknown};
     matches!(found.kind, Deadlock | Disk | Hang | Nothing | Paused | Unknown) || found.rule == "throttled"
@@ -204,7 +208,7 @@ fn overrule(report: &mut Report, replay: Replay, table: &Table<'_>) {
     table.sure_of(report, &head);
 }
 
-/// Gives actions that are in the table the gain that it predicts.
+/// Adds the predicted gains to the actions that occur in the table.
 fn predict_actions(found: &mut Finding, table: &Table<'_>) {
     let alone = Finding { actions: Vec::new(), kind: VerdictKind::Unclear, ..found.clone() };
     found.actions = std::mem::take(&mut found.actions)
@@ -226,13 +230,14 @@ struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// Changes that are compared with each other: a box that is a tenth faster measures a dependence, it is no remedy.
+    /// The changes that are compared with each other: a box that is a tenth faster only measures a dependence
+    /// and is not suggested.
     fn rows(&self) -> impl Iterator<Item = usize> + '_ {
         let measures = |change: &Change| matches!(change, Change::Faster { times, .. } if *times < 2.0);
         (0..self.changes.len()).filter(move |&at| !measures(&self.changes[at].change))
     }
 
-    /// The change that gains most; of those that gain about as much the one that is least work.
+    /// The change that gains most; of changes with about the same gain, the one with the least work.
     fn head(&self) -> Option<usize> {
         let most = self.changes[self.rows().next()?].gain;
         let work = |at: &usize| match self.changes[*at].change {
@@ -250,7 +255,7 @@ impl Table<'_> {
         self.rows().take_while(|&at| self.changes[at].gain >= ABOUT * most).min_by_key(work)
     }
 
-    /// What gains most in a sample.
+    /// The greatest gain in a sample.
     fn best(&self, sample: usize) -> f64 {
         self.rows().map(|at| self.samples[at][sample]).fold(0.0, f64::max)
     }
@@ -279,14 +284,16 @@ impl Table<'_> {
         let Some(head) = self.rows().next() else { return false };
         let most = self.changes[head].gain;
         if most < LIMITS {
-            // Nothing gains: a finding that says so, or that rests on what a replay does not know, is right.
+            // No change gains: a finding is right if it says so, or if it is based on facts outside the
+            // replay's model.
             let is_seen = found.rule == "asleep" || found.rule == "behind";
             return !is_seen && !is_others && found.kind != VerdictKind::Unclear && gain < LIMITS;
         }
         gain < AS_GOOD * most && (is_others || self.leads(named) <= 1.0 - SURE)
     }
 
-    /// Adds to a component that limits the flow what replicas of it would gain, where that is as good as any other change.
+    /// Adds the gain of replicas to the verdict on a component that limits the flow, if replicas are as good
+    /// as any other change.
     fn predict_replicas(&self, verdict: &mut Verdict) {
         let found = &mut verdict.finding;
         let most = self.rows().map(|at| self.changes[at].gain).fold(0.0, f64::max);
@@ -303,7 +310,8 @@ impl Table<'_> {
         }
     }
 
-    /// Adds to a verdict in how many samples its changes are as good as any, and what gains most in the others.
+    /// Adds to a verdict the share of samples in which its changes are as good as any, and the best changes
+    /// of the other samples.
     fn sure_of(&self, report: &mut Report, rows: &[usize]) {
         if rows.is_empty() {
             return;
@@ -337,14 +345,15 @@ impl Table<'_> {
 }
 
 impl Replayed {
-    /// What the run would gain without what kept it from its processors. The replay is without that, so the gain is at most all of it.
+    /// The maximal gain without other processes on the run's processors. The replay does not model these
+    /// processes, so the gain is at most all the time that they took.
     fn without_others(&self) -> f64 {
         let kept = self.answer.kept.clamp(0.0, 0.99);
         (self.faster - 1.0).clamp(0.0, 1.0 / (1.0 - kept) - 1.0)
     }
 }
 
-/// Whether a finding asks for a change: by an action, or by what it says limits the flow.
+/// Whether a finding suggests a change, by an action or by the limit that it names.
 fn asks_for(found: &Finding, change: &Change) -> bool {
     let is_it = |component: &str| found.component.as_deref() == Some(component);
     let by_kind = match (found.kind, change) {
@@ -391,7 +400,7 @@ fn does(action: &Action, found: &Finding, change: &Change) -> bool {
     }
 }
 
-/// A change that gains, with how it is made.
+/// The suggestion for a change: its gain and the way to make it.
 fn suggestion(report: &Report, table: &Table<'_>, at: usize, capacity: u64) -> Suggestion {
     let Predicted { change, words, gain, least, most } = &table.changes[at];
     let (how, action) = how(report, change, capacity);
@@ -419,7 +428,7 @@ fn component_of(change: &Change) -> Option<&str> {
     }
 }
 
-/// A task of a component, or the one of this name.
+/// The task of this name, or the first task of a component.
 fn task_of<'r>(report: &'r Report, component: &str, task: Option<&str>) -> Option<&'r Task> {
     report.tasks.iter().find(|of| match task {
         Some(name) => of.name == name,
@@ -427,7 +436,7 @@ fn task_of<'r>(report: &'r Report, component: &str, task: Option<&str>) -> Optio
     })
 }
 
-/// What kind of limit a change relieves.
+/// The kind of limit that a change relieves.
 fn kind_of(report: &Report, change: &Change) -> VerdictKind {
     match change {
         Change::Faster { component, task, .. } => match task_of(report, component, task.as_deref()) {
@@ -447,7 +456,7 @@ fn kind_of(report: &Report, change: &Change) -> VerdictKind {
     }
 }
 
-/// How a change is made: the command, or what is to be written.
+/// The way to make a change: the command, or the edit of the network.
 fn how(report: &Report, change: &Change, capacity: u64) -> (String, Option<Action>) {
     let option = |name: &str, value: String| {
         let action = Action::run("run", &[name, &value]);

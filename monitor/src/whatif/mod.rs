@@ -1,26 +1,36 @@
 //! *What if*: which change of a network would raise its flow, and by how much, from one recording.
 //!
-//! The events of a run that was recorded in mode full have what each message cost, by which streams it went, what streams hold and where
-//! tasks ran. A replay (a discrete-event simulation, see `replay.rs`) goes through the same messages with something different: a box
-//! twice as fast, a task on another worker, longer streams. This answers for a recording what Coz answers for a running program by slowing
-//! the rest (Curtsinger and Berger, SOSP 2015), and what Scalasca answers by replaying traces for delays (Geimer et al., 2010).
+//! The events of a run in mode full record the cost of each message, its streams, their contents, and the
+//! workers of tasks. A replay (a discrete-event simulation, see `replay.rs`) processes the same messages with
+//! one change: a box twice as fast, a task on another worker, longer streams. Coz answers the same question
+//! for a running program by slowing the rest (Curtsinger and Berger, SOSP 2015), and Scalasca by replaying
+//! traces for delays (Geimer et al., 2010).
 //!
-//! **First it must reproduce the run as it was.** Where the replay's throughput differs from the recorded one by more than [`WhatIf::bound`], nothing is
-//! predicted: the model lacks what limits this run. The replay is that of the run without other processes: where the worker with most to do
-//! was kept from its processor, the replay may be faster by as much.
+//! **First it must reproduce the run as it was.** Where the replay's throughput differs from the recorded one
+//! by more than [`WhatIf::bound`], nothing is predicted: the model lacks the limit of this run. The replay
+//! does not model other processes: if the busiest worker was kept from its processor, the replay may be
+//! faster by that time.
 //!
-//! **Formulas.** Of each task there is a *script*: step `j` reads one message from a stream (or none: a source), is busy for `c_j`, and
-//! writes. `c_j` is the message's own time where that was recorded, else the dispatch's busy time (without what its worker was kept from
-//! its processor) by its messages; what a source waits for the outside is a delay that needs no processor.
+//! **Formulas.** Each task has a *script*: step `j` reads one message from a stream (or none, in a source),
+//! is busy for `c_j`, and writes. `c_j` is the message's own time if recorded, else the dispatch's busy time
+//! (without the time in which its worker had no processor) divided by its messages; a source's wait for
+//! outside input is a delay that needs no processor.
 //!
-//! - Threads that are busy share `P` processors: each goes on at the rate `1 / (1 − φ + φ · max(1, Σ φ / P))`, with `φ` the processor time by the busy time of its thread.
-//! - A dispatch takes at most `min(quantum, target / c, max(10 µs / c, capacity / 2))` messages, and at most eight times as many as the one before.
-//! - Between two dispatches of a worker that did not wait lies the recorded mean; an idle thread that spins, or sleeps, wakes after the recorded medians.
-//! - Sources rest from `written − read ≥ U` on until `U / 2` are under way.
-//! - A task of several inputs that mostly waited for a certain one reads as it did, else what there is. Costs and routes go by the task's k-th message, so totals are conserved.
-//! - A box that is often seen asleep in `read` goes at the pace of what it reads: only that box is tried faster. Replicas of one that sleeps for a lock or in `read` are not tried.
-//! - Gain `= T_before / T_after − 1`, both replayed; its interval is that of a bootstrap over 32 parts of the run with as many messages at the sinks, wider by what the
-//!   replay is wrong by: 2 %, and half of what it misses of the run as it was.
+//! - Threads that are busy share `P` processors: each progresses at the rate `1 / (1 − φ + φ · max(1, Σ φ /
+//!   P))`, with `φ` the processor time of its thread divided by the thread's busy time.
+//! - A dispatch reads at most `min(quantum, target / c, max(10 µs / c, capacity / 2))` messages, and at most
+//!   eight times as many as the dispatch before.
+//! - The time between two dispatches of a worker that did not wait is the recorded mean; an idle thread that
+//!   spins or sleeps wakes after the recorded median.
+//! - Sources pause when `written − read ≥ U`, until `U / 2` messages are in flight.
+//! - A task with several inputs reads them in the recorded order if it mostly waited for one particular
+//!   input, else it reads any input with a message. Costs and routes belong to the task's k-th message, so
+//!   totals are conserved.
+//! - A box that is often asleep in `read` is assumed to run at the pace of its outside input: only that box
+//!   is tried faster. Replicas of a box that sleeps for a lock or in `read` are not tried.
+//! - Gain `= T_before / T_after − 1`, both replayed; its interval comes from a bootstrap over 32 parts of the
+//!   run with equal numbers of messages at the sinks, widened by the replay's error: 2 %, and half of its
+//!   deviation from the recorded run.
 //!
 //! ```no_run
 //! let feed = thalweg_scope::ScopeFeed::of("kept-run")?;
@@ -55,70 +65,73 @@ use crate::following::follower::Follower;
 
 /// The replay's throughput may differ from the recorded one by this share of it.
 const BOUND: f64 = 0.3;
-/// If a run was kept from its processors for a greater share of its time nothing is predicted.
+/// If a run was kept from its processors for a greater share of its time, nothing is predicted.
 const KEPT_MAX: f64 = 0.7;
-/// By how much replays that reproduce a run are wrong all the same, and how much of what they miss of the run as it was they may miss of
-/// a gain.
+/// The relative error of replays that reproduce a run; [`MISSED`] is the share of their deviation from the
+/// recorded run that is added.
 const WRONG: f64 = 0.02;
 const MISSED: f64 = 0.5;
-/// Parts of the run, over which the bootstrap goes.
+/// The number of parts of the run from which the bootstrap draws.
 const PARTS: usize = 32;
-/// A larger number of workers is taken for damage.
+/// A larger number of workers is treated as damage.
 const WORKERS_MAX: u64 = 4096;
-/// Samples of the bootstrap.
+/// The number of samples of the bootstrap.
 const SAMPLES: usize = 500;
-/// This share of them is left out at each end of an interval.
+/// The share of samples outside an interval, at each end.
 const LEFT_OUT: f64 = 0.05;
 
-/// What changes of a run would bring.
+/// The predicted effects of changes of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WhatIf {
-    /// Messages a second that the run's sinks took.
+    /// Messages a second that the run's sinks read.
     pub recorded_per_s: f64,
-    /// For this part of the run the worker with most to do could have run and had no processor. The replay is without that.
+    /// The share of the run in which the busiest worker was runnable without a processor. The replay does not
+    /// include such delays.
     pub kept: f64,
-    /// If that part is greater than this, nothing is predicted.
+    /// The greatest `kept` with which changes are predicted.
     pub kept_bound: f64,
-    /// Messages a second that the sinks take in the replay of the run as it was.
+    /// Messages a second at the sinks in the replay of the unchanged run.
     pub replayed_per_s: Option<f64>,
-    /// By which share the replay may differ to be believed.
+    /// The greatest relative deviation of the replay from the run with which changes are predicted.
     pub bound: f64,
-    /// Threads that could run at the same time, as was assumed.
+    /// The assumed number of threads that can run at the same time.
     pub processors: f64,
-    /// Messages that were replayed, of each task that read them.
+    /// The number of messages replayed, counted once for each task that read them.
     pub messages: u64,
-    /// The run was longer than what was replayed; the prediction is about its beginning.
+    /// Whether the run was longer than the replayed part, so that the prediction is about its beginning.
     pub is_cut: bool,
-    /// Why nothing is predicted.
+    /// The reason why nothing is predicted, if so.
     pub refused: Option<String>,
-    /// What was tried, the greatest gain first.
+    /// The changes that were replayed, the greatest gain first.
     pub changes: Vec<Predicted>,
 }
 
-/// A change and what it is predicted to bring.
+/// A change and its predicted gain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Predicted {
     /// The change.
     pub change: Change,
     /// The change in words.
     pub words: String,
-    /// By which part the flow grows.
+    /// The growth of the flow, as a share of 1.
     pub gain: f64,
-    /// Nine of ten samples of a bootstrap over parts of the run are at least this …
+    /// The lower end of the interval that contains nine of ten samples of a bootstrap over parts of the run.
     pub least: f64,
-    /// … and at most this.
+    /// The upper end of the interval that contains nine of ten samples.
     pub most: f64,
 }
 
-/// Replays the run of a feed's one space as it was, and with each of many changes. At most `processors` threads run at the same time.
+/// Replays the run of a feed's one space as it was, and with each of many changes. At most `processors`
+/// threads run at the same time.
 ///
 /// # Errors
-/// When the space cannot be read. What cannot be predicted is no error: [`WhatIf::refused`] says why.
+/// When the space cannot be read. A run without predictions is no error: [`WhatIf::refused`] gives the
+/// reason.
 pub fn what_if<F: Feed>(feed: &F, processors: f64) -> Result<WhatIf, Error> {
     Ok(replayed(feed, processors, STEPS_MAX)?.answer)
 }
 
-/// Replays at most so many messages.
+/// Makes the predictions, replaying at most `messages_max` messages.
 fn replayed<F: Feed>(feed: &F, processors: f64, messages_max: usize) -> Result<Replayed, Error> {
     let Some(reader) = feed.spaces().first().filter(|_| feed.spaces().len() == 1) else {
         return Ok(Replayed::refused(
@@ -144,12 +157,12 @@ fn replayed<F: Feed>(feed: &F, processors: f64, messages_max: usize) -> Result<R
     Ok(replayed.cut(is_cut))
 }
 
-/// What replays predict, and their samples.
+/// The predictions of replays, and their samples.
 struct Replayed {
     answer: WhatIf,
     /// Gains of each change in the samples of the bootstrap, the same parts of the run in each.
     samples: Vec<Vec<f64>>,
-    /// Time of the replay of the run as it was, over the time that this run took.
+    /// The duration of the unchanged run's replay divided by the duration of the run.
     faster: f64,
 }
 
@@ -171,7 +184,7 @@ fn runtime(reader: &SpaceReader, processors: f64) -> Result<Runtime, Error> {
         settings.iter().find(|setting| setting.name == name).map_or(default, |setting| setting.value)
     };
     Ok(Runtime {
-        // A space may hold any value here, also a damaged one.
+        // The value may be damaged, so it is limited to a plausible range.
         workers: value("exec.workers", 1).clamp(1, WORKERS_MAX) as usize,
         processors,
         quantum: value("exec.quantum", 64) as usize,
@@ -199,7 +212,8 @@ fn refusal(why: &str) -> WhatIf {
     }
 }
 
-/// The replay of the run as it was and with all changes, if it can be believed.
+/// Replays the unchanged run, and the run with each change if the first replay is close enough to the
+/// recording.
 fn predicted(model: &Model, lasted_ns: f64, kept: f64) -> Replayed {
     let sinks = (0..model.tasks.len()).filter(|&at| replay::is_sink(model, at));
     let taken: usize = sinks.map(|at| model.tasks[at].script.steps.len()).sum();
@@ -218,7 +232,8 @@ fn predicted(model: &Model, lasted_ns: f64, kept: f64) -> Replayed {
     if taken == 0 {
         return without(answer, "no message reached the end of the network");
     }
-    // The recording does not say whether the tasks that wait for a lock wait for the same one: the better assumption is taken.
+    // The recording does not show whether the tasks that wait for a lock wait for the same one, so the
+    // assumption that reproduces the run better is used.
     let unshared = model.without_locks();
     let (model, before) = match (replay(model, PARTS), unshared.as_ref()) {
         (before, None) => (model, before),
@@ -259,7 +274,7 @@ fn predicted(model: &Model, lasted_ns: f64, kept: f64) -> Replayed {
     Replayed { answer, samples, faster }
 }
 
-/// Replays with each change, on as many threads as may run.
+/// Replays with each change, on all available processors.
 fn tried(model: &Model, changes: Vec<Change>) -> Vec<(Change, Option<Outcome>)> {
     let threads =
         std::thread::available_parallelism().map_or(1, |count| count.get()).min(changes.len()).max(1);
@@ -276,7 +291,7 @@ fn tried(model: &Model, changes: Vec<Change>) -> Vec<(Change, Option<Outcome>)> 
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
         let mut all = work();
         for other in others {
-            // A replay that panics is an error of this program, and must not be hidden.
+            // A panic in a replay is a bug and is passed on.
             all.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
         all
@@ -285,15 +300,16 @@ fn tried(model: &Model, changes: Vec<Change>) -> Vec<(Change, Option<Outcome>)> 
     changes.into_iter().zip(outcomes).map(|(change, (_, outcome))| (change, outcome)).collect()
 }
 
-/// By which share the replay of the run as it was is faster than the run. The run would have lasted less without the time in which its
-/// threads had no processor, but at least the rest: how much of that time held other threads up is not known.
+/// The relative deviation of the unchanged run's replay from the run. Without other processes, the run would
+/// have lasted between its duration less the time without a processor and its full duration, because it is
+/// not known how much of that time delayed other threads.
 fn off(lasted_ns: f64, kept: f64, replayed_ns: f64) -> f64 {
     let least = lasted_ns * (1.0 - kept.clamp(0.0, 1.0));
     let nearest_ns = if least <= lasted_ns { replayed_ns.clamp(least, lasted_ns) } else { lasted_ns };
     nearest_ns / replayed_ns - 1.0
 }
 
-/// Why the replay of the run as it was cannot be believed, if so.
+/// The reason why the unchanged run's replay cannot be trusted, if so.
 fn beyond(lasted_ns: f64, kept: f64, off: f64) -> Option<String> {
     // The clock of a damaged space may have any frequency.
     if !lasted_ns.is_finite() || lasted_ns <= 0.0 || !(0.0..=1.0).contains(&kept) || !off.is_finite() {
@@ -316,8 +332,8 @@ fn beyond(lasted_ns: f64, kept: f64, off: f64) -> Option<String> {
     })
 }
 
-/// The gains in samples of a bootstrap: parts of the run are drawn again and again, each with its time before and after. For every change
-/// the same parts are drawn.
+/// The gains in the samples of a bootstrap: parts of the run are drawn repeatedly, each with its time before
+/// and after the change. The same parts are drawn for every change.
 fn samples(before: &Outcome, after: &Outcome) -> Vec<f64> {
     let lengths = |parts: &[f64]| -> Vec<f64> {
         let begins = std::iter::once(0.0).chain(parts.iter().copied());
@@ -341,7 +357,7 @@ fn samples(before: &Outcome, after: &Outcome) -> Vec<f64> {
     (0..SAMPLES).map(gain).collect()
 }
 
-/// The interval that holds nine of ten samples.
+/// The interval that contains nine of ten samples.
 fn interval(samples: &[f64]) -> (f64, f64) {
     let mut gains = samples.to_vec();
     gains.sort_by(f64::total_cmp);

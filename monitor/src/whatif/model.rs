@@ -1,4 +1,5 @@
-//! What a replay needs to know of a network: its tasks with what each step cost, its streams, its threads and processors.
+//! The model of a network for replays: its tasks with the cost of each step, its streams, its threads and
+//! processors.
 
 use std::sync::Arc;
 
@@ -17,37 +18,39 @@ pub(super) struct Model {
 #[derive(Clone, Debug)]
 pub(super) struct Runtime {
     pub(super) workers: usize,
-    /// Threads that can run at the same time.
+    /// The number of threads that can run at the same time.
     pub(super) processors: f64,
-    /// Messages that a dispatch takes at most, and how long it should last.
+    /// The maximal number of messages in a dispatch; `quantum_ns` is the duration that a dispatch should
+    /// have.
     pub(super) quantum: usize,
     pub(super) quantum_ns: f64,
-    /// Sources rest while so many messages are under way; 0: never.
+    /// The number of messages in flight at which sources pause; 0 for no limit.
     pub(super) unfinished: u64,
-    /// Time between two dispatches of a worker that has ready tasks.
+    /// The time between two dispatches of a worker that has ready tasks.
     pub(super) between_ns: f64,
-    /// Until a task runs that was made ready on an idle thread: one that still spins, and one that sleeps.
+    /// The time until a task runs that was made ready on an idle thread: on a thread that still spins, and on
+    /// one that sleeps.
     pub(super) wake_ns: [f64; 2],
     pub(super) spin_ns: f64,
-    /// Replicas move to where there is time for them.
+    /// Whether replicas move to workers with free time.
     pub(super) spreads: bool,
-    /// Workers without work get tasks of others.
+    /// Whether workers without work get tasks of other workers.
     pub(super) steals: bool,
 }
 
-/// Where a task runs.
+/// The thread on which a task runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Worker(usize),
     OwnThread,
 }
 
-/// Which of its inputs a task reads next.
+/// The choice of the input that a task reads next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reads {
-    /// The one that it read in the recording.
+    /// The input that it read in the recording.
     AsRecorded,
-    /// Any that has a message.
+    /// Any input that has a message.
     Any,
 }
 
@@ -59,23 +62,24 @@ pub(super) struct Task {
     pub(super) place: Place,
     pub(super) reads: Reads,
     pub(super) script: Arc<Script>,
-    /// Its steps take so many times what they took.
+    /// The factor by which its steps take longer than recorded.
     pub(super) times: f64,
     /// The share of its busy time in which it has a processor.
     pub(super) on_processor: f64,
-    /// With a thread of its own: messages after which others see what it did.
+    /// For a task with a thread of its own, the number of messages after which it publishes its positions.
     pub(super) shown_after: usize,
-    /// Whether it existed before the first message: then the mapper cuts it with the others.
+    /// Whether it existed before the first message, so that the mapper placed it before the start.
     pub(super) from_start: bool,
     /// Whether the user gave it its place.
     pub(super) is_placed: bool,
-    /// What the mapper expects of it when it cuts a network into contiguous pieces.
+    /// The weight that the mapper assigns to it when it cuts a network into contiguous pieces.
     pub(super) weight: u32,
-    /// The share of its busy time in which it waits for a lock that is held by tasks which wait for it as well.
+    /// The share of its busy time in which it waits for a lock that it shares with other tasks.
     pub(super) locked: f64,
-    /// It waits in its box for something that it may share with others: replicas of it would wait as well, and how long is not known.
+    /// Whether it waits in its box for a resource that it may share with others: replicas of it would wait
+    /// for an unknown time as well.
     pub(super) shares: bool,
-    /// It goes at the pace of something outside of the network that it reads in its box.
+    /// Whether an input from outside the network that it reads in its box sets its pace.
     pub(super) is_paced: bool,
 }
 
@@ -83,12 +87,12 @@ pub(super) struct Task {
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     pub(super) capacity: usize,
-    /// The task that reads, and the one that writes: one at a time; an end may have gone from a task to another.
+    /// The tasks that wrote the stream; an end has one task at a time and may have moved from task to task.
     pub(super) writers: Vec<usize>,
     pub(super) readers: Vec<usize>,
 }
 
-/// All that a task did, in order.
+/// The steps of a task, in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Script {
     pub(super) steps: Vec<Step>,
@@ -96,15 +100,15 @@ pub(super) struct Script {
     pub(super) writes: Vec<u32>,
 }
 
-/// A message read, what it cost, and what was written then.
+/// A message read, its cost, and the messages written then.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     /// The stream it is read from, or [`NOTHING`].
     pub(super) input: u32,
-    /// Where its writes end in the script's; they begin where those of the step before end.
+    /// The end of its writes in the script's list; they begin at the end of the previous step's.
     pub(super) writes_end: u32,
     pub(super) busy_ns: f32,
-    /// Time before the step, in which the task waited for something outside.
+    /// The time before the step in which the task waited for outside input.
     pub(super) aside_ns: f32,
 }
 
@@ -128,7 +132,7 @@ impl Script {
         &self.writes[begin as usize..self.steps[step].writes_end as usize]
     }
 
-    /// Time of all steps.
+    /// The total time of all steps.
     pub(super) fn busy_ns(&self) -> f64 {
         self.steps.iter().map(|step| f64::from(step.busy_ns)).sum()
     }
@@ -151,7 +155,8 @@ impl Model {
         }
     }
 
-    /// The same network where tasks that wait for locks wait as long as they did, whatever others do; none if no task waits for one.
+    /// The same network, but with each task's wait for a lock fixed to its recorded time; `None` if no task
+    /// waits for a lock.
     pub(super) fn without_locks(&self) -> Option<Model> {
         let mut other = self.clone();
         let mut found = false;
@@ -173,7 +178,7 @@ impl Model {
         (0..self.streams.len()).filter(|&at| self.streams[at].writers.contains(&task)).collect()
     }
 
-    /// Time that all tasks are busy.
+    /// The total time in which all tasks are busy.
     pub(super) fn busy_ns(&self) -> f64 {
         self.tasks.iter().map(Task::busy_ns).sum()
     }
@@ -193,14 +198,14 @@ impl Stream {
 }
 
 impl Task {
-    /// Time that it is busy.
+    /// The time in which the task is busy.
     pub(super) fn busy_ns(&self) -> f64 {
         self.script.busy_ns() * self.times
     }
 }
 
 impl Default for Runtime {
-    /// As many processors as are asked for; only the steps take time.
+    /// A runtime with unlimited processors, in which only the steps take time.
     fn default() -> Runtime {
         Runtime {
             workers: 1,

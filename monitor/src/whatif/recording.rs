@@ -1,4 +1,4 @@
-//! From a run's events to a [`Model`]: what each task did in order, message by message.
+//! Makes a [`Model`] from a run's events: the steps of each task in order, message by message.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,31 +11,32 @@ use crate::decoding::observation::Run;
 use crate::monitor::{Batch, Moment, Monitor};
 use crate::report::Report;
 
-/// At most so many messages are replayed; of longer runs the beginning.
+/// The maximal number of messages replayed; of longer runs, only the beginning is replayed.
 pub(super) const STEPS_MAX: usize = 1_500_000;
-/// Samples of how long threads took to wake.
+/// The maximal number of samples of the times in which threads woke.
 const SAMPLES_MAX: usize = 20_000;
-/// A longer time between two dispatches is no work of the runtime's.
+/// A longer time between two dispatches does not count as the runtime's work.
 const BETWEEN_MAX_NS: f64 = 20_000.0;
 
-/// A thread that was sampled less often than this is not judged by its samples.
+/// The least number of samples from which a thread is judged by its samples.
 const LOOKS_MIN: u64 = 5;
-/// A task that was seen asleep for a lock, or until there was something to read, in this share of the looks depends on what others share with it.
+/// A task depends on a shared resource if this share of its samples shows it asleep for a lock or a read.
 const SHARES: f64 = 0.2;
 
-/// A task that was seen asleep for a lock in so large a share shares it with others that were.
+/// A task shares a lock with other tasks if at least this share of its samples shows it asleep for a lock.
 const LOCKED: f64 = 0.05;
 
-/// A box whose thread has a processor for less of its busy time than this sleeps in it; the number of messages from which it is known that
-/// they end in regular intervals, and how much more regular those are than the messages' times.
+/// A box counts as sleeping if its thread has a processor for less than this share of its busy time.
+/// [`TICKS_MIN`] is the number of messages from which the regularity of their ends is judged, and [`REGULAR`]
+/// the greatest ratio of the deviation of their distances to that of their times.
 const AWAKE: f64 = 0.5;
 const TICKS_MIN: f64 = 30.0;
 const REGULAR: f64 = 0.5;
 
-/// A box that was seen asleep in a read in this share of the looks goes at the pace of what it reads.
+/// A box runs at the pace of its outside input if this share of its samples shows it asleep in a read.
 const PACED: f64 = 0.3;
 
-/// Gathers what is needed to replay a run.
+/// Gathers the data for the replay of a run.
 pub(super) struct Recording {
     ns_per_tick: f64,
     spin_ns: f64,
@@ -52,13 +53,14 @@ pub(super) struct Recording {
     wakes: [Vec<f64>; 2],
 }
 
-/// Whether something outside sets the pace of a box: if its messages end in more regular intervals than their times would give, as those do
-/// that wait for the next tick of a clock.
+/// Finds out whether an outside event sets the pace of a box: its messages then end at more regular intervals
+/// than their times suggest, for example at the ticks of a clock.
 #[derive(Clone, Copy, Debug, Default)]
 struct Paces {
     last_end: Option<u64>,
     count: f64,
-    /// Sums and sums of squares of what lies between two ends, and of what messages take.
+    /// The sum and the sum of squares of the times between two ends; `takes` holds those of the messages'
+    /// times.
     between: [f64; 2],
     takes: [f64; 2],
 }
@@ -96,17 +98,17 @@ struct TaskLog {
     wait: Option<Wait>,
     aside: u64,
     dispatches: u64,
-    /// How often it waited for one particular input, and how often for any of them.
+    /// The number of waits for one particular input, and of waits for any input.
     waits: [u64; 2],
     streams_read: HashSet<u64>,
     paces: Paces,
-    /// Samples of its thread: all, those in which it slept for a lock, and those in which it slept for
-    /// something to read.
+    /// The numbers of samples of its thread: all samples, those asleep for a lock, and those asleep in a
+    /// read.
     looks: [u64; 3],
 }
 
 impl TaskLog {
-    /// The share of looks that saw it asleep for one of these; 0 if there were too few.
+    /// The share of samples that show it asleep for one of these reasons; 0 if there were too few samples.
     fn seen(&self, [first, last]: [usize; 2]) -> f64 {
         let asleep: u64 = self.looks[first..=last].iter().sum();
         if self.looks[0] < LOOKS_MIN { 0.0 } else { asleep as f64 / self.looks[0] as f64 }
@@ -114,7 +116,8 @@ impl TaskLog {
 }
 
 impl TaskLog {
-    /// What the mapper expects of it: a box works, behind replicas much is to come, all else hands messages on.
+    /// The weight that the mapper assigns to it: boxes and collectors behind replicas are heavy, other tasks
+    /// only pass messages on.
     fn weight(&self) -> u32 {
         let is_collector =
             self.called.component.rsplit('/').next().is_some_and(|last| last.starts_with("collector"));
@@ -126,7 +129,7 @@ impl TaskLog {
     }
 }
 
-/// How a task is called, known at the end.
+/// A task's name and kind, known at the end of the run.
 #[derive(Clone, Default)]
 struct Called {
     name: String,
@@ -142,13 +145,15 @@ struct ThreadLog {
     busy: u64,
     cpu_ns: u64,
     delayed_ns: u64,
-    /// For how long a worker was kept from its processor, in dispatches or outside of them.
+    /// The time for which a worker was runnable without a processor, inside and outside of dispatches.
     kept: u64,
 }
 
 impl ThreadLog {
-    /// The part of a thread's busy time that is left without the time it was kept from its processor, and the part of the rest in which
-    /// it had one. For a worker that time is known of each dispatch and left out there; for a thread of a task's own only its sum is known.
+    /// The share of a thread's busy time that remains without the time in which it was runnable without a
+    /// processor, and the share of the remaining time in which it ran. A worker's dispatches record the time
+    /// without a processor, so it is subtracted there; for a task with a thread of its own, only the total is
+    /// known.
     fn of_busy(&self, busy_ns: f64, own_thread: bool) -> (f64, f64) {
         let cpu_ns = (self.cpu_ns as f64).min(busy_ns);
         let worked_ns = match own_thread {
@@ -159,7 +164,7 @@ impl ThreadLog {
     }
 }
 
-/// Threads of tasks' own are numbered after the workers.
+/// The number of a thread; the threads of tasks with their own are numbered after the workers.
 fn thread_of(worker: Option<u64>, task: u64) -> u64 {
     worker.unwrap_or(u64::from(u32::MAX) + task)
 }
@@ -279,7 +284,7 @@ impl Recording {
         self.steps += steps as usize;
     }
 
-    /// Learns how long threads take from one dispatch to the next, and to wake.
+    /// Measures the time of a thread between two dispatches, and the time to wake.
     fn between_dispatches(&mut self, dispatch: &Dispatch) {
         let wait = self.tasks.entry(dispatch.task).or_default().wait.take();
         let (ns_per_tick, spin_ns) = (self.ns_per_tick, self.spin_ns);
@@ -300,24 +305,25 @@ impl Recording {
         }
     }
 
-    /// For how long the run lasted, as far as it is replayed.
+    /// The duration of the replayed part of the run.
     pub(super) fn lasted_ns(&self) -> f64 {
         self.ns(self.end.saturating_sub(self.begin.unwrap_or(self.end)))
     }
 
-    /// For how much of that the worker with most to do could have run and had no processor. Others may have waited for it.
+    /// The part of this duration in which the busiest worker was runnable without a processor; other threads
+    /// may have waited for it.
     pub(super) fn kept_ns(&self) -> f64 {
         let workers = self.threads.iter().filter(|(id, _)| **id < u64::from(u32::MAX));
         let most = workers.max_by_key(|(id, thread)| (thread.busy + thread.kept, **id));
         most.map_or(0.0, |(_, thread)| self.ns(thread.kept)).min(self.lasted_ns())
     }
 
-    /// Whether the run was longer than what is replayed.
+    /// Whether the run was longer than the replayed part.
     pub(super) fn is_cut(&self) -> bool {
         self.steps >= self.steps_max
     }
 
-    /// The network, or why there is none.
+    /// The model of the network, or the reason why there is none.
     pub(super) fn model(&self, runtime: Runtime) -> Result<Model, String> {
         let mut ids: Vec<u64> = self.tasks.keys().copied().collect();
         ids.retain(|id| !self.tasks[id].script.steps.is_empty());
@@ -365,7 +371,7 @@ impl Recording {
         };
         let messages = script.steps.len().max(script.writes.len());
         let locked = Some(log.seen([1, 1])).filter(|&part| part >= LOCKED).unwrap_or(0.0).min(0.95);
-        // What it costs without waiting for the lock, of which it sleeps through less.
+        // The cost without the wait for the lock; the share of it on a processor is therefore greater.
         let (times, on_processor) = (times * (1.0 - locked), (on_processor / (1.0 - locked)).min(1.0));
         let certain = log.streams_read.len() < 2 || log.waits[0] > log.waits[1];
         Ok(Task {
@@ -388,7 +394,7 @@ impl Recording {
     }
 }
 
-/// What the steps of a dispatch cost.
+/// The costs of the steps of a dispatch.
 struct Each<'a> {
     worked: &'a [u64],
     busy_ns: f64,
@@ -397,7 +403,8 @@ struct Each<'a> {
 }
 
 impl Each<'_> {
-    /// Each message its own time where that was recorded, else all the same. The times add up to the dispatch.
+    /// The cost of a message: its own time if recorded, else an equal share. The costs add up to the
+    /// dispatch's time.
     fn ns(&self, step: u64) -> f64 {
         let told: u64 = self.worked.iter().sum();
         if self.worked.len() as u64 != self.steps || told == 0 {
@@ -457,7 +464,7 @@ impl Monitor for Recording {
             let site = moment.names.site(task.site);
             task.called = Called {
                 name: moment.names.task(task.site, task.replica, of_site[&task.site] > 1),
-                // A component inside of `A @ 1` has the place in its path.
+                // A component inside `A @ 1` has the place in its path.
                 is_placed: site.path.split('/').any(|part| part.split('#').next() == Some("place")),
                 component: site.path,
                 kind: site.kind,
@@ -477,7 +484,8 @@ mod tests {
     use crate::following::analysis::{Analysis, Options};
     use crate::monitor::Ending;
 
-    /// A source with a thread of its own that writes four messages, and a box on worker 1 that reads them in two dispatches.
+    /// A source with a thread of its own that writes four messages, and a box on worker 1 that reads them in
+    /// two dispatches.
     fn observed(recording: &mut Recording, kind_of_source: &str) {
         let mut analysis = Analysis::bare(Options { ns_per_tick: 2.0, top: 1 });
         analysis.add(Box::new(&mut *recording));
@@ -519,7 +527,7 @@ mod tests {
             (200, 2, MessageWorked { task: 2, index: 2, duration_ticks: 10 }.into()),
             (240, 2, MessageWorked { task: 2, index: 3, duration_ticks: 40 }.into()),
             (240, 2, dispatch(60, 3, 0, off).into()),
-            // Of the 200 ns of its thread the source had a processor for 50, and could have run for 100 more.
+            // The source's thread ran for 50 of its 200 ns and was runnable without a processor for 100 ns.
             (
                 250,
                 1,
@@ -553,7 +561,7 @@ mod tests {
         assert_eq!((&model.streams[0].writers[..], &model.streams[0].readers[..]), (&[0][..], &[1][..]));
         let costs = |task: &Task| task.script.steps.iter().map(|step| step.busy_ns).collect::<Vec<f32>>();
         assert_eq!(costs(source), [50.0; 4]);
-        // A dispatch of one message, and one of three whose times were recorded.
+        // There is a dispatch of one message, and one of three messages whose times were recorded.
         assert_eq!(costs(work), [60.0, 20.0, 20.0, 80.0]);
         assert!(
             (0..4).all(|step| source.script.writes_of(step) == [0] && work.script.writes_of(step).is_empty())

@@ -1,12 +1,13 @@
 //! A discrete-event simulation of a network from the recorded costs of its messages.
 //!
-//! **What is simulated.** Threads that run dispatches: a worker takes the first of its ready tasks, which reads and writes until its budget is spent, its
-//! input is empty or its output is full; messages and room become visible at the dispatch's end, which may make other tasks
-//! ready. A budget adapts as the runtime's does. Where more threads run than there are processors, each gets an equal part of them (processor
-//! sharing), and of the threads that hold or want a lock each an equal part of that. Sources rest where `exec.unfinished` says so. A worker that waits gets
-//! a task of another's where `exec.steal` says so.
+//! **What is simulated.** Threads that run dispatches: a worker dispatches the first of its ready tasks,
+//! which reads and writes until its budget is spent, its input is empty or its output is full; messages and
+//! room become visible at the dispatch's end, which may make other tasks ready. A budget adapts as the
+//! runtime's does. If more threads run than there are processors, each gets an equal share of them (processor
+//! sharing); the threads that hold or want a lock get equal shares of it. Sources pause as `exec.unfinished`
+//! requires. With `exec.steal`, a worker that waits gets a task of another worker.
 //!
-//! **What is not.** Caches, the kernel's time slices, replicas that move.
+//! **What is not simulated.** Caches, the kernel's time slices, and the moves of replicas.
 
 use std::collections::VecDeque;
 
@@ -15,25 +16,26 @@ use super::model::{Model, NOTHING, Place, Reads, Script, Stream};
 /// The result of a replay.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
-    /// The time until all was done, in nanoseconds.
+    /// The time until the last step ended, in nanoseconds.
     pub(super) lasted_ns: f64,
-    /// When each of the equal parts of what sinks read was read.
+    /// The times at which the sinks had read each of the equal parts of their messages.
     pub(super) parts_ns: Vec<f64>,
-    /// When each message was read at the end, if that was asked for.
+    /// The times at which the sinks read each message, if requested.
     pub(super) exits_ns: Vec<f64>,
 }
 
-/// Replays a network; `parts` as in [`Outcome`]. `None`: it came to a standstill before all was done.
+/// Replays a network; `parts` as in [`Outcome`]. `None` if the replay deadlocks before the last step.
 pub(super) fn replay(model: &Model, parts: usize) -> Option<Outcome> {
     Replay::new(model, parts).run()
 }
 
-/// In a dispatch of more time than this the runtime lets a task go on beyond the quantum of half a stream.
+/// In a dispatch longer than this, the runtime lets a task continue beyond the quantum of half a stream.
 const WORTH_IT_NS: f64 = 10_000.0;
-/// How long a worker waits, in sum and beyond a quarter of the time, before it takes a task of another worker: at least, at most.
+/// The least and the greatest total time for which a worker waits, beyond a quarter of its time, before it
+/// takes over a task of another worker.
 const PATIENCE_NS: (f64, f64) = (500_000.0, 100_000_000.0);
 const TOLERATED: f64 = 0.25;
-/// How often a task whose message goes to the front of the queue may let others wait.
+/// The number of times that a task may be put at the front of the queue while others wait.
 const OVERTAKE_MAX: u32 = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,24 +52,24 @@ struct Doing<'m> {
     script: &'m Script,
     state: State,
     step: usize,
-    /// Writes of the step before that had no room.
+    /// The number of writes of the previous step for which there was no room.
     owed: usize,
     budget: usize,
     thread: usize,
     narrowest: usize,
-    /// Steps by input for a task that reads any: costs go by order, streams by what there is.
+    /// The number of remaining steps by input, for a task that reads any input.
     left_by_input: Vec<(u32, u64)>,
     next_input: usize,
-    /// Whether it has waited for what is outside, for the next step.
+    /// Whether the outside input of its next step has arrived.
     waited: bool,
 }
 
 /// A stream in a replay.
 #[derive(Clone, Copy, Default)]
 struct Held {
-    /// Messages that its reader sees.
+    /// The number of messages that its reader sees.
     visible: usize,
-    /// Places that are taken.
+    /// The number of occupied slots.
     taken: usize,
 }
 
@@ -78,15 +80,15 @@ struct Touch {
     writes: bool,
 }
 
-/// What a thread does.
+/// The phase of a thread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
     Idle,
-    /// On its way until then: woken, or between two dispatches.
+    /// Waking up or between two dispatches, until this moment.
     Until(f64),
-    /// The task waits for what is outside.
+    /// The task waits for outside input until this moment.
     Aside(f64),
-    /// So much work is left.
+    /// Running a dispatch with this much work left.
     Busy(f64),
 }
 
@@ -99,7 +101,7 @@ struct Thread {
     messages: usize,
     stop: Stop,
     busy_ns: f64,
-    /// How long it waited since it was given a task, since when that is counted, and for how long it waits before it takes one.
+    /// The time it has waited since it received a task; `counted_since` is the start of the present wait.
     waited: f64,
     counted_since: f64,
     patience: f64,
@@ -115,7 +117,7 @@ enum Stop {
     Held,
 }
 
-/// The share of processors, and of the lock, for each thread that asks for it.
+/// The share of a processor and of the lock that each thread gets.
 #[derive(Clone, Copy)]
 struct Share {
     processor: f64,
@@ -192,7 +194,8 @@ impl<'m> Replay<'m> {
         all.then_some(self.outcome)
     }
 
-    /// The moment at which a thread's phase ends first, and each thread's share of processors and of the lock until then.
+    /// The moment at which a thread's phase ends first, and each thread's share of processors and of the lock
+    /// until then.
     fn soonest(&self) -> Option<(f64, Share)> {
         let (mut asked, mut want_lock) = (0.0, 0.0_f64);
         for thread in self.threads.iter().filter(|thread| matches!(thread.phase, Phase::Busy(_))) {
@@ -200,7 +203,7 @@ impl<'m> Replay<'m> {
             asked += task.on_processor;
             want_lock += if task.locked > 0.0 { 1.0 } else { 0.0 };
         }
-        // A thread that waits for the lock needs no processor meanwhile.
+        // A thread that waits for the lock needs no processor.
         let lock = 1.0 / want_lock.max(1.0);
         let processor = (self.model.runtime.processors / asked.max(1e-9)).min(1.0);
         let share = Share { processor, lock };
@@ -212,14 +215,14 @@ impl<'m> Replay<'m> {
         ends.min_by(f64::total_cmp).map(|at| (at.max(self.now), share))
     }
 
-    /// How fast a task goes on with these shares. The time that it sleeps through is not affected.
+    /// The rate at which a task progresses with these shares. Its sleep is not affected.
     fn pace(&self, task: usize, share: Share) -> f64 {
         let task = &self.model.tasks[task];
         let lock = if task.locked > 0.0 { share.lock } else { 1.0 };
         lock / (1.0 - task.on_processor + task.on_processor / share.processor)
     }
 
-    /// Time goes on to a moment at which phases end.
+    /// Advances the time to a moment at which phases end.
     fn advance(&mut self, to: f64, share: Share) {
         let lasted = to - self.now;
         self.now = to;
@@ -250,7 +253,7 @@ impl<'m> Replay<'m> {
         }
     }
 
-    /// A thread that has nothing to do takes its next ready task.
+    /// Starts the next ready task on a thread that is idle.
     fn next(&mut self, thread: usize) {
         let runtime = &self.model.runtime;
         let idle = self.threads[thread].phase == Phase::Idle;
@@ -272,7 +275,8 @@ impl<'m> Replay<'m> {
         self.threads[thread].phase = Phase::Until(self.now + way);
     }
 
-    /// A thread begins to dispatch the first of its ready tasks, or goes on with the one that waited for the world outside.
+    /// Starts the dispatch of a thread's first ready task, or continues the task that waited for outside
+    /// input.
     fn begin(&mut self, thread: usize) {
         if !matches!(self.threads[thread].phase, Phase::Aside(_)) {
             let Some(task) = self.threads[thread].ready.pop_front() else {
@@ -297,7 +301,7 @@ impl<'m> Replay<'m> {
         self.dispatch(thread, task);
     }
 
-    /// Takes all that the dispatch reads and writes; it is visible at its end.
+    /// Performs the reads and writes of the dispatch, which become visible at its end.
     fn dispatch(&mut self, thread: usize, task: usize) {
         let (mut busy, mut messages) = (0.0, 0);
         let budget = self.tasks[task].budget;
@@ -314,7 +318,7 @@ impl<'m> Replay<'m> {
             }
             let step = doing.script.steps[doing.step];
             if step.aside_ns > 0.0 && !doing.waited {
-                // What was written so far becomes visible meanwhile.
+                // The messages written so far become visible while the task waits.
                 break Stop::Budget;
             }
             if !self.has_room(task) {
@@ -338,7 +342,7 @@ impl<'m> Replay<'m> {
         thread.phase = Phase::Busy(busy);
     }
 
-    /// Writes what the step before could not; returns whether there was room for all.
+    /// Performs the writes that were left from the previous step; returns whether there was room for all.
     fn pay(&mut self, thread: usize, task: usize) -> bool {
         let doing = &mut self.tasks[task];
         while doing.owed > 0 {
@@ -356,14 +360,15 @@ impl<'m> Replay<'m> {
         true
     }
 
-    /// Whether there is room for the first of what the next step writes: the runtime's tasks look before they read.
+    /// Whether there is room for the next step's first write: the runtime's tasks check this before they
+    /// read.
     fn has_room(&self, task: usize) -> bool {
         let doing = &self.tasks[task];
         let to = doing.script.writes_of(doing.step).first().map(|&to| to as usize);
         to.is_none_or(|to| self.streams[to].taken < self.model.streams[to].capacity)
     }
 
-    /// Takes a message; returns whether there was one.
+    /// Reads a message; returns whether there was one.
     fn take(&mut self, thread: usize, task: usize, recorded: u32) -> bool {
         if recorded == NOTHING {
             return true;
@@ -401,7 +406,7 @@ impl<'m> Replay<'m> {
         limit > 0 && self.under_way >= limit
     }
 
-    /// A dispatch ends: what it did becomes visible, and tasks that waited for that are woken.
+    /// Ends a dispatch: its reads and writes become visible, and the tasks that waited for them are woken.
     fn finish(&mut self, thread: usize) {
         let task = self.threads[thread].task;
         self.adapt(thread, task);
@@ -428,7 +433,7 @@ impl<'m> Replay<'m> {
         self.next(thread);
     }
 
-    /// Gives a task to a worker that has waited for long, if this one has more than one that is ready.
+    /// Gives a task to a worker that has waited for long, if this worker has more than one ready task.
     fn feed(&mut self, giver: usize) {
         if self.threads[giver].ready.len() < 2 {
             return;
@@ -443,7 +448,8 @@ impl<'m> Replay<'m> {
         let model = self.model;
         let is_free = |task: &usize| !model.tasks[*task].is_placed;
         let ready = &self.threads[giver].ready;
-        // The task that exchanges messages with the other's tasks, so that neighbours stay together.
+        // Prefers a task that exchanges messages with the other worker's tasks, so that neighbours stay
+        // together.
         let at_border = |task: &&usize| {
             model.streams.iter().any(|stream| {
                 let (readers, writers) = (&stream.readers, &stream.writers);
@@ -465,7 +471,7 @@ impl<'m> Replay<'m> {
         self.next(thief);
     }
 
-    /// Messages that were written become visible, the room of those that were read is free.
+    /// Makes written messages visible, and frees the slots of read messages.
     fn publish(&mut self, touch: Touch, count: usize) {
         let model = self.model;
         let at = touch.stream as usize;
@@ -480,11 +486,11 @@ impl<'m> Replay<'m> {
         }
     }
 
-    /// A task may go on: in front of the others if it was given messages.
+    /// Makes a task ready, at the front of the queue if messages woke it.
     fn wake(&mut self, task: usize, by_input: bool) {
         match self.tasks[task].state {
             State::Idle if self.can_go_on(task) => self.make_ready(task, by_input),
-            // A task that runs looks by itself at its end.
+            // A running task checks its streams at the end of its dispatch.
             _ => {}
         }
     }
@@ -505,7 +511,7 @@ impl<'m> Replay<'m> {
         }
     }
 
-    /// Whether what the task waits for is there.
+    /// Whether the message or room for which the task waits has arrived.
     fn can_go_on(&self, task: usize) -> bool {
         let doing = &self.tasks[task];
         if doing.owed > 0 {
@@ -537,7 +543,7 @@ impl<'m> Replay<'m> {
         }
     }
 
-    /// Resumes sources that were held; returns whether there were some.
+    /// Resumes paused sources; returns whether there were any.
     fn let_in(&mut self) -> bool {
         let held: Vec<usize> =
             (0..self.tasks.len()).filter(|&task| self.tasks[task].state == State::Held).collect();
@@ -554,7 +560,7 @@ impl<'m> Replay<'m> {
         true
     }
 
-    /// Nothing else could go on: a source brings one more input, whatever is under way.
+    /// Lets a source write one more message beyond the limit, because no other task could continue.
     fn one_more(&mut self, task: usize) {
         let doing = &mut self.tasks[task];
         if doing.owed == 0 && doing.step < doing.script.steps.len() {

@@ -1,10 +1,12 @@
-//! What changes would bring where only sums are known: a run in mode metrics.
+//! Predicts the effects of changes from sums alone, for a run in mode metrics.
 //!
-//! Without the costs of single messages and the order in which they came there is nothing to replay. What is left is the bottleneck model: each worker bears the
-//! work of its tasks, each thread of a task's own bears its, all together share the processors, and the run takes as long as the one that takes longest (the
-//! asymptotic bounds of Denning and Buzen, 1978). What the run took beyond that (waiting for one another, changing tasks) is kept as it was.
+//! A replay needs the costs and the order of single messages, which are not recorded in this mode. The
+//! bottleneck model needs only sums: each worker has the work of its tasks, each thread of a task has the
+//! work of that task, all threads share the processors, and the run takes as long as the busiest of them (the
+//! asymptotic bounds of Denning and Buzen, 1978). The time beyond that (waiting for one another, changing
+//! tasks) is assumed to stay the same.
 //!
-//! The same changes are applied to the same kind of model as that of a recording, in which no task waits for another.
+//! The same changes as for a recording are applied to a model in which no task waits for another.
 
 use super::changes::{BOX_WEIGHT, Change, candidates};
 use super::model::{Model, NOTHING, Place, Reads, Runtime, Script, Task};
@@ -13,14 +15,14 @@ use super::{Predicted, Replayed, WhatIf, refusal};
 use crate::report::{self, BusyAccount, Report, State, component_of};
 use crate::verdict::{account_is_sure, is_source};
 
-/// The time of the run that the bottleneck does not explain.
+/// The greatest share of the run's time that the bottleneck may leave unexplained.
 const UNEXPLAINED: f64 = 0.25;
-/// Each task has so many steps.
+/// The number of steps of each task in the model.
 const STEPS: usize = 200;
-/// A source that waits for outside input for this share of its time goes at the pace of that input.
+/// A source that waits for outside input for this share of its time runs at the pace of that input.
 const WAITS: f64 = 0.5;
 
-/// What changes would bring by the sums of a report, or why that is not known.
+/// The effects of changes predicted from the sums of a report, or the reason why they are unknown.
 pub(super) fn by_sums(report: &Report, runtime: Runtime) -> Replayed {
     match model(report, runtime) {
         Ok((model, lasted_ns)) => predicted(&model, lasted_ns),
@@ -36,7 +38,7 @@ fn predicted(model: &Model, lasted_ns: f64) -> Replayed {
             "what tasks took does not say how long the run lasted: they wait for one another",
         );
     }
-    // Of streams, dispatches and limits the sums say nothing.
+    // Sums cannot predict changes of streams, dispatches and limits.
     let is_told = |change: &Change| {
         use Change::{Faster, Place, Replicas, Unplaced, Workers};
         matches!(change, Faster { .. } | Place { .. } | Replicas { .. } | Workers { .. } | Unplaced)
@@ -71,7 +73,7 @@ fn model(report: &Report, runtime: Runtime) -> Result<(Model, f64), &'static str
         let busy_ns = task.work.busy_ns.ok_or("the mode does not record what tasks took")?;
         model.tasks.push(modelled(report, task, busy_ns, lasted_ns));
     }
-    // Of very many tasks only those that did most are in the report.
+    // A report on very many tasks contains only the busiest.
     let all: f64 = report.components.iter().filter_map(|of| of.work.busy_ns).sum();
     let known: f64 = report.tasks.iter().filter_map(|task| task.work.busy_ns).sum();
     if known < 0.95 * all || model.tasks.is_empty() {
@@ -90,7 +92,7 @@ fn modelled(report: &Report, task: &report::Task, busy_ns: f64, lasted_ns: f64) 
     let asleep = part(|account| account.asleep.total_ns());
     let locked = part(|account| account.asleep.lock_ns);
     let reads = part(|account| account.asleep.read_ns);
-    // A source that waits for outside input goes at its pace.
+    // A source that waits for outside input runs at the pace of that input.
     let input_wait = task.work.shares.map_or(0.0, |shares| shares.input_wait);
     let waits_ns = if is_source(task) && input_wait >= WAITS { input_wait * lasted_ns } else { 0.0 };
     let took_ns = busy_ns + waits_ns;
@@ -109,7 +111,7 @@ fn modelled(report: &Report, task: &report::Task, busy_ns: f64, lasted_ns: f64) 
         from_start: !task.name.contains('['),
         is_placed: component.split('/').any(|part| part.split('#').next() == Some("place")),
         weight: if kind == "box" { BOX_WEIGHT } else { 1 },
-        // It waits for as long as it did, whatever others do: what it waits for is not known.
+        // Its wait for a lock keeps the recorded length, because the lock is not known.
         locked: 0.0,
         shares: locked >= 0.2 || reads >= 0.2,
         is_paced: kind == "box" && reads >= 0.3,
@@ -161,7 +163,7 @@ mod tests {
         let runtime = || Runtime { workers: 2, ..Runtime::default() };
         let told = by_sums(&report([0.6, 0.35, 0.1]), runtime());
         assert_eq!(told.answer.refused, None);
-        // Of the second 0.95 s are those of worker 0; 0.05 are not explained and stay.
+        // Worker 0 takes 0.95 s of the second; the other 0.05 s are unexplained and stay the same.
         for (words, wanted) in [
             ("net/b on worker 1", 1.0 / 0.65),
             ("net/a twice as fast", 1.0 / 0.70),

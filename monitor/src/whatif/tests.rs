@@ -1,4 +1,4 @@
-//! The replay against what is known by other means: queueing theory, recursions for lines, sums.
+//! Compares replays with results of queueing theory, with recursions for lines of tasks, and with sums.
 
 mod heads;
 mod locks_and_moves;
@@ -48,7 +48,8 @@ impl Task {
     }
 }
 
-/// A line of tasks, each on a worker of its own, one message a dispatch: what task `i` takes for message `k` is `costs[i][k]`.
+/// A line of tasks, each on a worker of its own, with one message a dispatch: task `i` takes `costs[i][k]`
+/// for message `k`.
 fn line(costs: &[Vec<f64>], capacities: &[usize]) -> Model {
     let tasks = costs.iter().enumerate().map(|(at, costs)| {
         let mut script = Script::default();
@@ -73,8 +74,9 @@ fn close(a: f64, b: f64, part: f64) -> bool {
     (a - b).abs() <= part * a.abs().max(b.abs())
 }
 
-/// A line's makespan by its recursion (max-plus), message by message: task `i` begins message `k` when it has ended the one
-/// before, the message is there, and there is room, which its reader's end of message `k - capacity` gives.
+/// A line's makespan by its recursion (max-plus), message by message: task `i` begins message `k` when it has
+/// ended the one before, the message is there, and there is room, which its reader's end of message `k -
+/// capacity` gives.
 fn makespan(costs: &[Vec<f64>], capacities: &[usize]) -> f64 {
     let (tasks, messages) = (costs.len(), costs[0].len());
     let mut ended = vec![vec![0.0_f64; messages]; tasks];
@@ -101,7 +103,8 @@ fn a_line_of_constant_costs_goes_at_the_pace_of_its_slowest_task() {
 
 #[test]
 fn a_line_with_a_full_stream_is_the_queue_of_markov_with_so_many_places() {
-    // A source that only rests when there is no room is M/M/1/K, with K the stream's places (that of the message in service is one).
+    // A source that pauses only when there is no room gives an M/M/1/K queue, with K the stream's slots
+    // (including that of the message in service).
     for (capacity, ratio) in [(1, 1.0), (4, 1.0), (4, 0.5), (8, 1.5)] {
         let mut numbers = Numbers(0x1234_5678_9abc_def1);
         let (arrival, service): (f64, f64) = (1000.0, 1000.0 * ratio);
@@ -123,7 +126,7 @@ fn a_line_with_a_full_stream_is_the_queue_of_markov_with_so_many_places() {
 
 #[test]
 fn messages_wait_as_long_as_in_the_queue_of_markov() {
-    // Arrivals at random come from outside, whatever waits: M/M/1 with rho = 0.7.
+    // Random arrivals from outside without a limit give an M/M/1 queue with rho = 0.7.
     let mut numbers = Numbers(0xfeed_beef_1234_0001);
     let (arrival, service) = (1000.0, 700.0);
     let mut model = line(&[vec![0.0; 300_000], vec![0.0; 300_000]], &[usize::MAX]);
@@ -150,17 +153,17 @@ fn tasks_of_one_worker_take_turns() {
     let mut model = line(&[vec![10.0; 100], vec![30.0; 100], vec![20.0; 100]], &[4, 4]);
     model.tasks.iter_mut().for_each(|task| task.place = Place::Worker(0));
     assert!(close(run(&model).lasted_ns, 100.0 * 60.0, 1e-9));
-    // As many threads as tasks, but one processor: the same.
+    // With a thread for each task but one processor, the result is the same.
     let mut model = line(&[vec![10.0; 100], vec![30.0; 100], vec![20.0; 100]], &[4, 4]);
     model.runtime.processors = 1.0;
     let lasted = run(&model).lasted_ns;
     assert!(close(lasted, 100.0 * 60.0, 1e-9), "{lasted}");
-    // A task that sleeps needs none.
+    // A task that sleeps needs no processor.
     model.tasks[1].on_processor = 0.02;
     assert!(run(&model).lasted_ns < 100.0 * 35.0);
 }
 
-/// A source deals messages out to two tasks, and a third reads what they give, in the order of the source.
+/// A source distributes messages to two tasks, and a third reads their output in the order of the source.
 fn diamond(capacity: usize) -> Model {
     let (mut source, mut gather) = (Script::default(), Script::default());
     let mut ways = [Script::default(), Script::default()];
@@ -190,7 +193,7 @@ fn order_and_capacity_hold_the_line_back_as_they_should() {
     let before = run(&model).lasted_ns;
     assert!(candidates(&model).contains(&Change::Unordered { component: "t3".into() }));
     let longer = run(&Change::Capacity { times: 16 }.applied(&model)).lasted_ns;
-    // Five records of 2,000 ns on each way: with long streams the ways work at the same time.
+    // Five records of 2,000 ns go each way; with long streams the two ways work at the same time.
     assert!(longer < 0.8 * before, "{longer} {before}");
     let unordered = run(&Change::Unordered { component: "t3".into() }.applied(&model)).lasted_ns;
     assert!(unordered <= before, "{unordered} {before}");
@@ -198,7 +201,7 @@ fn order_and_capacity_hold_the_line_back_as_they_should() {
 
 #[test]
 fn a_limit_of_messages_under_way_holds_the_source() {
-    // Three tasks of 100 ns with one message under way at a time: each message goes alone.
+    // Three tasks of 100 ns have one message in flight at a time, so each message passes alone.
     let mut model = line(&[vec![100.0; 200], vec![100.0; 200], vec![100.0; 200]], &[8, 8]);
     let free = run(&model).lasted_ns;
     model.runtime.unfinished = 1;
@@ -215,7 +218,7 @@ fn replicas_share_the_work_of_a_slow_task() {
     let after = run(&Change::Replicas { component: "t1".into(), replicas: 4 }.applied(&model)).lasted_ns;
     let times = before / after;
     assert!((3.0..4.05).contains(&times), "{times}");
-    // On one processor nothing is gained.
+    // On one processor the change gains nothing.
     model.runtime.processors = 1.0;
     let before = run(&model).lasted_ns;
     let after = run(&Change::Replicas { component: "t1".into(), replicas: 4 }.applied(&model)).lasted_ns;
@@ -297,7 +300,7 @@ fn where_something_outside_sets_the_pace_only_what_reads_it_is_tried_faster() {
     let all = candidates(&model);
     let is_it = |change: &Change| matches!(change, Change::Faster { component, .. } if component == "t1");
     assert!(all.len() == 2 && all.iter().all(is_it), "{all:?}");
-    // A box that shares a lock is not predicted to gain by replicas, which would wait as well.
+    // No gain by replicas is predicted for a box that shares a lock, because replicas would wait as well.
     model.tasks[1].is_paced = false;
     let replicas = |model: &Model| {
         candidates(model)
@@ -323,7 +326,7 @@ fn a_replay_is_believed_between_the_run_and_the_run_without_disturbance() {
         (100.0, 0.0, 80.0, None),
         (100.0, 0.0, 50.0, Some("100 % faster")),
         (100.0, 0.0, 200.0, Some("50 % slower")),
-        // Kept from its processor for 20 ms of 100.
+        // The busiest worker had no processor for 20 ms of 100.
         (100.0, 0.2, 80.0, None),
         (100.0, 0.2, 64.0, None),
         (100.0, 0.2, 50.0, Some("60 % faster")),

@@ -1,6 +1,7 @@
 //! Networks that are planted to be slow for one known reason, and the score of the verdicts on them.
 //!
-//! The same networks run in simulated time (`monitor/tests/planted.rs`) and in real time (`thalweg/tests/planted.rs`).
+//! The same networks run in simulated time (`monitor/tests/planted.rs`) and in real time
+//! (`thalweg/tests/planted.rs`).
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
@@ -43,7 +44,7 @@ pub(crate) const CAUSES: [Cause; 11] = [
 ];
 
 impl Cause {
-    /// The verdict that names this cause.
+    /// The kind of verdict that names this cause.
     fn verdict(self) -> VerdictKind {
         match self {
             Cause::SlowBox => VerdictKind::Task,
@@ -61,22 +62,23 @@ impl Cause {
     }
 }
 
-/// A task: reads its inputs in turns, works, writes `copies` messages for each, to its outputs in turns.
+/// A task that reads its inputs in turns, works, and writes `copies` messages for each message read to its
+/// outputs in turns.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
     pub(crate) name: String,
     pub(crate) replica: u64,
-    /// `None`: a thread of its own.
+    /// Its worker; `None` for a thread of its own.
     pub(crate) worker: Option<usize>,
     /// Streams, by their numbers.
     pub(crate) inputs: Vec<usize>,
     pub(crate) outputs: Vec<usize>,
-    /// Work for a message, in nanoseconds.
+    /// The work for a message, in nanoseconds.
     pub(crate) service: u64,
     pub(crate) copies: u64,
-    /// A source that takes its time instead of working.
+    /// Whether the task is a source that sleeps instead of working.
     pub(crate) sleeps: bool,
-    /// Messages it writes before it reads any.
+    /// The number of messages it writes before it reads any.
     pub(crate) seed: u64,
 }
 
@@ -84,24 +86,25 @@ pub(crate) struct Task {
 #[derive(Clone, Debug)]
 pub(crate) struct Net {
     pub(crate) cause: Cause,
-    /// Components that the verdict may name; none: the cause has no place.
+    /// The components that the verdict may name; empty if the cause has no place.
     at_fault: Vec<String>,
     pub(crate) tasks: Vec<Task>,
     pub(crate) streams: usize,
-    /// Messages each stream holds.
+    /// The capacity of each stream.
     pub(crate) capacity: u64,
-    /// Messages a dispatch takes at most.
+    /// The maximal number of messages in a dispatch.
     pub(crate) quantum: u64,
     pub(crate) workers: usize,
-    /// Other processes want the first worker's processor: it loses it this often, in thousandths of their time slice.
+    /// The interval in which the first worker loses its processor to other processes, in thousandths of a
+    /// time slice, if it does.
     pub(crate) preempted_every: Option<u64>,
 }
 
 impl Net {
-    /// A random network of a cause.
+    /// A random network with this cause.
     pub(crate) fn planted(cause: Cause, seed: u64) -> Net {
         let mut chance = Chance::new(seed * 1000 + cause as u64);
-        // The more work there is behind a small stream, the less it matters.
+        // A small stream matters less if much work follows it.
         let length =
             if cause == Cause::SmallStream { chance.between(2, 4) } else { chance.between(3, 8) } as usize;
         let each = chance.between(1500, 6000);
@@ -194,7 +197,8 @@ impl Net {
         self.place(|_| 0);
     }
 
-    /// Puts three replicas, one of them slow, between two tasks that deal and collect in turns.
+    /// Replaces a task by three replicas, one of them slow, between two tasks that distribute and collect in
+    /// turns.
     fn split(&mut self, at: usize, slower: u64) {
         let of = self.tasks.remove(at);
         let first = self.streams;
@@ -211,7 +215,8 @@ impl Net {
         }
     }
 
-    /// Two more tasks, each of which writes two messages for each it reads of the other: they fill each other's input.
+    /// Adds two tasks, each of which writes two messages for each message it reads from the other, so that
+    /// they fill each other's input.
     fn ring(&mut self, service: u64) {
         let (there, back) = (self.streams, self.streams + 1);
         self.streams += 2;
@@ -221,7 +226,7 @@ impl Net {
         }
     }
 
-    /// Whether the verdict names what was planted, and where.
+    /// Whether the verdict names the planted cause and its place.
     pub(crate) fn is_named_by(&self, verdict: &Verdict) -> bool {
         verdict.finding.kind == self.cause.verdict()
             && (self.at_fault.is_empty()
@@ -250,7 +255,7 @@ impl Task {
     }
 }
 
-/// Which verdicts came for which causes.
+/// The numbers of verdicts by cause.
 #[derive(Default)]
 pub(crate) struct Score {
     verdicts: BTreeMap<(Cause, String), u64>,
@@ -275,7 +280,7 @@ impl Score {
         }
     }
 
-    /// Fails unless 95 of 100 causes were named, and no healthy network got one.
+    /// Fails unless 95 of 100 causes were named and no healthy network got a verdict with a cause.
     pub(crate) fn check(&self) {
         assert_eq!(self.false_alarms, 0, "false alarms:\n{self}");
         assert!(self.all > 0 && self.right * 100 >= self.all * 95, "{self}");

@@ -1,5 +1,6 @@
-//! A simulation of planted networks in a time of its own: tasks with bounded streams on workers, a quantum, the price of a dispatch
-//! and of a wake-up, and processors that other processes take at times. It records the events that a program would record.
+//! A simulation of planted networks in simulated time: tasks with bounded streams on workers, a quantum, the
+//! cost of a dispatch and of a wake-up, and processors that other processes use at times. The simulation
+//! records the events that a program would record.
 
 use std::collections::VecDeque;
 
@@ -8,11 +9,12 @@ use thalweg_monitor::*;
 
 use super::Net;
 
-/// Ticks are nanoseconds: how long a run lasts, what a dispatch costs beside its messages, and a wake-up elsewhere.
+/// The duration of a run in ticks, which are nanoseconds; [`DISPATCH`] is the cost of a dispatch without its
+/// messages.
 const LASTS: u64 = 100_000_000;
 const DISPATCH: u64 = 150;
 const WAKE_UP: u64 = 5_000;
-/// What a preempted worker loses at a time.
+/// The time that a preempted worker loses at once.
 const SLICE: u64 = 4_000_000;
 
 #[derive(Clone, Default)]
@@ -37,11 +39,11 @@ struct Running {
     state: State,
     next_input: usize,
     next_output: usize,
-    /// Messages still to write from what was read.
+    /// The number of messages still to be written for the messages read.
     owes: u64,
 }
 
-/// What a dispatch did.
+/// The messages that a dispatch read and wrote.
 #[derive(Default)]
 struct Done {
     reads: Vec<(usize, u64, u64)>,
@@ -49,19 +51,19 @@ struct Done {
     took: u64,
 }
 
-/// A dispatch under way: its end, its begin, the task, what it does, and what the task does then.
+/// A running dispatch: its end, its begin, the task, its messages, and the task's next state.
 type Dispatched = (u64, u64, usize, Done, State);
 
-/// A planted network that runs.
+/// The state of a simulated network.
 pub(crate) struct Simulation<'n> {
     net: &'n Net,
     now: u64,
     streams: Vec<Stream>,
     tasks: Vec<Running>,
-    /// A thread is a worker or, after those, a task's own: until when it is busy, and with which task.
+    /// The running dispatch of each thread; workers come first, then the threads of tasks with their own.
     busy: Vec<Option<Dispatched>>,
     queues: Vec<VecDeque<usize>>,
-    /// When a sleeping worker runs again.
+    /// The time at which a sleeping worker runs again.
     wakes: Vec<u64>,
     idle_since: Vec<Option<u64>>,
     lost: Vec<u64>,
@@ -162,7 +164,7 @@ impl<'n> Simulation<'n> {
         self.finish()
     }
 
-    /// A thread that has a ready task runs it; one that has none waits.
+    /// Starts a thread's next ready task; a thread without one waits.
     fn start(&mut self, thread: usize) {
         if self.busy[thread].is_some() || self.wakes[thread] > self.now {
             return;
@@ -190,7 +192,8 @@ impl<'n> Simulation<'n> {
         self.busy[thread] = Some((start + done.took, start, task, done, state));
     }
 
-    /// Up to a quantum of messages. What it read and wrote counts at once, and is seen by others when it ends.
+    /// Makes a dispatch of up to a quantum of messages. Its reads and writes apply at once to its own side,
+    /// and become visible to other tasks when it ends.
     fn dispatch(&mut self, n: usize) -> (Done, State) {
         let task = &self.net.tasks[n];
         let mut done = Done::default();
@@ -213,7 +216,7 @@ impl<'n> Simulation<'n> {
                 done.took += task.service;
                 self.tasks[n].owes = task.copies;
                 if task.service > 0 {
-                    // Each message of a source that works goes at once.
+                    // Each message of a working source becomes visible at once.
                     let stream = task.outputs[0];
                     let of = &mut self.streams[stream];
                     if of.written - of.read < self.net.capacity {
@@ -281,7 +284,7 @@ impl<'n> Simulation<'n> {
         }
     }
 
-    /// A task waits, unless what it waits for came meanwhile.
+    /// Makes a task wait, unless the message or room has arrived in the meantime.
     fn block(&mut self, thread: usize, n: usize, stream: usize, for_room: bool) {
         let task = n as u64 + 1;
         let id = stream as u64 + 1;
@@ -341,7 +344,7 @@ impl<'n> Simulation<'n> {
     }
 }
 
-/// Ticks between two losses of the first worker's processor.
+/// The ticks between two losses of the first worker's processor.
 fn every(net: &Net) -> u64 {
     net.preempted_every.map_or(u64::MAX / 2, |thousandths| SLICE * thousandths / 1000)
 }

@@ -1,4 +1,4 @@
-//! Encrypts a file with the plain loop, to have something to compare the network with.
+//! Encrypts a file with the plain loop, for comparison with the network.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a command")]
 

@@ -1,4 +1,4 @@
-//! A task that is busy with sleeping in its box, and so keeps a worker that has nothing to spare, or itself, from working.
+//! A task that spends its busy time asleep in its box, and so limits itself or a worker without spare time.
 
 use crate::report::{Figure, Finding, SleepsFor, Task, VerdictKind, Words};
 use crate::verdict::accounts::{sleeper, sleeps};
@@ -26,13 +26,14 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     )
 }
 
-/// Whether a task was seen to sleep for this lock more than for anything else.
+/// Whether a task slept for this lock more than for any other reason.
 fn sleeps_for<'r>(facts: &Facts<'r>, task: &'r Task, lock: u64) -> bool {
     let account = facts.account(task);
     account.is_some_and(|account| account.lock == Some(lock) && account.asleep.lock_ns > 0.0)
 }
 
-/// Where threads were not looked at: a worker that is busy and used neither a processor nor waited for one.
+/// Without samples of threads: a finding about a worker that was busy but neither used a processor nor waited
+/// for one.
 fn unseen(facts: &Facts<'_>) -> Option<Finding> {
     let (worker, shares) = *facts.workers.first()?;
     if worker.account.is_some() {

@@ -1,4 +1,5 @@
-//! Head-of-line blocking: tasks have no room for what they wrote, because order is kept and another has not written yet.
+//! Head-of-line blocking: tasks have no room for their output, because order is kept and another task has not
+//! written yet.
 
 use crate::report::{Action, Figure, Finding, Subject, VerdictKind, Words};
 use crate::verdict::facts::Facts;

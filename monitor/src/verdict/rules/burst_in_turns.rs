@@ -1,4 +1,5 @@
-//! No task is busy all the time: between bursts the tasks behind them wait. Worded as `burst_on_task` is.
+//! A component writes bursts, and no task is busy all the time because the tasks after it wait between
+//! bursts. This rule has the words of `burst_on_task`.
 
 use crate::report::Finding;
 use crate::verdict::facts::Facts;

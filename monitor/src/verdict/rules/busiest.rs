@@ -1,4 +1,4 @@
-//! Nothing stands out: the rule names the busiest task, at least.
+//! No limit stands out, so this rule names the busiest task.
 
 use crate::report::{Figure, Finding, VerdictKind, Words};
 use crate::verdict::facts::Facts;

@@ -1,4 +1,4 @@
-//! A worker that could run all the time, but is not given a processor.
+//! A worker that is runnable all the time, but does not get a processor.
 
 use crate::report::{Finding, Words};
 use crate::verdict::facts::Facts;

@@ -1,5 +1,5 @@
-//! A worker that is kept from a processor and also waits, perhaps for other workers that are kept from
-//! theirs. Worded as `contention` is.
+//! A worker that is kept from a processor and also waits, perhaps for other workers that are kept from their
+//! processors. This rule has the words of `contention`.
 
 use crate::report::Finding;
 use crate::verdict::facts::Facts;

@@ -1,4 +1,4 @@
-//! More workers than processors, and the run keeps all of these busy by itself.
+//! There are more workers than processors, and the run itself keeps all processors busy.
 
 use crate::report::{Action, Figure, Finding, Subject, VerdictKind, Words};
 use crate::verdict::accounts::used_by_run;

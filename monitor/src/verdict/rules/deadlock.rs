@@ -3,7 +3,7 @@
 use crate::report::{Figure, Finding, Subject, TaskRef, VerdictKind, WaitNow, Words};
 use crate::verdict::facts::Facts;
 
-/// Waits that the sentence names; the others are evidence.
+/// The maximal number of waits in the sentence; further waits are evidence.
 const TOLD: usize = 4;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {

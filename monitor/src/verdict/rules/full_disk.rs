@@ -1,4 +1,5 @@
-//! A full disk: threads that write events wait in the middle of their work, so all other measured times are about the disk.
+//! A full disk: threads that write events wait for it in the middle of their work, so all other measured
+//! times include this wait.
 
 use crate::report::{Action, Figure, Finding, VerdictKind, Words};
 use crate::verdict::facts::Facts;

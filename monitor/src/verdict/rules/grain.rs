@@ -1,4 +1,4 @@
-//! Most work is in tasks of which each does next to nothing.
+//! Most work is in tasks each of which does hardly any work.
 
 use crate::report::{Action, Component, Figure, Finding, Subject, VerdictKind, Words};
 use crate::verdict::facts::{Facts, load};
@@ -17,7 +17,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     let tasks: u64 = fine.iter().map(|component| component.tasks).sum();
     let share = in_fine / (in_fine + in_rest);
     let pays = in_fine > GRAIN_NS * tasks as f64 && in_boxes > GRAIN_BOXES * in_fine;
-    // Where no time is known the share is no number.
+    // The share is NaN if no times are known.
     if share.is_nan() || share < GRAIN_SHARE || pays {
         return None;
     }
@@ -34,13 +34,13 @@ fn busy(component: &Component) -> f64 {
     component.work.busy_ns.unwrap_or(0.0)
 }
 
-/// Messages that each of the component's tasks took, in the mean.
+/// The mean number of messages that each of the component's tasks read.
 fn messages(component: &Component) -> f64 {
     let work = &component.work;
     work.messages_in.unwrap_or(0).max(work.messages_out.unwrap_or(0)) as f64 / component.tasks as f64
 }
 
-/// Several workers share such work badly.
+/// Adds the busiest and the least busy worker, because such work is divided unevenly among several workers.
 fn on_workers(found: Finding, facts: &Facts<'_>) -> Finding {
     let [(first, high), .., (last, low)] = *facts.workers else { return found };
     found

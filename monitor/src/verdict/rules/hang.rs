@@ -1,12 +1,12 @@
-//! Nothing goes on in a run that lives, because threads sleep in boxes: for locks that these threads hold themselves, or for something that
-//! does not come.
+//! A live run makes no progress because threads sleep in boxes: for locks that these threads hold themselves,
+//! or for an event that does not happen.
 
 use crate::report::{Figure, Finding, Hanging, SleepsFor, State, Subject, Task, TaskRef, VerdictKind, Words};
 use crate::verdict::accounts::sleeps;
 use crate::verdict::facts::Facts;
 use crate::verdict::thresholds::{HANG_NS, HANG_TIMES};
 
-/// Tasks that the sentence names; the others are evidence.
+/// The maximal number of tasks in the sentence; further tasks are evidence.
 const TOLD: usize = 4;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
@@ -17,7 +17,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
         report.waiting.hanging.iter().filter(|hanging| hangs(facts, hanging)).collect();
     let first = hanging.first()?;
     let task = TaskRef { id: first.task, name: first.name.clone() };
-    // Each waits for a lock, and for nothing outside.
+    // Several threads all wait for locks, and for nothing outside.
     let locked = hanging.len() > 1 && hanging.iter().all(|hanging| hanging.sleeps_for == SleepsFor::Lock);
     let kind = if locked { VerdictKind::Deadlock } else { VerdictKind::Hang };
     let mut found = Finding {
@@ -76,7 +76,7 @@ pub(super) fn say(found: &Finding) -> Words {
     Words { evidence: rest, ..Words::text(text) }.so(so)
 }
 
-/// Whether each lock is held by one of the tasks that wait, as the locks say.
+/// Whether one of the waiting tasks holds each lock, according to the holders stored in the locks.
 fn in_circle(hanging: &[&Hanging]) -> bool {
     let is_here = |name: &str| hanging.iter().any(|hanging| hanging.name == name);
     hanging.len() > 1 && hanging.iter().all(|hanging| hanging.holder.as_deref().is_some_and(is_here))

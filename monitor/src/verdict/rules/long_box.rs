@@ -1,4 +1,5 @@
-//! Tasks that others wait for are ready on a busy worker, behind a box that takes long, while another worker has time to spare.
+//! Tasks that others wait for are ready on a busy worker, behind a box that takes long, while another worker
+//! has spare time.
 
 use crate::report::{Figure, Finding, Root, RootState, Subject, TaskRef, VerdictKind, Words, component_of};
 use crate::verdict::facts::{Facts, load};

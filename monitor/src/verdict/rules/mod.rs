@@ -1,4 +1,4 @@
-//! The rules of the verdict, one a file. `docs/contributing.md` says how one is added.
+//! The rules of the verdict, one in each file. `docs/contributing.md` describes how to add a rule.
 
 mod asleep;
 mod behind;
@@ -39,17 +39,17 @@ mod waking;
 use super::facts::Facts;
 use crate::report::{Finding, Words};
 
-/// A rule: what it finds in a report, and the words for that.
+/// A rule: its function that makes a finding from a report, and its function that makes the words.
 pub(super) struct Rule {
-    /// Its file's name.
+    /// The name of the rule, which is that of its file.
     pub(super) name: &'static str,
-    /// What it finds, if it finds something.
+    /// Returns the finding, if the rule applies.
     pub(super) find: fn(&Facts<'_>) -> Option<Finding>,
-    /// The sentences, made from nothing but the finding.
+    /// Makes the sentences from the finding alone.
     pub(super) say: fn(&Finding) -> Words,
 }
 
-/// All rules, in the order in which they are asked.
+/// All rules, in the order in which they are evaluated.
 pub(super) const RULES: &[Rule] = &[
     Rule { name: "paused", find: paused::find, say: paused::say },
     Rule { name: "deadlock", find: deadlock::find, say: deadlock::say },

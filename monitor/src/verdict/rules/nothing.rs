@@ -1,4 +1,4 @@
-//! The source is hardly ever held back, and takes its time: the network keeps up with it.
+//! The source is hardly ever held back and works slowly, so the network keeps up with it.
 
 use super::source::{kept_up_with, rest, waits_for_room};
 use crate::report::{Finding, VerdictKind, Words};

@@ -1,4 +1,4 @@
-//! A run whose sources rest because of a command, for most of the time that is measured.
+//! A run whose sources were paused by a command for most of the measured time.
 
 use crate::report::{Action, Figure, Finding, VerdictKind, Words};
 use crate::verdict::facts::Facts;

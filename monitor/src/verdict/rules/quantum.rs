@@ -1,5 +1,6 @@
-//! Dispatches that the quantum ends too soon, while a task is busy all the time or the source is held back. The threads of source
-//! and sink look at their streams once a quantum, too: they may be the busy ones.
+//! Dispatches that the quantum ends too soon, while a task is busy all the time or the source is held back.
+//! The threads of sources and sinks also check their streams once a quantum, so the busy task may be one of
+//! these.
 
 use crate::report::{Action, Finding, VerdictKind, Words};
 use crate::verdict::dispatches::{Short, said};

@@ -1,4 +1,5 @@
-//! A replay of the recording predicts that something else gains more than what the other rules name, or that no single change gains.
+//! A replay of the recording predicts that another change gains more than those of the other rules, or that
+//! no single change gains.
 
 use crate::report::{
     Action, BusyAccount, Figure, Finding, Subject, Suggestion, Task, TaskRef, VerdictKind, Words,
@@ -16,7 +17,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     let mut found = Finding { component: head.component.clone(), ..Finding::new(head.kind) };
     let busiest = worked_on(facts, head);
     found.task = moved(facts, head).or(busiest.map(TaskRef::from));
-    // Of a task that sleeps the sentence says so.
+    // The sentence mentions the sleep of a task that sleeps.
     let account = busiest.and_then(|task| facts.account(task)).filter(|account| sleeps_most(account));
     if let Some((task, account)) = busiest.zip(account) {
         found = found.slept(account, task);
@@ -39,7 +40,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     Some(found.with(Figure::share("leads", head.leads)))
 }
 
-/// The busiest task of the component that is to be faster.
+/// The busiest task of the component that the suggestion makes faster.
 fn worked_on<'r>(facts: &Facts<'r>, head: &Suggestion) -> Option<&'r Task> {
     let path = head.component.as_deref().filter(|_| head.kind == VerdictKind::Task)?;
     let tasks = facts.tasks().filter(|(task, _)| component_of(&task.name) == path);

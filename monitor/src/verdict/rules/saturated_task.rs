@@ -1,4 +1,4 @@
-//! A box that is busy all the time, or is nearly all that keeps its worker so.
+//! A box that is busy all the time, or that makes up nearly all the busy time of a saturated worker.
 
 use crate::report::{Figure, Finding, Task, VerdictKind, Words};
 use crate::verdict::facts::{Facts, load};
@@ -12,7 +12,8 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     Some(pressed(in_kernel(found, facts, task), facts, task))
 }
 
-/// Adds how much of its processor time its thread, or its worker's, spends in the kernel, and with how many new pages of memory.
+/// Adds the share of processor time that the task's thread, or its worker's, spends in the kernel, and the
+/// number of page faults.
 fn in_kernel(found: Finding, facts: &Facts<'_>, task: &Task) -> Finding {
     let worker = facts.report.workers.iter().find(|worker| Some(worker.id) == task.worker);
     let (account, cpu_ns, lifetime_ns) = match worker {
@@ -30,21 +31,22 @@ fn in_kernel(found: Finding, facts: &Facts<'_>, task: &Task) -> Finding {
         .with(faults.map(|faults| of(Figure::new("faults_per_s", faults, "pages"))))
 }
 
-/// Adds what the source asks of the task, how many workers have no time for a replica of it, and where waiting leads.
+/// Adds the task's true-rate utilisation, the number of workers without time for a replica of it, and the
+/// root of waiting.
 pub(super) fn pressed(found: Finding, facts: &Facts<'_>, task: &Task) -> Finding {
     let row = facts.report.utilisation.iter().find(|row| row.task == Some(task.id));
     let found = found.with(row.map(|row| Figure::new("utilisation", row.utilisation, "times").of(task)));
     found.with(no_time(facts)).rooted(facts)
 }
 
-/// The number of workers, if these have no time left for replicas. Then no division of the work among them
+/// The number of workers, if they have no time left for replicas, so that no division of the work among them
 /// would make the network much faster.
 fn no_time(facts: &Facts<'_>) -> Option<Figure> {
     let gain = evenly(facts)?;
     (gain < GAIN).then(|| Figure::new("workers_without_time", facts.workers.len() as f64, "workers"))
 }
 
-/// How many times as much the workers could do, if all of them were busy all the time.
+/// The factor by which the workers could do more if all of them were busy all the time.
 pub(super) fn evenly(facts: &Facts<'_>) -> Option<f64> {
     let all: f64 = facts.workers.iter().map(|(_, shares)| load(shares)).sum();
     (all > 0.0).then(|| facts.workers.len() as f64 / all)
@@ -97,7 +99,7 @@ pub(super) fn say(found: &Finding) -> Words {
     .so(suggestion(found))
 }
 
-/// What the source could ask for.
+/// A sentence on the rate that the source could demand.
 pub(super) fn could_ask(found: &Finding) -> Option<String> {
     let figure = found.figure("utilisation")?;
     Some(format!("the source could ask for {:.1} times what it does", figure.value))

@@ -1,4 +1,4 @@
-//! A worker that is busy all the time, though none of its tasks is by itself.
+//! A worker that is busy all the time, although none of its tasks is.
 
 use super::saturated_task::evenly;
 use crate::report::{Figure, Finding, Subject, VerdictKind, Words};
@@ -8,7 +8,7 @@ use crate::wording::percent;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     let (hot, shares) = facts.saturated_worker()?;
-    // Sources, and tasks that only wait, have threads of their own.
+    // Sources and tasks that only wait are left out, because they have threads of their own.
     let working = || facts.report.components.iter().filter(|component| component.work.messages_in > Some(0));
     let all: f64 = working().filter_map(|component| component.work.busy_ns).sum();
     let top = working().next().filter(|_| all > 0.0);
@@ -31,7 +31,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     )
 }
 
-/// What replicas of a component that does this share of all work could gain, if that is worth it.
+/// The possible gain from replicas of a component that does this share of all work, if it is large enough.
 fn replicas_gain(facts: &Facts<'_>, share: f64) -> Option<Figure> {
     let gain = evenly(facts).filter(|&gain| share >= MOST && gain >= GAIN)?;
     Some(Figure::new("replicas_gain_at_most", gain, "times"))

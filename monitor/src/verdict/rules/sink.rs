@@ -1,4 +1,4 @@
-//! A sink that is busy all the time, or that waits most of the time until what it writes is taken.
+//! A sink that is busy all the time, or that waits most of the time for its output to be accepted.
 
 use crate::report::{Figure, Finding, SleepsFor, Task, TaskShares, VerdictKind, Words};
 use crate::verdict::accounts::{asleep_part, computing_part, is_sure, sleeps};
@@ -8,7 +8,8 @@ use crate::verdict::words::the;
 use crate::wording::percent;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
-    // A sink that waits most of the time until what it writes is taken is limited by that, whatever else it does.
+    // A sink that waits most of the time for its output to be accepted is limited by this wait, whatever else
+    // it does.
     let presses = |task: &Task, shares: &TaskShares| {
         let slept = asleep_part(task.work.account.as_ref()).unwrap_or(0.0);
         shares.busy >= SATURATED || shares.busy >= STARVED && slept >= ASLEEP && !facts.keeps_up()

@@ -10,7 +10,8 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     (service_ns >= SLOWER * others_ns).then_some(found)
 }
 
-/// A replica that is busy all the time while the others are not; how long a message takes there, and in the others.
+/// A finding about a replica that is busy all the time while the others are not, with the time of a message
+/// in it and in the others.
 pub(super) fn alone(facts: &Facts<'_>) -> Option<(Finding, f64, f64)> {
     let (task, shares) = facts.saturated_task()?;
     let path = component_of(&task.name);

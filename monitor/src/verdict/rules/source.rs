@@ -1,4 +1,4 @@
-//! The source is hardly ever held back, and works all the while: it limits the flow.
+//! The source is hardly ever held back and works all the time, so it limits the flow.
 
 use crate::report::{Figure, Finding, Task, TaskShares, VerdictKind, Words};
 use crate::verdict::accounts::asleep_part;
@@ -12,7 +12,8 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     works(source, &shares).then(|| kept_up_with(facts, VerdictKind::Source, source, &shares))
 }
 
-/// A source that waits for the outside records that, or uses no processor meanwhile.
+/// Whether a source works; a source that waits for the outside records this wait, or uses no processor in
+/// that time.
 fn works(source: &Task, shares: &TaskShares) -> bool {
     shares.input_wait < shares.busy
         && asleep_part(source.work.account.as_ref()).is_none_or(|part| part <= 1.0 - WORKS)
@@ -51,7 +52,7 @@ pub(super) fn waits_for_room(found: &Finding) -> String {
     format!("{} waits for room {} of the time", found.task_name(), found.percent("held_back"))
 }
 
-/// What the network does meanwhile.
+/// A sentence on what the network does while the source works or waits.
 pub(super) fn rest(found: &Finding) -> String {
     found.figure("worker_busy").map_or(String::new(), |figure| {
         let worker = found.worker_of("worker_busy");

@@ -1,4 +1,4 @@
-//! Where the source records nothing of itself: whether the network waits for it.
+//! The network waits for a source that records no times of its own.
 
 use crate::report::{Finding, Stream, VerdictKind, Words};
 use crate::verdict::edges::{outside, waiting_at};

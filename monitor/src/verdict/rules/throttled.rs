@@ -1,4 +1,4 @@
-//! The run's group (a container, a service) may not use more processor time, and has spent what it may.
+//! The run's control group (a container, a service) has a quota of processor time and has used it up.
 
 use crate::report::{Figure, Finding, VerdictKind, Words};
 use crate::verdict::facts::Facts;

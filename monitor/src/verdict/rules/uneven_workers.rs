@@ -1,4 +1,5 @@
-//! A worker that waits for threads to be woken, again and again, and has most of the tasks. Worded as `mapping` is.
+//! A worker that repeatedly waits for threads to be woken, and has most of the tasks. This rule has the words
+//! of `mapping`.
 
 use crate::report::Finding;
 use crate::verdict::facts::{Facts, load};

@@ -1,4 +1,4 @@
-//! The source is held back by the limit on messages under way, while those behind it have time to spare.
+//! The source is held back by the limit on messages in flight, while the tasks after it have spare time.
 
 use crate::report::{Action, Figure, Finding, VerdictKind, Words};
 use crate::verdict::facts::{Facts, is_source, load};

@@ -1,4 +1,4 @@
-//! No task is busy, and the source is held back: messages wait until the threads that others wake run.
+//! No task is busy, and the source is held back: messages wait until woken threads run.
 
 use crate::ids::WorkerId;
 use crate::report::{Action, Figure, Finding, Subject, VerdictKind, Words};

@@ -1,4 +1,5 @@
-//! No verdict against an account: on random reports, and on reports of causes that were once named wrongly.
+//! Checks that no verdict contradicts an account: on random reports, and on reports whose cause an earlier
+//! version named wrongly.
 
 use thalweg_chance::Chance;
 
@@ -10,7 +11,7 @@ use crate::report::{
 };
 use crate::verdict::verdict;
 
-/// A second of busy time, of which this share was slept for this reason.
+/// An account of a second of busy time, of which this share was spent asleep for this reason.
 fn slept(what: SleepsFor, part: f64) -> BusyAccount {
     let mut asleep = [0.0; 6];
     asleep[what as usize] = part * 1e9;
@@ -22,8 +23,8 @@ fn slept(what: SleepsFor, part: f64) -> BusyAccount {
     }
 }
 
-/// A source that is held back, and a worker with one task that is busy all the time, of which it sleeps this share for this reason. The
-/// kernel kept the worker from its processor for `delayed` of its second.
+/// A report with a source that is held back, and a worker with one task that is busy all the time and sleeps
+/// this share of it for this reason. The worker was runnable without a processor for `delayed` of its second.
 fn sleeping(what: SleepsFor, part: f64, delayed: f64) -> Report {
     let mut source = source_held_back();
     source.work.account = Some(slept(SleepsFor::Lock, 0.0));
@@ -61,7 +62,8 @@ fn processors(run: f64, others: f64) -> Processors {
     }
 }
 
-/// The report of a real run: of 1,838 ms busy 312 on the processor, 27 kept from it, 1,499 asleep, and a thread that was preempted often.
+/// The figures are those of a real run: of 1,838 ms of busy time, 312 ms were on the processor, 27 ms without
+/// one and 1,499 ms asleep, and the thread was preempted often.
 #[test]
 fn who_sleeps_is_not_said_to_lack_a_processor() {
     for what in SleepsFor::ALL {
@@ -146,7 +148,7 @@ fn a_small_quantum_is_known_by_what_dispatches_take_in_every_mode() {
     assert!(!of(4, 1_000_000), "they take less than they may");
 }
 
-/// A run that lives and in which nothing has gone on for three seconds.
+/// A live run that has made no progress for three seconds.
 fn hanging(threads: Vec<Hanging>) -> Report {
     let mut report =
         Report { tasks: vec![source_held_back(), task(2, "net/a", 0, 0.9, 1e6)], ..Report::empty() };
@@ -201,7 +203,8 @@ fn a_run_that_goes_on_or_is_over_does_not_hang() {
     assert!(found("hang", &report).is_none(), "it is over");
 }
 
-/// What each kind of verdict says of a task's or worker's time, against what the accounts say of it, from the words of the report alone.
+/// Compares the statement of each kind of verdict about a task's or worker's time with the accounts, using
+/// only the report.
 #[test]
 fn no_verdict_contradicts_an_account() {
     let mut chance = Maker(Chance::new(21));

@@ -1,4 +1,4 @@
-//! A component that refuses most of what it reads.
+//! A component in which most messages fail.
 
 use crate::report::{Figure, Finding, Subject, VerdictKind, Words};
 use crate::verdict::facts::Facts;

@@ -1,4 +1,4 @@
-//! Verdicts against the head of a table whose truth is known: lines whose slowest task decides.
+//! Compares verdicts with the heads of tables for lines of tasks, where the slowest task decides.
 
 use super::super::judged::judge;
 use super::super::predicted;
@@ -7,7 +7,7 @@ use crate::ids::{TaskId, WorkerId};
 use crate::report::{Action, Finding, Report, Task as TaskOf, TaskShares, VerdictKind, Work};
 use crate::verdict::verdict;
 
-/// The report on a run of a line: tasks with the shares of time that they were busy, and a given verdict.
+/// The report on a run of a line: tasks with their busy shares, and a given verdict.
 fn report(busy: &[f64], given: Finding) -> Report {
     let tasks = busy.iter().enumerate().map(|(at, &busy)| {
         let last = at + 1 == 3;
@@ -34,7 +34,8 @@ fn report(busy: &[f64], given: Finding) -> Report {
     report
 }
 
-/// The verdict that replaces a given one, on a line whose tasks take so long for each of 400 messages.
+/// The report whose given verdict was judged by a replay, on a line whose tasks have these costs for each of
+/// 400 messages.
 fn judged(costs: [f64; 3], given: Finding) -> Report {
     let costs: Vec<Vec<f64>> = costs.iter().map(|&cost| vec![cost; 400]).collect();
     let model = line(&costs, &[8, 8]);
@@ -63,7 +64,7 @@ fn a_verdict_that_the_replay_confirms_stays_and_is_sure() {
     assert_eq!((replay.overruled, replay.refused), (None, None));
     let head = &replay.suggestions[0];
     assert_eq!((head.words.as_str(), head.kind), ("t1 twice as fast", VerdictKind::Task));
-    // Twice as fast, the next slowest decides: 60 to 30.
+    // When the slowest task is twice as fast, the next slowest decides: 60 to 30.
     assert!((head.gain - 1.0).abs() < 0.02 && head.least <= head.gain && head.gain <= head.most, "{head:?}");
     assert!(replay.suggestions.iter().all(|row| row.gain >= 0.03), "nothing below 3 %");
 }
@@ -90,7 +91,7 @@ fn a_verdict_whose_relief_gains_little_is_overruled_visibly() {
 
 #[test]
 fn where_nothing_gains_none_is_named() {
-    // All three alike, and streams with room for one message: none gains by itself.
+    // All three tasks are equal, so making one faster gains nothing by itself.
     let costs: Vec<Vec<f64>> = vec![vec![50e3; 400]; 3];
     let model = line(&costs, &[8, 8]);
     let lasted_ns = run(&model).lasted_ns;
@@ -121,7 +122,7 @@ fn other_processes_are_weighed_by_what_the_run_gains_without_them() {
     let judged = |costs: [f64; 3]| {
         let costs: Vec<Vec<f64>> = costs.iter().map(|&cost| vec![cost; 400]).collect();
         let model = line(&costs, &[8, 8]);
-        // It took a quarter longer than by itself, and could not run for that long.
+        // The run took a quarter longer than its replay, and had no processor for that time.
         let lasted_ns = 1.25 * run(&model).lasted_ns;
         let mut report = report(&[0.7; 3], Finding::new(VerdictKind::Contention));
         judge(&mut report, &predicted(&model, lasted_ns, 0.2), 64);
@@ -158,7 +159,7 @@ fn a_head_that_sleeps_is_said_to_sleep() {
 
 #[test]
 fn a_move_is_suggested_as_the_command_that_makes_it() {
-    // Two tasks of equal work share worker 1, and worker 0 has next to nothing to do.
+    // Two tasks of equal work share worker 1, and worker 0 has almost no work.
     let costs: Vec<Vec<f64>> = [1e3, 40e3, 40e3].iter().map(|&cost| vec![cost; 400]).collect();
     let mut model = line(&costs, &[8, 8]);
     (model.runtime.workers, model.runtime.processors) = (2, 2.0);
