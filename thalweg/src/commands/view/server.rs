@@ -305,7 +305,7 @@ impl Body for Events {
 }
 
 /// Answers a request that takes long to compute. Such requests are processed one after the other, so that
-/// they do not occupy all processors. `None` from `read` gives the status 404.
+/// they do not occupy all processors. If `reads` returns `None`, the status is 404.
 async fn read<T: serde::Serialize + Send + 'static>(
     site: &Arc<Site>,
     reads: impl FnOnce(&Site) -> Result<Option<T>, String> + Send + 'static,
