@@ -1,4 +1,4 @@
-//! Why a command did not succeed, and the exit code for it.
+//! Failures of commands, and their exit codes.
 
 use thalweg_host::{Error, ErrorKind, chain, exit_code};
 use thalweg_net::syntax::Diagnostic;
@@ -10,17 +10,17 @@ type Source = Box<dyn std::error::Error + Send + Sync>;
 /// A command's failure. Each kind has one exit code, so scripts can distinguish them.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Bad arguments or files: exit code 2. What, where, what to do.
+    /// Bad arguments or files: exit code 2. The text says what is wrong, where, and what to do.
     Usage(String),
-    /// The same with a stable code, which has a page in docs/errors: exit code 2.
+    /// Bad arguments or files with a stable code, which has a page in docs/errors: exit code 2.
     Coded(&'static str, String),
-    /// A text with errors: exit code 2. Shown with excerpts.
+    /// A text with errors: exit code 2. The errors are shown with excerpts of the text.
     Text(Vec<Diagnostic>),
     /// The run failed, or records failed: exit code 1.
     Run(String),
-    /// Everything was said already; only the exit code is left.
+    /// The failure was printed already; only the exit code remains.
     Reported(u8),
-    /// Something about a run: the exit code is that of its kind.
+    /// A failure of a run: the exit code is that of its kind.
     Host(Error),
 }
 
@@ -40,12 +40,12 @@ impl Failure {
     /// Exit code for bad arguments and files.
     pub(crate) const USAGE: u8 = 2;
 
-    /// A failure with its code: what, where, what to do.
+    /// A failure with its code, and a message that says what is wrong, where, and what to do.
     pub(crate) fn coded(code: &'static str, message: String) -> Failure {
         Failure::Coded(code, message)
     }
 
-    /// Bad arguments or files, as this error says.
+    /// A failure by bad arguments or files, with this error's message.
     pub(crate) fn usage(error: impl Into<Source>) -> Failure {
         Error::usage_of(error).into()
     }
@@ -88,7 +88,7 @@ impl Failure {
         }
     }
 
-    /// Prints it on standard error.
+    /// Prints the failure on standard error.
     pub(crate) fn print(&self, terminal: Terminal) {
         match self {
             Failure::Usage(message) | Failure::Run(message) => print_error(None, message, terminal),

@@ -57,7 +57,7 @@ struct Arguments {
 /// When to colour.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Colour {
-    /// If standard error is a terminal and NO_COLOR is not set.
+    /// Colour if standard error is a terminal and NO_COLOR is not set.
     Auto,
     /// Always.
     Always,
@@ -73,15 +73,15 @@ enum Command {
     Check(commands::check::Arguments),
     /// Show what is in a library of boxes.
     Inspect(commands::inspect::Arguments),
-    /// Take programs written for S-Net as they are: compile their boxes, run their inputs, say what stands in the way.
+    /// Run programs written for S-Net unchanged: compile their boxes, run their inputs, report obstacles.
     Adopt(commands::adopt::Arguments),
     /// Make the table for boxes written for S-Net in C.
     Wrap(commands::wrap::Arguments),
-    /// Lay networks out in one way.
+    /// Format the text of networks.
     Fmt(commands::fmt::Arguments),
-    /// Say what the code of an error or a warning means.
+    /// Explain the code of an error or a warning.
     Explain(commands::explain::Arguments),
-    /// Serve an editor: errors, types, definitions, completion and layout while a network is written.
+    /// Serve an editor: errors, types, definitions, completion and formatting while a network is written.
     Lsp(commands::lsp::Arguments),
     /// Say in a few sentences what limits the flow of a run.
     Report(commands::report::Arguments),
@@ -93,11 +93,11 @@ enum Command {
     Diagnose(commands::diagnose::Arguments),
     /// Show who waits for whom in a run
     Waits(commands::waits::Arguments),
-    /// Show what went through a run's streams, and how full they were
+    /// Show the messages of a run's streams, and how full the streams were
     Streams(commands::streams::Arguments),
     /// Show how a run's workers spent their time
     Workers(commands::workers::Arguments),
-    /// Tell the story of one message: its ancestors, its descendants, every step
+    /// Show the story of one message: its ancestors, its descendants, every step
     Message(commands::message::Arguments),
     /// Show which operations of a program with probes are called by which, how often and how long.
     Calls(commands::calls::Arguments),
@@ -105,58 +105,61 @@ enum Command {
     Kinds(commands::kinds::Arguments),
     /// Print the events of a run.
     Events(commands::events::Arguments),
-    /// Pull a view of running processes: what you want to know of which elements, at a price you set
+    /// Pull a view of running processes: chosen fields of chosen elements, at a limited cost
     Scope(Box<commands::scope::Arguments>),
-    /// Watch what stands still in running processes, and say why: deadlocks, boxes that hang, threads without a processor
+    /// Report which tasks of running processes stand still, and why: deadlocks, boxes that hang, threads
+    /// without a processor
     Heartbeat(commands::heartbeat::Arguments),
     /// Count, time and change calls of functions in a program that runs
     Attach(Box<commands::attach::Arguments>),
-    /// End what `thalweg attach` does to a program: it is as before
+    /// Detach from a program: undo all changes of `thalweg attach`
     Detach(commands::attach::Detach),
     /// List the functions of a program that runs
     Functions(commands::attach::Functions),
-    /// Take back what a killed `thalweg attach` has left.
+    /// Undo the changes that a killed `thalweg attach` has left.
     #[command(hide = true)]
     AttachGuard(commands::attach::Guard),
-    /// Be the node of this machine: run parts of networks for `thalweg run --nodes`
+    /// Run a node on this machine, which runs parts of networks for `thalweg run --nodes`
     Node(commands::node::Arguments),
-    /// List the nodes of the cluster: what they have, what they do, how far they are
+    /// List the nodes of the cluster: processors, load, sessions, round-trip time
     Nodes(commands::node::Nodes),
-    /// Serve scopes: read processes beside them, and hand out what views want over a socket
+    /// Serve scopes: read processes on behalf of clients, and send them the tuples of their views over a
+    /// socket
     Serve(commands::serve::Arguments),
-    /// Keep what a run, or all runs of a session, record, compressed, while they go on
+    /// Keep the events of a run, or of all runs of a session, in a compressed archive
     Record(commands::record::Arguments),
     /// Show settings of a run.
     Get(commands::get::Arguments),
     /// Change a setting of a run while it runs.
     Set(commands::set::Arguments),
-    /// Tune a run while it goes on: try settings and mappings by turns, keep what is surely better, say why
+    /// Tune a run while it goes on: try settings and mappings by turns, keep changes that are surely better,
+    /// say why
     Tune(Box<commands::tune::Arguments>),
     /// Check a pack, or try it on recorded measures
     Pack(commands::pack::Arguments),
-    /// Give a run another network: drain, swap, go on.
+    /// Give a run another network: drain the run, replace the network, go on.
     Load(commands::control::Load),
-    /// Give a run a library of boxes anew, while it runs.
+    /// Replace a library of boxes of a run by another build, while the run goes on.
     Reload(commands::reload::Arguments),
-    /// Let a run stop reading; what is inside goes on.
+    /// Let a run stop reading input; records inside the network go on.
     Pause(commands::control::Rest),
-    /// Let a paused run read on.
+    /// Let a paused run continue reading.
     Resume(commands::control::Rest),
     /// Let all records leave a run, and pause it.
     Drain(commands::control::Rest),
-    /// End a run: it stops reading and finishes what is under way.
+    /// End a run: it stops reading and finishes the records inside the network.
     Stop(commands::control::Simple),
-    /// List the runs of this machine: those that live and those that were kept.
+    /// List the runs of this machine: live ones and kept ones.
     Ls(commands::ls::Arguments),
-    /// Remove what runs that died have left.
+    /// Remove the spaces of runs that died.
     Clean(commands::clean::Arguments),
     /// Print the manual page of a command, or write all of them.
     Man(commands::manual::Pages),
-    /// Print what makes a shell complete commands and options.
+    /// Print a script that lets a shell complete commands and options.
     Completions(commands::manual::Completions),
 }
 
-/// What every command knows about where it runs.
+/// Properties of the terminal, which every command gets.
 #[derive(Clone, Copy)]
 pub(crate) struct Terminal {
     /// Whether messages on standard error are coloured.

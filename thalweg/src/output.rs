@@ -1,4 +1,5 @@
-//! Standard output of the observing commands: buffered, as wide as the terminal, and quiet when the reader goes away.
+//! Standard output of the observing commands: it is buffered, fits the width of the terminal, and gives no
+//! error when its reader has closed the pipe.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
@@ -6,9 +7,9 @@ use crate::Terminal;
 use crate::failure::Failure;
 use crate::table::{Shape, ShapeArguments, Table};
 
-/// Width of sentences where there is no terminal to ask.
+/// The width of sentences if standard output is no terminal.
 const WIDTH: usize = 110;
-/// Narrower than this, nothing can be read.
+/// The least width: narrower text is unreadable.
 const WIDTH_MIN: usize = 20;
 
 /// Writes a line at once.
@@ -21,12 +22,12 @@ pub(crate) fn say_line(text: &str) -> Result<(), Failure> {
 /// Standard output.
 pub(crate) struct Output {
     writer: BufWriter<io::Stdout>,
-    /// Whether to use colours: bold, dim, blue and yellow, which a colour-blind person tells apart, and never colour
-    /// alone.
+    /// Whether to use colours: bold, dim, blue and yellow, which colour-blind persons can distinguish. Colour
+    /// is never the only mark.
     pub(crate) colour: bool,
     /// Characters in a line.
     pub(crate) width: usize,
-    /// How tables look: without a terminal their width is not limited.
+    /// The layout of tables; without a terminal their width is not limited.
     pub(crate) shape: Shape,
     is_terminal: bool,
     /// Output that is held back until all chosen columns are known to exist.
@@ -55,7 +56,7 @@ impl Output {
         }
     }
 
-    /// Writes a text as it is.
+    /// Writes a text unchanged.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
         match &mut self.held {
             Some(held) => held.push_str(text),
@@ -76,15 +77,15 @@ impl Output {
         self.text("\n")
     }
 
-    /// Begins a new screen; where there is none, a new paragraph.
+    /// Begins a new screen on a terminal, else a new paragraph.
     pub(crate) fn clear(&mut self) -> Result<(), Failure> {
         self.text(if self.is_terminal { "\x1b[H\x1b[2J" } else { "\n" })
     }
 
-    /// Hands over what is buffered.
+    /// Writes the buffered text.
     ///
     /// # Errors
-    /// A column was chosen that no table has; then nothing is written.
+    /// A column was chosen that no table has; in this case nothing is written.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         if let Some(held) = &mut self.held {
             let held = std::mem::take(held);
@@ -105,7 +106,7 @@ impl Output {
     }
 }
 
-/// Characters in a line; none if it is not limited.
+/// The number of characters in a line; `None` if it is not limited.
 fn width(is_terminal: bool) -> Option<usize> {
     let from_variable = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let from_terminal = || {
@@ -116,7 +117,7 @@ fn width(is_terminal: bool) -> Option<usize> {
     Some(width.max(WIDTH_MIN))
 }
 
-/// A reader that went away (`| head`) has what it wanted: the command ends, quietly and well.
+/// Turns the error of a closed pipe (`| head`) into success, so that the command ends without a message.
 fn done(result: io::Result<()>) -> Result<(), Failure> {
     match result {
         Ok(()) => Ok(()),

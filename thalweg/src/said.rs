@@ -1,7 +1,7 @@
-//! What the program says on standard error.
+//! Messages on standard error.
 
-/// Says a line on standard error, in one piece: other programs may write there, too. If the terminal is gone, the
-/// line is lost, and the program goes on.
+/// Prints a line on standard error by one write, because other programs may write there, too. If the terminal
+/// is closed, the line is lost, and the program goes on.
 macro_rules! say {
     ($($argument:tt)*) => {{
         use std::io::Write as _;

@@ -1,8 +1,8 @@
 //! Tables of aligned columns that fit the terminal, without lines.
 //!
-//! Where the terminal is too narrow, names are shortened in their middles, prose is wrapped, and then columns are left out, which a line
-//! below says. Two rows that differ never look alike: names are shortened so that what they differ in is kept, and no column is left
-//! out that alone tells rows apart.
+//! If the terminal is too narrow, names are shortened in their middles, prose is wrapped, and then columns
+//! are left out, which a line below the table names. Two rows that differ never look alike: names are
+//! shortened so that their differing parts are kept, and no column is left out that alone distinguishes rows.
 
 mod shape;
 mod shortening;
@@ -12,25 +12,26 @@ pub(crate) use shape::{Shape, ShapeArguments};
 pub(crate) use shortening::apart;
 use thalweg_view::names::cut;
 
-/// What a column is like.
+/// The layout of a column.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
     pub(crate) title: &'static str,
     content: Content,
-    /// Columns with the highest go first when the terminal is too narrow; 0 stays.
+    /// The order in which columns are left out when the terminal is too narrow: highest first; a column with
+    /// 0 stays.
     drop: u8,
 }
 
-/// What stands in a column.
+/// The kind of a column's cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
-    /// Names stand left and may be shortened, as long as they stay different.
+    /// Names are aligned left and may be shortened, as long as they stay different.
     Names,
-    /// Texts stand left and may be shortened.
+    /// Texts are aligned left and may be shortened.
     Texts,
-    /// Sentences stand left and may take several lines.
+    /// Sentences are aligned left and may take several lines.
     Prose,
-    /// Numbers stand right and may not be shortened; with `true` they tell rows apart.
+    /// Numbers are aligned right and must not be shortened; with `true` they distinguish rows.
     Numbers(bool),
 }
 
@@ -55,7 +56,7 @@ pub(crate) const fn id(title: &'static str, drop: u8) -> Column {
 }
 
 impl Column {
-    /// May be left out when the terminal is too narrow.
+    /// Permits leaving the column out when the terminal is too narrow.
     pub(crate) const fn droppable(mut self, drop: u8) -> Column {
         self.drop = drop;
         self
@@ -72,9 +73,9 @@ impl Column {
     }
 }
 
-/// A column of text is not made narrower than this.
+/// The least width of a column of text.
 const TEXT_MIN: usize = 14;
-/// A column of prose is not made narrower than this, so that words stay whole.
+/// The least width of a column of prose, so that words are not broken.
 const PROSE_MIN: usize = 24;
 const GAP: usize = 2;
 
@@ -94,7 +95,7 @@ impl Table {
     /// Adds a row; `marked` rows are shown in bold.
     pub(crate) fn row(&mut self, cells: Vec<String>, marked: bool) {
         debug_assert_eq!(cells.len(), self.columns.len());
-        // Else one name that is very long would make every row as long.
+        // Without this cut, one very long name would make every row as long.
         self.rows.push((cells.iter().map(|cell| cut(cell).into_owned()).collect(), marked));
     }
 
@@ -107,7 +108,8 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The table, at most `shape.width` wide if it can be made so narrow; nothing if other columns were chosen than it has.
+    /// The table as text, at most `shape.width` wide if it can be made so narrow; empty if the table has none
+    /// of the chosen columns.
     pub(crate) fn render(&self, shape: &Shape) -> String {
         shape.meet(self.columns.iter().map(|column| column.title));
         let mut shown = match shape.chosen() {
@@ -145,7 +147,8 @@ impl Table {
         out
     }
 
-    /// The first column, and those of these titles in their order; none if the table has none of them.
+    /// The first column, and the columns with these titles in their order; empty if the table has none of
+    /// them.
     fn chosen(&self, titles: &[String]) -> Vec<usize> {
         let place = |title: &String| self.columns.iter().position(|column| column.title == title);
         let mut shown: Vec<usize> = titles.iter().filter_map(place).collect();
@@ -155,7 +158,8 @@ impl Table {
         shown
     }
 
-    /// Makes columns narrower and leaves some out until the table is as narrow as asked, or cannot be narrower. Those left out.
+    /// Narrows columns and leaves some out until the table has the requested width, or cannot be narrower.
+    /// Returns the columns that were left out.
     fn fit(&self, shown: &mut Vec<usize>, widths: &mut [usize], shape: &Shape) -> Vec<usize> {
         let may_drop = shape.chosen().is_none();
         let mut left_out = Vec::new();
@@ -192,7 +196,7 @@ impl Table {
         left_out
     }
 
-    /// The column that goes next: not one by which alone rows differ.
+    /// The column to leave out next; never a column that alone distinguishes rows.
     fn droppable(&self, shown: &[usize]) -> Option<usize> {
         let mut candidates: Vec<usize> =
             shown.iter().copied().filter(|&n| self.columns[n].drop > 0).collect();
@@ -206,14 +210,14 @@ impl Table {
         })
     }
 
-    /// How many rows differ in the columns that identify rows.
+    /// The number of rows that differ in the columns that identify rows.
     fn kinds_of_rows(&self, shown: &[usize]) -> usize {
         let keys: Vec<usize> = shown.iter().copied().filter(|&n| self.columns[n].is_key()).collect();
         let key = |(cells, _): &(Vec<String>, bool)| keys.iter().map(|&n| cells[n].clone()).collect();
         self.rows.iter().map(key).collect::<std::collections::HashSet<Vec<String>>>().len()
     }
 
-    /// Columns are narrowed to this width before others are left out.
+    /// The width to which a column is narrowed before other columns are left out.
     fn width_kept(&self, n: usize) -> usize {
         if self.columns[n].content == Content::Prose { PROSE_MIN } else { 2 * TEXT_MIN }
     }
@@ -232,7 +236,7 @@ impl Table {
         self.columns[n].content != Content::Names || apart(&self.cells(n), width).is_some()
     }
 
-    /// A column's cells in this width, if they are made shorter.
+    /// A column's cells shortened to this width, if any cell has to be shortened.
     fn shortened(&self, n: usize, width: usize) -> Option<Vec<String>> {
         match self.columns[n].content {
             Content::Names => apart(&self.cells(n), width),
@@ -245,7 +249,7 @@ impl Table {
         self.rows.iter().map(|(cells, _)| cells[n].as_str()).collect()
     }
 
-    /// Whether no row has anything here.
+    /// Whether this column is empty in all rows.
     fn says_nothing(&self, n: usize) -> bool {
         n > 0 && self.rows.iter().all(|(cells, _)| cells[n].is_empty())
     }
@@ -296,7 +300,7 @@ impl Table {
     }
 }
 
-/// The text in at most `width` characters: the middle goes, since paths differ at their ends.
+/// The text in at most `width` characters: the middle is cut, because paths differ at their ends.
 pub(crate) fn shortened(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width || width < 3 {

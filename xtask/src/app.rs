@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
 use std::time::Duration;
 
-/// A network, its boxes, and what it is run on by default.
+/// A network, its boxes, and its default input.
 pub(crate) struct App {
     pub(crate) name: &'static str,
     shows: &'static str,
-    /// Of its boxes.
+    /// The package of its boxes.
     package: &'static str,
     network: &'static str,
-    /// The program's arguments for input and output; files that it makes lie in the given folder.
+    /// Returns the program's arguments for input and output; it makes files in the given folder.
     ends: fn(&Path) -> Result<Vec<OsString>>,
     /// Checks the output.
     check: fn(&Path) -> Result<()>,
@@ -72,7 +72,7 @@ const APPS: [App; 6] = [
     },
 ];
 
-/// The sizes of the LPEL paper: 500 KB that make some 470,000 messages.
+/// The size in the LPEL paper: 500 KB that make some 470,000 messages.
 const DES_BYTES: usize = 500_000;
 const DES_CHUNK: &str = "40";
 
@@ -220,13 +220,14 @@ fn told(what: &str, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs `command`, which must succeed; how many bytes of memory it had at most.
+/// Runs `command`, which must succeed. Returns its peak memory in bytes.
 pub(crate) fn peak_memory(command: &mut Command) -> Result<u64> {
     let shown = process::shown(command);
     let mut child = command.spawn().with_context(|| format!("could not start `{shown}`"))?;
     let mut peak = 0;
     let status = loop {
-        // The kernel keeps the peak, so seldom looks miss only what a process takes in its last moment.
+        // The kernel keeps the peak, so reading it seldom misses only memory that the process allocates just
+        // before its end.
         peak = memory(&child).unwrap_or(peak);
         match child.try_wait()? {
             Some(status) => break status,
@@ -239,7 +240,7 @@ pub(crate) fn peak_memory(command: &mut Command) -> Result<u64> {
     Ok(peak)
 }
 
-/// The most memory that a living process has had, in bytes.
+/// The peak memory of a live process in bytes.
 fn memory(child: &Child) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

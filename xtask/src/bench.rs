@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use std::process::ExitCode;
 
 pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
-    // Whole programs, as a user runs them: nothing of these needs the rivals.
+    // These groups measure whole programs as a user runs them, and do not need the rivals.
     let group = arguments.try_raw_args().and_then(|raw| raw.peek().map(|first| first.to_os_string()));
     if group.as_deref().is_some_and(|group| group == "tune" || group == "view") {
         arguments.next()?;

@@ -1,21 +1,22 @@
 //! Import circles: files of a crate that all depend on each other, directly or through other files.
 //!
-//! A file *imports* another one if it names something that is defined there: in a `use`, or by a path inside code. A name
-//! that a third file passes on (`pub use`) counts for the file that defines it, and passing on is no import of one's own: so a
-//! `lib.rs` that only lists what a crate offers stands in no circle. Modules under `#[cfg(test)]` are not looked at.
+//! A file *imports* another one if it names something that is defined there: in a `use`, or by a path inside
+//! code. A name that a third file re-exports (`pub use`) counts for the file that defines it, and a re-export
+//! is no import: so a `lib.rs` that only lists a crate's public items is in no circle. Modules under
+//! `#[cfg(test)]` are ignored.
 //!
-//! What belongs together in a circle can only be understood, and changed, together. Three files may do that: an error, its
-//! cause and its message. More may not.
+//! The files of a circle can only be understood, and changed, together. Circles of three files are permitted,
+//! such as an error, its cause and its message; larger circles are not.
 
 use crate::process;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use syn::visit::{self, Visit};
 
-/// The crates that are looked at, by folder.
+/// The folders of the crates that are checked.
 const CRATES: &[&str] = &["space", "exec", "net", "scope", "monitor", "host"];
 
-/// At most this many files may form a circle.
+/// The largest number of files that may form a circle.
 const LARGEST: usize = 3;
 
 /// Crates or folders that still have larger circles, each with the reason. The test fails if an exception is no longer
@@ -24,20 +25,20 @@ const EXCEPTIONS: &[(&str, &str)] = &[];
 
 /// A crate's files: path below the root, and text.
 type Files = BTreeMap<String, String>;
-/// Which file imports which.
+/// For each file, the files that it imports.
 type Imports = BTreeMap<String, BTreeSet<String>>;
-/// The way to a module from the crate's root.
+/// The path to a module from the crate's root.
 type Way = Vec<String>;
 
 #[derive(Default)]
 struct Module {
     file: String,
     children: BTreeSet<String>,
-    /// Names that a `use` brings in: each with the path it stands for, and whether it is passed on (`pub`).
+    /// Names that a `use` imports: each with its path, and whether it is re-exported (`pub`).
     names: BTreeMap<String, (Vec<String>, bool)>,
-    /// Modules from which a `use` brings in everything: path, and whether it is passed on.
+    /// Modules from which a `use` imports everything: the path, and whether it is re-exported.
     all_of: Vec<(Vec<String>, bool)>,
-    /// What is defined here.
+    /// The items that this module defines.
     items: BTreeSet<String>,
     /// Paths in code.
     paths: BTreeSet<Vec<String>>,
@@ -48,7 +49,7 @@ struct Crate<'a> {
     modules: BTreeMap<Way, Module>,
 }
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Debug, PartialEq)]
 enum Target {
     Module(Way),
@@ -56,7 +57,7 @@ enum Target {
     Item(Way),
 }
 
-/// Which file of a crate imports which, from its root file on.
+/// The imports among the files of a crate, starting from its root file.
 fn imports(files: &Files, root: &str) -> Imports {
     let mut all = Crate { files, modules: BTreeMap::new() };
     all.read(Vec::new(), root);
@@ -111,7 +112,7 @@ impl Crate<'_> {
     fn file_of(&self, file: &str, way: &[String], name: &str) -> String {
         let folder = &file[..file.rfind('/').map_or(0, |at| at + 1)];
         let stem = &file[folder.len()..file.len() - ".rs".len()];
-        // A module in a file of its name has its own in a folder of its name.
+        // A module in a file of its name has its submodules in a folder of its name.
         let folder = match way.is_empty() || stem == "mod" {
             true => folder.to_owned(),
             false => format!("{folder}{stem}/"),
@@ -121,7 +122,7 @@ impl Crate<'_> {
         there.unwrap_or_else(|| panic!("{file}: none of {candidates:?} is there")).clone()
     }
 
-    /// Where a path leads that stands in a module; none for what is not of this crate.
+    /// The target of a path in a module; `None` if the target is in another crate.
     fn target(&self, from: &[String], path: &[String], seen: &mut BTreeSet<(Way, Way)>) -> Option<Target> {
         if !seen.insert((from.to_vec(), path.to_vec())) {
             return None;
@@ -141,7 +142,8 @@ impl Crate<'_> {
             first if self.modules[from].children.contains(first) => self.walk(from.to_vec(), path, seen),
             first => {
                 let (meant, _) = self.modules[from].names.get(first)?;
-                // As in `use memchr::memchr`: another crate, which is called as what is brought in from it.
+                // In `use memchr::memchr`, the first step is another crate with the same name as the imported
+                // item.
                 if meant.first().is_some_and(|step| step == first) {
                     return None;
                 }
@@ -151,7 +153,7 @@ impl Crate<'_> {
         }
     }
 
-    /// Goes on from a module by names.
+    /// Resolves the remaining names of a path from a module.
     fn walk(&self, at: Way, rest: &[String], seen: &mut BTreeSet<(Way, Way)>) -> Option<Target> {
         let Some((name, further)) = rest.split_first() else {
             return Some(Target::Module(at));
@@ -180,7 +182,7 @@ impl Crate<'_> {
     }
 }
 
-/// Collects what the items of a module name.
+/// Collects the names and paths in the items of a module.
 struct Found {
     module: Module,
 }
@@ -264,7 +266,7 @@ fn name(item: &syn::Item) -> Option<String> {
     Some(ident.to_string())
 }
 
-/// Whether an item is there for tests only.
+/// Whether an item is compiled for tests only.
 fn is_for_tests(item: &syn::Item) -> bool {
     let attributes = match item {
         syn::Item::Fn(item) => &item.attrs,
@@ -308,7 +310,7 @@ fn circles(imports: &Imports) -> Vec<Vec<&str>> {
     circles
 }
 
-/// A circle as a person reads it: each file with those of the circle that it imports.
+/// A circle as text: each file with the files of the circle that it imports.
 fn shown(imports: &Imports, circle: &[&str]) -> String {
     let line = |file: &&str| {
         let inside: Vec<&str> =
@@ -327,7 +329,8 @@ fn without(imports: &Imports, folders: &[&str]) -> Imports {
     imports.iter().filter(|(file, _)| stays(file)).map(stay).collect()
 }
 
-/// The circles that are too large, without those among excepted files, and the exceptions that nothing needs.
+/// The circles that are too large, without those among excepted files, and the exceptions that are not
+/// needed.
 fn judged(imports: &Imports, exceptions: &[&str]) -> (Vec<String>, Vec<String>) {
     let too_large = |imports: &Imports| -> Vec<String> {
         let circles = circles(imports);
@@ -376,7 +379,7 @@ fn files_form_no_large_circle() {
     assert!(wrong.is_empty(), "{}(xtask/src/circles.rs says what a circle is)", wrong.concat());
 }
 
-/// A small crate: each file as `path: text`, and what imports what in it, as `from > to`.
+/// Checks a small crate: each file as `path: text`, and its imports as `from > to`.
 #[track_caller]
 fn check_imports(files: &[(&str, &str)], wanted: &[&str]) {
     let files: Files = files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
@@ -464,7 +467,7 @@ fn large_circles_are_found_and_exceptions_have_to_be_needed() {
     assert_eq!(judged(&made(&three), &[]), (vec![], vec![]));
     assert_eq!(judged(&made(&three), &["x/"]).1, ["x/"]);
 
-    // Two circles that share a file are one.
+    // Two circles that share a file form one circle.
     let four = made(&[&three[..], &[("d", "x/e"), ("x/e", "c")]].concat());
     let (found, _) = judged(&four, &[]);
     assert!(found[0].starts_with("5 files form a circle:\n  a imports b\n"), "{found:?}");

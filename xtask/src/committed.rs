@@ -1,13 +1,14 @@
-//! Files that a command writes from their one source and that are committed, so that nobody needs the command to build.
+//! Files that a command generates from a single source and that are committed, so that a build does not need
+//! the command.
 
 use crate::process;
 use anyhow::{Context, Result};
 use std::process::ExitCode;
 
-/// Paths from the workspace's root, each with what the file contains.
+/// Paths from the workspace's root, each with the file's content.
 pub(crate) type Files = Vec<(String, String)>;
 
-/// Writes them all: the whole of a command without arguments.
+/// Writes all files: the implementation of a command without arguments.
 pub(crate) fn write(mut arguments: lexopt::Parser, files: fn() -> Result<Files>) -> Result<ExitCode> {
     if let Some(argument) = arguments.next()? {
         return Err(argument.unexpected().into());
@@ -20,7 +21,7 @@ pub(crate) fn write(mut arguments: lexopt::Parser, files: fn() -> Result<Files>)
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asserts that what is committed is what `cargo xtask COMMAND` would write.
+/// Asserts that the committed files are equal to those that `cargo xtask COMMAND` would write.
 #[cfg(test)]
 pub(crate) fn assert_up_to_date(files: Files, command: &str) {
     for (path, expected) in files {

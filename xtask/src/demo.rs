@@ -1,5 +1,5 @@
-//! `cargo xtask demo`: the main job on a real file. Encrypts it through the DES network on two workers with every event
-//! recorded, decrypts it again, compares both with OpenSSL and the original, and prints the report.
+//! `cargo xtask demo`: encrypts a real file through the DES network on two workers with every event recorded,
+//! decrypts it again, compares the results with OpenSSL and the original, and prints the report.
 
 use crate::process;
 use anyhow::{Context, Result, bail};
@@ -9,12 +9,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// The key of the demonstration, as OpenSSL's `-K` wants it.
+/// The key of the demonstration, in the form of OpenSSL's `-K`.
 const KEY_HEX: &str = "133457799bbcdff1";
-/// The same eight bytes as the network's records carry them.
+/// The same eight bytes in the form of the network's records.
 pub(crate) const WITH_KEY: &str = r#"{"key": {"$base64": "EzRXeZu83/E="}}"#;
 const WITH_KEY_DECRYPT: &str = r#"{"key": {"$base64": "EzRXeZu83/E="}, "<decrypt>": 1}"#;
-/// On a smaller input the demonstration is too short to show anything.
+/// The least size of the input: with less, the run is too short for a report.
 const FILE_BYTES_MIN: u64 = 10 << 20;
 
 pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
@@ -119,8 +119,8 @@ fn shown_path(path: &Path) -> String {
     path.strip_prefix(process::root()).unwrap_or(path).display().to_string()
 }
 
-/// A file of at least 10 MB that every machine with a Rust toolchain has: a library of the compiler. Failing that, one
-/// made here.
+/// A file of at least 10 MB that every machine with a Rust toolchain has: a library of the compiler. If there
+/// is none, a generated file.
 fn real_file(folder: &Path) -> Result<PathBuf> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output =

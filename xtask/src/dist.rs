@@ -1,8 +1,8 @@
-//! `cargo xtask dist`: an archive for people who have no toolchain: the program, the boxes of the apps, headers and constants for
-//! other languages, examples, pages, completions and manual pages.
+//! `cargo xtask dist`: makes an archive for machines without a toolchain: the program, the boxes of the apps,
+//! headers and constants for other languages, examples, pages, completions and manual pages.
 //!
-//! Files lie where they lie in the source tree, so that the pages' commands and links hold in both. What is built lies as below a
-//! prefix: `bin`, `lib`, `share`.
+//! Files have the same paths as in the source tree, so that the pages' commands and links hold in both. Built
+//! files are in the folders of an installation: `bin`, `lib`, `share`.
 
 use crate::process;
 use anyhow::{Context, Result, bail};
@@ -14,7 +14,7 @@ use std::process::{Command, ExitCode};
 
 /// The apps whose boxes are in the archive.
 const APPS: [&str; 5] = ["des", "audio", "ant", "mc", "rt"];
-/// Files and folders of the source tree.
+/// Files and folders of the source tree that are in the archive.
 const SOURCES: &[&str] = &[
     "README.md",
     "ARCHITECTURE.md",
@@ -45,7 +45,7 @@ const SOURCES: &[&str] = &[
     "tune/DESIGN.md",
     "view/DESIGN.md",
 ];
-/// Shells, and where below `share` each looks for completions.
+/// Shells, and the path below `share` where each looks for completions.
 const COMPLETIONS: [(&str, &str); 3] = [
     ("bash", "bash-completion/completions/thalweg"),
     ("zsh", "zsh/site-functions/_thalweg"),
@@ -104,7 +104,7 @@ pub(crate) fn make(into: &Path) -> Result<PathBuf> {
     }
     write_share(&folder)?;
     let archive = into.join(format!("{name}.tar.gz"));
-    // The same files make the same archive, on every machine and at any time.
+    // Fixed order, times and owners, so that equal files make equal archives on every machine.
     let same = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "--mode=u+w,go=rX"];
     let mut pack = Command::new("tar");
     pack.args(same).args(["-I", "gzip -n"]).arg("-cf").arg(&archive).arg("-C").arg(into).arg(&name);
@@ -113,7 +113,7 @@ pub(crate) fn make(into: &Path) -> Result<PathBuf> {
     Ok(archive)
 }
 
-/// `thalweg-0.1.0-x86_64-linux`: what the program says of itself, and where it runs.
+/// The archive's name, such as `thalweg-0.1.0-x86_64-linux`: the program's version and its platform.
 fn name(program: &Path) -> Result<String> {
     let said = Command::new(program).arg("--version").output().context("could not start thalweg")?.stdout;
     let said = String::from_utf8(said)?;
@@ -123,7 +123,7 @@ fn name(program: &Path) -> Result<String> {
     Ok(format!("thalweg-{version}-{}-{}", std::env::consts::ARCH, std::env::consts::OS))
 }
 
-/// An app's page and networks; its boxes are compiled.
+/// Copies an app's page and networks; its boxes are compiled.
 fn copy_texts_of_app(app: &str, folder: &Path) -> Result<()> {
     let path = Path::new("apps").join(app);
     for entry in fs::read_dir(process::root().join(&path))? {
@@ -135,7 +135,7 @@ fn copy_texts_of_app(app: &str, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Manual pages and completions, by the program itself.
+/// Writes manual pages and completions, which the program itself prints.
 fn write_share(folder: &Path) -> Result<()> {
     let (program, share) = (folder.join("bin/thalweg"), folder.join("share"));
     process::run(Command::new(&program).args(["man", "--into"]).arg(share.join("man/man1")))?;
@@ -151,7 +151,7 @@ fn write_share(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Copies a file, or a folder without what was compiled in it.
+/// Copies a file, or a folder without compiled files.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     if from.is_dir() {
         for entry in fs::read_dir(from)? {

@@ -1,8 +1,8 @@
 //! `cargo xtask docs`: all pages as one site with search, built by mdBook.
 //!
-//! Pages lie where they belong in the source tree: in `docs/`, and beside the crate or the app that they describe. mdBook
-//! wants all of them below one folder. So the command copies the pages that `docs/SUMMARY.md` lists, and the files that
-//! they link to, into a folder with the same structure, and builds the site from that copy.
+//! Pages are in `docs/`, and beside the crate or the app that they describe. mdBook needs all pages below one
+//! folder. So the command copies the pages that `docs/SUMMARY.md` lists, and the files that they link to,
+//! into a folder with the same structure, and builds the site from that copy.
 
 use crate::process;
 use anyhow::{Context, Result, bail};
@@ -35,7 +35,8 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Copies the pages and what they link to into `folder`, with mdBook's files; gives the number of pages.
+/// Copies the pages and the files to which they link into `folder`, with mdBook's files. Returns the number
+/// of pages.
 fn copy_pages(folder: &Path) -> Result<usize> {
     let root = process::root();
     if folder.exists() {
@@ -69,7 +70,8 @@ fn copy_pages(folder: &Path) -> Result<usize> {
     Ok(pages.len())
 }
 
-/// A page with links as the site needs them: mdBook calls `README.md` `index.html`, but not in links.
+/// A page with links for the site: mdBook renames `README.md` to `index.html`, but does not change links to
+/// it.
 fn for_the_site(page: &str) -> String {
     page.replace("README.md)", "index.md)").replace("README.md#", "index.md#")
 }
@@ -92,14 +94,14 @@ fn read(path: &str) -> Result<String> {
 /// A link to a file of the source tree, or to a heading.
 #[derive(Debug, PartialEq)]
 struct Link {
-    /// As it is written, without the heading.
+    /// The target as written in the page, without the heading.
     target: String,
     /// The file, from the root of the source tree.
     path: String,
     heading: Option<String>,
 }
 
-/// The links of a page that lead neither to another site nor into code.
+/// The links of a page, without links to other sites and links in code.
 fn links_of(page: &str, text: &str) -> Vec<Link> {
     let prose = prose_of(text);
     let targets = prose.split("](").skip(1).filter_map(|rest| rest.split(')').next());
@@ -167,7 +169,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     anchors
 }
 
-/// Follows the links of pages: how many there are, and those that lead nowhere.
+/// Checks the links of pages. Returns their number, and the links without a target.
 fn checked_links(pages: &[String]) -> Result<(usize, Vec<String>)> {
     let (mut links, mut wrong) = (0, Vec::new());
     for page in pages {
@@ -213,7 +215,7 @@ mod tests {
         assert!(links > 100, "{links} links");
     }
 
-    /// `exec/src/ring/mod.rs` in a page is a file that exists; a path from inside a crate is not looked at.
+    /// A path such as `exec/src/ring/mod.rs` in a page must exist; a path relative to a crate is not checked.
     #[test]
     fn the_map_and_the_design_notes_name_files_that_exist() {
         let mut wrong = Vec::new();

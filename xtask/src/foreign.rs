@@ -1,7 +1,7 @@
-//! Programs from elsewhere, recorded by probes: memcached from Debian in C, Ninja from Debian in C++,
-//! mini-redis from crates.io in Rust, H2 from Maven Central in Java. It checks that their own tests pass and
-//! that their calls are counted as others count them (gcov, the client), and prints what recording costs
-//! them. The sources stay in the target directory.
+//! Programs of other projects, recorded by probes: memcached from Debian in C, Ninja from Debian in C++,
+//! mini-redis from crates.io in Rust, H2 from Maven Central in Java. The step checks that the programs' own
+//! tests pass and that the counts of calls agree with other counts (gcov, the client), and prints the cost of
+//! recording. The sources stay in the target directory.
 
 mod ninja;
 
@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Requests that are counted, and requests that are timed.
+/// The number of requests that are counted, and of requests that are timed.
 const COUNTED: u64 = 500;
 const TIMED: u64 = 40_000;
-/// Runs of each of a pair that is timed, by turns.
+/// The number of runs of each variant of a timed pair, by turns.
 const TURNS: usize = 5;
 
-/// What was tried, and its result: a sentence, or the reason why it failed.
+/// The checks and measurements, each with its result: a sentence, or the reason why it failed.
 pub(crate) fn tried() -> Result<Vec<(&'static str, Result<String>)>> {
     let mut build = process::cargo();
     process::run(build.args(["build", "--release", "--quiet", "--locked", "-p", "thalweg"]))?;
@@ -82,7 +82,7 @@ fn sh(folder: &Path, script: &str) -> Result<String> {
     quiet(Command::new("sh").args(["-ec", script]).current_dir(folder))
 }
 
-/// The same sources, built in three ways.
+/// Builds of the same sources in three ways.
 struct Memcached {
     plain: PathBuf,
     instrumented: PathBuf,
@@ -90,7 +90,7 @@ struct Memcached {
     library: PathBuf,
 }
 
-/// The sources of a package of Debian's, once, as `name` in the folder.
+/// Fetches the sources of a Debian package once, as `name` in the folder.
 fn sources_of(package: &str, archive: &str, name: &str, needs: &str) -> Result<()> {
     let folder = folder()?;
     if folder.join(name).exists() {
@@ -144,7 +144,8 @@ fn memcached() -> Result<Memcached> {
     })
 }
 
-/// The test program that its sources bring, and its tests of the protocol, with every server under probes.
+/// Runs the test program in memcached's sources, and the tests of the protocol, with every server under
+/// probes.
 fn own_tests_of_memcached(made: &Memcached) -> Result<String> {
     let spaces = Spaces::new("memcached-tests")?;
     let run = |command: &mut Command| -> Result<(usize, String)> {
@@ -165,7 +166,7 @@ fn own_tests_of_memcached(made: &Memcached) -> Result<String> {
     Ok(format!("{passed} of testapp and {last}; {recorded} processes recorded"))
 }
 
-/// A folder for spaces, in memory, gone in the end.
+/// A folder for spaces, in memory, which is removed when dropped.
 struct Spaces {
     path: PathBuf,
 }
@@ -180,7 +181,7 @@ impl Spaces {
         Ok(Spaces { path })
     }
 
-    /// What `thalweg calls` says of the only space.
+    /// The output of `thalweg calls` for the only space.
     fn calls(&self) -> Result<serde_json::Value> {
         let mut found = std::fs::read_dir(&self.path)?;
         let space = found.next().context("nothing was recorded")??.path();
@@ -200,7 +201,7 @@ impl Drop for Spaces {
     }
 }
 
-/// A server that is ended as its manual says, and killed if that does not help.
+/// A server that is ended by a signal, as its manual says, and killed if it does not end.
 struct Server(Child);
 
 impl Server {
@@ -250,7 +251,8 @@ fn free_port() -> Result<u16> {
     Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// Sends the same request this many times, one after the other, and takes each answer, which ends as said.
+/// Sends the same request this many times, one after the other, and reads each answer, which ends with
+/// `answer_ends`.
 fn requests(port: u16, count: u64, request: &[u8], answer_end: &[u8]) -> Result<()> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_nodelay(true)?;
@@ -282,7 +284,8 @@ fn start_memcached(folder: &Path, library: Option<&Path>, spaces: &Spaces) -> Re
     Ok((Server::start(&mut command, port)?, port))
 }
 
-/// How often each function was called, by its name in the object files, as gcov says of what `files` finds.
+/// The number of calls of each function, by its name in the object files, as gcov counts them for the files
+/// that `files` finds.
 fn gcov_counts(folder: &Path, files: &str) -> Result<BTreeMap<String, u64>> {
     let mut counted: BTreeMap<String, u64> = BTreeMap::new();
     let told = sh(folder, &format!("gcov --json-format --stdout $({files})"))?;
@@ -299,7 +302,7 @@ fn gcov_counts(folder: &Path, files: &str) -> Result<BTreeMap<String, u64>> {
     Ok(counted)
 }
 
-/// Each function's calls, as gcov tells them of the same run.
+/// Compares each function's calls with gcov's count of the same run.
 fn counts_of_memcached(made: &Memcached) -> Result<String> {
     sh(&made.counted, "find . -name '*.gcda' -delete")?;
     let spaces = Spaces::new("memcached")?;
@@ -320,7 +323,7 @@ fn counts_of_memcached(made: &Memcached) -> Result<String> {
     }
     for (name, count) in counted.iter().filter(|(_, count)| **count > 0) {
         let told = recorded.remove(name.as_str()).unwrap_or(0);
-        // A call is recorded when it ends: those of the program's threads do not.
+        // A call is recorded when it ends; the outermost calls of the program's threads do not end.
         match count.checked_sub(told) {
             Some(0) => {}
             Some(1..=2) => not_ended.push(name.clone()),
@@ -329,7 +332,7 @@ fn counts_of_memcached(made: &Memcached) -> Result<String> {
         functions += 1;
         all += count;
     }
-    // Functions that are always inlined are inlined before gcov counts them.
+    // Always-inlined functions are inlined before gcov adds its counters, so gcov reports 0 calls for them.
     recorded.retain(|name, _| counted.get(*name) != Some(&0));
     if let Some((name, count)) = recorded.first_key_value() {
         bail!("{name}: gcov does not know its {count} calls");
@@ -380,7 +383,7 @@ fn cost_of_memcached(made: &Memcached) -> Result<String> {
     Ok(told("µs a request", figures))
 }
 
-/// Its sources as crates.io has them, with our layer of `tracing` in one line.
+/// The sources of mini-redis from crates.io, with a line that adds Thalweg's layer for `tracing`.
 fn mini_redis() -> Result<PathBuf> {
     let folder = folder()?.join("mini-redis");
     if !folder.join("Cargo.toml").exists() {
@@ -480,7 +483,7 @@ fn start_mini_redis(folder: &Path, with: bool, spaces: &Spaces) -> Result<(Serve
 const SET: &[u8] = b"*3\r\n$3\r\nset\r\n$3\r\nkey\r\n$5\r\nvalue\r\n";
 const GET: &[u8] = b"*2\r\n$3\r\nget\r\n$3\r\nkey\r\n";
 
-/// A command is a span, and one debug line.
+/// A command of mini-redis makes a span and one debug line.
 fn counts_of_mini_redis(folder: &Path) -> Result<String> {
     let spaces = Spaces::new("mini-redis")?;
     let (mut server, port) = start_mini_redis(folder, true, &spaces)?;
@@ -523,7 +526,7 @@ fn cost_of_mini_redis(folder: &Path) -> Result<String> {
     Ok(told("µs a request", figures))
 }
 
-/// A script of statements in a database in memory, with all of its methods recorded, and with none.
+/// The cost for a script of statements in a database in memory, with all methods recorded, and with none.
 fn cost_of_h2() -> Result<String> {
     let agent = java::agent()?;
     let database = java::artifact("com.h2database:h2:2.2.224")?;

@@ -1,7 +1,8 @@
 //! `cargo xtask kinds`: the descriptions of our kinds (`kinds/*.kinds`), and what is generated from them.
 //!
-//! The structs with `#[derive(Kind)]` in a crate are read as text, as the layout is. From what they describe come the monitor's typed
-//! events and rows, and constants for other languages. Tests compare what is committed with what would be written, and (in the crates) with what the derive says.
+//! The structs with `#[derive(Kind)]` in a crate are parsed as text, as the layout is. The monitor's typed
+//! events and rows, and constants for other languages, are generated from these structs. Tests compare the
+//! committed files with the generated ones, and (in the crates) with the descriptions that the derive makes.
 
 mod languages;
 mod rust;
@@ -15,10 +16,10 @@ use thalweg_space::kinds::{Description, What, print};
 
 /// The crates that declare kinds.
 const CRATES: [&str; 6] = ["space", "probe", "exec", "net", "host", "node"];
-/// Those whose kinds the monitor knows.
+/// The crates whose kinds the monitor knows.
 const OBSERVED: [&str; 3] = ["exec", "net", "host"];
 
-/// The files that are written, with what they contain.
+/// The generated files, with their content.
 fn files() -> Result<Files> {
     let mut files = Vec::new();
     let (mut all, mut observed) = (Vec::new(), Vec::new());
@@ -71,14 +72,15 @@ mod tests {
         committed::assert_up_to_date(files().unwrap(), "kinds");
     }
 
-    /// What is written by hand for a kind more, beside its use in a monitor: all else comes from it.
+    /// The only text that a new kind needs by hand, besides its use in a monitor: everything else is
+    /// generated from it.
     #[test]
     fn a_kind_more_is_described_and_typed_by_its_struct_alone() {
         let text = r#"
             #[derive(Clone, Copy, KindEnum)]
             enum Why { New = 0, Evicted = 4 }
             kinds! {
-                /// A shelf did not have what was asked for.
+                /// A shelf did not have the requested item.
                 #[derive(Kind)]
                 #[kind(name = "exec.shelf_missed")]
                 pub(crate) struct ShelfMissed {

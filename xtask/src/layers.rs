@@ -1,4 +1,4 @@
-//! The layers of the workspace: which crate may use which. ARCHITECTURE.md says why.
+//! The layers of the workspace: which crate may use which. ARCHITECTURE.md gives the reasons.
 
 use crate::process;
 use serde_json::Value;
@@ -25,7 +25,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("thalweg-monitor", &["thalweg-space", "thalweg-scope"]),
     ("thalweg-view", &["thalweg-monitor"]),
     ("thalweg-tune", &["thalweg-space", "thalweg-pack", "thalweg-attach", "thalweg-monitor"]),
-    // Only from here on do crates know both sides.
+    // Only the crates from here on know both sides.
     (
         "thalweg-host",
         &[
@@ -96,7 +96,7 @@ fn crates_depend_only_on_earlier_ones() {
         for dependency in package["dependencies"].as_array().expect("dependencies") {
             let used = text(dependency, "name");
             let ours = LAYERS.iter().any(|(layer, _)| *layer == used);
-            // Tests may run what stands before their crate: an app's tests run its network.
+            // Tests may use crates before their own: an app's tests run its network.
             if ours && dependency["kind"] == "dev" {
                 assert!(
                     position(used) < position(name),

@@ -1,7 +1,7 @@
 //! `cargo xtask layout`: the constants of the space's layout for other languages, from the one description in Rust.
 //!
-//! `space/src/layout.rs` is read as text, so that its names and comments come along, and a constant that is added there
-//! is in all languages after the next run. A test compares what is committed with what would be written.
+//! `space/src/layout.rs` is parsed as text, so that names and comments are copied, and a new constant is in
+//! all languages after the next run. A test compares the committed files with the generated ones.
 
 use crate::committed::{self, Files};
 use crate::process;
@@ -16,13 +16,13 @@ const NOTE: &str = "Written by `cargo xtask layout` from space/src/layout.rs and
 
 /// A constant of the layout.
 struct Constant {
-    /// With its module: `ELEMENT_HEAD`.
+    /// The name with its module: `ELEMENT_HEAD`.
     name: String,
     value: u64,
     doc: String,
 }
 
-/// The files that are written, with what they contain.
+/// The generated files, with their content.
 fn files() -> Result<Files> {
     let constants = constants()?;
     Ok(vec![
@@ -40,7 +40,7 @@ fn constants() -> Result<Vec<Constant>> {
     let mut all = Vec::new();
     let mut known = HashMap::new();
     let layout = parse(&process::root().join("space/src/layout.rs"))?;
-    // Those of the whole layout first: modules refer to them.
+    // The constants of the whole layout come first, because modules refer to them.
     take(&layout.items, "", &mut known, &mut all)?;
     for item in &layout.items {
         if let Item::Mod(module) = item
@@ -70,7 +70,7 @@ fn take(
         _ => None,
     });
     let constants: Vec<_> = constants.map(|c| (format!("{prefix}{}", c.ident), c)).collect();
-    // A constant may refer to one that stands after it: each round finds one at least.
+    // A constant may refer to a later one, so rounds repeat; each round evaluates at least one constant.
     for _ in &constants {
         for (name, constant) in &constants {
             if let Ok(value) = value(&constant.expr, prefix, known) {
@@ -85,7 +85,7 @@ fn take(
     Ok(())
 }
 
-/// The value of an expression; enough of Rust for the layout.
+/// The value of an expression; only the forms that the layout uses are supported.
 fn value(expression: &Expr, prefix: &str, known: &HashMap<String, u64>) -> Result<u64> {
     Ok(match expression {
         Expr::Lit(literal) => match &literal.lit {
@@ -154,7 +154,7 @@ fn doc(attributes: &[Attribute]) -> String {
     lines.collect::<Vec<_>>().join(" ").replace("[`", "`").replace("`]", "`")
 }
 
-/// Magic numbers read better as what they are.
+/// The number as text: magic numbers in hexadecimal, because that is easier to read.
 fn number(constant: &Constant) -> String {
     if constant.value > u64::from(u32::MAX) {
         format!("{:#018x}", constant.value)

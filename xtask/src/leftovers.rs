@@ -1,6 +1,6 @@
-//! What tests leave behind: spaces in memory, files in the folder for temporary ones.
+//! Leftovers of tests: spaces in memory, files in the folder for temporary files.
 //!
-//! Each run of tests gets places of its own, so what other programs do meanwhile does not count.
+//! Each run of tests gets folders of its own, so files of other programs do not count.
 
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Paths that a failure names.
+/// The largest number of paths that a failure names.
 const NAMED: usize = 5;
 
-/// A folder for temporary files and one for spaces, removed in the end.
+/// A folder for temporary files and a folder for spaces, which are removed when dropped.
 pub(crate) struct Places {
     temporary: PathBuf,
     spaces: PathBuf,
@@ -44,7 +44,7 @@ impl Places {
         command.env_remove("THALWEG_SESSION");
     }
 
-    /// Fails if something lies there.
+    /// Fails if the folders are not empty.
     pub(crate) fn expect_empty(&self) -> Result<()> {
         let mut left = Vec::new();
         for folder in [&self.temporary, &self.spaces] {

@@ -1,5 +1,7 @@
-//! `cargo xtask moobench`: what a probe costs, as MooBench measures it (J. Waller, N. C. Ehmke and W. Hasselbring, Including Performance Benchmarks into
-//! Continuous Integration to Enable DevOps, 2015): a method that calls itself, in phases that add one cause of cost each, ours and rivals' by turns.
+//! `cargo xtask moobench`: measures the cost of a probe by the method of MooBench (J. Waller, N. C. Ehmke and
+//! W. Hasselbring, Including Performance Benchmarks into Continuous Integration to Enable DevOps, 2015): a
+//! method that calls itself, in phases that each add one cause of cost, with Thalweg's probes and those of
+//! rivals by turns.
 
 mod cases;
 mod drain;
@@ -43,7 +45,7 @@ Phases: T, the method alone; I, with a probe that is off; C, the probe records i
 on disk.
 ";
 
-/// What is measured how.
+/// The settings of a measurement.
 #[derive(Clone)]
 pub(crate) struct Settings {
     seconds: u32,
@@ -111,7 +113,7 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs all cases by turns; prints the table, draws the pictures.
+/// Runs all cases by turns, prints the table and draws the pictures.
 fn measure(settings: &Settings) -> Result<()> {
     let cases = cases::all(settings)?;
     let runs = by_turns(settings, &cases)?;
@@ -126,7 +128,8 @@ fn measure(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// Ours at each value of one parameter, or with each writer, or full; one table.
+/// Measures Thalweg's probes at each value of one parameter, with each writer, or with each policy for a full
+/// ring. Prints one table.
 fn swept(settings: &Settings, what: &str) -> Result<()> {
     let mut settings = settings.clone();
     settings.language.get_or_insert_with(|| "java".to_owned());
@@ -179,7 +182,7 @@ fn by_turns(settings: &Settings, cases: &[Case]) -> Result<Vec<Figures>> {
     Ok(runs.into_iter().zip(missing).map(|(runs, missing)| Figures::of(runs, missing)).collect())
 }
 
-/// One run in a process of its own, in an empty folder.
+/// Makes one run in a process of its own, in an empty folder.
 fn one(settings: &Settings, case: &Case, repeat: u32) -> Result<Run> {
     let stem = format!("{}-{}-{repeat}", case.language, case.slug());
     let raw = settings.out.join(format!("{stem}.txt"));
@@ -187,7 +190,7 @@ fn one(settings: &Settings, case: &Case, repeat: u32) -> Result<Run> {
         return Run::read(&raw);
     }
     let folder = Folder::new(&settings.out.join(format!("{stem}.run")))?;
-    // The default place of spaces: in memory.
+    // The default directory of spaces is in memory.
     let memory = Path::new("/dev/shm");
     let parent = if memory.is_dir() { memory } else { &folder.path };
     let spaces = Folder::new(&parent.join(format!("moobench-{}", std::process::id())))?;
@@ -220,7 +223,7 @@ fn one(settings: &Settings, case: &Case, repeat: u32) -> Result<Run> {
     Run::read(&raw)
 }
 
-/// A folder that is empty, and removed in the end.
+/// An empty folder, which is removed when dropped.
 struct Folder {
     path: PathBuf,
 }
@@ -239,7 +242,7 @@ impl Drop for Folder {
     }
 }
 
-/// Our program, which keeps what a run records.
+/// The program `thalweg`, which keeps the events of a run.
 fn thalweg() -> PathBuf {
     process::target_dir().join("release/thalweg")
 }

@@ -1,5 +1,6 @@
 //! `cargo xtask paper lpel`: the tables of the LPEL paper (V. T. N. Nguyen, R. Kirner and F. Penczek, A Multi-level Monitoring Framework for Stream-based
-//! Coordination Programs, 2012) with our figures beside theirs, as Markdown; `cargo xtask paper mate`: those of the MATE paper.
+//! Coordination Programs, 2012) with the paper's figures and ours side by side, as Markdown; `cargo xtask
+//! paper mate`: the tables of the MATE paper.
 
 mod instructions;
 mod mate;
@@ -30,23 +31,23 @@ usage: cargo xtask paper lpel [--app NAME | --sweep] [--instructions] [--repeats
   --scale paper  the paper's inputs: 1,000 steps, a million paths; half an hour and more
 ";
 
-/// One application of the paper, and what it says of it.
+/// One application of the paper, with the paper's figures.
 struct Case {
     name: &'static str,
     app: &'static str,
-    /// What it is run on, given how much (steps, bytes, paths, scenes).
+    /// The input, for an amount (steps, bytes, paths, scenes).
     input: fn(usize) -> Input,
-    /// How much, by scale.
+    /// The amount for each scale.
     amounts: [usize; 3],
     /// The amount of input whose instructions can be counted in some seconds.
     counted: usize,
-    /// Arguments beside that.
+    /// Further arguments.
     arguments: &'static [&'static str],
-    /// Its messages in the paper's table I, where we know them.
+    /// The number of messages in the paper's table I, if it is known.
     messages: Option<&'static str>,
     /// The paper's overhead of all monitoring, in percent.
     overhead: f64,
-    /// Ours is to be at most this.
+    /// The goal: the largest overhead of Thalweg, in percent.
     goal: f64,
 }
 
@@ -147,8 +148,8 @@ impl Case {
     }
 }
 
-/// How a program is run for table II; the first is what the others are compared with, and the last is what the paper's is: LPEL writes
-/// every event to a file. Full alone overwrites the oldest events.
+/// The kinds of run of table II. The others are compared with the first. The last corresponds to the paper,
+/// because LPEL writes every event to a file; mode full without `--keep` overwrites the oldest events.
 const KINDS: [Kind; 5] = [
     Kind { mode: "off", ..Kind::OFF },
     Kind { probes: true, ..Kind::OFF },
@@ -162,7 +163,7 @@ struct Kind {
     /// Monitoring is built in.
     probes: bool,
     mode: &'static str,
-    /// Every event is kept: nothing is overwritten, and a thread of the run writes it all to files.
+    /// Every event is kept: none is overwritten, and a thread of the run writes all events to files.
     kept: bool,
 }
 
@@ -269,12 +270,13 @@ impl Programs {
 struct Runs<'a> {
     programs: &'a Programs,
     folder: PathBuf,
-    /// What follows `thalweg`.
+    /// The arguments after `thalweg`.
     arguments: Vec<std::ffi::OsString>,
 }
 
 impl<'a> Runs<'a> {
-    /// Of an app on two workers, unless `more` arguments say otherwise; `name` is that of a folder.
+    /// Prepares the runs of an app on two workers, unless `more` arguments say otherwise; `name` is the name
+    /// of a folder.
     fn prepare(
         name: &str,
         app: &str,
@@ -309,7 +311,8 @@ impl<'a> Runs<'a> {
         command
     }
 
-    /// Runs as one of [`KINDS`]; the events of the former run of this kind are removed first.
+    /// The command for a run of one of [`KINDS`]; the events of the former run of this kind are removed
+    /// first.
     fn of_kind(&self, kind: usize) -> Result<Command> {
         let Kind { probes, mode, kept } = KINDS[kind];
         let mut command =
@@ -368,7 +371,7 @@ fn seconds(run: &mut Command) -> Result<f64> {
     Ok(begin.elapsed().as_secs_f64())
 }
 
-/// What a run printed, which must succeed.
+/// The output of a run, which must succeed.
 fn succeeded(run: &mut Command) -> Result<Output> {
     let output = run.stdin(Stdio::null()).output()?;
     if !output.status.success() {
@@ -383,13 +386,13 @@ fn replace(arguments: &mut [std::ffi::OsString], option: &str, value: &str) {
     arguments[at + 1] = value.into();
 }
 
-/// What a run in mode full showed.
+/// The figures of a run in mode full.
 struct Seen {
     report: Json,
-    /// How often each worker waited.
+    /// The number of waits of each worker.
     waited: BTreeMap<u64, u64>,
     log_bytes: u64,
-    /// Bytes, at most.
+    /// Peak memory in bytes.
     memory: u64,
 }
 
@@ -515,12 +518,13 @@ fn print_mappings(case: &Case, scale: Scale, programs: &Programs, repeats: usize
     Ok(())
 }
 
-/// Other programs on the machine make a run slower, never faster.
+/// The shortest time; other programs on the machine make a run slower, never faster.
 fn fastest(times: &[f64]) -> f64 {
     times.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
-/// A median, and between what the true one lies with 95 % confidence (all there is, if that is fewer than six samples).
+/// A median, and the interval that holds the true median with 95 % confidence (the whole range, if there are
+/// fewer than six samples).
 #[derive(Debug, PartialEq)]
 struct Interval {
     median: f64,
@@ -532,7 +536,7 @@ impl Interval {
     fn of(mut samples: Vec<f64>) -> Interval {
         samples.sort_by(f64::total_cmp);
         let count = samples.len();
-        // The ranks that a fair coin's heads stay between (normal approximation of the binomial distribution).
+        // The ranks of the interval's ends, by the normal approximation of the binomial distribution.
         let spare = ((count as f64 - 1.96 * (count as f64).sqrt()) / 2.0).floor().max(0.0) as usize;
         let median = (samples[(count - 1) / 2] + samples[count / 2]) / 2.0;
         Interval { median, from: samples[spare], to: samples[count - 1 - spare] }

@@ -1,4 +1,5 @@
-//! `cargo xtask pictures`: the pictures of the README, of the page and of `thalweg top`, from a real run: DES while it encrypts.
+//! `cargo xtask pictures`: makes the README's pictures of the page and of `thalweg top`, from a real run of
+//! DES.
 
 use crate::browser_run::{Browser, browser};
 use crate::{demo, process, terminal};
@@ -18,18 +19,18 @@ usage: cargo xtask pictures [--into DIR] [--debug]
 
   --debug   of a build for tests, which is there sooner
 ";
-/// The program that was built for the tests is run.
+/// Whether the program that was built for the tests is run.
 static DEBUG: AtomicBool = AtomicBool::new(false);
 
-/// Where what was built is.
+/// The directory of built programs.
 pub(crate) fn built() -> PathBuf {
     process::target_dir().join(if DEBUG.load(Ordering::Relaxed) { "debug" } else { "release" })
 }
 
-/// Characters of the terminal.
+/// Columns of the terminal.
 const COLUMNS: usize = 100;
 const LINES: usize = 26;
-/// Points of the page.
+/// The width of the page in pixels.
 const WIDTH: u32 = 1280;
 const HEIGHT: u32 = 1460;
 
@@ -81,7 +82,7 @@ pub(crate) fn thalweg() -> Command {
     command
 }
 
-/// DES on zeros without end, every event recorded.
+/// A run of DES on endless zeros, with every event recorded.
 pub(crate) struct Live {
     child: Child,
     pub(crate) space: PathBuf,
@@ -129,7 +130,7 @@ impl Drop for Live {
     }
 }
 
-/// `thalweg view` of a space.
+/// A process of `thalweg view` for a space.
 pub(crate) struct View {
     pub(crate) child: Child,
     pub(crate) address: String,
@@ -168,14 +169,15 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
     Ok(())
 }
 
-/// The page in a file, when it has shown some seconds of the run.
+/// Writes a picture of the page to a file, when the page has shown some seconds of the run.
 fn pictured(browser: &mut Browser, space: &Path, file: &Path) -> Result<()> {
     let view = View::start(space, &["--every", "250ms"])?;
     let size = json!({ "width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": false });
     browser.call("Emulation.setDeviceMetricsOverride", size);
     browser.open(&view.address);
     browser.wait("window.thalweg.data.live.sequence > 16");
-    // A time that is short enough to see single dispatches with tasks unfolded, and long enough to see every task run.
+    // The window is short enough to show single dispatches with tasks unfolded, and long enough to show every
+    // task running.
     browser.value("window.thalweg.paused = true; window.thalweg.timeline.unfold(); window.thalweg.show(window.thalweg.data.timeline.duration_ns - 20e6, window.thalweg.data.timeline.duration_ns)");
     browser.wait("window.thalweg.lanes.spans.exactFrom <= window.thalweg.from");
     browser.value("new Promise((done) => setTimeout(() => requestAnimationFrame(() => done(true)), 1500))");
@@ -185,7 +187,7 @@ fn pictured(browser: &mut Browser, space: &Path, file: &Path) -> Result<()> {
         .with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// Bytes of base64.
+/// Decodes base64.
 fn decoded(text: &str) -> Option<Vec<u8>> {
     let value = |c: u8| match c {
         b'A'..=b'Z' => Some(u32::from(c - b'A')),
@@ -208,7 +210,7 @@ fn decoded(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// What `thalweg top` shows after some seconds, as a drawing.
+/// The screen of `thalweg top` after some seconds, as a drawing.
 fn on_terminal(folder: &Path, space: &Path) -> Result<String> {
     let socket = folder.join("tmux");
     let tmux = |arguments: &[&str]| -> Result<String> {

@@ -4,15 +4,16 @@ use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The root of the workspace. `cargo run` says where that is; the path of the build may be another checkout's that shared
-/// the target directory.
+/// The root of the workspace, from the environment that `cargo run` sets. The path at build time may be that
+/// of another checkout which shares the target directory.
 pub(crate) fn root() -> PathBuf {
     let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     Path::new(&package).parent().expect("xtask lies in the workspace").to_path_buf()
 }
 
-/// Tests find their data by the path at which they were built, and cargo takes those that another checkout built in the
-/// same target directory for fresh. So what another checkout built of the workspace is built again.
+/// Tests find their data by the path at which they were built, and cargo considers tests that another
+/// checkout built in the same target directory up to date. So the workspace's packages are built again if
+/// another checkout built them.
 pub(crate) fn claim_target_dir() -> Result<()> {
     let (target, root) = (target_dir(), root());
     let note = target.join("checkout");
@@ -33,7 +34,7 @@ pub(crate) fn claim_target_dir() -> Result<()> {
     std::fs::write(&note, here).with_context(|| format!("cannot write {}", note.display()))
 }
 
-/// What `cargo metadata` says with these arguments.
+/// The output of `cargo metadata` with these arguments.
 pub(crate) fn metadata(arguments: &[&str]) -> Result<serde_json::Value> {
     let output = cargo().args(["metadata", "--format-version", "1", "--locked"]).args(arguments).output()?;
     if !output.status.success() {
@@ -49,7 +50,7 @@ fn members() -> Result<Vec<String>> {
     Ok(packages.iter().filter_map(|package| package["name"].as_str()).map(String::from).collect())
 }
 
-/// Where cargo puts what it builds: `CARGO_TARGET_DIR`, else `target/` in the workspace.
+/// The target directory of cargo: `CARGO_TARGET_DIR`, else `target/` in the workspace.
 pub(crate) fn target_dir() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(dir) => root().join(dir),
@@ -98,7 +99,7 @@ pub(crate) fn is_installed(program: &str, probe: &str) -> bool {
     Command::new(program).arg(probe).output().is_ok_and(|output| output.status.success())
 }
 
-/// A linker is all that Rust needs beyond its toolchain; says so before cargo fails in a longer way.
+/// Fails if there is no C compiler, which Rust needs as its linker; this message is shorter than cargo's.
 pub(crate) fn require_c_compiler() -> Result<()> {
     if !is_installed("cc", "--version") {
         bail!("no C compiler: Rust links with `cc`; on Debian `apt-get install gcc` brings it");

@@ -1,11 +1,12 @@
-//! Tests under ThreadSanitizer, with the nightly compiler; also where the standard library's sources are missing, which the
-//! registries of packages do not have.
+//! Tests under ThreadSanitizer, with the nightly compiler, with or without the standard library's sources,
+//! which package registries do not have.
 //!
-//! With its sources the library is compiled for the sanitizer, too. Without them it is as it was delivered, and the sanitizer
-//! does not see what it does: data behind a mutex that somebody waited for would look like a race. What is generic in the library
-//! or short is then compiled with our crates ([`FLAGS`]); a few functions that are not, and by which threads wait for each other,
-//! are led through functions of ours that report it to the sanitizer ([`reporting`]). Two things that it cannot understand are left
-//! out by name ([`KNOWN`]). [`finds_a_race`] shows that a race is still seen.
+//! With its sources the standard library is compiled for the sanitizer, too. Without them the precompiled
+//! library is used, and the sanitizer does not see its synchronisation: data behind a contended mutex would
+//! look like a race. Generic and short functions of the library are then compiled with our crates
+//! ([`FLAGS`]); a few other functions, by which threads wait for each other, are wrapped by functions that
+//! report the synchronisation to the sanitizer ([`reporting`]). Two false reports are suppressed by name
+//! ([`KNOWN`]). [`finds_a_race`] checks that a race is still found.
 
 use crate::process;
 use anyhow::{Context, Result, bail};
@@ -13,14 +14,14 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Makes a crate compile what it uses of the library, where it can.
+/// Flags that let a crate compile the library's functions that it uses, where possible.
 const FLAGS: &str = "-Zshare-generics=n -Zcross-crate-inline-threshold=always -Zinline-mir=yes";
 
-/// No races, by a function in one of the stacks: what is shared by counted references is dropped behind a fence, which the
-/// sanitizer does not know, and a thread's description by code of the library.
+/// Suppressed reports, by a function in one of the stacks: reference-counted values are dropped after a
+/// fence, which the sanitizer does not support, and a thread's handle is dropped by code of the library.
 const KNOWN: &str = "race:drop_slow\nrace:std::thread::thread::Inner\n";
 
-/// Uses the functions that [`reporting`] looks for.
+/// A program that uses the functions that [`reporting`] looks for.
 const USES: &str = "\
 use std::sync::{Condvar, Mutex};
 fn main() {
@@ -32,8 +33,9 @@ fn main() {
 }
 ";
 
-/// Functions of the library by which threads wait for each other: the end of the name, and one in C of which the first argument
-/// of `REAL` is the object. After `acquire` the thread knows what happened before the `release` of the same address.
+/// Functions of the library by which threads wait for each other: the end of the name, and a wrapper in C, in
+/// which the first argument of `REAL` is the object. An `acquire` synchronises with the `release` of the same
+/// address.
 const WAITING: [(&str, &str); 3] = [
     (
         "5Mutex14lock_contended",
@@ -49,7 +51,7 @@ const WAITING: [(&str, &str); 3] = [
              return in_time;
          }",
     ),
-    // The waiting thread looks at one of the words.
+    // The waiting thread reads one of these words.
     (
         "9ScopeData29decrement_num_running_threads",
         "void REAL(void **, _Bool); void WRAP(void **scope, _Bool panicked) {
@@ -59,7 +61,7 @@ const WAITING: [(&str, &str); 3] = [
     ),
 ];
 
-/// Runs a test of a package under the sanitizer by `run`; what the sanitizer reported, by file.
+/// Runs a test of a package under the sanitizer by `run`. Returns the files with the sanitizer's reports.
 pub(crate) fn sanitize(
     mut command: Command,
     package: &str,
@@ -88,10 +90,11 @@ pub(crate) fn sanitize(
     if reports.is_empty() { run.map(|()| reports) } else { Ok(reports) }
 }
 
-/// Whether a race that is there is seen: then none seen means that none is there.
+/// Checks that the sanitizer finds an existing race, so that a run without reports is evidence that there is
+/// none.
 pub(crate) fn finds_a_race(command: Command) -> Result<()> {
     let reports = sanitize(command, "thalweg-exec", |command| {
-        // What the sanitizer says of it goes into its report.
+        // The sanitizer writes its report of the race to a file.
         command.args(["--test", "stress", "--", "race"]).stderr(Stdio::null()).status()?;
         Ok(())
     })?;
@@ -106,7 +109,7 @@ pub(crate) fn finds_a_race(command: Command) -> Result<()> {
     }
 }
 
-/// Whether nightly's standard library can be compiled anew.
+/// Whether the sources of nightly's standard library are installed.
 fn has_library_sources() -> bool {
     let sysroot = Command::new("rustc").args(["+nightly", "--print", "sysroot"]).output();
     sysroot.is_ok_and(|output| {
@@ -115,7 +118,8 @@ fn has_library_sources() -> bool {
     })
 }
 
-/// The compiler's options that lead the [`WAITING`] functions of the library through ours, made in a folder.
+/// The linker options that wrap the [`WAITING`] functions of the library; the wrappers are compiled in a
+/// folder.
 fn reporting(folder: &Path) -> Result<String> {
     std::fs::create_dir_all(folder)?;
     let path = |name: &str| folder.join(name);

@@ -1,14 +1,15 @@
-//! How long files and functions are: longer ones are hard to understand, and are divided by meaning.
+//! The limits of the lengths of files and functions: longer ones are hard to understand, and must be divided
+//! by meaning.
 //!
-//! Tests, tables and generated files are not looked at. The ends of functions are found by their indentation, which
-//! `cargo fmt` makes the same everywhere.
+//! Tests, tables and generated files are not checked. The ends of functions are found by their indentation,
+//! which `cargo fmt` makes uniform.
 
 use crate::sources;
 
 const FILE_LINES_MAX: usize = 900;
 const FUNCTION_LINES_MAX: usize = 80;
 
-/// Longer ones, each with the reason. The test fails if an exception is no longer needed.
+/// Longer files and functions, each with the reason. The test fails if an exception is no longer needed.
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("monitor/src/decoding/events.rs", "generated"),
     ("net/src/json/scan.rs: push", "a state machine in one match: parts of it cost the scan speed"),
@@ -44,7 +45,7 @@ fn name(code: &str) -> Option<&str> {
     (of_head && end > 0).then(|| &rest[..end])
 }
 
-/// Whether a file has tests alone.
+/// Whether a file contains only tests.
 fn is_for_tests(path: &str) -> bool {
     let in_folder = |folder: &str| path.contains(&format!("/{folder}/"));
     in_folder("tests") || in_folder("fuzz") || path.ends_with("tests.rs") || path.ends_with("loom_model.rs")

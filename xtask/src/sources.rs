@@ -1,14 +1,14 @@
-//! The texts of the source tree that tests look at.
+//! The texts of the source tree that tests check.
 
 use crate::process;
 use std::path::Path;
 
-/// Folders without sources of ours.
+/// Folders without own sources.
 const SKIPPED: &[&str] = &["target", "node_modules", "out", "corpus", "artifacts"];
-/// The same, where it stands in the root.
+/// A folder in the root without own sources.
 const SKIPPED_IN_ROOT: &str = "shared";
 
-/// Every file whose name ends so, by its path from the root, in order, with its text.
+/// Every file whose name has this end, by its path from the root, in order, with its text.
 pub(crate) fn ending_with(end: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     below(&process::root(), end, &mut found);

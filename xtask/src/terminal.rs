@@ -1,21 +1,21 @@
-//! A screen of characters, as `tmux capture-pane -e` prints it, as a drawing.
+//! Converts a screen of characters, as `tmux capture-pane -e` prints it, to a drawing.
 
 use std::fmt::Write as _;
 
-/// Points of a character and a line.
+/// The width of a character and the height of a line, in pixels.
 const WIDTH: f64 = 8.4;
 const LINE: f64 = 17.0;
 const MARGIN: f64 = 10.0;
-/// The default colours of text and ground.
+/// The default colours of text and background.
 const INK: &str = "#d8dee6";
 const GROUND: &str = "#11171d";
-/// The sixteen colours that a terminal has names for.
+/// The sixteen named colours of a terminal.
 const COLOURS: [&str; 16] = [
     "#11171d", "#ff7a6b", "#7bd88f", "#ffd866", "#6cb6ff", "#d8a0ff", "#78dce8", "#d8dee6", "#6b7785",
     "#ff9d91", "#a0e8b0", "#ffe8a3", "#9dd0ff", "#e6c2ff", "#a5e9f0", "#ffffff",
 ];
 
-/// How a character looks.
+/// The style of a character.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Look {
     ink: Option<String>,
@@ -26,7 +26,7 @@ struct Look {
 }
 
 impl Look {
-    /// Takes the numbers between `ESC [` and `m`.
+    /// Applies the numbers between `ESC [` and `m`.
     fn take(&mut self, codes: &str) {
         let mut codes = codes.split(';').map(|code| code.parse().unwrap_or(0_u32));
         while let Some(code) = codes.next() {
@@ -51,7 +51,7 @@ impl Look {
     }
 }
 
-/// A colour of 256, or of all.
+/// A colour of 256, or of 24 bits.
 fn extended(codes: &mut impl Iterator<Item = u32>) -> Option<String> {
     match codes.next()? {
         2 => {
@@ -110,7 +110,7 @@ pub(crate) fn drawn(screen: &str, columns: usize) -> String {
     out + "</svg>\n"
 }
 
-/// A line's runs of characters that look alike, each with its column.
+/// A line's runs of characters with equal style, each with its column.
 fn runs(line: &str) -> Vec<(usize, String, Look)> {
     let (mut runs, mut look, mut text): (Vec<(usize, String, Look)>, Look, String) = Default::default();
     let (mut column, mut begun) = (0, 0);

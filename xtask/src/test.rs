@@ -1,4 +1,5 @@
-//! `cargo xtask test`: every check, in the order in which a mistake shows soonest, and a count at the end.
+//! `cargo xtask test`: runs every check, those that find mistakes soonest first, and prints a count at the
+//! end.
 
 use crate::dist;
 use crate::foreign;
@@ -16,21 +17,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// What the steps found so far.
+/// The results of the steps so far.
 #[derive(Default)]
 struct Count {
     passed: u64,
     failed: u64,
     skipped: u64,
-    /// Only this step was asked for, so it runs completely.
+    /// Whether only this step was requested, so that it runs completely.
     is_whole: bool,
-    /// How long a program of tests may run; none while steps run that take hours.
+    /// The longest time of a test program; `None` during steps that take hours.
     program_time_max: Option<Duration>,
-    /// Tests that failed among the others and passed alone, and what is to be said of each.
+    /// Messages about tests that failed among the others and passed alone.
     unsteady: Vec<String>,
 }
 
-/// One thing that is checked.
+/// One check.
 struct Step {
     name: &'static str,
     what: &'static str,
@@ -134,20 +135,21 @@ const STEPS: &[Step] = &[
     Step { name: "bench", what: "the benchmarks build (this compiles our rivals)", run: bench, long: true },
 ];
 
-/// Property tests draw the same cases on every machine and every day, so that a change fails by what it changed; the step
-/// `drawn` draws others.
+/// The seed of property tests: they draw the same cases in every run, so that a test fails only because of a
+/// change; the step `drawn` draws other cases.
 const PROPERTY_SEED: u64 = 19_780_331;
 
-/// At most this many tests may fail among the others and pass alone.
+/// The largest number of tests that may fail among the others and pass alone.
 const UNSTEADY_MAX: usize = 3;
 
-/// A test program that runs longer hangs: none needs this time, even on a machine that is ten times slower.
+/// The time after which a test program counts as hanging: no program needs this time, even on a machine that
+/// is ten times slower.
 const PROGRAM_TIME_MAX: Duration = Duration::from_secs(600);
 
 /// The largest size of the program without symbols.
 const PROGRAM_BYTES_MAX: u64 = 18_500_000;
 
-/// Licences that may stand in a program under MIT or Apache-2.0.
+/// Licences of dependencies that are compatible with a program under MIT or Apache-2.0.
 const LICENCES: &[&str] = &[
     "MIT",
     "MIT-0",
@@ -275,9 +277,9 @@ fn workspace_tests(seed: u64) -> Command {
     command
 }
 
-/// Runs all tests. A test that watches a real run can see another program of the machine instead of that run: so the few that
-/// failed run again, one at a time, and count as passed when they pass twice. One program that hung runs again
-/// whole. The end of the whole command names them.
+/// Runs all tests. Other programs on the machine can disturb a test that watches a real run: so if few tests
+/// failed, they run again, one at a time, and count as passed when they pass twice. If one program hung, all
+/// its tests run again. The end of the command's output names these tests.
 fn steadily(count: &mut Count, seed: u64) -> Result<()> {
     let ran = ran(count, &mut workspace_tests(seed))?;
     if ran.failing.len() > UNSTEADY_MAX || ran.stopped.len() > 1 {
@@ -301,7 +303,7 @@ fn steadily(count: &mut Count, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// What tests do when they run once more: they all pass, or the step has failed.
+/// Runs tests once more: all must pass, or the step has failed.
 fn again(count: &Count, command: &mut Command) -> Result<Count> {
     let mut alone = Count { program_time_max: count.program_time_max, ..Count::default() };
     let ran = ran(&mut alone, command)?;
@@ -332,7 +334,8 @@ fn selection(program: &Path, seed: u64) -> Result<Vec<String>> {
     text.lines().find_map(of).with_context(|| format!("cargo does not list {} as a test", program.display()))
 }
 
-/// The tests under the agent, with what they need of Maven Central. Without a JDK or Maven they are skipped, unless they alone are asked for.
+/// Runs the tests of the agent for Java, with packages of Maven Central. Without a JDK or Maven the step is
+/// skipped, unless it alone was requested.
 fn java(count: &mut Count) -> Result<()> {
     if let Some(why) = moobench::java::missing() {
         return skip(count, why);
@@ -365,7 +368,7 @@ fn loom(count: &mut Count) -> Result<()> {
     counted(count, &mut command)
 }
 
-/// The nightly cargo, if it is there.
+/// The nightly cargo, if it is installed.
 fn nightly() -> Option<Command> {
     let mut command = Command::new("cargo");
     command.current_dir(process::root()).arg("+nightly");
@@ -420,7 +423,7 @@ fn foreign(count: &mut Count) -> Result<()> {
     Ok(())
 }
 
-/// `cargo install` as the README says it, and the archive of `cargo xtask dist`, unpacked and tried.
+/// Tests `cargo install` as in the README, and the archive of `cargo xtask dist`.
 fn archive(count: &mut Count) -> Result<()> {
     let folder = process::target_dir().join("installed");
     let mut install = process::cargo();
@@ -440,7 +443,8 @@ fn archive(count: &mut Count) -> Result<()> {
     counted(count, test.env("THALWEG_ARCHIVE", archive))
 }
 
-/// The page in Chromium and its modules' types: what is missing for that is said, and counted as skipped.
+/// Tests the page in Chromium and the types of its modules. Missing programs are reported, and the tests
+/// counted as skipped.
 fn pictures(count: &mut Count) -> Result<()> {
     for name in ["browser", "browser_hard", "top"] {
         let mut test = process::cargo();
@@ -458,7 +462,7 @@ fn pictures(count: &mut Count) -> Result<()> {
         ]);
         counted(count, &mut test)?;
     }
-    // "Version 5.9.3"; before 5 it does not read the page's types as they are written.
+    // The output is like "Version 5.9.3"; versions before 5 do not support the syntax of the page's types.
     let version = Command::new("tsc").arg("--version").output().ok();
     let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     let major =
@@ -504,7 +508,7 @@ fn tried_remedies(count: &mut Count) -> Result<()> {
     checked(count, remedies::scored())
 }
 
-/// The tests of a package's file that only the long test runs.
+/// Runs the ignored tests of a package's file, which only the long test runs.
 fn long_test(count: &mut Count, package: &str, file: &str) -> Result<()> {
     let mut command = process::cargo();
     command.args(["test", "--locked", "--release", "-p", package, "--test", file]);
@@ -562,7 +566,7 @@ fn bench(count: &mut Count) -> Result<()> {
     checked(count, process::run(&mut command))
 }
 
-/// What failed of a test command that ran.
+/// The failures of a test command.
 struct Ran {
     failing: Vec<String>,
     /// Programs that hung, and were killed.
@@ -580,8 +584,8 @@ impl Ran {
     }
 }
 
-/// Runs a test command, shows what it prints, and adds up its `test result:` lines; that it leaves nothing behind is one more
-/// check.
+/// Runs a test command, shows its output, and adds up its `test result:` lines. One more check is that the
+/// command leaves no files or processes behind.
 fn counted(count: &mut Count, command: &mut Command) -> Result<()> {
     let ran = ran(count, command)?;
     if !ran.is_good() {
@@ -590,7 +594,7 @@ fn counted(count: &mut Count, command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a test command as [`counted`] does; gives what failed, if all that failed were tests.
+/// Runs a test command as [`counted`] does. Returns the failures, if only tests failed.
 fn ran(count: &mut Count, command: &mut Command) -> Result<Ran> {
     let shown = process::shown(command);
     let places = Places::make()?;
@@ -632,7 +636,7 @@ fn ran(count: &mut Count, command: &mut Command) -> Result<Ran> {
     Ok(Ran { failing: results.failing, stopped: Vec::new() })
 }
 
-/// What test programs print of their tests.
+/// The results that test programs print.
 #[derive(Default)]
 struct Results {
     lines: u64,
@@ -660,7 +664,8 @@ impl Results {
     }
 
     fn add_to(&self, count: &mut Count) {
-        // A test that could not be run here returned, and was counted as passed.
+        // A test that could not be run on this machine returned early, and was counted as passed by the
+        // harness.
         let skipped = self.skipped.len() as u64;
         count.passed += self.passed.saturating_sub(skipped);
         count.failed += self.failed;
@@ -668,12 +673,12 @@ impl Results {
     }
 }
 
-/// Reads `skipped: a_test: why`, which a test says of itself.
+/// Parses `skipped: a_test: why`, which a skipped test prints.
 fn skipped_test(line: &str) -> Option<&str> {
     Some(line.strip_prefix("skipped: ")?.split_once(": ")?.0)
 }
 
-/// Reads `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
+/// Parses `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
 fn test_result(line: &str) -> Option<(u64, u64, u64)> {
     let rest = line.strip_prefix("test result: ")?.split_once(". ")?.1;
     let mut numbers = rest.split("; ").map(|part| part.split(' ').next().and_then(|n| n.parse().ok()));
@@ -702,7 +707,7 @@ fn check_licences() -> Result<()> {
     Ok(())
 }
 
-/// Whether a licence expression offers a choice we allow: every term of an `AND`, one term of an `OR`.
+/// Whether a licence expression is permitted: every term of an `AND`, one term of an `OR`.
 fn is_allowed(expression: &str) -> bool {
     expression
         .replace('/', " OR ")

@@ -1,8 +1,10 @@
-//! `cargo xtask bench tune`: networks that start on a bad mapping, with and without `thalweg tune`, beside the static ways there are.
+//! `cargo xtask bench tune`: networks that start with a bad mapping, with and without `thalweg tune`,
+//! compared with static mappings.
 //!
-//! Each network runs on two workers from the same input to its end: as it starts, with a tuner beside it, from the file of settings that the tuner
-//! saved, and in each static way. What takes the least time of these is the best; the last column but one says how close the tuner's end is to it,
-//! the last whether the run with the tuner, its trials included, was slower than the one without.
+//! Each network runs on two workers from the same input to its end: with the bad start, with a tuner beside
+//! it, with the settings that the tuner saved, and with each static mapping. The last column but one compares
+//! the saved settings with the fastest run; the last column compares the run with the tuner, trials included,
+//! with the run without.
 
 use crate::{app, demo, process, remedies};
 use anyhow::{Context, Result, bail};
@@ -24,7 +26,7 @@ usage: cargo xtask bench tune [NAME…] [--scale X] [--rounds N]
               among settings and mappings; half a minute each, and a measurement that was ended goes on
 ";
 
-/// A network, what it reads, and how it starts.
+/// A network, its input, and its start.
 struct Case {
     name: &'static str,
     package: &'static str,
@@ -76,7 +78,7 @@ const CASES: [Case; 5] = [
     },
 ];
 
-/// The bad start, and the static ways that are tried.
+/// The arguments of the bad start, and of the static mappings.
 const START: &[&str] = &["--mapper", "round-robin", "--workers", "2"];
 const STATIC: [(&str, &[&str]); 4] = [
     ("one worker", &["--workers", "1"]),
@@ -187,7 +189,7 @@ impl Case {
         ))
     }
 
-    /// How long a run takes, in seconds; with a tuner beside it that saves what it keeps to this file.
+    /// The seconds of a run, optionally with a tuner beside it that saves the kept changes to this file.
     fn time(&self, input: &[String], how: &[&str], folder: &Path, tuner: Option<&PathBuf>) -> Result<f64> {
         let space = folder.join("space");
         if space.exists() {
@@ -218,7 +220,7 @@ impl Case {
     }
 }
 
-/// Starts `thalweg tune` beside a run that was just started; it saves to this file what it keeps.
+/// Starts `thalweg tune` beside a run that was just started; it saves the kept changes to this file.
 pub(crate) fn start_tuner(program: &Path, space: &Path, file: &Path) -> std::io::Result<Child> {
     let begun = Instant::now();
     while !space.join("mailbox").exists() && begun.elapsed() < Duration::from_secs(5) {
@@ -229,7 +231,7 @@ pub(crate) fn start_tuner(program: &Path, space: &Path, file: &Path) -> std::io:
     tune.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
 }
 
-/// What a tuner saved, in a few words.
+/// A short description of the settings that a tuner saved.
 pub(crate) fn told(settings: &str) -> String {
     let lines = settings.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     let (moves, settings): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.starts_with("task/"));

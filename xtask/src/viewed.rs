@@ -1,7 +1,8 @@
-//! `cargo xtask bench view`: what pictures of runs cost, and how soon they are there.
+//! `cargo xtask bench view`: measures the cost of pictures of runs, and the time until they are shown.
 //!
-//! Whole programs, as a user runs them: `thalweg report --html`, `thalweg view`, and Chromium, which the tests drive in the same way. Processor time is that which
-//! the kernel counts for a process; what is seen is timed by the page's own clock.
+//! Complete programs are measured, as a user runs them: `thalweg report --html`, `thalweg view`, and
+//! Chromium, which is driven as in the tests. Processor time is counted by the kernel for a process; times of
+//! pictures are measured by the page's own clock.
 
 use crate::browser_run::{Browser, browser};
 use crate::pictures::{Live, View, build, thalweg, until};
@@ -96,14 +97,14 @@ fn between(of: &[f64], digits: usize) -> String {
     format!("{:.digits$} s ({least:.digits$}–{most:.digits$}, {})", median(of.to_vec()), of.len())
 }
 
-/// How long a command takes.
+/// The seconds of a command.
 fn timed(command: &mut Command) -> Result<f64> {
     let begun = Instant::now();
     process::run(command.stdout(Stdio::null()).stderr(Stdio::null()))?;
     Ok(begun.elapsed().as_secs_f64())
 }
 
-/// Processor seconds and bytes in memory (the most there were) of a process.
+/// The processor seconds and peak memory in bytes of a process.
 fn spent(pid: u32) -> Result<(f64, u64)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let fields: Vec<&str> = stat.rsplit_once(')').context("stat")?.1.split_whitespace().collect();
@@ -181,7 +182,7 @@ impl Bench {
         Ok(())
     }
 
-    /// From the command to the first picture of a live run.
+    /// The time from the command to the first picture of a live run.
     fn first(&self) -> Result<()> {
         let what = "first picture of a live run (DES), from the command on";
         let Some(mut browser) = browser("bench view") else {
@@ -211,7 +212,8 @@ impl Bench {
         let net = self.folder.join("large.snet");
         let step = "[{<seq>} -> {<seq = seq + 1>}]";
         std::fs::write(&net, format!("net large connect {};\n", [step; 6].join(" .. ")))?;
-        // A message of 64 bytes is eight dispatches, each one event and some more: about twenty events.
+        // A message of 64 bytes causes eight dispatches, each with one event or more, which are about twenty
+        // events.
         let bytes = self.events * 1e6 / EVENTS_A_MESSAGE * 64.0;
         let input = self.folder.join("zeros");
         std::fs::File::create(&input)?.set_len(bytes as u64)?;
@@ -312,7 +314,7 @@ impl Bench {
         Ok(())
     }
 
-    /// What serving costs without viewers, with one, and with fifty, at ten updates a second.
+    /// The cost of serving no viewer, one viewer, and fifty viewers, at ten updates a second.
     fn server(&self) -> Result<()> {
         let rates: [(&str, &[&str]); 3] = [
             ("100 messages a second", &["--rate", "100"]),
@@ -350,7 +352,7 @@ impl Bench {
         Ok(())
     }
 
-    /// A run that is looked at, beside one that is not.
+    /// Compares a run with a viewer and a run without.
     fn observed(&self) -> Result<()> {
         let mut ratios = Vec::new();
         for round in 0..self.rounds {
@@ -371,7 +373,7 @@ impl Bench {
                 let _viewer = Viewer::start(&view)?;
                 messages(self.seconds / 2.0)
             };
-            // By turns, because a run may become faster or slower by itself.
+            // The runs are measured by turns, because a run may become faster or slower by itself.
             let (alone, looked_at) = if round % 2 == 0 {
                 (messages(self.seconds / 2.0)?, looked_at()?)
             } else {
@@ -394,7 +396,7 @@ impl Bench {
     }
 }
 
-/// Events that the large run records of a message.
+/// The number of events that the large run records for a message.
 const EVENTS_A_MESSAGE: f64 = 17.0;
 
 fn drawn(browser: &mut Browser) {
@@ -418,7 +420,7 @@ fn parts(view: &View) -> Result<(&str, &str)> {
     rest.split_once("/?token=").context("an address with a token")
 }
 
-/// The body of what is answered to a path.
+/// The body of the server's answer to a path.
 fn got(view: &View, path: &str) -> Result<Vec<u8>> {
     let (host, token) = parts(view)?;
     let mut stream = TcpStream::connect(host)?;

@@ -1,6 +1,8 @@
-//! Watches the programs of a test command, so that one that hangs is stopped and named instead of holding up every later one.
+//! Watches the programs of a test command, so that a program that hangs is stopped and named instead of
+//! delaying all later programs.
 //!
-//! A process belongs to a command if its environment names the command's places: so one that left its parent is found, too.
+//! A process belongs to a command if its environment contains the command's folder, so a process that left
+//! its parent is found, too.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,13 +14,13 @@ use std::time::{Duration, Instant};
 
 const EVERY: Duration = Duration::from_millis(500);
 
-/// How long after the command that started it a process may end.
+/// The longest time that a process may outlive the command that started it.
 const LINGERS_MAX: Duration = Duration::from_secs(5);
 
-/// How a command's processes ended.
+/// The processes of a command that had to be killed.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
-    /// Test programs that ran longer than they may, and were killed.
+    /// Test programs that exceeded their time, and were killed.
     pub(crate) stopped: Vec<PathBuf>,
     /// Processes that went on after the command had ended, and were killed.
     pub(crate) left: Vec<String>,
@@ -30,8 +32,9 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Watches the processes with `place` in their environment. The command is process `pid`, which nobody waits for before
-    /// its output has ended: a process left behind would hold that open for ever.
+    /// Watches the processes with `place` in their environment. The command is process `pid`, which must not
+    /// be waited for before its output has ended, because a process left behind would hold the output open
+    /// for ever.
     pub(crate) fn start(place: &Path, pid: u32, program_max: Option<Duration>) -> Watch {
         let (end, ended) = mpsc::channel();
         let place = place.as_os_str().as_encoded_bytes().to_vec();
@@ -89,7 +92,7 @@ fn stop_left(place: &[u8], command: u32, watched: &mut Watched) {
     }
 }
 
-/// The processes whose environment holds `place`; one that has ended has none.
+/// The processes whose environment contains `place`; a process that has ended has no environment.
 fn of_place(place: &[u8]) -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -108,7 +111,7 @@ fn is_test(pid: u32) -> bool {
     path.parent().and_then(Path::file_name).is_some_and(|folder| folder == "deps")
 }
 
-/// A process that has ended and is not waited for yet has state `Z`.
+/// Whether a process has ended; a process that has ended but was not waited for has state `Z`.
 fn is_ended(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name, in parentheses, may hold any character.
@@ -122,7 +125,7 @@ fn command_line(pid: u32) -> String {
     words.join(" ").trim_end().to_owned()
 }
 
-/// What runs, and where each thread of it waits in the kernel.
+/// The running processes, with the place in the kernel where each thread waits.
 fn tree(place: &[u8]) -> String {
     let mut lines = Vec::new();
     for pid in of_place(place) {
@@ -137,7 +140,7 @@ fn tree(place: &[u8]) -> String {
 }
 
 fn kill(pid: u32) {
-    // One that has ended meanwhile is no failure.
+    // A process that has ended meanwhile is no failure.
     let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
 }
 
@@ -163,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_process_that_goes_on_after_its_command_is_killed_and_named() {
-        // Without the watch this would read its output for an hour.
+        // Without the watch this would read the output for an hour.
         let watched = watched("setsid sleep 3600 & echo started", None);
         assert_eq!(watched.left.len(), 1, "{watched:?}");
         assert!(watched.left[0].ends_with("sleep 3600"), "{watched:?}");

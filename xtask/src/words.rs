@@ -1,12 +1,13 @@
-//! Words that a stranger does not understand, in comments, texts of the program and pages.
+//! Words that must not be used in comments, texts of the program and pages, because they had private
+//! meanings.
 //!
-//! The words below once had meanings of their own here: events were *told*, threads were a *who*. The glossary
-//! (docs/glossary.md) has the words that took their places. The test looks at comments, at string literals that are
-//! sentences, and at the prose of pages; names in code are not looked at.
+//! The words below once had meanings of their own in this project: events were *told*, threads were a *who*.
+//! The glossary (docs/glossary.md) has the words that replaced them. The test checks comments, string
+//! literals that are sentences, and the prose of pages; names in code are not checked.
 
 use crate::sources;
 
-/// What must not be written, and what to write instead.
+/// The forbidden words, each with its replacement.
 const RULES: &[Rule] = &[
     Rule { name: "whoever", is_meant: is_whoever, instead: "name the thread, process, task or person" },
     Rule { name: "who", is_meant: is_who, instead: "`who` is for persons: name the thread, process or task" },
@@ -31,7 +32,7 @@ struct Rule {
     instead: &'static str,
 }
 
-/// After these `who` stands for a person.
+/// Words after which `who` refers to a person.
 const PERSONS: &[&str] = &[
     "people",
     "person",
@@ -89,7 +90,7 @@ fn is_room(words: &[String], at: usize) -> bool {
         && (is(1, "for") && is(2, "unsafe") || ["named", "unsafe"].contains(&before))
 }
 
-/// The words of a sentence in lower case; what ends a clause is a word of its own.
+/// The words of a sentence in lower case; a sign that ends a clause is a word of its own.
 fn words(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     for c in text.chars() {
@@ -108,7 +109,7 @@ fn words(text: &str) -> Vec<String> {
 /// A line of prose, with its number.
 type Line = (usize, String);
 
-/// The prose of a page: what stands outside blocks of code, without the targets of links.
+/// The prose of a page: the text outside blocks of code, without the targets of links.
 fn prose_of_page(text: &str) -> Vec<Line> {
     let mut fence: Option<&str> = None;
     let mut lines = Vec::new();
@@ -176,7 +177,7 @@ fn add_sentence(line: usize, text: &str, add: &mut impl FnMut(usize, &str)) {
     }
 }
 
-/// Where the quote stands that ends a string literal.
+/// The position of the quote that ends a string literal.
 fn end_of_text(rest: &str) -> usize {
     let mut escaped = true;
     for (at, c) in rest.char_indices() {
@@ -200,7 +201,7 @@ fn length_of_char(rest: &str) -> usize {
     }
 }
 
-/// A text without what stands in braces: `{told}` is a name.
+/// A text without its parts in braces, because `{told}` is a name.
 fn without_values(text: &str) -> String {
     let mut depth = 0_u32;
     text.chars()
@@ -218,7 +219,7 @@ fn without_values(text: &str) -> String {
         .collect()
 }
 
-/// What a file says that it should not: each with its line.
+/// The forbidden words of a file, each with its line.
 fn found(path: &str, text: &str) -> Vec<String> {
     let lines = if path.ends_with(".md") { prose_of_page(text) } else { prose_of_code(text) };
     let mut found = Vec::new();
@@ -237,7 +238,7 @@ fn found(path: &str, text: &str) -> Vec<String> {
 #[test]
 fn private_words_are_not_written() {
     let texts = sources::ending_with(".rs").into_iter().chain(sources::ending_with(".md"));
-    // This file has the words themselves.
+    // This file itself contains the words.
     let texts = texts.filter(|(path, _)| path != "xtask/src/words.rs");
     let wrong: Vec<String> = texts.flat_map(|(path, text)| found(&path, &text)).collect();
     assert!(wrong.is_empty(), "{}\n(docs/glossary.md has the words)", wrong.join("\n"));

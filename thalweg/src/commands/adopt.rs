@@ -1,4 +1,4 @@
-//! `thalweg adopt`: takes programs written for S-Net as they are.
+//! `thalweg adopt`: runs programs written for S-Net unchanged.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -40,7 +40,7 @@ arguments, no program, no C compiler. docs/s-net.md says what differs from S-Net
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Folders with programs written for S-Net. Nothing in them is changed.
+    /// Folders with programs written for S-Net. The folders are not changed.
     #[arg(value_name = "FOLDER", required = true)]
     folders: Vec<PathBuf>,
     /// The folder for libraries, objects and results.
@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     /// A further flag for the C compiler; may be given several times.
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     cflag: Vec<String>,
-    /// The C compiler [default: what the variable CC says, else cc].
+    /// The C compiler [default: the variable CC, else cc].
     #[arg(long, value_name = "PROGRAM")]
     cc: Option<PathBuf>,
     /// Seconds that a run may take.
@@ -61,10 +61,10 @@ pub(crate) struct Arguments {
     /// A record that a synchrocell still holds at the end is an error.
     #[arg(long)]
     strict_end: bool,
-    /// Run every input, also where nothing has changed since it last ran well.
+    /// Run every input, also if nothing has changed since its last successful run.
     #[arg(long)]
     afresh: bool,
-    /// One JSON object a program.
+    /// Print one JSON object for each program.
     #[arg(long)]
     json: bool,
 }
@@ -113,12 +113,12 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     if run == count { Ok(()) } else { Err(Failure::Reported(1)) }
 }
 
-/// The C compiler, unless one is named.
+/// The default C compiler.
 fn compiler() -> PathBuf {
     std::env::var_os("CC").filter(|name| !name.is_empty()).map_or_else(|| "cc".into(), PathBuf::from)
 }
 
-/// A path relative to the folder that was asked for.
+/// A path relative to the program's folder.
 fn shown(path: &Path, program: &Program) -> String {
     path.strip_prefix(&program.root).unwrap_or(path).display().to_string()
 }
@@ -160,7 +160,7 @@ fn lines(program: &Program, output: &Output) -> Vec<String> {
     lines
 }
 
-/// How to run it by hand.
+/// The command that runs the program by hand.
 fn command(program: &Program) -> Vec<String> {
     let mut words = vec!["thalweg".to_owned(), "run".to_owned(), here(&program.network)];
     if let Some(library) = &program.library {
@@ -176,14 +176,14 @@ fn command(program: &Program) -> Vec<String> {
     words
 }
 
-/// A path from the current folder, if it is below.
+/// A path relative to the current folder, if it is below that folder.
 fn here(path: &Path) -> String {
     let below =
         std::env::current_dir().ok().and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned));
     below.map_or_else(|| path.display().to_string(), |below| format!("./{}", below.display()))
 }
 
-/// The same for programs.
+/// The result for a program, as JSON.
 fn object(program: &Program) -> serde_json::Value {
     let trial = |trial: &Trial| {
         let (outcome, why) = match &trial.outcome {

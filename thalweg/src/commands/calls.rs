@@ -33,18 +33,18 @@ Examples:
   # the dependency graph of a session's components
   thalweg calls shop --graph svg --by component > g.svg";
 
-/// Levels of a tree that are shown, unless `--depth` says otherwise.
+/// The number of levels of a tree that are shown without `--depth`.
 const DEPTH: usize = 12;
 
 /// The arguments of `thalweg calls`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A space: its path, or a name or process id that `thalweg ls` shows; or a session: the calls of all its processes. The newest space if
-    /// omitted.
+    /// A space: its path, or a name or process id that `thalweg ls` shows; or a session, for the calls of all
+    /// its processes. The newest space if omitted.
     #[arg(value_name = "SPACE|SESSION")]
     space: Option<String>,
-    /// Show the calls by their paths from the outermost: how often, and how long.
+    /// Show the calls by their paths from the outermost call, with counts and times.
     #[arg(long, conflicts_with_all = ["graph", "slowest", "json"])]
     tree: bool,
     /// Print the dependency graph: for Graphviz, or as a picture.
@@ -56,24 +56,25 @@ pub(crate) struct Arguments {
     /// Show the slowest traces, and those whose outermost call failed, each with its calls by path.
     #[arg(long, conflicts_with = "json")]
     slowest: bool,
-    /// Print the sequence diagram of a class of traces, that is of traces whose calls are alike and in the same order: of its slowest one.
+    /// Print the sequence diagram of the slowest trace of a class, which has all traces with the same calls
+    /// in the same order.
     #[arg(long, value_name = "FORMAT", value_enum, conflicts_with_all = ["tree", "graph", "slowest", "json", "operation"])]
     sequence: Option<sequence::Format>,
-    /// Which class: 1 has the most traces.
+    /// The number of the class: class 1 has the most traces.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "sequence", value_parser = clap::value_parser!(u32).range(1..))]
     class: u32,
     /// Print everything as one JSON object.
     #[arg(long)]
     json: bool,
     /// While the program runs, switch off the operations whose probes cost most for what they record, until all probes
-    /// cost no more than this part of its processor time; switch operations on again when there is room. Says what it
-    /// leaves out.
+    /// cost no more than this part of its processor time; switch operations on again when the budget permits.
+    /// Reports the operations that are left out.
     #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with_all = ["tree", "graph", "slowest", "json", "operation"])]
     budget: Option<f64>,
-    /// How long a window is in which costs are counted.
+    /// The length of a window in which costs are counted.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s", requires = "budget")]
     every: Duration,
-    /// Keep the budget for this time, then switch on again what is off [default: until the program ends].
+    /// Keep the budget for this time, then switch all operations on again [default: until the program ends].
     #[arg(long = "for", value_name = "TIME", value_parser = time, requires = "budget")]
     for_time: Option<Duration>,
     /// Only operations of this name, where `*` stands for any characters but `/`, `**` for any, `?` for one.
@@ -103,13 +104,13 @@ enum Format {
 enum By {
     /// Operations.
     Operation,
-    /// What they are part of: their names up to the last `::` or `.`, or their files.
+    /// Components: operations grouped by their names up to the last `::` or `.`, or by their files.
     Component,
-    /// The processes they are called in.
+    /// The processes in which operations are called.
     Process,
 }
 
-/// `2%` or `0.5 %`, as a part.
+/// Parses `2%` or `0.5 %` into a fraction.
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.trim().strip_suffix('%').unwrap_or(text).trim().parse::<f64>().ok();
     let part = number.filter(|number| *number > 0.0 && *number <= 100.0);
@@ -174,7 +175,7 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     output.flush()
 }
 
-/// Leaves only the operations of these names, their callers, and what they call.
+/// Keeps only the operations with these names, their callers, and the operations that they call.
 fn only(calls: &mut Calls, pattern: &Glob) {
     calls.operations.retain(|operation| pattern.matches(&operation.name));
     let is_left = |id: u32| calls.operations.iter().any(|operation| operation.id == id);
@@ -244,7 +245,7 @@ fn summary(calls: &Calls, arguments: &Arguments, output: &mut Output) -> Result<
     others(calls, output)
 }
 
-/// Counters, gauges, and what is under way.
+/// Prints counters, gauges, and calls under way.
 fn others(calls: &Calls, output: &mut Output) -> Result<(), Failure> {
     if !calls.counters.is_empty() {
         let mut table = Table::new(&[column("COUNTER"), number("SUM", 0), number("TIMES", 0)]);
@@ -307,7 +308,7 @@ fn tree(
         number("OWN", 0),
     ]);
     let mut left_out = 0;
-    // A stack of what comes next: the node and its level.
+    // The stack of nodes to visit, with their levels.
     let mut next: Vec<(usize, usize)> = Vec::new();
     let push = |next: &mut Vec<(usize, usize)>, parent: Option<usize>, level: usize, left_out: &mut usize| {
         let children = below.get(&parent).map_or(&[][..], Vec::as_slice);

@@ -35,19 +35,20 @@ Exit codes: 0 sound, 2 errors (or warnings, with --deny-warnings).
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The network: the net named like the file. Files of external nets are found beside it.
+    /// The network: the net that has the file's name. Files of external nets are found beside it.
     #[arg(value_name = "NET.snet")]
     net: PathBuf,
-    /// A library with boxes; may be given several times. Without one, boxes are taken as declared.
+    /// A library with boxes; may be given several times. Without a library, boxes are assumed to be as
+    /// declared.
     #[arg(long, value_name = "LIB")]
     boxes: Vec<PathBuf>,
     /// Print diagnostics as JSON on standard output, one object a line.
     #[arg(long)]
     json: bool,
-    /// Warnings are failures too.
+    /// Treat warnings as failures.
     #[arg(long)]
     deny_warnings: bool,
-    /// Print what each net takes and gives, as inferred.
+    /// Print the inferred input and output of each net.
     #[arg(long, conflicts_with_all = ["json", "graph"])]
     types: bool,
     /// Draw the network on standard output.
@@ -55,7 +56,7 @@ pub(crate) struct Arguments {
     graph: Option<GraphFormat>,
 }
 
-/// How a network is drawn.
+/// The format of a drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum GraphFormat {
     /// Characters, for a terminal.
@@ -118,7 +119,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     }
 }
 
-/// A line for each net and each input variant.
+/// Prints a line for each net and each input variant.
 fn print_types(signatures: &Signatures) -> Result<(), Failure> {
     for net in &signatures.nets {
         let declared = if net.declared.is_some() { "  (input as declared)" } else { "" };

@@ -1,4 +1,4 @@
-//! `thalweg clean`: remove what runs that died have left.
+//! `thalweg clean`: remove the spaces of runs that died.
 
 use thalweg_host::spaces;
 use thalweg_space::discover;
@@ -10,10 +10,10 @@ use crate::output::Output;
 /// The arguments of `thalweg clean`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Say what would be removed, and remove nothing.
+    /// Print what would be removed, without removing it.
     #[arg(long)]
     dry_run: bool,
-    /// Remove the runs that were kept, too. Live runs are never removed.
+    /// Remove kept runs, too. Live runs are never removed.
     #[arg(long)]
     all: bool,
 }

@@ -73,22 +73,22 @@ pub(crate) struct Simple {
     patience: Patience,
 }
 
-/// For how long a command holds.
+/// The time for which a command holds.
 #[derive(clap::Args)]
 pub(crate) struct Lease {
-    /// How long the command holds, such as 500ms, 10s, 2min. After this time the run itself takes the command
-    /// back, unless another command came meanwhile.
+    /// Undo the command after this time, such as 500ms, 10s, 2min. The run itself undoes it, unless another
+    /// command came meanwhile.
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     pub(crate) lasts: Option<Duration>,
 }
 
 impl Lease {
-    /// Its terms.
+    /// The terms of the command.
     pub(crate) fn terms(&self) -> Option<Terms> {
         self.lasts.map(Terms::lasting)
     }
 
-    /// What was done, and for how long.
+    /// The message with the time for which the command holds.
     pub(crate) fn said(&self, said: String) -> String {
         match self.lasts {
             Some(time) => format!("{said}; for {}", duration(time.as_nanos() as f64)),
@@ -99,7 +99,7 @@ impl Lease {
 
 #[derive(clap::Args)]
 pub(super) struct Patience {
-    /// How long to wait for the answer, such as 500ms, 10s, 2min.
+    /// The longest time to wait for the answer, such as 500ms, 10s, 2min.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "60s")]
     timeout: Duration,
 }
@@ -145,7 +145,7 @@ fn send_for(
     say_done(&lease.said(result), terminal)
 }
 
-/// Says what a run did.
+/// Prints the result of a command.
 pub(super) fn say_done(result: &str, terminal: Terminal) -> Result<(), Failure> {
     let mut output = Output::new(terminal);
     output.line(result)?;

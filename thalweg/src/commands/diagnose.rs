@@ -20,7 +20,7 @@ use crate::output::Output;
 use crate::table::{Table, number, text as column, wrapped};
 use crate::units::{duration, rate, ratio, share};
 
-/// What is measured before anything is slowed, unless `--window` says otherwise.
+/// The time of measurement before tasks are slowed, without `--window`.
 const FIRST: Duration = Duration::from_secs(1);
 
 const EXAMPLES: &str = "\
@@ -42,21 +42,22 @@ Examples:
 pub(crate) struct Arguments {
     #[command(flatten)]
     look: Look,
-    /// Slow the suspected tasks of a live run, each by turns for three seconds, and see whether the flow answers. The run goes on
-    /// as before when this ends, is interrupted, or is killed.
+    /// Slow each suspected task of a live run down in turn for three seconds, and measure the effect on the
+    /// flow. The tasks are no longer slowed when the command ends, is interrupted, or is killed.
     #[arg(long, conflicts_with = "watch")]
     perturb: bool,
-    /// Replay a run that was recorded by `thalweg run --monitor full --keep`, as it was and with something different each time (a box faster,
-    /// a task on another worker, replicas, longer streams, no limit, no order), and show by how much the flow would grow. Nothing is predicted
-    /// where the replay does not reproduce the run. With --json: what was replayed and predicted as one JSON object (docs/report.md).
+    /// Replay a run that was recorded by `thalweg run --monitor full --keep`, unchanged and with one change
+    /// each time (a box faster, a task on another worker, replicas, longer streams, no limit, no order), and
+    /// show by how much the flow would grow. Nothing is predicted if the unchanged replay does not reproduce
+    /// the run. With --json, print replay and predictions as one JSON object (docs/report.md).
     #[arg(long, conflicts_with_all = ["watch", "window", "perturb"])]
     what_if: bool,
-    /// Compare two runs: by how much the newer one's flow is greater, what differs, what was predicted of that, and what limits it now. With --json
-    /// the same as one JSON object (docs/report.md).
+    /// Compare two runs: the growth of the flow, the differences, the predicted gain, and the limit of the
+    /// newer run. With --json, print the comparison as one JSON object (docs/report.md).
     #[arg(long, num_args = 2, value_names = ["OLD", "NEW"], conflicts_with_all = ["space", "watch", "window", "perturb", "what_if"])]
     compare: Option<Vec<String>>,
     /// Threads that could run at the same time, for predictions [default: with --what-if the processors this program
-    /// may use, else those that the run could].
+    /// may use, else those that the run was allowed to use].
     #[arg(long, value_name = "N", conflicts_with_all = ["watch", "window", "perturb"], value_parser = clap::value_parser!(u32).range(1..))]
     processors: Option<u32>,
 }
@@ -64,7 +65,7 @@ pub(crate) struct Arguments {
 /// Messages that are replayed for a verdict; `--what-if` replays more.
 const REPLAYED_MAX: usize = 150_000;
 
-/// Changes that gain less are not shown.
+/// Changes with a smaller gain are not shown.
 const SHOWN: f64 = 0.03;
 
 pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
@@ -86,7 +87,8 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     whole(arguments, terminal)
 }
 
-/// The verdict on a whole run; with predictions by replays if it was recorded completely.
+/// Prints the verdict on a run that has ended, with predictions by replays if the run was recorded
+/// completely.
 fn whole(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
     let look = &arguments.look;
     let feed = spaces::feed(look.space.as_deref())?;
@@ -107,7 +109,7 @@ fn judging(arguments: &Arguments) -> Judging {
     Judging { top: arguments.look.top, processors, messages_max: REPLAYED_MAX }
 }
 
-/// What a change brought.
+/// Prints the effect of a change, by comparing two runs.
 fn compared(arguments: &Arguments, [old, new]: [&String; 2], terminal: Terminal) -> Result<(), Failure> {
     let (before, after) = (spaces::feed(Some(old))?, spaces::feed(Some(new))?);
     let told = compare(&before, &after, &judging(arguments)).map_err(usage)?;
@@ -140,7 +142,7 @@ fn print(report: &Report, output: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What changes would bring, by replays of the recording.
+/// Prints the predicted gains of changes, by replays of the recording.
 fn replayed(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
     let look = &arguments.look;
     let feed = spaces::feed(look.space.as_deref())?;
@@ -191,7 +193,7 @@ fn print_replayed(answer: &WhatIf, top: usize, output: &mut Output) -> Result<()
     output.line(&format!("{tried} changes were replayed; {less} of them gain less than {percent:.0} %."))
 }
 
-/// The verdict, and what came of slowing tasks.
+/// Prints the verdict, and the effect of slowing tasks.
 fn perturbed(look: &Look, terminal: Terminal) -> Result<(), Failure> {
     let Perturbed { report, tried } = slow_suspects(look)?;
     let mut output = Output::shaped(terminal, &look.shape);
@@ -254,7 +256,7 @@ fn slowed(tried: &[Tried]) -> Table {
     table
 }
 
-/// What the sensitivities say of the verdict.
+/// A sentence that says whether the sensitivities confirm the verdict.
 fn confirmed(tried: &[Tried]) -> String {
     let Some(most) = tried.iter().max_by(|a, b| a.sensitivity.total_cmp(&b.sensitivity)) else {
         return "There was no task to be slowed.".to_owned();
@@ -268,7 +270,7 @@ fn confirmed(tried: &[Tried]) -> String {
     }
 }
 
-/// Tasks and workers by what the source asks of them.
+/// The table of tasks and workers by the demand of the source on them.
 fn pressed(utilisation: &[Utilisation]) -> Table {
     let mut table = Table::new(&[
         column("ASKED OF"),

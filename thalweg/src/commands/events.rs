@@ -35,17 +35,18 @@ Examples:
   # all processes of a session, in the order of time
   thalweg events together --follow";
 
-/// Items taken from the space at a time.
+/// The number of items read from the space at a time.
 const POLL_ITEMS: usize = 4096;
-/// How long to sleep when a space has no new events.
+/// The pause when a space has no new events.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(50);
 
 /// The arguments of `thalweg events`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A space: its path, or a name or process id that `thalweg ls` shows. The newest if omitted. Or a session, by its
-    /// path or name: the events of all its processes in the order of time, each with the space it is from.
+    /// A space: its path, or a name or process id that `thalweg ls` shows. The newest if omitted. Or a
+    /// session, by its path or name: the events of all its processes in the order of time, each with its
+    /// space.
     #[arg(value_name = "SPACE|SESSION")]
     space: Option<String>,
     /// Only events about this task, by its id, or the tasks of this component, by (the end of) its path or a pattern of it.
@@ -54,10 +55,11 @@ pub(crate) struct Arguments {
     /// Only kinds of this name, where `*` stands for any characters but `/`, `**` for any, `?` for one.
     #[arg(long, value_name = "PATTERN")]
     kind: Option<String>,
-    /// Go on with what happens from now, until the run ends.
+    /// Print events as they happen, until the run ends.
     #[arg(long)]
     follow: bool,
-    /// Print one JSON object a line; `called` in it has the names of the tasks and streams that `fields` have numbers of.
+    /// Print one JSON object a line; the member `called` has the names of the tasks and streams whose numbers
+    /// are in `fields`.
     #[arg(long)]
     json: bool,
     /// Print comma-separated values: a line with the names of the columns, and a line an event. The events have to be
@@ -68,7 +70,7 @@ pub(crate) struct Arguments {
     /// 1.5s..2min, 10s.. or ..1s. Events outside are not read, so this is fast in a large archive.
     #[arg(long, value_name = "T1..T2", value_parser = between, conflicts_with = "follow")]
     window: Option<(Duration, Duration)>,
-    /// Stop after so many.
+    /// Stop after N events.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 }
@@ -97,7 +99,8 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     }
     let mut ending = false;
     loop {
-        // Asked before the poll, so that events which a process wrote just before it ended are still seen.
+        // The check precedes the poll, so that events which a process wrote just before it ended are still
+        // read.
         let alive = arguments.follow && events.may_come();
         let mut taken = 0;
         let polled = events.poll(POLL_ITEMS, &mut |place, process, item| {
@@ -131,7 +134,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     problems.told.is_empty().then_some(()).ok_or(Failure::Reported(Failure::USAGE))
 }
 
-/// Two times.
+/// Parses two times.
 fn between(text: &str) -> Result<(Duration, Duration), String> {
     match span(text)? {
         Span::Between(from, to) => Ok((from, to)),
@@ -139,7 +142,7 @@ fn between(text: &str) -> Result<(Duration, Duration), String> {
     }
 }
 
-/// Reports what cannot be read, each file once and at once: the rest is printed nevertheless.
+/// Reports each file that cannot be read, once and at once; events of other files are printed nevertheless.
 struct Problems {
     terminal: Terminal,
     told: HashSet<String>,
@@ -154,7 +157,7 @@ impl Problems {
     }
 }
 
-/// Prints the items that are wanted.
+/// Prints the selected items.
 struct Printer {
     output: Output,
     task: Option<String>,
@@ -164,7 +167,7 @@ struct Printer {
     json: bool,
     csv: Option<Csv>,
     left: u64,
-    /// Printing failed; nothing more is printed.
+    /// The error of the output, after which nothing more is printed.
     failure: Option<Failure>,
 }
 
@@ -191,7 +194,7 @@ impl Printer {
 
     fn event(&mut self, place: usize, event: &Event<'_>, process: &Origin) {
         let is_asked = self.kind.as_ref().is_none_or(|kind| kind.matches(&event.kind.name));
-        // The filter must see every event to know which task a writer speaks of.
+        // The filter must see every event to know the task to which a writer's events belong.
         let wants = self.filters[place].wants(event, process);
         if self.csv.is_some() {
             if is_asked && matches!(wants, Wants::Yes) {
@@ -216,7 +219,8 @@ impl Printer {
         }
     }
 
-    /// A line of a table. Before the first one there is a line with the names of the columns, which does not count.
+    /// Prints a line of a table. A line with the names of the columns comes before the first line and is not
+    /// counted.
     fn row(&mut self, event: &Event<'_>, process: &Origin) {
         let Some(csv) = &mut self.csv else { return };
         match csv.lines(event, process) {
@@ -284,7 +288,8 @@ fn shown(field: &FieldInfo, value: &Value<'_>, Origin { names, clock, .. }: &Ori
     }
 }
 
-/// What a dispatch's base adds: names, numbers of tasks and streams with the indices of their messages, and what these are called.
+/// The fields that a dispatch gets from its base: names, numbers of tasks and streams with the indices of
+/// their messages, and the names of these.
 fn parts(told: &WholeDispatch, process: &Origin) -> Vec<(&'static str, String, Option<String>)> {
     let mut parts = vec![("task", told.task.to_string(), process.name(Refers::Task, told.task))];
     for (what, run) in [("read", told.read), ("wrote", told.written)] {
@@ -296,7 +301,7 @@ fn parts(told: &WholeDispatch, process: &Origin) -> Vec<(&'static str, String, O
     parts
 }
 
-/// What a dispatch's base adds.
+/// The fields that a dispatch gets from its base, as JSON.
 fn whole(told: &WholeDispatch) -> serde_json::Value {
     let run = |run: Option<Run>| {
         run.map(|Run { stream, first, count }| json!({ "stream": stream, "first": first, "count": count }))
@@ -351,7 +356,7 @@ fn object(event: &Event<'_>, process: &Origin) -> String {
     named_process(object, process)
 }
 
-/// In a session, with the process that the object speaks of.
+/// The object, in a session with the process of its event.
 fn named_process(mut object: serde_json::Value, process: &Origin) -> String {
     if let Some(directory) = &process.directory {
         object["space"] = json!(directory);
@@ -364,13 +369,15 @@ fn named(names: &HashMap<u64, String>, id: u64) -> Option<String> {
     names.get(&id).cloned()
 }
 
-/// Which events concern the task, or the tasks, the user named.
+/// The filter for events about the task, or the tasks, that the user named.
 struct TaskFilter {
-    /// `None`: all are wanted.
+    /// With `None`, all events are selected.
     wanted: Option<Wanted>,
-    /// The task whose dispatch each writer records, of a version that recorded what it read and wrote behind it.
+    /// For each writer, the task whose dispatch it records; only for a former version, which recorded the
+    /// messages read and written in further events after the dispatch.
     writers: HashMap<u32, u64>,
-    /// Lines on what a dispatch read and wrote besides the streams of its base, which come before it, by their writer.
+    /// For each writer, lines about the messages that the next dispatch read and wrote besides the streams of
+    /// its base; these events precede the dispatch.
     parts: HashMap<u32, Vec<String>>,
 }
 
@@ -378,7 +385,7 @@ struct TaskFilter {
 enum Wants {
     Yes,
     No,
-    /// If the dispatch is the one that its writer records next.
+    /// The event is selected if the writer's next dispatch is selected.
     WithNext,
 }
 
@@ -417,7 +424,8 @@ impl TaskFilter {
                 }
                 is_wanted(task)
             }
-            // What a dispatch read and wrote follows it, with its time.
+            // The events about the messages that a dispatch read and wrote follow the dispatch, with its
+            // time.
             None if event.is_same_time() => {
                 self.writers.get(&event.writer).is_some_and(|&task| is_wanted(task))
             }
@@ -430,7 +438,7 @@ impl TaskFilter {
     }
 }
 
-/// Whether a component's path is, or ends in, what the user wrote.
+/// Whether a component's path is equal to, or ends in, the name that the user wrote.
 fn is_called(path: &str, name: &str) -> bool {
     path == name || path.strip_suffix(name).is_some_and(|head| head.ends_with('/')) || {
         name.contains(['*', '?']) && Glob::new(name).matches(path)

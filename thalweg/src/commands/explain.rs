@@ -1,4 +1,4 @@
-//! `thalweg explain`: the page of a code of an error or a warning.
+//! `thalweg explain`: prints the page of an error's or a warning's code.
 
 use thalweg_pack::nearest;
 
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
 
 macro_rules! pages {
     ($($code:ident,)*) => {
-        /// Codes, ascending, with their pages.
+        /// The codes in ascending order, with their pages.
         const PAGES: &[(&str, &str)] = &[
             $((stringify!($code), include_str!(concat!("../../../docs/errors/", stringify!($code), ".md"))),)*
         ];
@@ -64,7 +64,7 @@ fn page(asked: &str) -> Result<&'static str, Failure> {
     Err(Failure::Usage(format!("there is no code `{}`; {help}", asked.escape_debug())))
 }
 
-/// The text behind the code in the page's first line.
+/// The text after the code in the page's first line.
 fn title(page: &str) -> &str {
     let first = page.lines().next().unwrap_or("");
     first.split_once(": ").map_or(first, |(_, title)| title)

@@ -1,4 +1,4 @@
-//! `thalweg fmt`: lays networks out in one way.
+//! `thalweg fmt`: formats the text of networks.
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -24,10 +24,10 @@ Exit codes: 0 done, 1 (with --check) some are not laid out, 2 errors.";
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The networks; `-` stands for standard input, then the result goes to standard output.
+    /// The networks; `-` stands for standard input, whose formatted text goes to standard output.
     #[arg(value_name = "NET.snet", required = true)]
     nets: Vec<PathBuf>,
-    /// Change nothing; name the files that are not laid out.
+    /// Name the files that are not formatted, without changing them.
     #[arg(long)]
     check: bool,
 }
@@ -50,7 +50,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     }
 }
 
-/// Whether laying out changes the text.
+/// Formats a file. Returns whether formatting changes its text.
 fn lay_out(path: &Path, check: bool, terminal: Terminal) -> Result<bool, Failure> {
     let from_input = path == Path::new("-");
     let text = read(path, from_input)?;

@@ -60,7 +60,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     output.flush()
 }
 
-/// One argument is a space if there is such a space, else a pattern.
+/// Splits the arguments: a single argument is a space if a space of that name exists, else a pattern.
 fn split(arguments: &[String]) -> Result<(LiveRun, Option<String>), Failure> {
     Ok(match arguments {
         [] => (LiveRun::find(None)?, None),
@@ -111,7 +111,7 @@ fn table(settings: &[&SettingView]) -> Table {
     table
 }
 
-/// The holder of a lease, for how long it holds, and what the setting goes back to.
+/// The holder of a lease, its remaining time, and the value to which the setting returns.
 fn lease(setting: &SettingView) -> String {
     let (Some(lease), Some(setter)) = (&setting.lease, &setting.setter) else { return String::new() };
     let left = lease.left.map(|left| format!("{} left", duration(left.as_nanos() as f64)));
@@ -155,7 +155,7 @@ mod tests {
     use thalweg_host::settings;
     use thalweg_space::SettingSpec;
 
-    /// Those of runs, and of the links of runs over nodes.
+    /// The declared settings of runs, and of the links of runs over nodes.
     fn declared() -> Vec<SettingSpec<'static>> {
         let mut all = settings::declared();
         all.extend(thalweg_node::Settings::DECLARED.all());
@@ -169,7 +169,7 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/settings.md")
     }
 
-    /// The page up to its table, and the table as the declarations have it.
+    /// The page's text before its table, followed by the table of the declarations.
     fn written() -> String {
         let page = std::fs::read_to_string(page()).unwrap();
         let (text, _) = page.split_once(BEGIN).expect("the page has a table");

@@ -1,7 +1,8 @@
-//! The drawing of a network: what stands in series from left to right, branches one under the other.
+//! The drawing of a network: components in series from left to right, branches one below the other.
 //!
-//! A component is a box in a grid of cells, made of the boxes in it: series side by side, branches stacked, what is
-//! repeated or replicated in a frame that says how. The same layout is drawn with characters and as SVG.
+//! A component is a box in a grid of cells, made of the boxes in it: series side by side, branches stacked,
+//! stars and splits in a frame whose title shows the operator. The same layout is drawn with characters and
+//! as SVG.
 
 use std::fmt::Write as _;
 
@@ -16,7 +17,7 @@ const COMPONENTS_MAX: usize = 2000;
 struct Part {
     width: usize,
     height: usize,
-    /// The row at which the stream enters and leaves.
+    /// The row at which the streams enter and leave.
     row: usize,
     form: Form,
 }
@@ -148,13 +149,13 @@ fn parallel(parts: Vec<Part>) -> Part {
     }
 }
 
-/// Something to draw on, in cells.
+/// A drawing surface of cells.
 trait Canvas {
-    /// A frame with a title in its upper edge; a leaf's title stands inside.
+    /// Draws a frame with a title in its upper edge; a leaf's title is inside.
     fn frame(&mut self, column: usize, row: usize, part: &Part, title: &str);
-    /// A horizontal line from a column to another one, which an arrow ends.
+    /// Draws a horizontal line from one column to another, with an arrow at its end if `arrow` is set.
     fn across(&mut self, row: usize, from: usize, to: usize, arrow: bool);
-    /// A vertical line.
+    /// Draws a vertical line.
     fn down(&mut self, column: usize, from: usize, to: usize);
 }
 
@@ -194,7 +195,7 @@ fn draw(part: &Part, column: usize, top: usize, canvas: &mut impl Canvas) {
     }
 }
 
-/// Most cells drawn with characters.
+/// The largest number of cells drawn with characters.
 const CELLS_MAX: usize = 1 << 22;
 
 /// The network in characters, ending in a line break; `None` if it is too large.
@@ -327,12 +328,12 @@ impl Canvas for Image {
     }
 }
 
-/// The text as it stands in SVG, in an attribute, too.
+/// The text escaped for SVG, also for attributes.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// The text as it stands between quotes in the language of Graphviz.
+/// The text escaped for a quoted string in the language of Graphviz.
 pub(crate) fn quoted(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }
@@ -360,7 +361,8 @@ impl Graph {
         let _ = writeln!(self.out, "    {from} -> {to};");
     }
 
-    /// Edges from each node of `from` to each of `to`; by a point where the streams join, if both are several.
+    /// Writes edges from each node of `from` to each of `to`, through a point where the streams join if both
+    /// have several nodes.
     fn connect(&mut self, from: &[usize], to: &[usize], pad: &str) {
         if from.len() > 1 && to.len() > 1 {
             self.nodes += 1;
@@ -374,7 +376,7 @@ impl Graph {
         }
     }
 
-    /// Writes a part; the nodes at which streams enter and leave it.
+    /// Writes a part. Returns the nodes at which streams enter and leave it.
     fn part(&mut self, part: &Part, depth: usize) -> (Vec<usize>, Vec<usize>) {
         let pad = "    ".repeat(depth);
         let (frame, parts, parallel) = match &part.form {

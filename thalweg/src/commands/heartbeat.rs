@@ -1,4 +1,4 @@
-//! `thalweg heartbeat`: what stands still in running processes, and why.
+//! `thalweg heartbeat`: reports which tasks of running processes stand still, and why.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,7 +42,8 @@ pub(crate) struct Arguments {
     /// Stop after this time.
     #[arg(long = "for", value_name = "TIME", value_parser = span)]
     lasts: Option<Duration>,
-    /// Watch just long enough to find out what stands still now, and print it; exit code 1 if something is wrong.
+    /// Watch just long enough to find the tasks that stand still now, and print them; exit code 1 if
+    /// something is wrong.
     #[arg(long, conflicts_with = "lasts")]
     once: bool,
     /// Also print tasks that wait for others, that have ended, and that are ready.
@@ -93,14 +94,14 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     if last.iter().any(|standing| standing.is_alarm) { Err(Failure::Reported(1)) } else { Ok(()) }
 }
 
-/// Whether it is printed without `--waiting`: what is wrong, and what waits for something outside of the run.
+/// Whether a standstill is printed without `--waiting`: faults, and waits for something outside of the run.
 fn is_told(standing: &Standing) -> bool {
     let is_whole = standing.task.is_none();
     let is_end = matches!(standing.still, Still::Ended | Still::Ready);
     standing.is_alarm || (standing.waits_for.is_none() && (is_whole || !is_end))
 }
 
-/// Reports what begins to stand still, and what goes on.
+/// Reports which tasks begin to stand still, and which go on.
 struct Reporter {
     output: Output,
     begin: Instant,

@@ -1,4 +1,4 @@
-//! `thalweg inspect`: what is in a library of boxes.
+//! `thalweg inspect`: lists the contents of a library of boxes.
 
 use std::path::PathBuf;
 
@@ -24,10 +24,10 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The libraries. They are loaded, so code that they run when they are loaded runs.
+    /// The libraries. The command loads each library, which runs the library's load-time code.
     #[arg(value_name = "LIB", required = true)]
     libraries: Vec<PathBuf>,
-    /// One JSON object a box, parameter and kind of event.
+    /// Print one JSON object for each box, parameter and kind of event.
     #[arg(long)]
     json: bool,
 }
@@ -53,7 +53,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     output.flush()
 }
 
-/// What is in a library, for people.
+/// The contents of a library, for people.
 fn lines(boxes: &Boxes, parameters: &[ParameterSpec], events: &[EventSpec]) -> Vec<String> {
     let signatures = boxes.known().boxes;
     let mut lines: Vec<String> = signatures
@@ -75,7 +75,7 @@ fn lines(boxes: &Boxes, parameters: &[ParameterSpec], events: &[EventSpec]) -> V
     lines
 }
 
-/// What is in a library, for programs: an object a box, parameter and kind of event.
+/// The contents of a library, for programs: an object for each box, parameter and kind of event.
 fn objects(
     library: &str,
     boxes: &Boxes,

@@ -1,4 +1,5 @@
-//! What the commands that measure have in common: which space, which part of the run, once or again and again.
+//! The common options of commands that measure: the space, the part of the run, one report or repeated
+//! reports.
 
 use std::time::Duration;
 
@@ -11,13 +12,14 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::table::ShapeArguments;
 
-/// What `--watch` shows at a time, unless `--window` says otherwise.
+/// The length of the windows that `--watch` shows, without `--window`.
 const WATCH_WINDOW: Duration = Duration::from_secs(2);
 
-/// The arguments that those commands share.
+/// The arguments that the measuring commands share.
 #[derive(clap::Args)]
 pub(crate) struct Look {
-    /// A space: its path, or a name or process id that `thalweg ls` shows; or a session, all of it. The newest space if omitted.
+    /// A space: its path, or a name or process id that `thalweg ls` shows; or a session, for all its spaces.
+    /// The newest space if omitted.
     #[arg(value_name = "SPACE")]
     pub(crate) space: Option<String>,
     /// Print the whole report as one JSON object (docs/report.md).
@@ -26,8 +28,8 @@ pub(crate) struct Look {
     /// Show at most this many components, tasks, streams and waits.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,
-    /// Measure for this time (from now on for a live run, the last part of an ended one), such as 500ms, 10s, 2min. Or
-    /// between two times from the start of the run: 1.5s..2min.
+    /// Measure for this time (from now on for a live run, the last part of an ended run), such as 500ms, 10s,
+    /// 2min; or between two times from the start of the run, such as 1.5s..2min.
     #[arg(long, value_name = "TIME|T1..T2", value_parser = span)]
     pub(crate) window: Option<Span>,
     /// Show one window after the other until the run ends (each 2 s long unless --window is given); with --json one
@@ -49,7 +51,7 @@ pub(crate) enum Sort {
     Name,
 }
 
-/// Measures as asked and prints each report by `print`, or as JSON.
+/// Measures as the arguments say and prints each report by `print`, or as JSON.
 pub(crate) fn look(
     look: &Look,
     terminal: Terminal,

@@ -121,7 +121,7 @@ fn table(listed: &[Listed], sessions: &[PathBuf]) -> Table {
     table
 }
 
-/// A session: how many processes joined it, and how many of them run and left.
+/// Adds the row of a session: how many processes joined it, run, and have left.
 fn session_row(table: &mut Table, path: &Path) {
     let (told, alive) = match members(path) {
         Ok(members) => {
@@ -184,7 +184,7 @@ fn age_s(space: &Listed) -> f64 {
     (now - started(space) as f64 / 1e9).max(0.0)
 }
 
-/// Bytes that the files take.
+/// The size of the files in bytes.
 fn size(path: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let Ok(entries) = std::fs::read_dir(path) else { return 0 };

@@ -1,7 +1,8 @@
 //! `thalweg lsp`: a language server over standard input and output.
 //!
-//! A thread reads messages; this one takes all that wait, drops requests that were cancelled meanwhile, answers in
-//! order, and looks for errors only when nothing waits. So quick typing costs one check and not one for each key.
+//! One thread reads messages; the serving thread receives all messages that wait, drops requests that were
+//! cancelled meanwhile, answers in order, and checks for errors only when no message waits. So quick typing
+//! costs one check instead of one for each key.
 
 mod completion;
 mod document;
@@ -25,10 +26,11 @@ Exit codes: 0 after `shutdown` and `exit`, 1 if the editor went away without the
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A library with boxes; may be given several times. Without one, boxes are taken as declared.
+    /// A library with boxes; may be given several times. Without a library, boxes are assumed to be as
+    /// declared.
     #[arg(long, value_name = "LIB")]
     boxes: Vec<PathBuf>,
-    /// Talk over standard input and output, which is the only way; accepted because some editors pass it.
+    /// Communicate over standard input and output. The option has no effect, but some editors pass it.
     #[arg(long)]
     stdio: bool,
 }

@@ -37,7 +37,7 @@ pub(crate) struct Pages {
     /// Print the page of this command; without one, that of thalweg.
     #[arg(value_name = "COMMAND", conflicts_with = "into")]
     command: Option<String>,
-    /// Write all pages into this directory, which is made if it is not there.
+    /// Write all pages into this directory, which is made if it does not exist.
     #[arg(long, value_name = "DIR")]
     into: Option<PathBuf>,
 }
@@ -90,7 +90,7 @@ fn page(command: &Command) -> String {
     String::from_utf8(page).expect("the arguments are text") + &notes
 }
 
-/// The text below the options: lines that are indented stay as they are, others are paragraphs.
+/// The text below the options: indented lines stay unchanged, other lines form paragraphs.
 fn notes(text: &str) -> String {
     let mut roff = Roff::new();
     if !text.starts_with("Examples:") && !text.is_empty() {
@@ -118,7 +118,7 @@ fn notes(text: &str) -> String {
     roff.render()
 }
 
-/// Prints what makes a shell complete `program`.
+/// Prints the script that lets a shell complete `program`.
 pub(crate) fn completions(
     arguments: &Completions,
     mut program: Command,

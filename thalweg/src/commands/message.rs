@@ -27,7 +27,7 @@ Examples:
 )]
 pub(crate) struct Arguments {
     /// A space (as in `thalweg report`; the newest if omitted) or a session, and the message: its stream's id and its index
-    /// there, from 0, which `thalweg events` shows. Of a session SPACE/STREAM:INDEX.
+    /// there, from 0, which `thalweg events` shows. In a session, write SPACE/STREAM:INDEX.
     #[arg(value_name = "[SPACE] STREAM:INDEX", num_args = 0..=2, required_unless_present_any = ["slowest", "failed"])]
     space_and_message: Vec<String>,
     /// The input messages that took longest, at most 100.
@@ -69,7 +69,7 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     print(&mut output, arguments.json, &story, |output| print_story(&story, output))
 }
 
-/// The space and the message. Where no single message is asked for, one argument is a space.
+/// The space and the message. With `--slowest` or `--failed`, a single argument is a space.
 fn split(arguments: &Arguments) -> Result<(Option<&str>, Option<&str>), Failure> {
     let many = arguments.failed || arguments.slowest.is_some();
     match arguments.space_and_message.as_slice() {
@@ -119,7 +119,7 @@ fn print_story(story: &Story, output: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A message a row, below the one it descends from.
+/// A table with one message in each row, below the message from which it descends.
 fn tree(hops: &[Hop], marked: Option<&str>) -> Table {
     let mut table = Table::new(&[
         text("MESSAGE"),

@@ -1,4 +1,4 @@
-//! `thalweg node` and `thalweg nodes`: a machine's node, and what is known of all.
+//! `thalweg node` and `thalweg nodes`: a machine's node, and the list of all nodes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ Examples:
 ROUND TRIP is the shortest of a few questions. CLOCK is how far the clock of the node is ahead of the one here, \
 and the largest error of that.";
 
-/// Questions for the time of a node.
+/// The number of exchanges that estimate a node's clock.
 const QUESTIONS: usize = 8;
 
 /// The arguments of `thalweg node`.
@@ -49,19 +49,19 @@ pub(crate) struct Arguments {
     /// The node's name: letters, digits, `-`, `_` and `.`.
     #[arg(long, value_name = "NAME", required_unless_present = "part")]
     name: Option<String>,
-    /// Where it listens, on this machine; port 0 is any.
+    /// The address at which the node listens, on this machine; port 0 is any free port.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
     listen: String,
-    /// A node that it joins: its address; may be given several times.
+    /// The address of a node to join; may be given several times.
     #[arg(long, value_name = "HOST:PORT")]
     join: Vec<String>,
-    /// Let networks run the commands that their boxes are.
+    /// Let networks run boxes that are commands.
     #[arg(long)]
     allow_exec: bool,
     /// The cluster's folder [default: THALWEG_CLUSTER, else thalweg/cluster in your configuration].
     #[arg(long, value_name = "DIR")]
     cluster: Option<PathBuf>,
-    /// Serve the parts of a session: what a node starts.
+    /// Serve the parts of a session; a node starts this process.
     #[arg(long, hide = true)]
     part: bool,
 }
@@ -168,11 +168,11 @@ pub(crate) fn nodes(arguments: &Nodes, terminal: Terminal) -> Result<(), Failure
     output.flush()
 }
 
-/// What a node says of itself.
+/// A node's answer about itself.
 struct Seen {
     who: Value,
     round_trip: Duration,
-    /// Its clock less this one's, and the largest error, in nanoseconds.
+    /// The node's clock minus this machine's clock, and the largest error, in nanoseconds.
     ahead: Option<(i64, i64)>,
 }
 

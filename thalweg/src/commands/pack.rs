@@ -33,7 +33,7 @@ enum What {
         #[arg(value_name = "PACK")]
         pack: String,
     },
-    /// Say what a pack would do with measures that `thalweg tune --record` wrote.
+    /// Print what a pack would do with measures that `thalweg tune --record` wrote.
     Try {
         /// A pack's file, or the name of one that comes with the program.
         #[arg(value_name = "PACK")]

@@ -1,4 +1,5 @@
-//! `thalweg record`: keep the events of a run, or of all runs of a session, or what a view gives of them, for good.
+//! `thalweg record`: keep the events of a run or of all runs of a session, or the tuples of a view, in an
+//! archive.
 
 mod view;
 
@@ -44,19 +45,19 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 #[command(after_help = EXAMPLES, override_usage = "thalweg record [OPTIONS] -o DIR [SPACE|SESSION]
        thalweg record [OPTIONS] -o DIR VIEW [SPACE|SESSION]")]
 pub(crate) struct Arguments {
-    /// A space: its path, or a name or process id that `thalweg ls` shows; or a session, with all processes that join
-    /// it. The newest space if omitted. Before it, a view: the name of one that `thalweg scope ls` lists, or a file
-    /// `.toml`. Then the tuples of the view are kept instead of all events.
+    /// A space: its path, or a name or process id that `thalweg ls` shows; or a session, with all processes
+    /// that join it. The newest space if omitted. A view may come first: a name that `thalweg scope ls`
+    /// lists, or a file `.toml`. With a view its tuples are kept instead of all events.
     #[arg(value_name = "VIEW|SPACE|SESSION", num_args = 0..=2)]
     what: Vec<String>,
-    /// The directory of the archive: a new or empty one, or one that has an archive of the same run.
+    /// The directory of the archive: new, empty, or with an archive of the same run.
     #[arg(long, short, value_name = "DIR")]
     output: PathBuf,
     /// Only the events of writers (threads, collectors) with such names, where `*` stands for any characters but `/`, `**` for
     /// any, `?` for one.
     #[arg(long, value_name = "PATTERN")]
     writer: Option<String>,
-    /// End after so long.
+    /// End after this time.
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     how_long: Option<Duration>,
     /// Remove the oldest segments when the archive (in a session: each process's) is larger than this.
@@ -65,11 +66,11 @@ pub(crate) struct Arguments {
     /// Remove segments that were finished longer ago than this.
     #[arg(long, value_name = "TIME", value_parser = time)]
     max_age: Option<Duration>,
-    /// How long events may wait until they are on the disk. A longer time makes the archive of a quiet run smaller.
+    /// The longest time until events are on the disk. A longer time makes the archive of a quiet run smaller.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s")]
     sync: Duration,
-    /// How hard to compress, from 1 (fast) to 19 (small); 0 keeps events uncompressed, for programs that record
-    /// faster than this machine compresses.
+    /// The level of compression, from 1 (fast) to 19 (small); 0 keeps events uncompressed, for programs that
+    /// record faster than this machine compresses.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i32).range(0..=19))]
     level: i32,
     /// Pull the view once in this time.
@@ -98,7 +99,7 @@ impl Arguments {
     }
 }
 
-/// Whether this names a view, and no space.
+/// Whether this is the name of a view and not of a space.
 fn is_view(name: &str) -> bool {
     built_in().iter().any(|view| view.name == name) || name.ends_with(".toml")
 }
@@ -148,7 +149,7 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     }
     bar.finish_and_clear();
     if let Some(error) = failed {
-        // Events for which there is room are kept.
+        // Events for which the disk has room are kept.
         let _ = recording.finish();
         return Err(error.into());
     }
@@ -169,7 +170,7 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     Ok(())
 }
 
-/// Prints at once what a user has to know while the recording goes on.
+/// Prints problems of the recording at once.
 fn told(recording: &mut Recording, bar: &ProgressBar, terminal: Terminal) {
     let mut messages = recording.problems();
     if let Some(why) = recording.full() {

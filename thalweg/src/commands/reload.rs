@@ -1,4 +1,5 @@
-//! `thalweg reload`: a library of boxes anew, in a run that was started with `--control`.
+//! `thalweg reload`: replaces a library of boxes by another build, in a run that was started with
+//! `--control`.
 
 use thalweg_host::{RunCommand, libraries};
 

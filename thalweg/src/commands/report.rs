@@ -48,23 +48,24 @@ pub(crate) struct Arguments {
     /// Draw the network as it ran: busy shares, messages a second, how full streams are, and what limits the flow.
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with_all = ["json", "watch", "columns", "sort"])]
     graph: Option<graph::Format>,
-    /// Write a page with pictures of the run (network, timeline, messages, all figures) into a file that needs nothing else (docs/view.md).
+    /// Write a page with pictures of the run (network, timeline, messages, all figures) into a single file
+    /// (docs/view.md).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "watch", "columns", "sort", "graph"])]
     html: Option<PathBuf>,
-    /// Show another, older run on the page beside this one.
+    /// Show an older run beside this one on the page.
     #[arg(long, value_name = "OLDER", requires = "html", conflicts_with = "window")]
     compare: Option<String>,
-    /// Print one picture, fit for a paper.
+    /// Print one picture, suitable for a paper.
     #[arg(long, value_enum, value_name = "PICTURE", conflicts_with_all = ["json", "watch", "columns", "sort", "graph", "html"])]
     svg: Option<Picture>,
 }
 
-/// A picture of its own.
+/// A single picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Picture {
     /// The network, as `--graph svg` draws it.
     Graph,
-    /// What every worker and task did, when.
+    /// The activity of every worker and task over time.
     Timeline,
     /// Quantiles of latencies, and the time of a message in each component.
     Latency,

@@ -68,9 +68,9 @@ signal: 128 and its number, 129 for SIGHUP, 143 for SIGTERM).";
 const INPUT_BYTES: &str =
     "Cut the input into records {LABEL: bytes, <seq>: 0, 1, …, <last>: 0|1} instead of reading JSON Lines";
 
-/// More workers a processor than this are taken for a mistake.
+/// The number of workers for each processor above which a warning is printed.
 const CROWD: usize = 8;
-/// A run shorter than this shows no progress.
+/// The time after which progress is shown.
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 const PROGRESS_EVERY: Duration = Duration::from_millis(250);
 
@@ -78,22 +78,23 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(250);
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The network: the net named like the file.
+    /// The network: the net that has the file's name.
     #[arg(value_name = "NET.snet")]
     net: PathBuf,
-    /// A library with boxes: a path, or a name that is looked for in the directories of THALWEG_BOXES; may be given several
-    /// times.
+    /// A library with boxes: a path, or a name that is looked up in the directories of THALWEG_BOXES; may be
+    /// given several times.
     #[arg(long, value_name = "LIB")]
     boxes: Vec<PathBuf>,
-    /// Let boxes whose code in the network is a command run it: `<<< exec | COMMAND >>>`.
+    /// Permit boxes to run the commands in the network's text: `<<< exec | COMMAND >>>`.
     #[arg(long)]
     allow_exec: bool,
 
-    /// Where records come from: a file, a directory, `-` for standard input, tcp://, tcp-listen://, unix:, unix-listen:,
-    /// each with NAME= before it if reports shall call it so; may be given several times. See below.
+    /// The place from which records come: a file, a directory, `-` for standard input, tcp://, tcp-listen://,
+    /// unix:, unix-listen:, each optionally with NAME= before it, a name for reports; may be given several
+    /// times. See below.
     #[arg(long, value_name = "PLACE", default_value = "-", help_heading = "Input and output")]
     input: Vec<OsString>,
-    /// How the inputs' records are written [default: by a file's name, else json].
+    /// The format of the inputs' records [default: by a file's name, else json].
     #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Input and output")]
     input_format: Option<FormatName>,
     #[arg(
@@ -105,20 +106,21 @@ pub(crate) struct Arguments {
         help = INPUT_BYTES
     )]
     input_bytes: Option<String>,
-    /// How many bytes each of these records has.
+    /// The number of bytes in each record of --input-bytes.
     #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "16KiB", help_heading = "Input and output")]
     chunk: usize,
-    /// How long a record of the input may be; a longer one is an error of that record.
+    /// The largest size of an input record; a longer record fails.
     #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "64MiB", help_heading = "Input and output")]
     record_bytes: usize,
-    /// Labels that every record gets if it lacks them: a record in JSON.
+    /// A record in JSON whose labels are added to every record that lacks them.
     #[arg(long, value_name = "JSON", help_heading = "Input and output")]
     with: Option<String>,
-    /// A label for what JSON or CSV calls otherwise: a key or a column (user_id=user-id), or a value inside of an object
-    /// (city=address.city), which goes back there in the end; may be given several times.
+    /// A label for a key of JSON or a column of CSV (user_id=user-id), or for a value inside an object
+    /// (city=address.city), which is put back there on output; may be given several times.
     #[arg(long, value_name = "NAME=PATH", help_heading = "Input and output")]
     label: Vec<String>,
-    /// Records a second that each input brings at most, such as 1000 or 60/min.
+    /// The largest number of records that each input delivers in a second, such as 1000, or in another time,
+    /// such as 60/min.
     #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Input and output")]
     rate: Option<f64>,
     /// Also write each record that enters to this file (JSON Lines), with the time in its tag <at_ns>.
@@ -135,13 +137,14 @@ pub(crate) struct Arguments {
         help_heading = "Input and output"
     )]
     replay: Option<f64>,
-    /// Where records go: a place as above; may be given several times, each with the type of records it takes.
+    /// The place to which records go, as for --input; may be given several times, each with the type of
+    /// records that it accepts.
     #[arg(long, value_name = "PLACE", default_value = "-", help_heading = "Input and output")]
     output: Vec<OsString>,
-    /// How records are written [default: by a file's name, else json].
+    /// The format of the output [default: by a file's name, else json].
     #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Input and output")]
     output_format: Option<FormatName>,
-    /// Write the bytes of this field, nothing between them, instead of JSON Lines.
+    /// Write the bytes of this field, without separators, instead of JSON Lines.
     #[arg(
         long,
         value_name = "LABEL",
@@ -153,7 +156,7 @@ pub(crate) struct Arguments {
     /// Write records in the order of this tag, which counts from 0.
     #[arg(long, value_name = "TAG", help_heading = "Input and output")]
     order_by: Option<String>,
-    /// Records that --order-by holds back at most before it gives up on a missing one.
+    /// The largest number of records that --order-by holds back before it skips a missing record.
     #[arg(
         long,
         value_name = "N",
@@ -162,7 +165,7 @@ pub(crate) struct Arguments {
         help_heading = "Input and output"
     )]
     order_window: usize,
-    /// What happens after a record failed.
+    /// The reaction to a record that failed.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = OnError::Skip, help_heading = "Input and output")]
     on_error: OnError,
     /// A record that a synchrocell still holds when the input has ended is an error (exit code 1), not a warning.
@@ -177,57 +180,60 @@ pub(crate) struct Arguments {
     )]
     dead_letters: Option<PathBuf>,
 
-    /// Take commands while running: thalweg load, reload, pause, resume, drain, stop.
+    /// Accept commands while running: thalweg load, reload, pause, resume, drain, stop.
     #[arg(long, help_heading = "Input and output")]
     control: bool,
 
     /// Threads that run the boxes [default: the processors this program may use].
     #[arg(long, value_name = "N", help_heading = "Workers")]
     workers: Option<usize>,
-    /// How many workers there may be while it runs, by `thalweg set exec.workers` [default: the processors, or --workers if
-    /// that is more].
+    /// The largest number of workers that `thalweg set exec.workers` may set during the run [default: the
+    /// number of processors, or --workers if that is more].
     #[arg(long, value_name = "N", help_heading = "Workers")]
     workers_max: Option<usize>,
-    /// Which worker a task goes to.
+    /// The mapping of new tasks to workers.
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Mapping::Contiguous, help_heading = "Workers")]
     mapper: Mapping,
     /// Bind each worker to a processor.
     #[arg(long, help_heading = "Workers")]
     pin: bool,
-    /// Give tasks of busy workers to workers that wait much; helps where the mapping is far from balanced.
+    /// Move tasks from busy workers to workers that wait much; this helps if the mapping is far from
+    /// balanced.
     #[arg(long, help_heading = "Workers")]
     steal: bool,
     /// Give each box, source and sink a thread of its own instead of running boxes on workers; for comparison.
     #[arg(long, conflicts_with_all = ["workers", "workers_max", "mapper", "pin", "steal"], help_heading = "Workers")]
     threads: bool,
-    /// Messages that a task takes at most before the next has its turn.
+    /// The largest number of messages that a task reads in one turn.
     #[arg(long, value_name = "N", help_heading = "Workers")]
     quantum: Option<usize>,
-    /// How long a task's turn should last: if messages take long, fewer of them than --quantum are read; a bare
-    /// number is microseconds [default: 100us].
+    /// The time that a task's turn should last: if messages take long, fewer than --quantum are read; a
+    /// number without a unit is in microseconds [default: 100us].
     #[arg(long, value_name = "TIME", value_parser = microseconds, help_heading = "Workers")]
     quantum_us: Option<u64>,
-    /// Messages that a stream holds at most.
+    /// The largest number of messages that a stream holds.
     #[arg(long, value_name = "N", help_heading = "Workers")]
     capacity: Option<usize>,
     /// Read no further input while N messages or more are under way in streams: bounds memory and latency [default: no limit].
     #[arg(long, value_name = "N", help_heading = "Workers")]
     unfinished: Option<u64>,
-    /// The value of a setting from the start, which `thalweg set` can change later (`thalweg get` lists them): the
-    /// runtime's, or a parameter of a box; may be given several times.
+    /// The initial value of a setting of the runtime or of a box's parameter, which `thalweg set` can change
+    /// later (`thalweg get` lists them); may be given several times.
     #[arg(long, value_name = "NAME=VALUE", help_heading = "Workers")]
     set: Vec<String>,
-    /// Settings and workers of tasks from a file, one NAME = VALUE a line, as `thalweg tune --save` writes it; --set comes after it.
+    /// Settings and workers of tasks from a file, one NAME = VALUE a line, as `thalweg tune --save` writes
+    /// it; --set overrides the file.
     #[arg(long, value_name = "FILE", help_heading = "Workers")]
     settings: Option<PathBuf>,
 
-    /// Tune it while it runs, as `thalweg tune` does from outside; decisions are printed on standard error.
+    /// Tune the run while it goes on, as `thalweg tune` does from outside; decisions are printed on standard
+    /// error.
     #[arg(long, help_heading = "Tuning")]
     tune: bool,
     #[command(flatten)]
     tuning: How,
 
-    /// What is recorded: nothing, counters, or every dispatch.
+    /// The extent of recording: nothing, counters, or every dispatch.
     #[arg(long, value_enum, value_name = "MODE", default_value_t = Monitor::Metrics, help_heading = "Monitoring")]
     monitor: Monitor,
     /// Directory of the event space; it stays after the run [default: a new one in memory, removed at the end].
@@ -236,7 +242,7 @@ pub(crate) struct Arguments {
     /// Keep every event, and the space after the run.
     #[arg(long, help_heading = "Monitoring")]
     keep: bool,
-    /// What the run does when the disk has no room for the events that --keep keeps.
+    /// The reaction of the run when the disk has no room for the events that --keep keeps.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = WhenFull::Wait, help_heading = "Monitoring")]
     on_full: WhenFull,
 
@@ -244,7 +250,7 @@ pub(crate) struct Arguments {
     over: over::Over,
 }
 
-/// The word for a format.
+/// The option value for a format.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum FormatName {
     /// JSON Lines: one object a line.
@@ -274,7 +280,7 @@ impl From<FormatName> for Format {
     }
 }
 
-/// The word for what a run does when the disk is full.
+/// The option value for the reaction to a full disk.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WhenFull {
     /// Wait until there is room: nothing is lost.
@@ -297,7 +303,7 @@ impl From<WhenFull> for OnFull {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum OnError {
-    /// End the run: the source stops, what is under way is finished.
+    /// End the run: the source stops, records inside the network are finished.
     Stop,
     /// Go on without the record.
     Skip,
@@ -317,7 +323,7 @@ enum Mapping {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Monitor {
-    /// Only what exists, and totals at the end.
+    /// Record only the tasks and streams that exist, and totals at the end.
     Off,
     /// Counters and times, readable while it runs.
     Metrics,
@@ -341,7 +347,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
             "waiting for records from this terminal ({what}); Ctrl-D at the beginning of a line ends the input"
         );
     }
-    // The line would write over the user's input.
+    // The line of progress would overwrite the user's input.
     let progress = typed.is_none().then(|| Progress::start(&tally));
     let ended = run.finish(|| drop((progress, tuner)))?;
     let concluded = conclude(&tally, &interrupt, &ended);
@@ -351,7 +357,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     }
 }
 
-/// What a person has to type, if the run reads from a terminal.
+/// The kind of input that a user has to type, if the run reads from a terminal.
 fn typed(plan: &Plan) -> Option<&'static str> {
     let input = plan.inputs.iter().find(|input| input.place == Place::Standard)?;
     std::io::stdin().is_terminal().then(|| match input.options.format.or(plan.input.format) {
@@ -363,7 +369,7 @@ fn typed(plan: &Plan) -> Option<&'static str> {
     })
 }
 
-/// Says what the run has to say on standard error.
+/// Prints a notice of the run on standard error.
 fn print(notice: &Notice, terminal: Terminal) {
     match notice {
         Notice::Diagnostic(diagnostic) => print_diagnostics(std::slice::from_ref(diagnostic), terminal),
@@ -371,7 +377,7 @@ fn print(notice: &Notice, terminal: Terminal) {
     }
 }
 
-/// What the arguments ask for.
+/// The plan of the run that the arguments describe.
 fn plan(arguments: &Arguments) -> Result<Plan, Failure> {
     let endpoints = |texts: &[OsString], side| {
         texts.iter().map(|text| Endpoint::parse(text, side)).collect::<Result<Vec<_>, _>>()
@@ -432,17 +438,17 @@ fn input(arguments: &Arguments) -> Result<SourceDefaults, Failure> {
     })
 }
 
-/// The format that was asked for; with a label for bytes, that of bytes.
+/// The requested format; with a label for bytes, the format `bytes`.
 fn format(asked: Option<FormatName>, bytes: Option<&String>) -> Option<Format> {
     bytes.map(|_| Format::Bytes).or(asked.map(Format::from))
 }
 
-/// A size that fits into memory.
+/// Parses a size that fits into memory.
 fn bytes(text: &str) -> Result<usize, String> {
     usize::try_from(size(text)?).map_err(|error| format!("{text}: {error}"))
 }
 
-/// `NAME=VALUE`.
+/// Parses `NAME=VALUE`.
 fn setting(change: &str) -> Result<(String, String), Failure> {
     let (name, value) = change.split_once('=').ok_or_else(|| {
         Failure::Usage(format!("--set {change}: a setting's name, `=` and its value are needed"))
@@ -506,7 +512,7 @@ fn options(arguments: &Arguments, workers: usize) -> Options {
     options
 }
 
-/// Says how the run went; the last line on standard error.
+/// Prints the result of the run, the last line on standard error.
 fn conclude(tally: &Tally, interrupt: &Interrupt, ended: &Ended) -> Result<(), Failure> {
     let seconds = ended.wall.as_secs_f64();
     let rate = tally.records_in() as f64 / seconds;
@@ -526,7 +532,7 @@ fn conclude(tally: &Tally, interrupt: &Interrupt, ended: &Ended) -> Result<(), F
     Ok(())
 }
 
-/// Which tasks ended badly, and why, as far as they are listed.
+/// The tasks that failed, and why, as far as they are listed.
 fn ended_badly(ended: &Ended) -> String {
     const SHOWN: usize = 5;
     let shown = ended.failures.iter().take(SHOWN);
@@ -542,14 +548,14 @@ fn ended_badly(ended: &Ended) -> String {
     said.join("\n")
 }
 
-/// The line on a terminal that says how far the run is.
+/// The line on a terminal that shows the progress of the run.
 struct Progress {
     thread: Option<JoinHandle<()>>,
     ended: Arc<AtomicBool>,
 }
 
 impl Progress {
-    /// Shows nothing unless standard error is a terminal.
+    /// Starts showing progress if standard error is a terminal.
     fn start(tally: &Arc<Tally>) -> Progress {
         let bar = ProgressBar::new_spinner();
         let ended = Arc::new(AtomicBool::new(false));

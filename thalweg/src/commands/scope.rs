@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::table::{ShapeArguments, Table, prose, text};
 
-/// The time between two readings of counters, if only one table is asked for.
+/// The time between two readings of counters, if only one table is printed.
 const COUNTERS_PAUSE: Duration = Duration::from_millis(500);
 
 const EXAMPLES: &str = "\
@@ -46,12 +46,12 @@ Examples:
        thalweg scope check FILE
        thalweg scope curve VIEW [SPACE|SESSION]")]
 pub(crate) struct Arguments {
-    /// A view: the name of one that is built in, or a file. `ls` lists the built-in ones, `check` says what is wrong with a
-    /// file, `curve` measures what a view costs.
+    /// A view: the name of one that is built in, or a file. `ls` lists the built-in ones, `check` reports the
+    /// mistakes in a file, `curve` measures the cost of a view.
     #[arg(value_name = "VIEW")]
     view: String,
-    /// What is read: a space or a session, by its path or a name or process id that `thalweg ls` shows; the newest space
-    /// if omitted.
+    /// The space or session to read, by its path or a name or process id that `thalweg ls` shows; the newest
+    /// space if omitted.
     #[arg(value_name = "SPACE|SESSION", num_args = 0..=2)]
     rest: Vec<String>,
     /// Read all processes of this machine whose spaces are in the default place.
@@ -64,13 +64,14 @@ pub(crate) struct Arguments {
     /// Stop after this time.
     #[arg(long = "for", value_name = "TIME", value_parser = span)]
     lasts: Option<Duration>,
-    /// Pull the latest tuple of each element, or everything since the last pull, whatever the view says.
+    /// Pull the latest tuple of each element, or all tuples since the last pull, in place of the view's own
+    /// choice.
     #[arg(long, value_name = "HOW", value_parser = ["latest", "since"])]
     pull: Option<String>,
-    /// Leave out what elements held before the first pull.
+    /// Leave out tuples from before the first pull.
     #[arg(long)]
     no_backlog: bool,
-    /// Print at most this many tuples a second; those left out are counted.
+    /// Print at most this many tuples a second; tuples that are left out are counted.
     #[arg(long, value_name = "PER_S", conflicts_with = "server")]
     rate: Option<f64>,
     /// Print one JSON object a line.
@@ -100,10 +101,10 @@ struct TreeArguments {
     /// Processes, or nodes, that a node of the tree gathers.
     #[arg(long, value_name = "N")]
     fan_out: Option<usize>,
-    /// Levels of nodes at most.
+    /// The largest number of levels of nodes.
     #[arg(long, value_name = "N")]
     depth: Option<usize>,
-    /// Events that are read of a process at a time.
+    /// The number of events that are read of a process at a time.
     #[arg(long, value_name = "N")]
     batch: Option<usize>,
 }
@@ -218,7 +219,7 @@ fn check(file: &str) -> Result<(), Failure> {
     }
 }
 
-/// Says what may be wrong with a view that can be pulled.
+/// Warns of likely mistakes in a valid view.
 fn doubt(file: &str, text: &str, view: &View) {
     for problem in view.doubts(text) {
         say!("{}", problem.render(file, text).replacen("error:", "warning:", 1));
@@ -253,7 +254,7 @@ fn target(arguments: &Arguments, rest: &[String]) -> Result<Target, Failure> {
     }
 }
 
-/// What is read: the space or session of this name, the newest run, or all processes.
+/// The target to read: the space or session of this name, the newest run, or all processes.
 pub(super) fn target_of(name: Option<&str>, all: bool) -> Result<Target, Failure> {
     match all {
         true => Ok(Target::All(spaces::parent()?)),
@@ -312,7 +313,7 @@ fn pull(
     if is_damaged { Err(Failure::Reported(Failure::USAGE)) } else { Ok(()) }
 }
 
-/// A scope of this process, or one in a server, which limits the price itself.
+/// A scope in this process, or a scope in a server, which limits the cost itself.
 enum Puller {
     Here(Box<Scope>),
     There(Remote),
@@ -352,7 +353,7 @@ impl Puller {
         }
     }
 
-    /// How long a pull has to wait so that the price is kept.
+    /// The time to wait before the next pull so that the budget is kept.
     fn wait(&mut self) -> Duration {
         match self {
             Puller::Here(scope) => scope.price().wait(),
@@ -368,7 +369,7 @@ impl Puller {
     }
 }
 
-/// The server may be in another directory.
+/// Makes the target's path absolute, because the server may run in another directory.
 fn absolute(target: Target) -> Target {
     let whole = |path: PathBuf| std::fs::canonicalize(&path).unwrap_or(path);
     match target {
@@ -378,7 +379,7 @@ fn absolute(target: Target) -> Target {
     }
 }
 
-/// Sleeps, but not through an interrupt.
+/// Sleeps for this time, or until an interrupt.
 pub(super) fn sleep(wait: Duration, interrupted: &AtomicBool) {
     let until = Instant::now() + wait;
     while let Some(left) = until.checked_duration_since(Instant::now())
@@ -388,7 +389,7 @@ pub(super) fn sleep(wait: Duration, interrupted: &AtomicBool) {
     }
 }
 
-/// The problems of a pull, on standard error.
+/// Prints the problems of a pull on standard error.
 pub(super) fn tell(pulled: &Pulled, terminal: Terminal) {
     for problem in &pulled.problems {
         Failure::Usage(problem.clone()).print(terminal);

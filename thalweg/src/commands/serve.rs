@@ -25,13 +25,13 @@ It serves until it is interrupted, and leaves nothing behind.";
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The socket to listen at; `scopes.socket` where spaces are if omitted.
+    /// The socket to listen at; `scopes.socket` in the directory of spaces if omitted.
     #[arg(value_name = "SOCKET")]
     socket: Option<PathBuf>,
-    /// Serve this user, by number, as well; others than your own are refused.
+    /// Serve the user with this number as well; all users but this and your own are refused.
     #[arg(long, value_name = "UID")]
     user: Vec<u32>,
-    /// Clients at a time.
+    /// The largest number of clients at a time.
     #[arg(long, value_name = "N", default_value_t = 64)]
     clients: usize,
     /// Share of this machine's processor time that all pulls together may take, in percent.

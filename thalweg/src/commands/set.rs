@@ -34,8 +34,8 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = "thalweg set [OPTIONS] [SPACE] NAME VALUE")]
 pub(crate) struct Arguments {
-    /// A space (as in `thalweg report`; the newest if omitted) or a session, of which each process that has the setting gets it;
-    /// a setting's name (`thalweg get` lists them), a value.
+    /// A space (as in `thalweg report`; the newest if omitted) or a session, in which each process that has
+    /// the setting is changed; a setting's name (`thalweg get` lists them), a value.
     #[arg(value_name = "[SPACE] NAME VALUE", num_args = 2..=3, required = true)]
     space_name_value: Vec<String>,
     #[command(flatten)]
@@ -53,7 +53,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     say_done(&arguments.lease.said(said), terminal)
 }
 
-/// Changes the setting in each process of a session that lives and has it.
+/// Changes the setting in each live process of a session that has it.
 fn of_session(
     session: &Path,
     name: &str,
@@ -87,7 +87,7 @@ fn of_session(
     Ok(())
 }
 
-/// The result of a change, as it is printed.
+/// The line that reports a change.
 pub(crate) fn said(changed: &Changed, name: &str) -> String {
     let Change { before, value, adopted } = match changed {
         Changed::Moved(obeyed) => return obeyed.result.clone(),

@@ -1,4 +1,4 @@
-//! `thalweg streams`: what went through the streams, and how full they were over time.
+//! `thalweg streams`: shows the messages of the streams, and how full the streams were over time.
 
 use thalweg_monitor::{Occupancy, Report};
 
@@ -42,7 +42,7 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     })
 }
 
-/// How many messages were in the streams over time.
+/// The table of the number of messages in the streams over time.
 fn courses(report: &Report, view: View) -> Table {
     let mut table = Table::new(&[
         column("OCCUPANCY"),

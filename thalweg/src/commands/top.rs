@@ -38,11 +38,11 @@ pub(crate) struct Arguments {
     window: Duration,
 }
 
-/// How often keys and the run are polled.
+/// The interval at which keys and the run are polled.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How often the screen is drawn anew.
+/// The interval at which the screen is drawn.
 const DRAW_EVERY: Duration = Duration::from_millis(500);
-/// Rows of a table that is cut.
+/// The largest number of rows of a table.
 const TOP: usize = 100;
 
 pub(crate) fn main(arguments: &Arguments, on: crate::Terminal) -> Result<(), Failure> {
@@ -58,7 +58,7 @@ pub(crate) fn main(arguments: &Arguments, on: crate::Terminal) -> Result<(), Fai
     let interrupt = Interrupt::listen().map_err(|error| Failure::run("cannot listen to signals", error))?;
     let screen = Screen::new(report, on.colour);
     let mut top = Top { follower, screen, window: arguments.window, began: Instant::now(), path };
-    // A panic puts the terminal back, too.
+    // `try_init` installs a panic hook, so the terminal is restored after a panic, too.
     let mut terminal =
         ratatui::try_init().map_err(|error| Failure::run("cannot draw on this terminal", error))?;
     leave_with_the_terminal(&interrupt);
@@ -120,7 +120,7 @@ impl Top {
         Ok(())
     }
 
-    /// Takes what happened; a window that is over is shown.
+    /// Reads new events, and shows a window that has ended.
     fn look(&mut self) {
         let running = self.follower.is_running();
         self.follower.poll();
@@ -128,8 +128,7 @@ impl Top {
             return;
         }
         match self.follower.report() {
-            // The last window of a run that has ended says little about it; `thalweg report` shows the whole
-            // run.
+            // The last window says little about a run that has ended; `thalweg report` shows the whole run.
             Ok(report) => self.screen.take(report),
             Err(error) => self.screen.say(format!("{error:#}")),
         }
@@ -138,7 +137,7 @@ impl Top {
         self.began = Instant::now();
     }
 
-    /// Whether it goes on.
+    /// Handles a key. Returns whether the command goes on.
     fn key(&mut self, key: KeyEvent) -> bool {
         let screen = &mut self.screen;
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
@@ -181,7 +180,7 @@ impl Top {
         true
     }
 
-    /// Sets what was typed: a name, a space, a value; as `thalweg set` does.
+    /// Changes a setting from the typed text (a name, a space, a value), as `thalweg set` does.
     fn set(&mut self) {
         let typed = std::mem::take(&mut self.screen.typed);
         let Some((name, value)) = typed.trim().split_once([' ', '=']) else {

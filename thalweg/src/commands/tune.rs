@@ -1,4 +1,4 @@
-//! `thalweg tune`: tune a run while it goes on, and what was decided about it.
+//! `thalweg tune`: tunes a run while it goes on, and shows and undoes decisions.
 
 mod library;
 
@@ -51,9 +51,10 @@ Examples:
   # a library of processes that run, nothing recompiled
   thalweg tune 4242 --library pvm";
 
-/// How long the run may take to answer.
+/// The longest time to wait for the run's answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// The name under which a decision is taken back: not the tuner's own, which leaves alone what others set.
+/// The name under which a decision is undone. It differs from the tuner's name, because the tuner does not
+/// change settings that others have set.
 const UNDO: &str = "thalweg tune undo";
 
 /// The arguments of `thalweg tune`.
@@ -67,31 +68,32 @@ pub(crate) struct Arguments {
     space: Option<String>,
     #[command(flatten)]
     how: How,
-    /// Say what it would try, and touch nothing.
+    /// Print the changes that would be tried, without changing anything.
     #[arg(long)]
     advise: bool,
     /// Tune for this time, such as 30s or 10min [default: until the run ends].
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     lasts: Option<Duration>,
-    /// Write what was kept to this file, from which `thalweg run --settings` starts.
+    /// Write the kept changes to this file, which `thalweg run --settings` reads.
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
     #[command(flatten)]
     library: library::OfLibrary,
 }
 
-/// What tuning is for, and within which limits: also of `thalweg run --tune`.
+/// The goal and the limits of tuning, also for `thalweg run --tune`.
 #[derive(clap::Args)]
 pub(crate) struct How {
-    /// What is to become better: throughput, latency, processor (time a message) or memory (messages held); all but the first at
-    /// the rate the run has.
+    /// The quantity to improve: throughput, latency, processor (time a message) or memory (messages held);
+    /// all but throughput at the run's present rate.
     #[arg(long, value_name = "GOAL", default_value = "throughput", help_heading = "Tuning")]
     goal: Goal,
-    /// What must hold meanwhile, such as 'p99<5ms', 'latency<1ms', 'rate>1000/s', 'memory<2GB', 'processors<1.5',
-    /// 'held<10000'; may be given several times. A change that breaks it is taken back at once.
+    /// A limit that must hold during tuning, such as 'p99<5ms', 'latency<1ms', 'rate>1000/s', 'memory<2GB',
+    /// 'processors<1.5', 'held<10000'; may be given several times. A change that breaks the limit is undone
+    /// at once.
     #[arg(long, value_name = "MEASURE<LIMIT", help_heading = "Tuning")]
     guard: Vec<Guard>,
-    /// What the tuner itself may use of a processor while it tries nothing.
+    /// The share of a processor that the tuner itself may use while it tries no change.
     #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "1%", help_heading = "Tuning")]
     budget: f64,
     /// A pack with further rules (docs/tuning.md); may be given several times.
@@ -102,7 +104,7 @@ pub(crate) struct How {
 /// Commands about decisions.
 #[derive(clap::Subcommand)]
 enum About {
-    /// List what tuners decided about a run.
+    /// List the decisions of tuners about a run.
     Log {
         /// A space, also one that was kept; the newest if omitted.
         #[arg(value_name = "SPACE")]
@@ -113,7 +115,7 @@ enum About {
         #[command(flatten)]
         shape: ShapeArguments,
     },
-    /// Say why something was decided: what was seen, expected, tried, and what came of it.
+    /// Explain a decision: what was observed, expected and tried, and the outcome.
     Why {
         /// The decision's number in the log.
         #[arg(value_name = "N")]
@@ -122,7 +124,7 @@ enum About {
         #[arg(value_name = "SPACE")]
         space: Option<String>,
     },
-    /// Take back what a tuner kept. Tuners leave it alone from then on.
+    /// Undo a change that a tuner kept, and forbid tuners to change the setting again.
     Undo {
         /// The decision's number in the log.
         #[arg(value_name = "N")]
@@ -131,7 +133,7 @@ enum About {
         #[arg(value_name = "SPACE")]
         space: Option<String>,
     },
-    /// Let tuners leave a setting, or a task's worker (task/17.worker), alone.
+    /// Forbid tuners to change a setting, or a task's worker (task/17.worker).
     Pin {
         /// The setting's name.
         #[arg(value_name = "SETTING")]
@@ -142,7 +144,7 @@ enum About {
     },
 }
 
-/// `1%`, or a part of 1.
+/// Parses `1%`, or a fraction of 1.
 fn share(text: &str) -> Result<f64, String> {
     let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 0.01));
     let share =
@@ -230,14 +232,14 @@ fn tune(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
     )
 }
 
-/// A tuner of a run in this process.
+/// A tuner in this process that tunes a run.
 pub(crate) struct Tuner {
     thread: Option<JoinHandle<()>>,
     ended: Arc<AtomicBool>,
 }
 
 impl Tuner {
-    /// Begins to tune the run whose space is this. What it decides is said on standard error.
+    /// Begins to tune the run of this space. Decisions are printed on standard error.
     pub(crate) fn start(how: &How, space: &Path) -> Result<Tuner, Failure> {
         let options = how.options(1)?;
         let ended = Arc::new(AtomicBool::new(false));
@@ -268,7 +270,7 @@ impl Drop for Tuner {
     }
 }
 
-/// What counts as progress, for a person.
+/// The measure of progress, for people.
 fn of(progress: Progress) -> &'static str {
     match progress {
         Progress::Sinks => "out",
@@ -278,7 +280,7 @@ fn of(progress: Progress) -> &'static str {
     }
 }
 
-/// A decision on a line.
+/// A decision as a line of text.
 fn said(decision: &Decision) -> String {
     let Decision { number, at, what, change, .. } = decision;
     let at = if at.is_finite() { format!("{at:>7.1} s") } else { "      – s".to_owned() };
@@ -294,7 +296,7 @@ fn said(decision: &Decision) -> String {
     format!("{at}  #{number:<3} {what:<10}  {about}{expected}")
 }
 
-/// What is kept, as a file that `thalweg run --settings` reads.
+/// The kept changes, as a file that `thalweg run --settings` reads.
 fn settings_file(kept: &[Action]) -> String {
     let mut text =
         String::from("# What `thalweg tune` kept; `thalweg run --settings FILE` starts from it.\n");
@@ -327,7 +329,7 @@ impl StatusLine {
     fn show(&mut self, text: &str) {
         if self.is_terminal {
             let text: String = text.chars().take(100).collect();
-            // A line that cannot be shown is no reason to stop.
+            // A status line that cannot be written does not stop tuning.
             let _ = write!(std::io::stderr(), "\r\x1b[2K{text}");
             self.is_shown = true;
         }
@@ -420,7 +422,7 @@ fn why(space: Option<&str>, number: u64, terminal: Terminal) -> Result<(), Failu
     let decision = numbered(&log, number)?;
     let mut output = Output::new(terminal);
     output.line(&format!("Decision {number}, {:.1} s after the start: {}.", decision.at, decision.what))?;
-    // The entry of the trial has what was seen, and the entry of its end has the result.
+    // The entry of the trial has the observations, and the entry of its end has the result.
     let about = |other: &&Decision| !decision.change.is_empty() && other.change == decision.change;
     let tried =
         log.iter().rev().filter(about).find(|other| other.what == What::Tried && other.number <= number);

@@ -38,19 +38,20 @@ pub(crate) struct Arguments {
     /// A space: its path, or a name or process id that `thalweg ls` shows; or a session. The newest space if omitted.
     #[arg(value_name = "SPACE")]
     space: Option<String>,
-    /// The port; any free one if omitted. A server that is started anew at the same port has the same address.
+    /// The port; any free port if omitted. A server that is started again at the same port has the same
+    /// address.
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     port: u16,
-    /// Where to listen: nowhere but on this machine.
+    /// The address to listen at, which must be on this machine.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     address: IpAddr,
-    /// Another, older run, to be shown beside this one.
+    /// An older run, to be shown beside this one.
     #[arg(long, value_name = "OLDER")]
     compare: Option<String>,
-    /// How often the page is sent anew while the run lives.
+    /// The interval at which the page is updated while the run goes on.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s")]
     every: Duration,
-    /// While the run lives, the verdict and the figures cover this much time until now.
+    /// The length of the window of the verdict and the figures while the run goes on.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "2s")]
     window: Duration,
     /// Do not open a browser.
@@ -58,7 +59,7 @@ pub(crate) struct Arguments {
     no_open: bool,
 }
 
-/// A viewer sees no faster changes, and they would cost time.
+/// The least interval: a viewer sees no faster changes, and they would cost time.
 const EVERY_MIN: Duration = Duration::from_millis(50);
 
 pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
@@ -93,7 +94,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<(), Failure> {
     })
 }
 
-/// The other run as JSON, with what changed since, if this one is over.
+/// The other run as JSON, with a comparison if this run has ended.
 fn other(older: &str, path: &Path) -> Result<Vec<u8>, Failure> {
     let follower = thalweg_monitor::Follower::open(path, 1).map_err(Failure::usage)?;
     let newer = Some(path).filter(|_| !follower.is_running());
@@ -103,7 +104,8 @@ fn other(older: &str, path: &Path) -> Result<Vec<u8>, Failure> {
         .map_err(|error| Failure::run("cannot write the other run's report", error))
 }
 
-/// The token of a server at this port: the one that a server there had before, so that pages that are open find it again.
+/// The token of a server at this port: that of a former server at the port, so that open pages can connect
+/// again.
 fn token(port: u16) -> std::io::Result<String> {
     let place =
         spaces::parent().ok().filter(|_| port != 0).map(|folder| folder.join(format!("view-{port}.token")));
@@ -120,7 +122,7 @@ fn token(port: u16) -> std::io::Result<String> {
     Ok(token)
 }
 
-/// The token in this file, if nobody but its owner, which is this user, can have read or written it.
+/// The token in this file, if the file belongs to this user and no other user can have read or written it.
 fn kept_token(place: &Path) -> Option<String> {
     let about = std::fs::symlink_metadata(place).ok()?;
     let us = std::fs::metadata("/proc/self").ok()?.uid();
@@ -136,7 +138,7 @@ fn new_token() -> std::io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Asks the desktop to show the page, where there is one.
+/// Asks the desktop, if there is one, to show the page.
 fn open(address: &str) {
     let has_screen = std::env::var_os("DISPLAY").or_else(|| std::env::var_os("WAYLAND_DISPLAY")).is_some();
     if !has_screen || !Path::new("/usr/bin/xdg-open").exists() {

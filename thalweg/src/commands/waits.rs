@@ -1,4 +1,5 @@
-//! `thalweg waits`: who waits for whom, now and over the time measured, and where it leads.
+//! `thalweg waits`: shows which tasks wait for which, now and over the measured time, and the roots of
+//! waiting.
 
 use thalweg_monitor::{Report, RootState, Waiting};
 
@@ -47,7 +48,7 @@ fn print(report: &Report, output: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The waiting matrix, one pair a row.
+/// The waiting matrix, with one pair of components in each row.
 fn matrix(waiting: &Waiting) -> Table {
     let mut table = Table::new(&[
         column("WAITED"),
@@ -73,7 +74,7 @@ fn matrix(waiting: &Waiting) -> Table {
     table
 }
 
-/// What all waiting leads to.
+/// The table of the roots of all waiting.
 pub(crate) fn roots(waiting: &Waiting) -> Table {
     let mut table =
         Table::new(&[column("WAITING LEADS TO"), column("WHILE IT"), number("TIME", 0), number("SHARE", 0)]);

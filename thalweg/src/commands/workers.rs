@@ -1,4 +1,4 @@
-//! `thalweg workers`: how the workers' time divides, and which tasks they have.
+//! `thalweg workers`: shows how the workers' time divides, and the tasks of each worker.
 
 use thalweg_monitor::{Report, Task};
 use thalweg_view::flow::Flow;
@@ -38,7 +38,8 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     })
 }
 
-/// The tasks in order of their workers, those with a thread of their own last; each worker's in the order asked for.
+/// The tasks in order of their workers, tasks with a thread of their own last; the tasks of each worker are
+/// in the requested order.
 fn mapped(report: &Report, sort: Option<Sort>) -> Vec<Task> {
     let mut tasks = report.tasks.clone();
     match sort {

@@ -1,4 +1,4 @@
-//! `thalweg wrap`: the table that leads from a network to boxes written for S-Net in C.
+//! `thalweg wrap`: writes the table that assigns C functions written for S-Net to the network's boxes.
 
 use std::path::PathBuf;
 
@@ -22,10 +22,10 @@ Box sources written for S-Net (`void *foo(void *hnd, c4snet_data_t *x, int t)`, 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The network: the net named like the file.
+    /// The network: the net that has the file's name.
     #[arg(value_name = "NET.snet")]
     net: PathBuf,
-    /// The directory that gets the table, C4SNet.h and everything they need; it is made if it is not there.
+    /// The directory for the table, C4SNet.h and the files that they need; it is made if it does not exist.
     #[arg(long, value_name = "DIR", default_value = ".")]
     into: PathBuf,
 }

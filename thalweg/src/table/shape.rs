@@ -1,4 +1,4 @@
-//! How tables are to look: how wide, and with which columns.
+//! The requested layout of tables: their width and their columns.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -6,17 +6,17 @@ use std::collections::BTreeSet;
 /// The options of commands that print tables.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct ShapeArguments {
-    /// The columns of tables, by their titles and in this order, such as in,busy or 'no input,no room'. The first column is always there;
-    /// tables without any of them are left out.
+    /// The columns of tables, by their titles and in this order, such as in,busy or 'no input,no room'. The
+    /// first column is always shown; tables without any of these columns are left out.
     #[arg(long, value_name = "TITLE,…", value_delimiter = ',', conflicts_with = "json")]
     columns: Option<Vec<String>>,
-    /// Show all columns of tables, and names whole, however narrow the terminal is. Output into a pipe always has all
-    /// of them.
+    /// Show all columns of tables, and full names, however narrow the terminal is. Output into a pipe always
+    /// has all of them.
     #[arg(long)]
     pub(crate) wide: bool,
 }
 
-/// How tables are to look.
+/// The requested layout of tables.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     /// Characters in a line.
@@ -39,25 +39,25 @@ impl Shape {
         }
     }
 
-    /// Tables of this width, with all columns that fit.
+    /// A layout of this width, with all columns that fit.
     #[cfg(test)]
     pub(crate) fn of(width: usize) -> Shape {
         Shape::new(&ShapeArguments::default(), width, false)
     }
 
-    /// With these columns.
+    /// The layout with these columns.
     #[cfg(test)]
     pub(crate) fn choosing(width: usize, titles: &[&str]) -> Shape {
         let columns = Some(titles.iter().map(|&title| title.to_owned()).collect());
         Shape::new(&ShapeArguments { columns, wide: false }, width, false)
     }
 
-    /// The titles that were chosen, if some were.
+    /// The chosen titles, if any.
     pub(crate) fn chosen(&self) -> Option<&[String]> {
         self.columns.as_deref()
     }
 
-    /// There is a table with these titles.
+    /// Notes that a table with these titles was shown.
     pub(super) fn meet(&self, titles: impl Iterator<Item = &'static str>) {
         self.met.borrow_mut().extend(titles);
     }

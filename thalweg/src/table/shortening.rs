@@ -1,4 +1,4 @@
-//! Names are shortened so that all stay different.
+//! Shortening of names so that all stay different.
 
 use std::collections::{HashMap, HashSet};
 
@@ -43,7 +43,7 @@ fn around_differences(names: &[&str], width: usize) -> Option<Vec<String>> {
     let same = |at: &dyn Fn(&Vec<char>) -> char| names.iter().all(|name| at(name) == at(&names[0]));
     let head = (0..shortest).take_while(|&n| same(&|name| name[n])).count();
     let tail = (0..shortest - head).take_while(|&n| same(&|name| name[name.len() - 1 - n])).count();
-    // Whole parts of a path are read more easily.
+    // A cut at a `/` keeps the parts of a path complete, which is easier to read.
     let from = names[0][..head].iter().rposition(|&c| c == '/').map_or(0, |slash| slash + 1);
     let until = names[0][names[0].len() - tail..].iter().position(|&c| c == '/').map_or(0, |n| tail - n);
     kept_between(&names, from, until, width).or_else(|| kept_between(&names, head, tail, width))

@@ -1,5 +1,6 @@
-//! What MooBench's drivers in Rust share: calls in bins of a second, and what they write. Included by `probe/examples/moobench.rs`, which has our probes,
-//! and by `xtask/moobench/rust`, which has those of rivals.
+//! The common part of MooBench's drivers in Rust: calls in bins of a second, and the files of raw data.
+//! Included by `probe/examples/moobench.rs`, which uses Thalweg's probes, and by `xtask/moobench/rust`, which
+//! uses those of rivals.
 
 use std::fmt::Write;
 use std::hint::black_box;
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 const LINEAR: usize = 2048;
 const BUCKETS: usize = LINEAR + 32 * 53;
 
-/// What the innermost call does.
+/// The work of the innermost call.
 pub(crate) fn busy(time: Duration) -> u64 {
     if time.is_zero() {
         return 1;
@@ -29,13 +30,14 @@ fn bucket(duration: u64) -> usize {
     LINEAR + (power as usize - 11) * 32 + (duration >> (power - 5) & 31) as usize
 }
 
-/// Nanoseconds that this thread has had of its processor.
+/// The processor time of this thread in nanoseconds.
 fn processor_time() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0)
 }
 
-/// A thread's calls: of each second how many, and how long they took; how many took how long in the second half, and its processor time.
+/// Runs a thread's calls. Returns their number and total time in each second, the distribution of their times
+/// in the second half, and the processor time of that half.
 fn calls(seconds: u32, call: impl Fn() -> u64) -> (Vec<(u64, u64)>, Vec<u64>, u64) {
     let start = Instant::now();
     let mut bins = Vec::new();
@@ -65,7 +67,8 @@ fn calls(seconds: u32, call: impl Fn() -> u64) -> (Vec<(u64, u64)>, Vec<u64>, u6
     (bins, histogram, processor_time() - cpu)
 }
 
-/// The calls of a driver: `MODE SECONDS METHOD_NS DEPTH THREADS CLOCK FILE`. `of_mode` gives what a mode calls.
+/// Runs a driver with the arguments `MODE SECONDS METHOD_NS DEPTH THREADS CLOCK FILE`. `of_mode` returns the
+/// function that a mode calls.
 pub(crate) fn run(of_mode: impl Fn(&str) -> fn(Duration, u32) -> u64) {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize| arguments[at].parse::<u64>().expect("a number");

@@ -1,4 +1,5 @@
-//! Ninja, in C++, as Debian has its sources: all functions are recorded by the library that is loaded before it.
+//! Ninja, in C++, from Debian's sources: all functions are recorded by a library that is loaded before the
+//! program.
 
 use super::{
     Spaces, by_turns, folder, gcov_counts, instrument_library, processor_time_told, quiet, sh, sources_of,
@@ -9,11 +10,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// How many files Ninja has to handle.
+/// The number of files that Ninja has to process.
 const FILES_COUNTED: usize = 200;
 const FILES_TIMED: usize = 10_000;
 
-/// The same sources, built in three ways.
+/// Builds of the same sources in three ways.
 pub(super) struct Ninja {
     plain: PathBuf,
     instrumented: PathBuf,
@@ -30,7 +31,7 @@ pub(super) fn ninja() -> Result<Ninja> {
         if !place.join("ninja_test").exists() {
             let _ = std::fs::remove_dir_all(&place);
             std::fs::create_dir_all(&place)?;
-            // It is built by itself: the first one builds the others.
+            // Ninja builds itself: the first build makes the other builds.
             let first = if name == "plain" {
                 "python3 configure.py --bootstrap && ./ninja ninja_test".to_owned()
             } else {
@@ -43,7 +44,7 @@ pub(super) fn ninja() -> Result<Ninja> {
     Ok(Ninja {
         plain: build("plain", "")?,
         instrumented: build("instrumented", "-finstrument-functions")?,
-        // Nothing is inlined, so gcov and the probes count the same calls.
+        // Without inlining, gcov and the probes count the same calls.
         counted: build("counted", "-O0 -finstrument-functions --coverage -fprofile-update=atomic")?,
         library,
     })
@@ -54,7 +55,7 @@ pub(super) fn own_tests(made: &Ninja) -> Result<String> {
     let mut tests = Command::new(made.instrumented.join("ninja_test"));
     tests.current_dir(&made.instrumented);
     let said = quiet(tests.env("LD_PRELOAD", &made.library).env("THALWEG_SPACES", &spaces.path))?;
-    // Its tests print their progress over one line: [n/n] and the name of a test.
+    // Ninja's tests overwrite one line with their progress: [n/n] and the name of a test.
     let last = said.rsplit('[').next().unwrap_or_default();
     let count = last.split(']').next().unwrap_or_default().to_owned();
     if !said.contains("passed") {
@@ -68,7 +69,7 @@ pub(super) fn own_tests(made: &Ninja) -> Result<String> {
     Ok(format!("{count} passed; {recorded} calls"))
 }
 
-/// A folder with files to be made by `cat`, each of one before it.
+/// A folder with files to be made by `cat`, each from a file before it.
 fn work(name: &str, files: usize) -> Result<PathBuf> {
     let place = folder()?.join(format!("ninja-work-{name}"));
     std::fs::create_dir_all(&place)?;
@@ -81,7 +82,7 @@ fn work(name: &str, files: usize) -> Result<PathBuf> {
     Ok(place)
 }
 
-/// Each function's calls, as gcov tells them of the same run.
+/// Compares each function's calls with gcov's count of the same run.
 pub(super) fn counts(made: &Ninja) -> Result<String> {
     sh(&made.counted, "find . -name '*.gcda' -delete")?;
     let place = work("counted", FILES_COUNTED)?;
@@ -121,7 +122,7 @@ pub(super) fn counts(made: &Ninja) -> Result<String> {
     ))
 }
 
-/// Counts by names as `c++filt` has them, of overloads and of the same template together.
+/// Counts by demangled names without parameters, added up over overloads and over instances of a template.
 fn without_parameters(counted: BTreeMap<String, u64>) -> Result<BTreeMap<String, u64>> {
     let place = folder()?.join("ninja-names");
     std::fs::write(&place, counted.keys().map(|name| format!("{name}\n")).collect::<String>())?;
@@ -133,7 +134,7 @@ fn without_parameters(counted: BTreeMap<String, u64>) -> Result<BTreeMap<String,
     Ok(by_name)
 }
 
-/// A name without what stands in angle brackets, and without marks of the compiler's.
+/// A name without template arguments, and without the compiler's suffixes.
 fn without_templates(name: &str) -> String {
     let (mut out, mut depth) = (String::new(), 0);
     for c in name.chars() {
@@ -147,7 +148,7 @@ fn without_templates(name: &str) -> String {
     out.split([' ', '[']).next().unwrap_or_default().to_owned()
 }
 
-/// A build of many files of which none is old: reading the manifest and asking for each file's time.
+/// The cost of a build in which no file is out of date: Ninja reads the manifest and gets each file's time.
 pub(super) fn cost(made: &Ninja) -> Result<String> {
     let place = work("timed", FILES_TIMED)?;
     let figures = by_turns(|with| {

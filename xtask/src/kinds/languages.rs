@@ -1,14 +1,15 @@
 //! Kinds of event and of live row as constants for C, Java and Python: names, places, types and choices.
 //!
-//! Every language has the same names. Of a kind: its name, its schema's hash, the words of its fixed part; of each field the byte in
-//! the fixed part where it is (`AT`; of a live row the number of its cell, `CELL`), its type (`TYPE`), and each of its choices (`CHOICE`).
+//! Every language has the same constants. A kind has its name, its schema's hash, and the number of words of
+//! its fixed part; a field has its byte offset in the fixed part (`AT`; in a live row the number of its cell,
+//! `CELL`), its type (`TYPE`), and each of its choices (`CHOICE`).
 
 use std::fmt::Write;
 use thalweg_space::kinds::{DescribedField, Description, What};
 
 const NOTE: &str = "Written by `cargo xtask kinds` from the files in kinds/.";
 
-/// Where a field is, and what that is called.
+/// The position of each field, with the name of the constant.
 fn places(kind: &Description) -> Vec<(&'static str, usize)> {
     let is_row = kind.what != What::Event;
     let place = |at: usize| if is_row { ("CELL", at / 8) } else { ("AT", at) };

@@ -1,4 +1,4 @@
-//! The monitor's typed events: a struct for each kind, an enum of all, and how they are read.
+//! The monitor's typed events: a struct for each kind, an enum of all kinds, and functions that read them.
 
 use super::OBSERVED;
 use crate::process;
@@ -112,7 +112,7 @@ fn type_name(kind: &Description) -> String {
     if kind.what == What::Event { name } else { name + "Row" }
 }
 
-/// Without its crate.
+/// The name of a kind without its crate.
 fn short_name(kind: &Description) -> String {
     camel_case(kind.name.split_once('.').map_or(kind.name.as_str(), |(_, name)| name))
 }
@@ -208,7 +208,7 @@ fn structure(out: &mut String, kind: &Description) {
     reading(out, kind, &name);
 }
 
-/// The fields that are looked for, and the function that reads them.
+/// Writes the fields that are looked up, and the function that reads them.
 fn reading(out: &mut String, kind: &Description, name: &str) {
     writeln!(out, "impl {name} {{").expect("a text");
     specs(out, kind, "FIELDS");
@@ -256,7 +256,7 @@ fn reading(out: &mut String, kind: &Description, name: &str) {
         .expect("a text");
 }
 
-/// The constant that says what is looked for.
+/// Writes the constant with the fields that are looked up.
 fn specs(out: &mut String, kind: &Description, constant: &str) {
     writeln!(out, "    const {constant}: &'static [FieldSpec] = &[").expect("a text");
     for field in &kind.fields {
@@ -275,7 +275,7 @@ fn specs(out: &mut String, kind: &Description, constant: &str) {
     *out += "    ];\n\n";
 }
 
-/// A field of the words that are as described.
+/// The expression for a field if the event's layout is as described.
 fn of_words(kind: &Description, field: &DescribedField, n: usize, at: usize) -> String {
     let (word, shift) = (format!("word_{}", at / 8), at % 8 * 8);
     let shifted = if shift == 0 { word } else { format!("({word} >> {shift})") };
@@ -296,7 +296,7 @@ fn of_words(kind: &Description, field: &DescribedField, n: usize, at: usize) -> 
     }
 }
 
-/// A field where it was found.
+/// The expression for a field whose position was looked up by its name.
 fn by_name(kind: &Description, field: &DescribedField, n: usize) -> String {
     match field.field_type {
         FieldType::I8 | FieldType::I16 | FieldType::I32 | FieldType::I64 => {
@@ -332,14 +332,15 @@ fn choices(out: &mut String, kind: &Description, field: &DescribedField) {
     writeln!(out, "            _ => {name}::Unknown,\n        }}\n    }}\n}}\n").expect("a text");
 }
 
-/// Links in brackets lead to what the kinds' own crate has.
+/// Writes a doc comment. Brackets of links are removed, because the links refer to items of the kinds' own
+/// crate.
 fn doc(out: &mut String, indent: &str, doc: &str) {
     let doc = doc.replace("[`", "`").replace("`]", "`");
     let doc = if doc.is_empty() { "Not described.".to_owned() } else { doc };
     writeln!(out, "{indent}/// {doc}").expect("a text");
 }
 
-/// The text as `cargo fmt` lays it out.
+/// The text formatted by `rustfmt`.
 fn formatted(text: &str) -> Result<String> {
     let mut rustfmt = Command::new("rustfmt");
     rustfmt.arg("--config-path").arg(process::root()).stdin(Stdio::piped()).stdout(Stdio::piped());

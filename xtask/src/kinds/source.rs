@@ -17,7 +17,7 @@ pub(super) fn kinds(folder: &Path) -> Result<Vec<Description>> {
     for path in rust_files(folder)? {
         let text =
             std::fs::read_to_string(&path).with_context(|| format!("could not read {}", path.display()))?;
-        // Most files have none: parsing them would take longest.
+        // Most files have no such struct, and parsing them would take most of the time.
         if text.contains("#[derive(") && ["Kind", "Row)"].iter().any(|name| text.contains(name)) {
             let file =
                 syn::parse_file(&text).with_context(|| format!("could not parse {}", path.display()))?;
@@ -31,7 +31,7 @@ fn described_all(structs: &[ItemStruct], choices: &Choices) -> Result<Vec<Descri
     structs.iter().map(|item| describe(item, choices).with_context(|| item.ident.to_string())).collect()
 }
 
-/// Those of a text.
+/// The kinds of a text.
 #[cfg(test)]
 pub(super) fn kinds_in(text: &str) -> Result<Vec<Description>> {
     let (mut structs, mut choices) = (Vec::new(), Choices::new());
@@ -64,7 +64,7 @@ fn take(items: Vec<Item>, structs: &mut Vec<ItemStruct>, choices: &mut Choices) 
             Item::Enum(item) if derives(&item.attrs, "KindEnum") => {
                 choices.insert(item.ident.to_string(), choices_of(&item)?);
             }
-            // `kinds! { … }` holds nothing but structs.
+            // `kinds! { … }` contains only structs.
             Item::Macro(item) if item.mac.path.is_ident("kinds") => {
                 take(item.mac.parse_body::<syn::File>()?.items, structs, choices)?;
             }

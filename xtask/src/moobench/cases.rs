@@ -1,4 +1,4 @@
-//! What is measured: a language's driver with one sort of probe in one phase.
+//! The cases: a language's driver with one sort of probe in one phase.
 
 pub(super) mod java;
 mod native;
@@ -10,21 +10,21 @@ use anyhow::{Result, bail};
 use std::path::Path;
 use std::process::Command;
 
-/// Which rows are measured.
+/// The set of rows that are measured.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Set {
-    /// T, I, C, F and W, ours and rivals'.
+    /// The phases T, I, C, F and W of Thalweg's probes and of rivals.
     Phases,
-    /// Where what ours record goes.
+    /// The destinations of the events of Thalweg's probes.
     Writers,
-    /// What our probes do when a small ring is full.
+    /// The policies of Thalweg's probes for a full, small ring.
     Full,
 }
 
-/// What a run's command is made of.
+/// The folder, file and port of a run's command.
 pub(super) struct Place<'a> {
     pub(super) settings: &'a Settings,
-    /// The folder it runs in.
+    /// The folder in which the run's process starts.
     pub(super) folder: &'a Path,
     /// The file for its raw data.
     pub(super) raw: &'a Path,
@@ -37,18 +37,18 @@ type Make = Box<dyn Fn(&Place) -> Command>;
 /// One row of the table.
 pub(super) struct Case {
     pub(super) language: &'static str,
-    /// Whose probes, and how they are configured.
+    /// The name of the probes, with their configuration.
     pub(super) who: &'static str,
-    /// T, I, C, F or W.
+    /// The phase: T, I, C, F or W.
     pub(super) phase: char,
     pub(super) drain: Drain,
     pub(super) command: Make,
-    /// Why it cannot be measured here.
+    /// The reason why the case cannot be measured on this machine.
     pub(super) missing: Option<String>,
 }
 
 impl Case {
-    /// Its name in the names of files.
+    /// The case's name in the names of files.
     pub(super) fn slug(&self) -> String {
         let clean: String =
             self.who.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
@@ -56,7 +56,7 @@ impl Case {
     }
 }
 
-/// All that the settings ask for, with what they need built.
+/// All cases that the settings select, with their programs built.
 pub(super) fn all(settings: &Settings) -> Result<Vec<Case>> {
     let wants = |language: &str| settings.language.as_deref().is_none_or(|only| only == language);
     let mut build = process::cargo();
@@ -83,7 +83,7 @@ pub(super) fn all(settings: &Settings) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// The driver's arguments behind what starts it.
+/// The command that starts a driver, with the driver's arguments.
 fn driven(mut command: Command, place: &Place) -> Command {
     let settings = place.settings;
     let clock = if settings.by_user_time { "cpu" } else { "nano" };
@@ -93,12 +93,12 @@ fn driven(mut command: Command, place: &Place) -> Command {
     command
 }
 
-/// Our probes lose nothing in phase W: they wait for the reader.
+/// Sets Thalweg's probes to wait for the reader, so that they lose no event in phase W.
 fn lossless(command: &mut Command) {
     command.env("THALWEG_PROBE_FULL", "wait").env("THALWEG_PROBE_BYTES", "64M");
 }
 
-/// What a ring of 256 KiB does when it is full, and the variables that say so.
+/// The policies for a full ring of 256 KiB, with the variables that select them.
 fn full_modes() -> [(&'static str, &'static [(&'static str, &'static str)]); 3] {
     [
         (

@@ -1,4 +1,4 @@
-//! The reader of what a run records, in a process or thread beside it.
+//! The reader of a run's events, in a process or thread beside the run.
 
 use super::{Folder, thalweg};
 use crate::process;
@@ -14,34 +14,35 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What reads the events of a run.
+/// The kind of reader of a run's events.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Drain {
     None,
-    /// `thalweg record` keeps it on disk.
+    /// `thalweg record` keeps the events on disk.
     Record,
-    /// `thalweg record --level 0 --sync 1h`: events as they are, as a ring by hand is copied.
+    /// `thalweg record --level 0 --sync 1h` keeps uncoded events, which compares with the copy of a ring by
+    /// hand.
     RecordPlain,
-    /// `thalweg events --follow` with these options prints it.
+    /// `thalweg events --follow` with these options prints the events.
     Follow(&'static [&'static str]),
-    /// A ring by hand is copied to disk as it is.
+    /// A ring by hand is copied to disk unchanged.
     Ring,
     /// A thread reads from a socket.
     Socket,
-    /// A session of LTTng's: in memory, or on disk.
+    /// A session of LTTng, in memory or on disk.
     Lttng {
         keeps: bool,
     },
 }
 
 impl Drain {
-    /// Whether our program keeps what our probes record.
+    /// Whether `thalweg` keeps the events of Thalweg's probes.
     pub(super) fn is_ours(self) -> bool {
         matches!(self, Drain::Record | Drain::RecordPlain)
     }
 }
 
-/// A process that is killed when its measurement is over, whatever comes of it.
+/// A process that is killed when dropped, also after an error.
 pub(super) struct Killed(pub(super) Child);
 
 impl Drop for Killed {
@@ -51,7 +52,7 @@ impl Drop for Killed {
     }
 }
 
-/// The reader.
+/// A reader that runs beside the measured process.
 pub(super) enum Beside {
     Nobody,
     Later(Drain),
@@ -105,12 +106,12 @@ impl Beside {
         Beside::Thread { port, is_over, bytes, thread: Some(thread) }
     }
 
-    /// Where somebody listens.
+    /// The port of the listener.
     pub(super) fn port(&self) -> u16 {
         if let Beside::Thread { port, .. } = self { *port } else { 0 }
     }
 
-    /// The run has begun.
+    /// Starts the reader after the run has begun.
     pub(super) fn begun(self, spaces: &Path, folder: &Path) -> Result<Beside> {
         let Beside::Later(drain) = self else { return Ok(self) };
         let space = space_in(spaces)?;
@@ -134,8 +135,8 @@ impl Beside {
         })
     }
 
-    /// The run is over: lines for its raw data. Reading a whole archive takes longer than writing it, so it is
-    /// `checked` for one run only.
+    /// Ends the reader after the run. Returns lines for the raw data. Reading a whole archive takes longer
+    /// than writing it, so it is `checked` for one run only.
     pub(super) fn ended(self, folder: &Path, checked: bool) -> Result<String> {
         match self {
             Beside::Nobody | Beside::Later(_) | Beside::Follow { .. } => Ok(String::new()),
@@ -164,7 +165,7 @@ impl Beside {
     }
 }
 
-/// The space of the run, when its first thread records.
+/// Waits for the space of the run, which exists when its first thread records.
 fn space_in(spaces: &Path) -> Result<PathBuf> {
     let begun = Instant::now();
     loop {
@@ -182,7 +183,7 @@ fn space_in(spaces: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Events that an archive says were lost.
+/// The number of lost events that an archive states.
 fn lost(archive: &Path) -> Result<u64> {
     let output = Command::new(thalweg()).arg("calls").arg(archive).arg("--json").output()?;
     let calls: serde_json::Value = serde_json::from_slice(&output.stdout)
@@ -199,11 +200,11 @@ fn bytes_of(folder: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Bytes of a record of a ring by hand, and of what stands before them: see xtask/moobench/probe.h.
+/// The size of a record of a ring by hand, and of the header before the records: see xtask/moobench/probe.h.
 const RECORD: u64 = 24;
 const HEADER: u64 = 4096;
 
-/// A ring that is copied.
+/// A ring by hand that is being copied.
 struct Ring {
     file: File,
     copy: File,
@@ -218,7 +219,7 @@ impl Ring {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// Copies what there is; how many bytes.
+    /// Copies the available bytes. Returns their number.
     fn copy(&mut self, chunk: &mut [u8]) -> Result<u64> {
         let written = self.word(0)?;
         let mut bytes = 0;
@@ -236,7 +237,7 @@ impl Ring {
     }
 }
 
-/// Copies what threads write into their rings, until the run is over and all is copied.
+/// Copies the records that threads write into their rings, until the run has ended and all are copied.
 fn copy_rings(spaces: &Path, disk: &Path, is_over: &AtomicBool, bytes: &AtomicU64) -> Result<()> {
     let (mut rings, mut chunk): (Vec<Ring>, Vec<u8>) = (Vec::new(), vec![0; 1 << 20]);
     let mut looked: Option<Instant> = None;
@@ -267,7 +268,7 @@ fn copy_rings(spaces: &Path, disk: &Path, is_over: &AtomicBool, bytes: &AtomicU6
     }
 }
 
-/// Takes what one sender sends, until the run is over.
+/// Reads the data of one sender, until the run has ended.
 fn take_all(listener: &TcpListener, is_over: &AtomicBool, bytes: &AtomicU64) -> Result<()> {
     let mut chunk = vec![0; 1 << 18];
     while !is_over.load(Ordering::Acquire) {
@@ -291,7 +292,7 @@ fn take_all(listener: &TcpListener, is_over: &AtomicBool, bytes: &AtomicU64) -> 
     Ok(())
 }
 
-/// A recording session of LTTng's, with a session daemon if there was none; gone when this is.
+/// A recording session of LTTng, with a session daemon if none was running; both end when this is dropped.
 pub(super) struct Session {
     folder: PathBuf,
     _home: Folder,
@@ -366,7 +367,8 @@ impl Session {
         Ok(said)
     }
 
-    /// Writes what is left; how many events were discarded, as it says.
+    /// Stops the session, which writes the remaining events. Returns the number of discarded events that
+    /// LTTng reports.
     fn stop(&self) -> Result<u64> {
         let said = self.lttng(&["stop", SESSION])?;
         let told = said.lines().find(|line| line.contains("discarded"));
@@ -379,7 +381,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         let _ = self.lttng(&["destroy", SESSION]);
         if let Some(daemon) = &mut self.daemon {
-            // It ends its consumers when it is asked, not when it is killed.
+            // The session daemon ends its consumers only after a SIGTERM.
             let _ = Command::new("kill").arg(daemon.id().to_string()).status();
             let _ = daemon.wait();
         }

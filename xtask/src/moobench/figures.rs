@@ -1,4 +1,4 @@
-//! Figures from raw data: a driver's bins of a second, and how many calls took how long in the second half.
+//! Figures from raw data: a driver's bins of a second, and the distribution of times in the second half.
 
 use super::Settings;
 use super::cases::Case;
@@ -10,13 +10,13 @@ use std::path::Path;
 /// Times below this are counted by the nanosecond; above, 32 to a power of two. The drivers use the same division.
 const LINEAR: u64 = 2048;
 
-/// What one process measured.
+/// The measurements of one process.
 pub(super) struct Run {
     /// Traces of each second, of all threads.
     pub(super) bins: Vec<u64>,
-    /// How long the traces of each second took, all together, in nanoseconds.
+    /// The total time of the traces of each second, in nanoseconds.
     sums: Vec<u64>,
-    /// Traces by how long they took, in the second half.
+    /// The number of traces in the second half, by buckets of time.
     buckets: BTreeMap<u64, u64>,
     /// Events that did not reach the disk.
     pub(super) lost: Option<u64>,
@@ -89,7 +89,7 @@ pub(super) struct Figures {
     /// Traces a second: mean, and half of the interval that holds it with 95 % confidence.
     pub(super) rate: f64,
     pub(super) half: f64,
-    /// How long a trace took, in nanoseconds: mean and quartiles.
+    /// The time of a trace in nanoseconds: mean and quartiles.
     pub(super) mean: f64,
     pub(super) quartiles: [f64; 3],
     /// Processor time of a trace, the driver's own included.
@@ -185,13 +185,13 @@ pub(super) fn table(settings: &Settings, cases: &[Case], all: &[Figures]) -> Str
     out
 }
 
-/// Against T: how often as many traces, what a call takes more, and of processor time.
+/// The comparison with T: the ratio of rates, and the additional time and processor time of a call.
 fn over(figures: &Figures, plain: &Figures, settings: &Settings) -> (f64, f64, f64) {
     let calls = f64::from(settings.depth);
     (figures.rate / plain.rate, (figures.mean - plain.mean) / calls, (figures.cpu - plain.cpu) / calls)
 }
 
-/// What was measured at one value of a parameter.
+/// The measurements at one value of a parameter.
 pub(super) type Swept = (u64, Settings, Vec<Case>, Vec<Figures>);
 
 /// A sweep's table: a row for each value and case.
@@ -258,7 +258,7 @@ mod tests {
         assert!((student(30) - 2.042).abs() < 0.01 && (student(13) - 2.160).abs() < 0.01);
     }
 
-    /// The drivers' buckets, and what they stand for.
+    /// The drivers' division into buckets, with the times for which the buckets stand.
     #[test]
     fn a_bucket_stands_for_its_times() {
         for duration in [0u64, 5, 2047, 2048, 2111, 4095, 4096, 1_000_000, 123_456_789] {

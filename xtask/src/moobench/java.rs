@@ -1,17 +1,18 @@
-//! What Java needs: the agent, built by Maven, and rivals from Maven Central.
+//! The JARs for Java: the agent, built by Maven, and rivals from Maven Central.
 
 use crate::process;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Kieker's agent, as Maven Central has it.
+/// Kieker's agent in Maven Central.
 pub(crate) const KIEKER: &str = "net.kieker-monitoring:kieker:2.0.2:jar:bytebuddy";
 
-/// OpenTelemetry's.
+/// OpenTelemetry's agent in Maven Central.
 pub(crate) const OPENTELEMETRY: &str = "io.opentelemetry.javaagent:opentelemetry-javaagent:2.20.1";
 
-/// The repository of Maven's that holds what was fetched: beside what cargo builds, so that a later build needs no network.
+/// The repository of Maven with fetched packages, in the target directory, so that a later build needs no
+/// network.
 fn repository() -> PathBuf {
     match std::env::var_os("HOME") {
         Some(home) if Path::new(&home).join(".m2/repository").is_dir() => {
@@ -21,7 +22,7 @@ fn repository() -> PathBuf {
     }
 }
 
-/// What is missing for Java, in words for a person who can install it.
+/// The program that is missing for Java, in a sentence that says how to install it.
 pub(crate) fn missing() -> Option<&'static str> {
     if !process::is_installed("javac", "-version") {
         Some("there is no `javac`: on Debian `apt-get install openjdk-17-jdk-headless` brings it")
@@ -39,7 +40,7 @@ fn maven() -> Command {
     command
 }
 
-/// Runs Maven without the network, and with it where something was not fetched yet.
+/// Runs Maven without the network, and with the network if a package was not fetched yet.
 fn run(arguments: &[String]) -> Result<()> {
     let offline = maven().arg("--offline").args(arguments).output().context("could not start `mvn`")?;
     if offline.status.success() {
@@ -53,7 +54,7 @@ fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Builds the agent; where its JAR is.
+/// Builds the agent. Returns the path of its JAR.
 pub(crate) fn agent() -> Result<PathBuf> {
     if let Some(why) = missing() {
         bail!("{why}");
@@ -75,7 +76,7 @@ pub(crate) fn agent() -> Result<PathBuf> {
     Ok(std::path::absolute(jar)?)
 }
 
-/// A JAR from Maven Central, named as `group:artifact:version` with what else is said of it.
+/// The path of a JAR from Maven Central, named `group:artifact:version` with further coordinates.
 pub(crate) fn artifact(name: &str) -> Result<PathBuf> {
     if let Some(why) = missing() {
         bail!("{why}");

@@ -1,4 +1,4 @@
-//! The pictures: what each cause adds to a trace, as stacked bars; traces a second over time.
+//! The pictures: stacked bars of the time that each cause adds to a trace, and traces a second over time.
 
 use super::cases::Case;
 use super::figures::Figures;
@@ -9,7 +9,7 @@ const WIDTH: f64 = 760.0;
 const COLOURS: [&str; 8] =
     ["#4a5568", "#2b6cb0", "#dd6b20", "#2f855a", "#b83280", "#805ad5", "#c53030", "#718096"];
 
-/// Whose probes a row is about: what stands before the comma.
+/// The name of a row's probes: the text before the comma.
 fn family(who: &str) -> &str {
     who.split(',').next().unwrap_or(who)
 }
@@ -29,7 +29,7 @@ pub(super) fn bars(cases: &[Case], all: &[Figures]) -> Vec<(&'static str, String
             .filter(|(case, of)| case.language == language && of.missing.is_none())
             .collect();
         let plain = measured.iter().find(|(case, _)| case.phase == 'T').map_or(0.0, |(_, of)| of.mean);
-        // The cheapest of a family's in each phase.
+        // The cheapest row of each family in each phase.
         let mut rows: BTreeMap<&str, BTreeMap<char, f64>> = BTreeMap::new();
         for (case, figures) in measured.iter().filter(|(case, _)| !"TF".contains(case.phase)) {
             let mean = rows.entry(family(case.who)).or_default().entry(case.phase).or_insert(f64::INFINITY);

@@ -1,4 +1,5 @@
-//! How long a program of 5,000 classes takes to start under agents: each class is loaded and one method of it called.
+//! The start-up time of a program of 5,000 classes under agents: each class is loaded and one method of it
+//! called.
 
 use super::{Folder, Settings, cases, java};
 use crate::process;
@@ -94,7 +95,7 @@ fn rows(settings: &Settings, folder: &Path) -> Result<Vec<Row>> {
     };
     rows.push(row("Kieker 2.0.2, nothing matches", kieker("nowhere.Nothing"), missing.clone()));
     let all: Vec<String> = (0..CLASSES).map(|n| format!("many.C{n}")).collect();
-    // It takes a list of classes, or a package.
+    // Kieker's option is a list of classes, or a package.
     rows.push(row("Kieker 2.0.2, all match", kieker("many"), missing));
     let (opentelemetry, missing) = cases::java::found(java::OPENTELEMETRY);
     let told = folder.join("all.properties");
@@ -112,7 +113,7 @@ fn rows(settings: &Settings, folder: &Path) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The limit: the least that an agent can do that looks at classes.
+/// The limit: an agent that is shown every class and does nothing.
 fn empty() -> Result<Vec<String>> {
     let folder = std::path::absolute(process::target_dir().join("moobench-start/empty"))?;
     let (source, jar) = (folder.join("Empty.java"), folder.join("empty.jar"));
@@ -161,7 +162,7 @@ fn compiled() -> Result<PathBuf> {
     Ok(classes)
 }
 
-/// A start: its time, and its processor time as the shell tells it.
+/// Starts the program once. Returns the wall-clock time, and the processor time that the shell reports.
 fn one(row: &Row, classes: &Path, folder: &Path) -> Result<(f64, f64)> {
     let spaces = Folder::new(&folder.join("spaces"))?;
     let mut command = Command::new("sh");

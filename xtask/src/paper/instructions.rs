@@ -1,15 +1,17 @@
-//! `cargo xtask paper lpel --instructions`: what each mode costs, in instructions. Other programs on the machine make a run slower, but do not change
-//! what it does, so a count decides where times are lost in noise. What an instruction of the kind takes is not in it: a reading of the clock is one of them.
+//! `cargo xtask paper lpel --instructions`: the cost of each mode in instructions. Other programs on the
+//! machine make a run slower, but do not change its instructions, so counts decide where times have too much
+//! noise. Counts do not show the time of an instruction: a reading of the clock counts as one.
 
 use super::{Case, KINDS, Programs, Runs, succeeded, thousands};
 use crate::process;
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 
-/// Valgrind runs a program some fifty times slower: as many messages take a turn only if it lasts longer by as much.
+/// Valgrind runs a program some fifty times slower, so a turn must last fifty times longer to process as many
+/// messages.
 const SLOWLY: [&str; 4] = ["--workers", "1", "--quantum-us", "5000"];
-/// Under valgrind messages take long enough to be timed one by one, which they are not otherwise; this switches it off. A
-/// build without probes has no such setting.
+/// Under valgrind messages take so long that the runtime would time each of them; this setting switches that
+/// off. A build without probes has no such setting.
 const UNTIMED: [&str; 2] = ["--set", "exec.clock_budget=0"];
 
 /// Prints the table: each case on one worker, on its counted input and on twice that, the least of `repeats` counts.
@@ -37,8 +39,8 @@ pub(super) fn print(cases: &[&Case], repeats: usize) -> Result<()> {
     Ok(())
 }
 
-/// A run of the same does not always count the same. A note about counts that are 1 % or more above the least, if
-/// there are any.
+/// A note about counts that are 1 % or more above the least, if there are any. Repeated runs do not always
+/// have equal counts.
 fn strayed(of: &str, counts: &[u64]) -> Option<String> {
     let least = *counts.iter().min()?;
     let above: Vec<u64> =
@@ -113,7 +115,7 @@ fn row(app: &str, small: &Counts, large: &Counts) -> String {
     )
 }
 
-/// The instructions that a run takes.
+/// The number of instructions of a run.
 fn count(run: &Command) -> Result<u64> {
     let mut counted = Command::new("valgrind");
     counted.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
@@ -122,7 +124,7 @@ fn count(run: &Command) -> Result<u64> {
     collected(&told).with_context(|| format!("valgrind printed no count: {told}"))
 }
 
-/// What callgrind says at its end: `==123== Collected : 456`.
+/// Parses the last line of callgrind, `==123== Collected : 456`.
 fn collected(told: &str) -> Option<u64> {
     told.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok())
 }

@@ -1,7 +1,9 @@
-//! `cargo xtask paper mate`: what MATE (A. Morajko, O. Morajko, T. Margalef and E. Luque) tuned in programs of PVM, measured here: the ways in which
-//! messages go, their encoding, and the size of fragments (Tables 1 to 3); as Markdown.
+//! `cargo xtask paper mate`: measures the settings that MATE (A. Morajko, O. Morajko, T. Margalef and E.
+//! Luque) tuned in programs of PVM: the route of messages, their encoding, and the size of fragments (Tables
+//! 1 to 3); as Markdown.
 //!
-//! Of the paper's tables only what was fitted to Table 3 is known here; the others say so.
+//! Of the paper's figures only the fit to Table 3 is available; the other tables state that they have no
+//! figures of the paper.
 
 use crate::process;
 use anyhow::{Context, Result, bail};
@@ -20,12 +22,12 @@ usage: cargo xtask paper mate [--seconds X]
 It needs Debian's pvm and pvm-dev. What is missing is said.
 ";
 
-/// Where Debian has PVM.
+/// The directory of PVM in Debian.
 const ROOT: &str = "/usr/lib/pvm3";
 const SIZES: [u32; 5] = [1_000, 10_000, 100_000, 400_000, 1_000_000];
-/// Fragments, in bytes; the first is what PVM has by itself.
+/// Sizes of fragments in bytes; the first is PVM's default.
 const FRAGMENTS: [u32; 6] = [4080, 16_384, 65_536, 131_072, 262_144, 524_288];
-/// What is known of Table 3: a fragment costs the first, a kilobyte the second, in microseconds.
+/// The paper's fit to Table 3: the cost of a fragment and of a kilobyte, in microseconds.
 const PAPER_FRAGMENT_US: f64 = 1930.0;
 const PAPER_KILOBYTE_US: f64 = 405.0;
 
@@ -77,10 +79,10 @@ struct Way {
 }
 
 impl Way {
-    /// What PVM does by itself.
+    /// The defaults of PVM.
     const START: Way = Way { route: 2, encoding: 0, fragment: 4080 };
 
-    /// As arguments of the programs.
+    /// The settings as arguments of the programs.
     fn arguments(self) -> [String; 3] {
         [self.route, self.encoding, self.fragment].map(|value| value.to_string())
     }
@@ -107,7 +109,7 @@ fn rounds(machine: &Machine, program: &Path, way: Way, sizes: &[u32], seconds: f
     sizes
         .iter()
         .map(|size| {
-            // The first line of a size has the change of size in it.
+            // The first line of a size is left out, because it includes the change of size.
             let of: Vec<f64> = lines.iter().filter(|(of, _)| of == size).map(|(_, time)| *time).collect();
             let of = if of.len() > 2 { of[1..].to_vec() } else { of };
             median(of).with_context(|| format!("no round trip of {size} B was measured with {way}"))
@@ -115,7 +117,7 @@ fn rounds(machine: &Machine, program: &Path, way: Way, sizes: &[u32], seconds: f
         .collect()
 }
 
-/// What the programs say in a line: a size, and a time in microseconds.
+/// Parses the programs' lines: a size, and a time in microseconds.
 fn times(said: &str) -> Vec<(u32, f64)> {
     let line = |line: &str| {
         let mut words = line.split(' ').skip(1);
@@ -178,14 +180,14 @@ fn fitted(points: &[(f64, f64, f64)]) -> Option<[f64; 2]> {
         .then(|| [(a * bb - b * ab) / determinant, (b * aa - a * ab) / determinant])
 }
 
-/// A daemon of PVM with a folder of its own, as long as this lives.
+/// A daemon of PVM with a folder of its own, which ends when this is dropped.
 struct Machine {
     folder: tempfile::TempDir,
     daemon: Child,
 }
 
 impl Machine {
-    /// In the inner error, what this computer lacks.
+    /// Starts the daemon. The inner error names the software that is missing on this computer.
     fn start() -> Result<Result<Machine, String>> {
         let program = Path::new(ROOT).join("lib/pvmd");
         for (file, package) in [(program.as_path(), "pvm"), (Path::new("/usr/include/pvm3.h"), "pvm-dev")] {
@@ -213,12 +215,12 @@ impl Machine {
         Ok(files.any(|entry| entry.file_name().to_string_lossy().starts_with("pvmd.")))
     }
 
-    /// One of the tuner's test programs.
+    /// Compiles one of the tuner's test programs.
     fn compile(&self, source: &str) -> Result<PathBuf> {
         compile("cc", source, self.folder.path(), &["-lpvm3"])
     }
 
-    /// A program that finds the daemon.
+    /// The command for a program that uses the daemon.
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         environment(&mut command, self.folder.path());

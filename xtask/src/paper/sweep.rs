@@ -1,13 +1,13 @@
-//! `cargo xtask paper lpel --sweep`: what each mode costs a message, by how much work a message is.
+//! `cargo xtask paper lpel --sweep`: the cost of each mode for a message, by the work of a message.
 
 use super::{Input, Interval, Programs, Runs, fastest, thousands, times_by_turns};
 use anyhow::Result;
 
-/// Bytes of a chunk: each box of DES works on it for about a quarter of a nanosecond a byte.
+/// Sizes of a chunk in bytes: each box of DES takes about a quarter of a nanosecond for a byte.
 const CHUNKS: [usize; 8] = [8, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 384 << 10];
-/// Messages for each chunk: sixteen rounds, and the components before and behind.
+/// Messages for each chunk: sixteen rounds, and the components before and after them.
 const MESSAGES: usize = 21;
-/// Large chunks flow in short streams, so that what is under way stays in the cache.
+/// Chunks from this size on flow in short streams, so that the data in the streams stay in the cache.
 const LARGE: usize = 4 << 10;
 
 /// The number of chunks for a run of about `seconds`.

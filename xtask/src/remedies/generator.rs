@@ -1,10 +1,10 @@
-//! Random networks and what is planted in them. Nothing here knows how a verdict is found.
+//! Random networks with planted causes. The generator uses no code of the verdict.
 
 use thalweg_chance::Chance;
 
 use super::network::{BoxPlan, Case, How, Net};
 
-/// What makes a network slow.
+/// A cause that makes a network slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cause {
     SlowBox,
@@ -29,7 +29,7 @@ pub(super) enum Cause {
     TooManyWorkers,
 }
 
-/// All of them, with their words.
+/// All causes, with their words.
 pub(super) const CAUSES: [(Cause, &str); 20] = [
     (Cause::SlowBox, "slow box"),
     (Cause::SlowReplica, "slow replica"),
@@ -59,12 +59,12 @@ impl Cause {
     }
 }
 
-/// A network with what was planted in it.
+/// A network with its planted causes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Planted {
     pub(super) case: Case,
     pub(super) causes: Vec<Cause>,
-    /// Nothing was planted, and the source leaves the network time.
+    /// Whether no cause was planted, and the source is slower than the network.
     pub(super) healthy: bool,
 }
 
@@ -119,7 +119,7 @@ fn plan(chance: &mut Chance) -> BoxPlan {
     BoxPlan { turns, cost, how: How::Compute, times: 1.0, seed: chance.below(1 << 20) }
 }
 
-/// A network that grows.
+/// A network under construction.
 struct Growing<'a> {
     chance: &'a mut Chance,
     boxes: usize,
@@ -185,7 +185,7 @@ impl Growing<'_> {
     }
 }
 
-/// Plants a cause, if the network has room for it.
+/// Plants a cause, if the network has a place for it.
 fn plant(cause: Cause, case: &mut Case, chance: &mut Chance) -> bool {
     let boxes = case.net.boxes();
     let at = chance.of(&boxes);

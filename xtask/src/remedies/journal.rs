@@ -1,4 +1,4 @@
-//! What was measured so far: one JSON object a line, so a run that is killed goes on where it was.
+//! The journal of measurements: one JSON object a line, so a run that was killed can be continued.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -15,7 +15,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Opens it, or begins it. A last line that was cut off is left out.
+    /// Opens or creates the journal. An incomplete last line is ignored.
     pub(super) fn open(path: &Path) -> Result<Journal> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
@@ -36,12 +36,13 @@ impl Journal {
         Ok(Journal { file, known })
     }
 
-    /// What was measured under this name.
+    /// The measurement of this name.
     pub(super) fn get(&self, seed: u64, name: &str) -> Option<&Value> {
         self.known.get(&(seed, name.to_owned()))
     }
 
-    /// The value of this name, measured now unless it was before. A measurement that fails is kept as `{"failed": why}`.
+    /// The value of this name, measured now unless the journal has it. A measurement that fails is kept as
+    /// `{"failed": why}`.
     pub(super) fn measured(
         &mut self,
         seed: u64,
@@ -54,7 +55,7 @@ impl Journal {
         self.measured_again(seed, name, measure)
     }
 
-    /// The value of this name, measured now in any case: what was measured before no longer counts.
+    /// The value of this name, measured now in any case; it replaces a former value.
     pub(super) fn measured_again(
         &mut self,
         seed: u64,

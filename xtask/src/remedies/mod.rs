@@ -1,7 +1,9 @@
-//! `cargo xtask remedies`: random networks with planted causes, every single remedy tried, and what `thalweg diagnose` says held against that.
+//! `cargo xtask remedies`: makes random networks with planted causes, tries every single remedy, and compares
+//! the gains with the verdict of `thalweg diagnose`.
 //!
-//! Nothing here knows a rule of the verdict: the truth is what was gained. Networks have seeds; those below [`SCORED`] are for development, those from
-//! there on are scored, and nobody looks at them while rules are written. Everything that is measured goes to a journal, so a run that was ended goes on.
+//! This module uses no rule of the verdict: the measured gains are the truth. Networks have seeds; seeds
+//! below [`SCORED`] are for development, seeds from there on are scored, and are not examined while rules are
+//! written. All measurements are written to a journal, so an interrupted run can be continued.
 
 mod generator;
 mod journal;
@@ -30,19 +32,20 @@ use trial::{Bench, RECORDINGS, Recorded, Size};
 
 pub(crate) use tuned::drawn;
 
-/// The first of the seeds that are scored. Those before are for development.
+/// The first of the scored seeds. Smaller seeds are for development.
 const SCORED: u64 = 20_000;
-/// Networks of the long step of the tests.
+/// The number of networks in the long step of the tests.
 const SCORED_COUNT: u64 = 300;
-/// How long a trial takes, about.
+/// The approximate duration of a trial.
 const TRIAL_SECONDS: f64 = 0.08;
-/// Pairs in which the remedies that promise most, and those that verdicts name, are tried after the first pair.
+/// The number of further pairs for the most promising remedies and those that verdicts name.
 const ROUNDS: u32 = 3;
-/// How many of the most promising remedies.
+/// The number of most promising remedies.
 const PROMISING: usize = 2;
-/// A recording that took so many times as long as trials do was disturbed; recording itself takes some tenths where boxes do next to nothing.
+/// A recording that took this many times as long as the trials was disturbed; recording itself makes a run
+/// some tenths longer where boxes do little work.
 const DISTURBED: f64 = 1.4;
-/// The most remedies that are tried again, besides those that verdicts name.
+/// The largest number of remedies that are tried again, besides those that verdicts name.
 const AGAIN_MAX: usize = 5;
 
 const HELP: &str = "\
@@ -61,7 +64,7 @@ usage: cargo xtask remedies [OPTIONS]
   --show            print the networks only
 ";
 
-/// What is asked for.
+/// The options of the command.
 struct Asked {
     seeds: std::ops::Range<u64>,
     until: Option<Instant>,
@@ -73,7 +76,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Where recordings are kept.
+    /// The directory of recordings.
     fn recordings(&self) -> std::path::PathBuf {
         self.journal.with_extension("runs")
     }
@@ -187,7 +190,7 @@ fn bench(journal: &Path) -> Result<Bench> {
     })
 }
 
-/// Everything that is to be measured of one network, as far as it was not.
+/// Makes all measurements of one network that the journal does not have.
 fn measure(bench: &Bench, journal: &mut Journal, seed: u64, planted: &Planted, asked: &Asked) -> Result<()> {
     let over = || asked.until.is_some_and(|until| Instant::now() >= until);
     let case = &planted.case;
@@ -219,7 +222,8 @@ fn measure(bench: &Bench, journal: &mut Journal, seed: u64, planted: &Planted, a
         }
         pair(bench, journal, seed, planted, size, remedy, 0)?;
     }
-    // The later pairs show which remedy gained only by luck in the first one; another may be promising then.
+    // Later pairs show which remedies gained only by chance in the first pair; then other remedies may be
+    // promising.
     loop {
         let again = promising(journal, seed, planted);
         let fresh = |remedy: &&Remedy| journal.get(seed, &name_of(**remedy, ROUNDS)).is_none();
@@ -235,7 +239,7 @@ fn measure(bench: &Bench, journal: &mut Journal, seed: u64, planted: &Planted, a
     Ok(())
 }
 
-/// Judges the recordings of a network anew, if they were kept.
+/// Judges the recordings of a network again, if they were kept.
 fn again(bench: &Bench, journal: &mut Journal, seed: u64, asked: &Asked) -> Result<()> {
     for recorded in [Recorded::Full, Recorded::Metrics] {
         let space = asked.recordings().join(seed.to_string()).join(recorded.word());
@@ -246,7 +250,7 @@ fn again(bench: &Bench, journal: &mut Journal, seed: u64, asked: &Asked) -> Resu
     Ok(())
 }
 
-/// What is said of a recording, now.
+/// The present verdict on a recording.
 fn judge(bench: &Bench, journal: &mut Journal, seed: u64, recorded: Recorded, space: &Path) -> Result<()> {
     journal.measured_again(seed, &format!("verdict {}", recorded.word()), || {
         Ok(bench.diagnose(&space.join("0"), &[])?["verdict"].clone())
@@ -270,7 +274,8 @@ fn name_of(remedy: Remedy, round: u32) -> String {
     format!("{remedy} #{round}")
 }
 
-/// The network as it is and with a remedy, one after the other; which is first changes from round to round.
+/// Runs the network unchanged and with a remedy, one after the other, in an order that alternates from round
+/// to round.
 fn pair(
     bench: &Bench,
     journal: &mut Journal,
@@ -296,7 +301,7 @@ fn pair(
     Ok(())
 }
 
-/// Where boxes ran.
+/// The workers on which boxes ran.
 fn places(journal: &Journal, seed: u64) -> BTreeMap<usize, usize> {
     let of_it = journal.get(seed, "places").and_then(Value::as_object).into_iter().flatten();
     let number = |(name, worker): (&String, &Value)| {
@@ -305,23 +310,23 @@ fn places(journal: &Journal, seed: u64) -> BTreeMap<usize, usize> {
     of_it.filter_map(number).collect()
 }
 
-/// What a remedy gains, with the interval that the noise of the trials leaves.
+/// The gain of a remedy, with the interval that follows from the noise of the trials.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Gained {
     gain: f64,
-    /// Nine of ten such measurements would be at least this …
+    /// The lower end of the interval that holds nine of ten such measurements.
     least: f64,
-    /// … and at most this.
+    /// The upper end of the interval.
     most: f64,
-    /// Whether it was tried again after the first pair.
+    /// Whether the remedy was tried again after the first pair.
     again: bool,
 }
 
-/// The times of trials of a network as it is, by their logarithms.
+/// The logarithms of the times of trials of an unchanged network.
 #[derive(Clone, Copy, Debug)]
 struct Noise {
     middle: f64,
-    /// By which part the time of one trial differs from that of another.
+    /// The relative deviation of the time of a trial.
     deviation: f64,
 }
 
@@ -331,12 +336,13 @@ fn noise(journal: &Journal, seed: u64, all: &[Remedy]) -> Noise {
         pairs.filter_map(|name| journal.get(seed, &name)?[0].as_f64()).map(f64::ln).collect();
     let middle = median(&mut times);
     let mut apart: Vec<f64> = times.iter().map(|time| (time - middle).abs()).collect();
-    // The median distance of normal numbers is 0.67 of their deviation. No clock and no scheduler is better than a hundredth.
+    // The median distance of normal numbers is 0.67 of their deviation. The deviation is at least a
+    // hundredth, because clock and scheduler are no more exact.
     Noise { middle, deviation: (1.4826 * median(&mut apart)).max(0.01) }
 }
 
-/// Whether even the shortest recording took so much longer, for as many records, than the network does as it is, that something else disturbed it: what is
-/// said of it then is not said of the network.
+/// Whether even the shortest recording took so much longer than the unchanged network, for as many records,
+/// that another program disturbed it, so that its verdict is not about the network.
 fn is_disturbed(journal: &Journal, seed: u64, word: &str, all: &[Remedy]) -> bool {
     let took = journal.get(seed, &format!("recorded {word}")).and_then(Value::as_f64);
     took.is_some_and(|took| took.ln() - noise(journal, seed, all).middle > DISTURBED.ln())
@@ -348,7 +354,8 @@ fn median(values: &mut [f64]) -> f64 {
     if count == 0 { 0.0 } else { (values[(count - 1) / 2] + values[count / 2]) / 2.0 }
 }
 
-/// What a remedy gains by the median of its later pairs, or by its first if there are none, so that luck in the first pair, for which it was chosen, does not count.
+/// The gain of a remedy by the median of its later pairs, or by its first pair if there are none, so that
+/// chance in the first pair, by which the remedy was chosen, does not count.
 fn gained(journal: &Journal, seed: u64, remedy: Remedy, noise: Noise) -> Option<Gained> {
     let pair = |round: u32| {
         let pair = journal.get(seed, &name_of(remedy, round))?;
@@ -363,21 +370,22 @@ fn gained(journal: &Journal, seed: u64, remedy: Remedy, noise: Noise) -> Option<
         return None;
     }
     let gain = median(&mut logs);
-    // Two trials a pair; a median of a few varies by a quarter more than their mean.
+    // A pair has two trials; the median of a few values varies by a quarter more than their mean.
     let more = if logs.len() > 1 { 1.2533 } else { 1.0 };
     let off = 1.645 * more * noise.deviation * (2.0 / logs.len() as f64).sqrt();
     let [gain, least, most] = [gain, gain - off, gain + off].map(|log| log.exp() - 1.0);
     Some(Gained { gain, least, most, again })
 }
 
-/// What each remedy gains.
+/// The gains of all remedies.
 fn gains(journal: &Journal, seed: u64, planted: &Planted) -> BTreeMap<Remedy, Gained> {
     let all = remedies(&planted.case, planted.healthy);
     let noise = noise(journal, seed, &all);
     all.into_iter().filter_map(|remedy| Some((remedy, gained(journal, seed, remedy, noise)?))).collect()
 }
 
-/// The remedies that are tried again: those that gained most in the first pair, those that might be better than the best of those that were tried again, and those that verdicts name.
+/// The remedies that are tried again: those with the largest gain in the first pair, those that might be
+/// better than the best remedy tried again so far, and those that verdicts name.
 fn promising(journal: &Journal, seed: u64, planted: &Planted) -> Vec<Remedy> {
     let gains = gains(journal, seed, planted);
     let best_again = gains.values().filter(|of| of.again).map(|of| of.gain).fold(f64::NAN, f64::max);
@@ -385,7 +393,7 @@ fn promising(journal: &Journal, seed: u64, planted: &Planted) -> Vec<Remedy> {
     order.sort_by(|a, b| b.1.gain.total_cmp(&a.1.gain));
     let mut again = Vec::new();
     for (nth, (remedy, of)) in order.iter().enumerate() {
-        // What seems no worse than the best does not become so by being left out.
+        // A remedy that seems as good as the best must not be left out.
         let might = nth < PROMISING || of.gain > best_again.max(score::WORTH);
         if of.again || (might && again.len() < AGAIN_MAX) {
             again.push(*remedy);
@@ -403,7 +411,7 @@ fn promising(journal: &Journal, seed: u64, planted: &Planted) -> Vec<Remedy> {
     again
 }
 
-/// What was said of a network that is wholly measured, if it could be.
+/// The verdict on a completely measured network, if there is one.
 fn verdict<'j>(journal: &'j Journal, seed: u64, word: &str) -> Option<&'j Value> {
     journal.get(seed, "done")?;
     journal.get(seed, &format!("verdict {word}")).filter(|verdict| verdict["kind"].is_string())

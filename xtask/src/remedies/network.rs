@@ -1,4 +1,4 @@
-//! A network as a tree, and the files that `thalweg run` takes.
+//! A network as a tree, and the files for `thalweg run`.
 
 use std::fmt::Write;
 
@@ -10,11 +10,11 @@ pub(super) const LANES: u64 = 4;
 pub(super) enum Net {
     /// The box `w` of this number.
     Box(usize),
-    /// The same on this worker.
+    /// A box on this worker.
     Placed(usize, usize),
-    /// A replica of it for each value of `<r>`.
+    /// A replica of a box for each value of `<r>`.
     Lanes(usize),
-    /// A program that answers what it is asked.
+    /// A box that is a program, and answers each question unchanged.
     Exec,
     /// A filter that computes a tag.
     Filter(usize),
@@ -26,11 +26,11 @@ pub(super) enum Net {
     Parallel { number: usize, ordered: bool, first_of_ten: u64, branches: Box<[Net; 2]> },
     /// A replica for each key.
     Split { number: usize, ordered: bool, body: Box<Net> },
-    /// A star; records take up to this many rounds.
+    /// A star; a record goes through up to this many rounds.
     Star { number: usize, ordered: bool, rounds: u64, body: Box<Net> },
-    /// A feedback; records go round up to this many times.
+    /// A feedback; a record goes through up to this many rounds.
     Feedback { number: usize, rounds: u64, body: Box<Net> },
-    /// Each record becomes two, which go different ways and are joined.
+    /// Each record becomes two, which go through different branches and are joined.
     Join { number: usize, branches: Box<[Net; 2]> },
 }
 
@@ -51,7 +51,7 @@ impl Net {
         }
     }
 
-    /// The same with each node changed, the outer ones first.
+    /// Changes each node by `to`, the outer ones first.
     pub(super) fn change(&mut self, to: &mut impl FnMut(&mut Net)) {
         to(self);
         match self {
@@ -118,7 +118,7 @@ impl Net {
         if execs {
             text.push_str("    box echo ((<n>, <k>) -> (<n>, <k>)) { <<< exec | cat >>> }\n");
         }
-        // Inner nets first: each is seen by those that follow.
+        // Inner nets come first, because a net is visible to the nets after it.
         for (number, body) in named.iter().rev() {
             let _ = writeln!(text, "    net part{number} connect {};", body.topology());
         }
@@ -194,13 +194,13 @@ pub(super) enum How {
     Timer,
 }
 
-/// What a box costs.
+/// The cost of a box.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct BoxPlan {
     pub(super) turns: f64,
     pub(super) cost: &'static str,
     pub(super) how: How,
-    /// How many times longer records of the hot key take.
+    /// The factor by which records of the hot key take longer.
     pub(super) times: f64,
     pub(super) seed: u64,
 }
@@ -229,7 +229,7 @@ pub(super) struct Case {
     pub(super) net: Net,
     pub(super) boxes: Vec<BoxPlan>,
     pub(super) keys: u64,
-    /// Records of the first key, of ten; none: all keys alike.
+    /// The number of records of ten that have the first key; `None` if all keys are equally frequent.
     pub(super) skew: Option<u64>,
     pub(super) workers: usize,
     pub(super) capacity: Option<u64>,
@@ -237,13 +237,13 @@ pub(super) struct Case {
     pub(super) unfinished: Option<u64>,
     pub(super) round_robin: bool,
     pub(super) steal: bool,
-    /// The source's rate, relative to what the network can take.
+    /// The source's rate, relative to the network's own.
     pub(super) source: Option<f64>,
-    /// The sink's rate, relative to what the network can give.
+    /// The sink's rate, relative to the network's own.
     pub(super) sink: Option<f64>,
-    /// Processes that compute beside it.
+    /// The number of other processes that compute during the run.
     pub(super) others: usize,
-    /// How often a byte is written into the FIFO, in microseconds.
+    /// The interval at which a byte is written into the FIFO, in microseconds.
     pub(super) fifo_us: f64,
 }
 

@@ -1,11 +1,11 @@
-//! What can be done about a network, one thing at a time.
+//! Remedies: single changes of a network.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::network::{Case, How, Net};
 
-/// One change of a network or of how it is run.
+/// One change of a network or of the options of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Remedy {
     /// This box takes half of the time.
@@ -16,7 +16,7 @@ pub(super) enum Remedy {
     Replicate(usize),
     /// This box goes to this worker, and the other boxes stay where they were.
     Place(usize, usize),
-    /// No box is placed by the network's text any more.
+    /// The network's text places no box any more.
     Unplace,
     /// The capacity of streams.
     Capacity(u64),
@@ -24,27 +24,27 @@ pub(super) enum Remedy {
     Quantum(u64),
     /// `--unfinished` is left out.
     NoLimit,
-    /// The source brings twice as much.
+    /// The source is twice as fast.
     Source,
-    /// The sink takes twice as much.
+    /// The sink is twice as fast.
     Sink,
     /// All keys have as many records.
     EvenKeys,
     /// The combinator of this number gives up the order.
     Unordered(usize),
-    /// So many workers.
+    /// The number of workers.
     Workers(usize),
     /// Workers without work get tasks of others.
     Steal,
-    /// Tasks go to the workers in turn; if they did already, neighbours go to the same worker.
+    /// The other mapper: round-robin, or contiguous if the network used round-robin.
     OtherMapper,
-    /// Boxes that share a lock do without.
+    /// Boxes that share a lock no longer use it.
     Unlock,
     /// Other processes are ended.
     Alone,
 }
 
-/// Its name in the journal.
+/// The remedy's name in the journal.
 impl fmt::Display for Remedy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -123,7 +123,8 @@ pub(super) fn unplaced(net: &Net) -> Net {
 }
 
 impl Remedy {
-    /// The case after it, where boxes ran on these workers before (by their number, as far as they had one place).
+    /// The case after the remedy. `places` has the workers on which boxes ran before, by the number of the
+    /// box, as far as a box had one worker.
     pub(super) fn applied(self, case: &Case, places: &BTreeMap<usize, usize>) -> Case {
         let mut case = case.clone();
         match self {

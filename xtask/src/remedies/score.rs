@@ -1,8 +1,9 @@
-//! Verdicts against what was measured.
+//! The comparison of verdicts with measured gains.
 //!
-//! A verdict is *right* if its remedy gains at least 80 % of what the best single remedy gains, or if it names none and none gains 5 %. It is *misleading* if
-//! its remedy gains less than 5 % where another gains more than 20 %. Between them it is *partly right* if its remedy gains 5 % or more, else *wrong*.
-//! Where the noise of the trials could turn the mark into another, it is *undecided* besides, and counted so.
+//! A verdict is *right* if its remedy gains at least 80 % of the gain of the best single remedy, or if it
+//! names no remedy and none gains 5 %. A verdict is *misleading* if its remedy gains less than 5 % where
+//! another gains more than 20 %. Otherwise a verdict is *partly right* if its remedy gains 5 % or more, else
+//! *wrong*. If the noise of the trials could change the mark, the mark is counted as *undecided* as well.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +17,10 @@ use super::remedy::{Remedy, remedies};
 pub(super) const WORTH: f64 = 0.05;
 /// A verdict is right if its remedy reaches this part of the best remedy's gain.
 const RIGHT: f64 = 0.8;
-/// Where something gains more than this, a remedy that gains nothing misleads.
+/// If a remedy gains more than this, a verdict whose remedy gains nothing is misleading.
 const MISLEADING: f64 = 0.2;
 
-/// How a verdict fares.
+/// The mark of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mark {
     Right,
@@ -31,7 +32,7 @@ pub(super) enum Mark {
 /// The remedies that a verdict names.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Advice {
-    /// Nothing helps, or it is not clear.
+    /// The verdict names no remedy, or is unclear.
     Nothing,
     /// Any of these.
     Do(Vec<Remedy>),
@@ -46,7 +47,8 @@ fn box_of(name: &str) -> Option<usize> {
     last.strip_prefix('w')?.parse().ok()
 }
 
-/// What a verdict says, in remedies of this network's table. Only the data of the finding count, not its rule and not its words.
+/// The advice of a verdict, in remedies of this network's table. Only the data of the finding count, not its
+/// rule or its words.
 pub(super) fn said(planted: &Planted, verdict: &Value) -> Advice {
     let table = remedies(&planted.case, planted.healthy);
     let kind = verdict["kind"].as_str().unwrap_or_default();
@@ -77,7 +79,7 @@ pub(super) fn said(planted: &Planted, verdict: &Value) -> Advice {
     let waits_for_source = matches!(kind, "nothing" | "source");
     match named.is_empty() {
         false => Advice::Do(named),
-        // A healthy network waits for its source, and that is how it should be.
+        // A healthy network waits for its source, so no remedy is needed.
         true if matches!(kind, "nothing" | "unclear" | "unknown") => Advice::Nothing,
         true if waits_for_source && planted.healthy => Advice::Nothing,
         true => Advice::Other(format!("{kind} {component}")),
@@ -159,15 +161,17 @@ fn mark_by(said: &Advice, best: f64, gained: f64) -> Mark {
     }
 }
 
-/// How a verdict fares by what was measured, and whether the noise of the trials leaves that open: the mark would be another
-/// if what it names gained as little as it may and the others as much as they may, or the other way round.
+/// The mark of a verdict by the measured gains, and whether the noise of the trials leaves the mark open. It
+/// is open if the mark would differ with the least gain of the verdict's remedy and the largest gains of the
+/// others, or the other way round.
 pub(super) fn mark(said: &Advice, gains: &BTreeMap<Remedy, Gained>) -> (Mark, bool) {
     let of_named = |of: fn(&Gained) -> f64| match said {
         Advice::Do(named) => named.iter().filter_map(|remedy| gains.get(remedy)).map(of).fold(0.0, f64::max),
         Advice::Nothing | Advice::Other(_) => 0.0,
     };
     let is_named = |remedy: &Remedy| matches!(said, Advice::Do(named) if named.contains(remedy));
-    // A remedy that was tried once and did not seem to be the best counts as measured: of many that gain little, one would always seem to gain much.
+    // A remedy that was tried once and was not the best counts with its measured gain: among many remedies
+    // with little gain, one would always seem to gain much at the end of its interval.
     let others = |of: fn(&Gained) -> f64| {
         let others = gains.iter().filter(|(remedy, _)| !is_named(remedy));
         others.map(|(_, gained)| if gained.again { of(gained) } else { gained.gain }).fold(0.0, f64::max)
@@ -240,7 +244,7 @@ mod tests {
         for (at, wanted) in [(0, Mark::Right), (1, Mark::Right), (2, Mark::Partly), (3, Mark::Misleading)] {
             let said = Advice::Do(vec![Remedy::Faster(at)]);
             assert_eq!(mark(&said, &gains(0.01)), (wanted, false));
-            // 0.42 of 0.5 might be 0.38 of 0.54.
+            // Within the noise, 0.42 of 0.5 might be 0.38 of 0.54.
             assert_eq!(mark(&said, &gains(0.04)).1, at == 1 || at == 3);
         }
         assert_eq!(mark(&Advice::Nothing, &gains(0.01)), (Mark::Wrong, false));

@@ -10,11 +10,11 @@ use super::score::{Advice, Mark, WORTH, mark, predicted, said};
 use super::{Gained, gains, is_disturbed, verdict};
 
 const MODES: [&str; 2] = ["full", "metrics"];
-/// Predictions are compared with gains that were measured in several pairs, or with gains above this from one pair;
-/// below it one pair is noise.
+/// Predictions are compared with gains that were measured in several pairs, or with gains above this limit
+/// from one pair; a smaller gain from one pair is noise.
 const CLEAR: f64 = 0.03;
 
-/// A network, its causes and how it is run.
+/// Prints a network, its causes and the options of its run.
 pub(super) fn show(seed: u64, planted: &Planted) {
     println!("seed {seed}: {}{}", words(planted), if planted.healthy { "healthy" } else { "" });
     println!("{}\n{}", planted.case.net.text(), planted.case.plan());
@@ -24,7 +24,8 @@ fn words(planted: &Planted) -> String {
     planted.causes.iter().map(|cause| cause.word()).collect::<Vec<_>>().join(", ")
 }
 
-/// Marks that the trials decide, and how many they leave open; of those, too, how many seem right.
+/// The counts of marks that the trials decide, and of those that they leave open, of which the number that
+/// seem right is counted, too.
 #[derive(Clone, Copy, Default)]
 struct Marks([u64; 4], [u64; 2]);
 
@@ -103,10 +104,10 @@ pub(super) fn print(journal: &Journal, seeds: Range<u64>, failures: bool) {
     predictions(journal, seeds, failures);
 }
 
-/// A verdict that is this sure of itself should be the same the next time.
+/// With this confidence, a verdict should be the same for another recording.
 const SURE: f64 = 0.9;
 
-/// In how many of the other recordings of a network the verdict asks for the same.
+/// Prints in how many of the other recordings of a network the verdict names the same remedy.
 fn repeated(journal: &Journal, seeds: Range<u64>, word: &str) {
     let (mut same, mut doubted, mut other) = (0_u64, 0_u64, 0_u64);
     for seed in seeds {
@@ -151,7 +152,7 @@ fn best(gains: &BTreeMap<Remedy, Gained>) -> String {
     format!("{what} ({:+.0} %, {:+.0} to {:+.0})", 100.0 * gain, 100.0 * least, 100.0 * most)
 }
 
-/// What that gains which was said.
+/// The gain of the advice.
 fn of_said(said: &Advice, gains: &BTreeMap<Remedy, Gained>) -> String {
     let Advice::Do(named) = said else { return String::new() };
     let most = named.iter().filter_map(|remedy| gains.get(remedy)).map(|of| of.gain).max_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! One run of a network: how long it took, and what `thalweg diagnose` says of it.
+//! One run of a network: its time, and the output of `thalweg diagnose` about it.
 
 use std::fs;
 use std::io::Read;
@@ -13,33 +13,34 @@ use serde_json::Value;
 
 use super::network::{Case, How};
 
-/// A run that takes longer is killed, and counts as none.
+/// The time after which a run is killed; such a run has no result.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// A recording has so many times as many records as a trial.
+/// The number of records of a recording, relative to a trial.
 const LONGER: f64 = 3.0;
-/// Of so many recordings that of the shortest run counts; whether the others say the same is noted besides.
+/// The number of recordings of a network, of which that of the shortest run counts; the journal notes whether
+/// the others have the same verdict.
 pub(super) const RECORDINGS: usize = 3;
 
-/// The programs, and a folder to run them in.
+/// The programs, and the folder in which they run.
 pub(super) struct Bench {
     pub(super) program: PathBuf,
     pub(super) boxes: PathBuf,
     pub(super) folder: PathBuf,
 }
 
-/// How many records a network gets, and how fast it is by itself.
+/// The number of records of a run, and the network's own rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     pub(super) records: u64,
-    /// Records a second without a source or sink that is slow.
+    /// Records a second without a slow source or sink.
     pub(super) rate: f64,
 }
 
-/// What is recorded.
+/// The extent of recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recorded {
-    /// Nothing but totals.
+    /// Only totals.
     Off,
     Metrics,
     Full,
@@ -56,7 +57,7 @@ impl Recorded {
 }
 
 impl Bench {
-    /// How many records take about `seconds`, and how fast they go without a slow source or sink.
+    /// The number of records that take about `seconds`, and their rate without a slow source or sink.
     pub(super) fn size(&self, case: &Case, seconds: f64) -> Result<Size> {
         let free = Case { source: None, sink: None, ..case.clone() };
         let mut records = 200;
@@ -68,7 +69,7 @@ impl Bench {
         let rate = records as f64 / took;
         let slowed = case.source.unwrap_or(1.0).min(case.sink.unwrap_or(1.0)).min(1.0);
         let records = (rate * slowed * seconds) as u64;
-        // Of what a slow sink has not taken yet a pipe holds 64 KiB: a trial has to be much longer than that.
+        // The pipe to a slow sink holds 64 KiB, so a trial needs far more output than that.
         let least = if case.sink.is_some() { 250 } else { 60 };
         Ok(Size { records: records.clamp(least, 40_000), rate })
     }
@@ -78,8 +79,9 @@ impl Bench {
         self.timed(case, size, recorded, &self.folder.join("space"))
     }
 
-    /// Records the network several times, into folders of `to`; that of the shortest run gets the number 0: what disturbs a run makes it longer.
-    /// How many times as long it took as a trial should.
+    /// Records the network several times, into folders of `to`. The recording of the shortest run gets the
+    /// number 0, because disturbances make a run longer. Returns the duration of the shortest run relative to
+    /// a trial.
     pub(super) fn record(&self, case: &Case, size: Size, recorded: Recorded, to: &Path) -> Result<f64> {
         let records = (size.records as f64 * LONGER) as u64;
         let size = Size { records, ..size };
@@ -102,7 +104,7 @@ impl Bench {
         Ok(shortest.unwrap_or(f64::NAN) / LONGER)
     }
 
-    /// The seconds that a run takes whose space is this.
+    /// The seconds of a run with this space.
     fn timed(&self, case: &Case, size: Size, recorded: Recorded, space: &Path) -> Result<f64> {
         if space.exists() {
             fs::remove_dir_all(space)?;
@@ -143,7 +145,8 @@ impl Bench {
         Ok(serde_json::from_slice(&output.stdout)?)
     }
 
-    /// On which worker each box was in a recording; none of one that has several replicas or a thread of its own.
+    /// The worker of each box in a recording, without boxes that have several replicas or a thread of their
+    /// own.
     pub(super) fn places(&self, space: &Path) -> Result<Value> {
         let report = self.diagnose(space, &["--top", "1000"])?;
         let mut places = serde_json::Map::new();
@@ -204,13 +207,14 @@ impl Bench {
         let (over, every) = (Arc::clone(&ended), Duration::from_nanos((case.fifo_us * 1e3) as u64));
         let to = path.clone();
         let thread = std::thread::spawn(move || {
-            // Waits until the boxes have opened it: bytes that were there before would be no wait.
+            // Opening waits until the boxes have opened the FIFO: with bytes written before, the boxes would
+            // not wait.
             let Ok(mut fifo) = fs::OpenOptions::new().write(true).open(&to) else { return };
             let begun = Instant::now();
             let mut written = 0;
             while !over.load(Ordering::Relaxed) {
                 let due = (begun.elapsed().as_nanos() / every.as_nanos().max(1)) as u64;
-                // A pipe holds 64 KiB, and no box falls that far behind.
+                // A pipe holds 64 KiB, and no box is that far behind.
                 let bytes = vec![0; due.saturating_sub(written).min(1000) as usize];
                 if written < due && std::io::Write::write_all(&mut fifo, &bytes).is_ok() {
                     written = due;
@@ -233,7 +237,7 @@ impl Feeding {
     fn stop(self) {
         self.ended.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread {
-            // Where no box has opened it, the thread still waits for that.
+            // If no box has opened the FIFO, this opens it, so that the waiting thread ends.
             let _opened = fs::OpenOptions::new().read(true).write(true).open(&self.path);
             let _ = thread.join();
         }
@@ -276,7 +280,7 @@ fn drain(pipe: Option<std::process::ChildStdout>, rate: f64) {
     }
 }
 
-/// What a run says on standard error until it ends; one that takes too long is killed.
+/// The text that a run prints on standard error until it ends; a run that takes too long is killed.
 pub(super) fn said_by(child: &mut Child, patience: Duration) -> Result<String> {
     let mut pipe = child.stderr.take().context("standard error is piped")?;
     let reading = std::thread::spawn(move || {
@@ -304,7 +308,7 @@ pub(super) fn said_by(child: &mut Child, patience: Duration) -> Result<String> {
     }
 }
 
-/// Reads `… records in, … out in 0.123456 s, …`.
+/// Parses `… records in, … out in 0.123456 s, …`.
 pub(super) fn seconds(said: &str) -> Option<f64> {
     said.lines().filter(|line| line.contains(" in, ")).find_map(|line| {
         let (before, _) = line.split_once(" s, ")?;

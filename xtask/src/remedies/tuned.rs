@@ -1,10 +1,11 @@
 //! `cargo xtask bench tune --drawn N`: random networks that start with wrong settings, with and without a tuner, beside every single
 //! remedy among settings and mappings.
 //!
-//! Of each network four things are measured: a run of some seconds as it starts, the same with `thalweg tune` beside it
-//! (which saves what it kept), and then, by turns, short runs as it starts, from the saved settings, with each remedy,
-//! and with all that was planted taken out. The best of the latter is the gain that was possible. Everything goes to a
-//! journal, so a measurement that was ended goes on.
+//! For each network the following is measured: a run of some seconds with its initial settings, such a run
+//! with `thalweg tune` beside it (which saves the kept changes), and then, by turns, short runs with the
+//! initial settings, with the saved settings, with each remedy, and with all planted faults removed. The best
+//! of the short runs gives the possible gain. All measurements are written to a journal, so an interrupted
+//! measurement can be continued.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,15 +25,15 @@ use super::{Planted, bench, size_of};
 use crate::process;
 use crate::tuned::{start_tuner, told};
 
-/// How long the tuned run takes without a tuner, about.
+/// The approximate duration of the long run without a tuner.
 const LONG_S: f64 = 16.0;
-/// Every run is ended after this time.
+/// The time after which a run is killed.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a short run takes, about.
+/// The approximate duration of a short run.
 const SHORT_S: f64 = 0.25;
-/// How often each short run is done, by turns.
+/// The number of short runs of each kind, by turns.
 const ROUNDS: usize = 3;
-/// From here on seeds are of networks for tuners: none is one for verdicts.
+/// The first seed of networks for tuners; no network for verdicts has such a seed.
 const SEEDS: u64 = 40_000;
 
 /// The bad setting with which a network starts.
@@ -64,7 +65,7 @@ struct Start {
     wrong: Vec<&'static str>,
 }
 
-/// The network of a seed, with none to two things wrong.
+/// The network of a seed, with up to two bad settings.
 fn start(seed: u64) -> Start {
     let Planted { case, .. } = planted(seed);
     let plain = |plan: &BoxPlan| BoxPlan { how: How::Compute, times: 1.0, ..plan.clone() };
@@ -112,7 +113,7 @@ fn start(seed: u64) -> Start {
     Start { case, cured, wrong }
 }
 
-/// The remedies that a tuner has, too.
+/// Whether a tuner can apply this remedy.
 fn is_tunable(remedy: &Remedy) -> bool {
     matches!(
         remedy,
@@ -166,11 +167,11 @@ pub(crate) fn drawn(count: u64, journal: Option<PathBuf>) -> Result<()> {
 
 struct Row {
     kept: String,
-    /// The rate of the whole run with the tuner, by that without.
+    /// The rate of the long run with the tuner, relative to that without.
     whole: f64,
-    /// The rate of the best static way by that of the start.
+    /// The rate of the best static settings relative to the initial ones.
     best: f64,
-    /// The rate from the saved settings by that of the best way.
+    /// The rate with the saved settings relative to the best static settings.
     reached: f64,
     way: String,
 }
@@ -224,7 +225,7 @@ fn measure(bench: &Bench, journal: &mut Journal, seed: u64, start: &Start) -> Re
             })?;
         }
     }
-    // What disturbs a run makes it longer.
+    // Disturbances make a run longer, so the shortest run counts.
     let shortest = |name: &str| {
         let times = (0..ROUNDS).filter_map(|round| journal.get(seed, &format!("{name} #{round}"))?.as_f64());
         times.min_by(f64::total_cmp)
@@ -237,13 +238,13 @@ fn measure(bench: &Bench, journal: &mut Journal, seed: u64, start: &Start) -> Re
     Ok(Some(Row { kept, whole, best: first / best, reached: best / reached, way }))
 }
 
-/// What runs beside the network.
+/// The program that runs beside the network.
 #[derive(Clone, Copy)]
 enum Beside<'a> {
     Nobody,
     /// A tuner that saves to this file.
     Tuner(&'a std::path::Path),
-    /// Nothing; the run starts with the settings of this file.
+    /// No program; the run starts with the settings of this file.
     Settings(&'a std::path::Path),
 }
 

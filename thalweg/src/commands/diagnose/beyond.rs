@@ -1,4 +1,5 @@
-//! What a recording says beyond what was measured, as tables: what would help, which records are expensive, which messages wait behind which.
+//! Tables that need a recording: changes that would help, expensive records, messages that wait behind
+//! others.
 
 use thalweg_monitor::{BehindRecord, Comparison, Report, Suggestion};
 
@@ -7,10 +8,10 @@ use crate::output::Output;
 use crate::table::{Table, number, text, wrapped};
 use crate::units::{duration, rate, share};
 
-/// Suggestions and expensive records that are shown.
+/// The largest number of rows of suggestions and of expensive records.
 const ROWS_MAX: usize = 6;
 
-/// Shows all suggestions and expensive records.
+/// Prints suggestions and expensive records.
 pub(super) fn print(report: &Report, output: &mut Output) -> Result<(), Failure> {
     if let Some(why) = report.replay.as_ref().and_then(|replay| replay.refused.as_ref()) {
         output.line("")?;
@@ -103,7 +104,7 @@ fn record(record: &BehindRecord) -> String {
     format!("number {}{what}{others}", record.index)
 }
 
-/// What a change brought, and what limits the flow now.
+/// Prints the effect of a change, and the present limit of the flow.
 pub(super) fn compared(told: &Comparison, output: &mut Output) -> Result<(), Failure> {
     let interval = match told.least.zip(told.most) {
         Some((least, most)) => format!(" ({} to {}, nine of ten samples)", signed(least), signed(most)),

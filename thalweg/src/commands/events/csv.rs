@@ -1,4 +1,5 @@
-//! Events of one kind as comma-separated values (RFC 4180), a line an event, for spreadsheets and data frames.
+//! Events of one kind as comma-separated values (RFC 4180), one line for each event, for spreadsheets and
+//! data frames.
 
 use std::sync::Arc;
 
@@ -8,14 +9,14 @@ use thalweg_space::reader::{Event, FieldInfo, KindInfo, Value};
 use super::shown;
 use crate::failure::Failure;
 
-/// The table that is written: its kind is that of the first event.
+/// The table being written: its kind is that of the first event.
 #[derive(Default)]
 pub(super) struct Csv {
     kind: Option<Arc<KindInfo>>,
 }
 
 impl Csv {
-    /// The lines for an event: its own, and before the first one the names of the columns.
+    /// The lines for an event: its own line, preceded by the names of the columns if it is the first.
     pub(super) fn lines(&mut self, event: &Event<'_>, process: &Origin) -> Result<Vec<String>, Failure> {
         let mut lines = Vec::new();
         match &self.kind {
@@ -48,7 +49,8 @@ impl Csv {
     }
 }
 
-/// Each process of a session has its own catalog; kinds of several catalogs may be equal.
+/// Whether two kinds are equal. Each process of a session has its own catalog, and kinds of several catalogs
+/// may be equal.
 fn is_alike(one: &Arc<KindInfo>, other: &Arc<KindInfo>) -> bool {
     Arc::ptr_eq(one, other) || (one.name == other.name && one.fields == other.fields)
 }
@@ -84,7 +86,7 @@ fn cell(field: &FieldInfo, value: &Value<'_>, process: &Origin) -> String {
     }
 }
 
-/// Appends a comma and a cell, in quotes where it needs them.
+/// Appends a comma and a cell, in quotes if necessary.
 fn put(line: &mut String, cell: &str) {
     line.push(',');
     let is_plain = !cell.contains([',', '"', '\n', '\r']) && !cell.starts_with(' ') && !cell.ends_with(' ');

@@ -1,7 +1,7 @@
-//! What can be written at a place.
+//! Completion: the names that may follow at a position.
 //!
-//! The text there is not finished, so the syntax tree may have a hole just where it matters. So this looks at the words
-//! and signs before the place: which bracket is open, and which word or sign came last.
+//! The text at the position is not finished, so the syntax tree may have a gap exactly there. So completion
+//! uses the words and signs before the position: which bracket is open, and which word or sign came last.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use thalweg_net::syntax::{Source, parse_box};
 use super::outline::{Spot, headline};
 use super::workspace::Workspace;
 
-/// What is expected at a place.
+/// The kind of name that is expected at a position.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Expected {
-    /// A name that is new, or a number: nothing can be offered.
+    /// A new name, or a number: there is no completion.
     Nothing,
     /// A box or net.
     Component,
@@ -23,9 +23,9 @@ enum Expected {
     Type,
     /// A field, or a tag with its brackets.
     Label,
-    /// The name of a tag, behind `<`.
+    /// The name of a tag, after `<`.
     Tag,
-    /// The name of a binding tag, behind `<#`.
+    /// The name of a binding tag, after `<#`.
     BindingTag,
     /// A tag in an expression.
     Operand,
@@ -65,7 +65,7 @@ fn visible(spot: &Spot<'_>, items: &mut Vec<CompletionItem>, wanted: impl Fn(Def
     let index = &spot.known.analysis.index;
     let mut seen = BTreeSet::new();
     for definition in index.visible_at(spot.source, spot.byte) {
-        // Of several definitions of a name the innermost one counts.
+        // If a name has several definitions, the innermost definition is offered.
         if !wanted(definition.kind) || !seen.insert(&definition.name) {
             continue;
         }
@@ -84,7 +84,7 @@ fn visible(spot: &Spot<'_>, items: &mut Vec<CompletionItem>, wanted: impl Fn(Def
     }
 }
 
-/// Most files of a directory that are looked at.
+/// The largest number of files in a directory that are examined.
 const FILES_MAX: usize = 1000;
 
 fn components(texts: &Workspace, spot: &Spot<'_>, items: &mut Vec<CompletionItem>) {
@@ -142,8 +142,8 @@ fn labels(spot: &Spot<'_>, expected: Expected, items: &mut Vec<CompletionItem>) 
     }
 }
 
-/// The words and signs of a text without comments; `last_out` leaves out a word that the text ends with, as it is being
-/// written. Metadata and code are one sign each.
+/// The words and signs of a text without comments; `last_out` leaves out the word at the end of the text,
+/// because the user is still typing it. Metadata and code are one sign each.
 fn words(text: &str, last_out: bool) -> Vec<&str> {
     let signs =
         ["...", "!!@", "<#", "..", "[|", "|]", "||", "**", "!!", "!@", "->", "&&", "==", "!=", "<=", ">="];
@@ -179,7 +179,7 @@ fn words(text: &str, last_out: bool) -> Vec<&str> {
     words
 }
 
-/// The brackets that are open at each word, and what the words are in them.
+/// A reader of words that keeps the open brackets and the meaning of words inside them.
 #[derive(Default)]
 struct Reader<'a> {
     /// Each open bracket with the word before it.
@@ -226,13 +226,13 @@ impl<'a> Reader<'a> {
         self.open.last().is_some_and(|(open, _)| *open == bracket)
     }
 
-    /// Whether all brackets that are open are braces of nets.
+    /// Whether all open brackets are braces of nets.
     fn in_definitions(&self) -> bool {
         self.open.iter().all(|(bracket, before)| *bracket == "{" && is_body(before))
     }
 }
 
-/// Whether a brace behind this word opens the body of a net or box: behind its name or signature.
+/// Whether a brace after this word opens the body of a net or box, that is, follows its name or signature.
 fn is_body(before: &str) -> bool {
     let name = before.starts_with(|c: char| c.is_alphabetic() || c == '_');
     before == ")" || (name && !matches!(before, "then" | "else" | "connect"))
@@ -273,7 +273,7 @@ fn expected(words: &[&str]) -> Expected {
     }
 }
 
-/// Whether the angle bracket that is open holds a condition: `if <`.
+/// Whether the open angle bracket belongs to a condition: `if <`.
 fn is_guard(reader: &Reader<'_>) -> bool {
     reader.open.last().is_some_and(|(_, before)| *before == "if")
 }
@@ -282,7 +282,7 @@ fn is_operand(word: &str) -> bool {
     word.starts_with(|c: char| c.is_alphanumeric() || c == '_') || word == ")"
 }
 
-/// The labels between braces and behind `!` of a text.
+/// The labels between braces and after `!` in a text.
 fn labels_of(text: &str) -> BTreeSet<String> {
     let words = words(text, false);
     let mut reader = Reader::default();

@@ -1,4 +1,4 @@
-//! Texts as editors see them: addresses (URIs), and places in lines and UTF-16 units.
+//! Texts in the terms of the protocol: addresses (URIs), and positions in lines and UTF-16 units.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
@@ -6,7 +6,7 @@ use std::str::FromStr as _;
 use lsp_types::{Position, Range, Uri};
 use thalweg_net::syntax::Span;
 
-/// Where the lines of a text start.
+/// The positions at which the lines of a text start.
 ///
 /// The protocol counts lines from 0, ends them at `\n`, `\r\n` or `\r`, and counts columns in UTF-16 units.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ impl Lines {
         Lines { starts: std::iter::once(0).chain(after).collect() }
     }
 
-    /// The byte of a position; one behind the end of its line or text stands for that end.
+    /// The byte of a position; a position after the end of its line or text stands for that end.
     pub(super) fn byte(&self, text: &str, position: Position) -> u32 {
         let Some(&start) = self.starts.get(position.line as usize) else { return text.len() as u32 };
         let line = self.line(text, position.line as usize);
@@ -54,14 +54,14 @@ impl Lines {
         Range::new(self.position(text, span.start), self.position(text, span.end.max(span.start)))
     }
 
-    /// A line without what ends it.
+    /// A line without its line break.
     fn line<'a>(&self, text: &'a str, line: usize) -> &'a str {
         let end = self.starts.get(line + 1).map_or(text.len(), |&next| next as usize);
         text[self.starts[line] as usize..end].trim_end_matches(['\n', '\r'])
     }
 }
 
-/// The path that an address stands for; for one that is no file, the address itself.
+/// The path of an address; for an address that is no file, the address itself.
 pub(super) fn path_of(uri: &Uri) -> PathBuf {
     let Some(rest) = uri.as_str().strip_prefix("file://") else { return PathBuf::from(uri.as_str()) };
     let path = &rest[rest.find('/').unwrap_or(rest.len())..];

@@ -1,4 +1,4 @@
-//! Messages that came in and wait.
+//! The queue of messages that were received and wait.
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use lsp_server::{Message, Notification, RequestId};
 use serde_json::Value;
 
-/// What came in.
+/// A received message.
 #[derive(Debug)]
 pub(super) enum Incoming {
     Message(Message),
@@ -17,17 +17,17 @@ pub(super) enum Incoming {
     Malformed(String),
 }
 
-/// A queue of messages in the order they came.
+/// A queue of messages in the order of their arrival.
 pub(super) struct Inbox {
     arrived: Receiver<Incoming>,
     waiting: VecDeque<Incoming>,
 }
 
-/// After this many malformed messages in a row the editor is considered gone.
+/// After this many malformed messages in a row the connection is considered broken.
 const MALFORMED_MAX: usize = 1000;
 
 impl Inbox {
-    /// Reads standard input in a thread of its own.
+    /// Starts a thread that reads standard input.
     pub(super) fn of_standard_input() -> Inbox {
         let (sender, arrived) = channel();
         std::thread::spawn(move || {
@@ -80,7 +80,7 @@ impl Inbox {
         }
     }
 
-    /// Marks the request as cancelled if it waits. It is no error if it was answered already.
+    /// Marks the request as cancelled if it waits. A request that was answered already is no error.
     fn cancel(&mut self, notification: Notification) {
         let id: Option<RequestId> = match &notification.params["id"] {
             Value::Number(number) => number.as_i64().and_then(|n| i32::try_from(n).ok()).map(RequestId::from),

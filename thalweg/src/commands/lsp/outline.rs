@@ -1,4 +1,4 @@
-//! What an editor shows of a text as it is: definitions, references, types, symbols, layout.
+//! Answers about the present text: definitions, references, types, symbols, formatting.
 
 use lsp_types::{
     DocumentFormattingParams, DocumentSymbol, DocumentSymbolParams, GotoDefinitionParams, Hover,
@@ -47,7 +47,7 @@ pub(super) fn definition(texts: &Workspace, params: &GotoDefinitionParams) -> Op
     texts.location(spot.known, definition.at)
 }
 
-/// References in the texts that this one uses, and in other open ones.
+/// References in the texts that this text uses, and in other open texts.
 pub(super) fn references(texts: &Workspace, params: &ReferenceParams) -> Option<Vec<Location>> {
     let spot = Spot::of(texts, &params.text_document_position)?;
     let (_, wanted) = spot.definition()?;
@@ -68,7 +68,7 @@ pub(super) fn references(texts: &Workspace, params: &ReferenceParams) -> Option<
     Some(found)
 }
 
-/// What is said behind the variants of a net or component of which not all are known.
+/// The remark after the variants of a net or component if not all variants are known.
 fn but(complete: bool) -> String {
     if complete { String::new() } else { format!(" {}", crate::commands::NOT_ALL_VARIANTS) }
 }
@@ -109,7 +109,7 @@ fn fenced(text: &str) -> String {
     format!("```snet\n{text}\n```")
 }
 
-/// A definition without what is in it.
+/// A definition without its body.
 pub(super) fn headline(source: &Source, definition: &Definition) -> String {
     let whole = source.slice(definition.whole);
     let text = match definition.kind {
@@ -142,10 +142,10 @@ fn closed(text: &str) -> usize {
     text.len()
 }
 
-/// The comment on the lines just before a definition: what the author says about it.
+/// The comment on the lines just before a definition, which describes the definition.
 fn comment_before(text: &str, start: usize) -> Option<String> {
     let before = text.get(..start)?;
-    // What stands before it on its own line is not a comment about it.
+    // Text before the definition on its own line is no comment about it.
     let (above, own) = before.rsplit_once('\n')?;
     if !own.trim().is_empty() {
         return None;
@@ -177,7 +177,7 @@ pub(super) fn symbols(texts: &Workspace, params: &DocumentSymbolParams) -> Optio
     Some(symbols_until(u32::MAX, &mut definitions, document, text))
 }
 
-/// The symbols that start before `end`, each with those in it.
+/// The symbols that start before `end`, each with its inner symbols.
 fn symbols_until<'a>(
     end: u32,
     definitions: &mut std::iter::Peekable<impl Iterator<Item = &'a Definition>>,
@@ -214,14 +214,14 @@ fn symbol_kind(kind: DefinitionKind) -> SymbolKind {
     }
 }
 
-/// The edit that lays a text out; none for a text that can't be read.
+/// The edit that formats a text; `None` for a text that can't be parsed.
 pub(super) fn format(texts: &Workspace, params: &DocumentFormattingParams) -> Option<Vec<TextEdit>> {
     let document = texts.document(&params.text_document.uri)?;
     let formatted = syntax::format(&Source::new(&document.path, document.text.as_str())).ok()?;
     Some(edit(&document.text, &formatted, &document.lines).into_iter().collect())
 }
 
-/// One edit of the lines that differ, so that a pointer elsewhere stays where it is.
+/// One edit of the lines that differ, so that the editor's cursor elsewhere does not move.
 fn edit(old: &str, new: &str, lines: &Lines) -> Option<TextEdit> {
     if old == new {
         return None;

@@ -1,4 +1,4 @@
-//! The conversation: states of the protocol, and which message means what.
+//! The protocol: its states, and the handling of each message.
 
 use std::io::{self, Write as _};
 
@@ -31,11 +31,11 @@ enum State {
 pub(super) struct Server {
     state: State,
     workspace: Workspace,
-    /// The editor takes no more: nothing more is written.
+    /// The editor has closed its end, so nothing more is written.
     deaf: bool,
 }
 
-/// Why a request has no result.
+/// The reason why a request has no result.
 struct Refusal(ErrorCode, String);
 
 impl Server {
@@ -43,7 +43,7 @@ impl Server {
         Server { state: State::Fresh, workspace: Workspace::new(boxes), deaf: false }
     }
 
-    /// Serves until `exit` or the end of the messages; gives the exit code.
+    /// Serves until `exit` or the end of the messages. Returns the exit code.
     pub(super) fn serve(mut self, mut inbox: Inbox) -> u8 {
         while let Some(incoming) = inbox.next(|| self.tell_news()) {
             match incoming {
@@ -52,7 +52,7 @@ impl Server {
                     return u8::from(self.state != State::Ended);
                 }
                 Incoming::Message(Message::Notification(notification)) => self.notification(notification),
-                // The server asks nothing, so no response is expected.
+                // The server sends no requests, so no response is expected.
                 Incoming::Message(Message::Response(_)) => {}
                 Incoming::Cancelled(id) => {
                     let text = "the request was cancelled".to_owned();
@@ -68,7 +68,7 @@ impl Server {
         self.deaf = self.deaf || message.write(&mut io::stdout().lock()).is_err();
     }
 
-    /// The answer to a message that can't be read, so that its id is unknown.
+    /// Answers a message that can't be parsed, so that its id is unknown.
     fn malformed(&mut self, why: &str) {
         let error = json!({ "code": ErrorCode::ParseError as i32, "message": why });
         let text = json!({ "jsonrpc": "2.0", "id": null, "error": error }).to_string();
@@ -166,7 +166,7 @@ impl Server {
         }
     }
 
-    /// A notification has no answer: an unknown or unreadable one is ignored.
+    /// Handles a notification. Notifications have no answer, so an unknown or malformed one is ignored.
     fn notification(&mut self, notification: Notification) {
         if self.state != State::Running {
             return;

@@ -1,4 +1,4 @@
-//! The texts that are open, and what is known of them.
+//! The open texts, and the results of checking them.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
@@ -22,14 +22,14 @@ pub(super) struct Document {
     pub(super) text: String,
     pub(super) lines: Lines,
     version: i32,
-    /// What was found when this text was last looked at; empty after a change.
+    /// The result of the last check of this text; empty after a change.
     known: OnceCell<Known>,
 }
 
-/// What is known of a text and the texts that it uses.
+/// The results of checking a text and the texts that it uses.
 pub(super) struct Known {
     pub(super) analysis: Analysis,
-    /// In the order of the sources of its index.
+    /// The lines of the sources, in the order of the index's sources.
     lines: Vec<OnceCell<Lines>>,
 }
 
@@ -40,7 +40,7 @@ type Published = BTreeMap<String, (Uri, Vec<Diagnostic>)>;
 pub(super) struct Workspace {
     boxes: Option<KnownBoxes>,
     files: Files,
-    /// By address.
+    /// The open texts by their addresses.
     documents: HashMap<String, Document>,
     /// The diagnostics that were sent to the editor last, for texts that have some.
     published: Published,
@@ -83,7 +83,7 @@ impl Workspace {
         self.forget_all();
     }
 
-    /// Files came, went or changed.
+    /// Discards all results, because files were added, removed or changed.
     pub(super) fn forget_all(&mut self) {
         self.documents.values_mut().for_each(|document| drop(document.known.take()));
     }
@@ -98,7 +98,7 @@ impl Workspace {
         boxes.map(|(name, signature)| (name.as_str(), signature.to_string()))
     }
 
-    /// What is known of an open text. `None` if the check panicked, which is a mistake of this program.
+    /// The result of checking an open text. `None` if the check panicked, which is a bug in this program.
     pub(super) fn known<'a>(&'a self, document: &'a Document) -> Option<&'a Known> {
         if document.known.get().is_none() {
             let look = || analyse(&document.path, &self.files, self.boxes.as_ref());
@@ -109,7 +109,7 @@ impl Workspace {
         document.known.get()
     }
 
-    /// All open texts with what is known of them.
+    /// All open texts with their results.
     pub(super) fn all(&self) -> impl Iterator<Item = (&Document, &Known)> {
         self.documents.values().filter_map(|document| Some((document, self.known(document)?)))
     }
@@ -126,7 +126,7 @@ impl Workspace {
         Some(Location::new(self.uri(source.path())?, known.range(source, at.span)))
     }
 
-    /// What is new to the editor: the errors and warnings of all texts that changed since the last report.
+    /// The errors and warnings of all texts that changed since the last report to the editor.
     pub(super) fn news(&mut self) -> Vec<PublishDiagnosticsParams> {
         let found = self.diagnostics();
         let told = std::mem::take(&mut self.published);
@@ -153,7 +153,7 @@ impl Workspace {
                 found.entry(uri.as_str().to_owned()).or_insert((uri, Vec::new())).1.push(diagnostic);
             }
         }
-        // Several open texts may use the same one, and they are looked at in any order.
+        // Several open texts may use the same text, and open texts are checked in any order.
         for (_, told) in found.values_mut() {
             told.sort_by_cached_key(|d| (d.range.start, d.range.end, d.message.clone()));
             told.dedup();

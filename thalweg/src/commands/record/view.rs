@@ -1,4 +1,5 @@
-//! What a view gives is kept: its tuples are written into a space of this process, which is recorded as any other.
+//! Recording of views: the tuples of a view are written into a space of this process, which is recorded as
+//! any other space.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +16,7 @@ use crate::commands::scope::tell;
 use crate::failure::Failure;
 use crate::units::{duration, rate, share};
 
-/// How often to check whether something waits to be written.
+/// The interval at which the archive is checked for data to write.
 const PAUSE: Duration = Duration::from_millis(20);
 
 pub(super) fn main(
@@ -67,7 +68,8 @@ pub(super) fn main(
     if is_damaged { Err(Failure::Reported(Failure::USAGE)) } else { Ok(()) }
 }
 
-/// What is written is taken into the archive; where there is no room on the disk, it is waited for, unless the plan says otherwise.
+/// Moves the written tuples into the archive. If the disk is full, waits for room, unless the plan says
+/// otherwise.
 fn archived(recording: &mut Recording, interrupted: &AtomicBool, terminal: Terminal) -> Result<(), Failure> {
     loop {
         recording.step()?;
@@ -90,11 +92,12 @@ fn archived(recording: &mut Recording, interrupted: &AtomicBool, terminal: Termi
 struct Kept {
     keeper: Keeper,
     recording: Recording,
-    /// Removed at the end. If the process is killed it stays, with all tuples that were not archived.
+    /// The space is removed at the end. If the process is killed, the space stays, with all tuples that were
+    /// not archived.
     space: Removed,
 }
 
-/// A space that goes when this does.
+/// A space that is removed when this value is dropped.
 struct Removed(PathBuf);
 
 impl Drop for Removed {

@@ -1,11 +1,11 @@
-//! What busy time was spent on, as a table.
+//! The table of the accounts of busy time.
 
 use thalweg_monitor::{BusyAccount, Report, account_is_sure};
 
 use crate::table::{Table, number, text};
 use crate::units::{count, duration, share};
 
-/// How many components it has at most.
+/// The largest number of components in the table.
 const ROWS_MAX: usize = 12;
 
 /// Parts of busy time by component, busiest first, of those whose threads were sampled often enough.

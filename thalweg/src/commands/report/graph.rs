@@ -1,7 +1,8 @@
-//! A report as a drawing: the network as it ran, with what was measured written on it.
+//! A report as a drawing: the network as it ran, labelled with its measurements.
 //!
-//! Unlike the drawing of `thalweg check --graph`, which shows how a network is written, this one has a box for whatever had tasks, dispatchers and
-//! collectors, too, and a line for the streams between two of them. It needs nothing but the events of the run.
+//! Unlike the drawing of `thalweg check --graph`, which shows how a network is written, this drawing has a
+//! box for every component that had tasks, including dispatchers and collectors, and a line for the streams
+//! between two components. The events of the run are its only input.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -14,7 +15,7 @@ use crate::failure::Failure;
 use crate::table::{apart, wrapped};
 use crate::units::{count, counted, duration, rate, share};
 
-/// How a run is drawn.
+/// The format of the drawing of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
     /// An image.
@@ -23,22 +24,23 @@ pub(crate) enum Format {
     Dot,
 }
 
-/// Most components drawn.
+/// The largest number of components drawn.
 const COMPONENTS_MAX: usize = 500;
-/// A character of the image's font, and a line of it.
+/// The width of a character of the image's font, and the height of a line.
 const CHARACTER: f64 = 7.9;
 const LINE: f64 = 17.0;
 const FONT_SIZE: usize = 13;
-/// Longer names are shortened.
+/// The length to which names are shortened.
 const NAME_MAX: usize = 44;
 /// Characters in a line of sentences.
 const TEXT_MAX: f64 = 130.0;
-/// Around the drawing.
+/// The margin around the drawing.
 const MARGIN: f64 = 24.0;
-/// What limits the flow: vermilion and blue are told apart by everybody (Okabe and Ito, 2008).
+/// The colour of the component that limits the flow: colour-blind readers can distinguish vermilion from blue
+/// (Okabe and Ito, 2008).
 const LIMITS: &str = "#d55e00";
 
-/// What is drawn: components and streams with what is written on them.
+/// The contents of a drawing: components and streams with their labels.
 struct Drawn<'r> {
     report: &'r Report,
     nodes: Vec<Node<'r>>,
@@ -65,7 +67,7 @@ struct Line<'r> {
 /// The drawing of a report.
 ///
 /// # Errors
-/// There is nothing to draw, or too much.
+/// The report has no components, or too many.
 pub(crate) fn draw(report: &Report, format: Format) -> Result<String, Failure> {
     let drawn = Drawn::of(report)?;
     Ok(match format {
@@ -143,7 +145,7 @@ impl<'r> Drawn<'r> {
         out + "</svg>\n"
     }
 
-    /// What was run, and what limits its flow.
+    /// The heading: the run, and the limit of its flow.
     fn heading(&self, width: usize) -> Vec<String> {
         let window = &self.report.window;
         let mode = window.modes.last().map_or("unknown", |span| span.mode.as_str());
@@ -265,7 +267,7 @@ fn size(lines: &[String], margin: f64) -> Size {
     Size { width: longest as f64 * CHARACTER + 2.0 * margin, height: lines.len() as f64 * LINE + margin }
 }
 
-/// A box is the darker the busier.
+/// The shade of a box: the busier, the darker.
 fn shade(busy: Option<f64>) -> String {
     let Some(busy) = busy else { return "#ffffff".to_owned() };
     let between = |light: f64, dark: f64| (light + (dark - light) * busy.clamp(0.0, 1.0)).round() as u8;
@@ -278,7 +280,7 @@ fn legend(width: usize) -> Vec<String> {
     wrapped(text, width, "").lines().map(str::to_owned).collect()
 }
 
-/// What is written on a component.
+/// The label of a component.
 fn node_lines(name: String, component: Option<&Component>, limits: bool) -> Vec<String> {
     let mut lines = vec![name];
     if let Some(Component { kind, tasks, work, .. }) = component {
@@ -296,12 +298,12 @@ fn node_lines(name: String, component: Option<&Component>, limits: bool) -> Vec<
     lines
 }
 
-/// How full a stream was, as a share of what it holds.
+/// The fill of a stream, as a share of its capacity.
 fn fill(stream: &Stream) -> Option<f64> {
     Some(stream.occupancy_mean? / stream.capacity as f64).filter(|share| share.is_finite())
 }
 
-/// What is written on a stream.
+/// The label of a stream.
 fn edge_lines(stream: &Stream, limits: bool) -> Vec<String> {
     let mut lines = Vec::new();
     if !stream.name.contains(" → ") {
@@ -326,7 +328,7 @@ fn edge_lines(stream: &Stream, limits: bool) -> Vec<String> {
 struct Limit<'r> {
     component: Option<&'r str>,
     stream: Option<&'r thalweg_monitor::StreamRef>,
-    /// `source` or `sink`, where these limit the flow.
+    /// `source` or `sink`, if one of these limits the flow.
     kind: Option<&'static str>,
 }
 
@@ -348,7 +350,7 @@ impl<'r> Limit<'r> {
         };
         let component =
             found.component.as_deref().or_else(|| found.task.as_ref().map(|task| component_of(&task.name)));
-        // Where a worker limits the flow: what it was busiest with.
+        // If a worker limits the flow, the component on which that worker was busiest.
         let on_worker = || {
             let worker =
                 found.worker.filter(|_| matches!(found.kind, VerdictKind::Worker | VerdictKind::Mapping))?;

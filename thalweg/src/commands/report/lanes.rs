@@ -1,4 +1,5 @@
-//! The timelines of a run's processes, followed together, as the lanes of one page; and any part of it anew, in all detail.
+//! The timelines of a run's processes, followed together, as the lanes of one page; any part can be read
+//! again in full detail.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,22 +12,25 @@ use thalweg_view::{Levels, Shared, Timeline, TimelinePage};
 
 use crate::failure::Failure;
 
-/// At most this many single spans of a window are sent; if there are more, sums are sent instead.
+/// The largest number of single spans of a window that are sent; if there are more, sums are sent instead.
 const SPANS_MAX: u64 = 120_000;
-/// At least this many nanoseconds behind a window are read as well, for spans that begin inside and end behind it.
+/// The time after a window, in nanoseconds, that is read as well, for spans that begin inside the window and
+/// end after it.
 const BEHIND: f64 = 2e6;
 
-/// The timelines of all processes that are followed, in the order of the feed.
+/// The timelines of all followed processes, in the order of the feed.
 #[derive(Clone, Default)]
 pub(crate) struct Lanes {
     all: Arc<Mutex<Vec<Shared>>>,
 }
 
-/// How much later each process of a feed begins than the first of them, in nanoseconds; with the levels of its lanes.
+/// For each process of a feed, the time in nanoseconds from the beginning of the first process to its own,
+/// with the levels of its lanes.
 pub(crate) type Processes = Vec<(f64, Levels)>;
 
 impl Lanes {
-    /// Follows every process of the feed, also those that come later, with at most this many single spans.
+    /// Follows every process of the feed, also processes that start later, with at most `spans_max` single
+    /// spans.
     pub(crate) fn follow(follower: &mut Follower<'_>, spans_max: usize, remembers: bool) -> Lanes {
         let lanes = Lanes::default();
         let all = lanes.clone();
@@ -57,19 +61,20 @@ impl Lanes {
         )
     }
 
-    /// Brings the lanes up to now without a report.
+    /// Updates the lanes to the present without making a report.
     pub(crate) fn go_on(&self) {
         self.locked().iter().for_each(Shared::go_on);
     }
 
-    /// What is known of all lanes in all detail.
+    /// All lanes in full detail.
     pub(crate) fn levels(&self, clocks: &Clocks) -> Processes {
         let all = self.locked();
         let later = clocks.later(&all);
         all.iter().zip(later).filter_map(|(one, later)| Some((later, one.look(Timeline::levels)?))).collect()
     }
 
-    /// Some input messages, spread evenly over each process: its number in ids, the stream, the index.
+    /// Some input messages, spread evenly over each process: the process's number in ids, the stream, the
+    /// index.
     pub(crate) fn entries(&self, clocks: &Clocks) -> Vec<(u32, u64, u64)> {
         let all = self.locked();
         let number = |at: usize| if clocks.is_single { 0 } else { at as u32 + 1 };
@@ -82,7 +87,7 @@ impl Lanes {
         all.iter().enumerate().map(of).flat_map(|of| of.into_iter().take(each.max(4))).collect()
     }
 
-    /// How much later each process begins than the first, in nanoseconds.
+    /// For each process, the time from the beginning of the first process to its own, in nanoseconds.
     pub(crate) fn later(&self, clocks: &Clocks) -> Vec<f64> {
         clocks.later(&self.locked())
     }
@@ -95,7 +100,7 @@ pub(crate) struct Clocks {
 }
 
 impl Clocks {
-    /// The clocks of the processes that are known now.
+    /// The clocks of all processes known at present.
     pub(crate) fn of(feed: &impl Feed) -> Clocks {
         let clocks = feed.spaces().iter().map_while(|space| Some(space.info().ok()?.clock));
         Clocks { is_single: feed.is_single(), of: clocks.collect() }
@@ -111,7 +116,8 @@ impl Clocks {
     }
 }
 
-/// What happened between two times of the page, in nanoseconds: every span, where they are not too many and still there; else sums.
+/// The timeline between two times of the page, in nanoseconds: every span, if there are not too many and none
+/// was overwritten; else sums.
 pub(crate) fn detail(path: &Path, known: &Processes, from: f64, to: f64) -> Result<TimelinePage, Failure> {
     let feed = PathFeed::open(path).map_err(Failure::usage)?;
     let is_single = feed.is_single();
@@ -136,7 +142,7 @@ pub(crate) fn detail(path: &Path, known: &Processes, from: f64, to: f64) -> Resu
     }
 }
 
-/// Every span between two times, of each process; none if they are not all there any more.
+/// Every span between two times, of each process; `None` if some were overwritten.
 fn exactly(
     feed: PathFeed,
     known: &Processes,
@@ -145,11 +151,11 @@ fn exactly(
 ) -> Result<Option<Vec<TimelinePage>>, Failure> {
     let Some((first_later, first)) = known.first() else { return Ok(None) };
     let clock = feed.spaces()[0].info().map_err(Failure::usage)?.clock;
-    // The feed counts from the begin of the first process, the page from the first event.
+    // The feed counts time from the beginning of the first process, the page from the first event.
     let before = clock.real_ns(first.zero).saturating_sub(clock.anchor().real_ns) as f64 - first_later;
     let time = |ns: f64| Duration::from_nanos((ns + before).max(0.0) as u64);
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    // What goes on at the window's edges is recorded by events before it and behind it.
+    // Spans at the window's edges are recorded by events before and after the window.
     let reaches: Vec<(f64, f64)> = known
         .iter()
         .map(|(later, levels)| (later, levels.reach(from - later, to - later, SPANS_MAX)))
@@ -157,7 +163,7 @@ fn exactly(
         .collect();
     let before = reaches.iter().map(|of| of.0).fold(from, f64::min);
     let behind = reaches.iter().map(|of| of.1).fold(to + (to - from).max(BEHIND), f64::max);
-    // If the run is over, nothing is cut off at the end.
+    // If the run has ended, no span is cut off at the end.
     let last = known.iter().map(|(later, levels)| levels.ns(levels.end) + later).fold(behind, f64::max);
     let comes =
         |until: f64| known.iter().any(|(later, levels)| levels.spans(behind - later, until - later) > 0);
@@ -191,7 +197,7 @@ fn exactly(
     for (one, (later, levels)) in made.iter().zip(known) {
         let mut page = one.look(|one| one.page().clone());
         let lost_before = !levels.gaps_in(from - later, to - later).is_empty();
-        // Spans that were overwritten since, or that were too many, are known only as sums.
+        // Spans that have been overwritten, or that were too many, are known only as sums.
         let is_cut = page.exact_from_ns.is_some_and(|exact| exact > (from - later).max(0.0) + 1e3);
         if (!page.gaps.is_empty() && !lost_before) || is_cut {
             return Ok(None);

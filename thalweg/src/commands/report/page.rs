@@ -1,4 +1,4 @@
-//! A run as a page: what `thalweg report --html` writes and `thalweg view` serves.
+//! The page of a run, which `thalweg report --html` writes and `thalweg view` serves.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -21,19 +21,20 @@ use crate::commands::report::{Picture, graph};
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Single spans in a page: with them the page of a run of a million events has less than 3 MB.
+/// The number of single spans in a page: with this number the page of a run of a million events has less than
+/// 3 MB.
 const SPANS_MAX: usize = 250_000;
-/// Rows in the page's tables, where a table is cut.
+/// The largest number of rows in the page's tables.
 pub(crate) const TOP: usize = 100;
-/// How many of the slowest messages have their stories in the page.
+/// The number of the slowest messages whose stories are in the page.
 const SLOWEST: usize = 24;
-/// Slow traces of probes in the page, and operations that are drawn.
+/// The number of slow traces of probes in the page, and of operations that are drawn.
 const CALLS_TOP: usize = 20;
 const CALLS_DRAWN: usize = 60;
-/// Messages that are replayed to compare two runs.
+/// The number of messages that are replayed to compare two runs.
 const REPLAYED_MAX: usize = 150_000;
 
-/// Writes the page of a run into a file; beside another run, if there is one to compare with.
+/// Writes the page of a run into a file, with a comparison if an older run is given.
 pub(crate) fn write(look: &Look, file: &Path, older: Option<&str>) -> Result<(), Failure> {
     let path = spaces::find_feed(look.space.as_deref())?;
     let failed = |error| Failure::run("cannot write the page", error);
@@ -75,7 +76,8 @@ fn error_at(file: &Path, error: &std::io::Error) -> std::io::Error {
     std::io::Error::new(error.kind(), format!("cannot write the page to {}: {error}", file.display()))
 }
 
-/// The page of a run that is over, with what is known of its lanes in all detail: what was kept of it, or made now, and kept.
+/// The page of a run that has ended, with its lanes in full detail: the kept page, or a new page, which is
+/// then kept.
 pub(crate) fn over(path: &Path) -> Result<Kept, Failure> {
     let feed = PathFeed::open(path).map_err(Failure::usage)?;
     if let Some(kept) = kept::read(&feed) {
@@ -86,14 +88,14 @@ pub(crate) fn over(path: &Path) -> Result<Kept, Failure> {
     let events = page.report.window.events;
     let page = page.made().map_err(|error| Failure::run("cannot write the page", error))?;
     let kept = Kept { of: of.clone().unwrap_or_default(), page, levels };
-    // The files did not change meanwhile.
+    // The page is kept only if the files did not change meanwhile.
     if of.is_some() && of == kept::made_from(&feed) {
         kept::write(&feed, &kept, events);
     }
     Ok(kept)
 }
 
-/// The report on a run that is over, or on a part of it.
+/// The report on a run that has ended, or on a part of it.
 fn measured(path: &Path, window: Option<Span>, top: usize) -> Result<(Report, Lanes, Clocks), Failure> {
     let mut follower = Follower::open(path, top.max(TOP)).map_err(Failure::usage)?;
     let lanes = Lanes::follow(&mut follower, SPANS_MAX, false);
@@ -121,7 +123,7 @@ fn page(path: &Path, window: Option<Span>, top: usize) -> Result<(Page, Processe
         .and_then(|reader| reader.settings())
         .map(|all| settings(&all))
         .unwrap_or_default();
-    // Stories count time from the begin of the run, and calls are those of all of it.
+    // Stories count time from the beginning of the run, and calls are those of the whole run.
     if window.is_none() {
         page.stories = told(path, &page.report, &lanes.entries(&clocks))?;
         later(&mut page.stories, &lanes.later(&clocks));
@@ -130,7 +132,7 @@ fn page(path: &Path, window: Option<Span>, top: usize) -> Result<(Page, Processe
     Ok((page, lanes.levels(&clocks)))
 }
 
-/// Another run, to be shown beside one; with what changed since, if that one is over, too.
+/// An older run, to be shown beside another run, with a comparison if the newer run has ended.
 pub(crate) fn other(path: &Path, newer: Option<&Path>) -> Result<Other, Failure> {
     let (report, lanes, clocks) = measured(path, None, TOP)?;
     let mut timeline = lanes.page(&clocks);
@@ -143,7 +145,7 @@ pub(crate) fn other(path: &Path, newer: Option<&Path>) -> Result<Other, Failure>
     Ok(Other { report, timeline, comparison: comparison.transpose()? })
 }
 
-/// The calls that probes recorded; none if there are no probes.
+/// The calls that probes recorded; `None` if there are no probes.
 pub(crate) fn calls_of(path: &Path) -> Option<CallsPage> {
     let mut feed = PathFeed::open(path).ok()?;
     let is_probes =
@@ -157,7 +159,7 @@ pub(crate) fn calls_of(path: &Path) -> Option<CallsPage> {
         .then(|| CallsPage::of(found, CALLS_DRAWN))
 }
 
-/// Times of messages of a session's later processes, as times of the page.
+/// Converts the times of messages of a session's processes to times of the page.
 fn later(stories: &mut [MessageStory], later: &[f64]) {
     for told in stories {
         let number: Option<usize> =
@@ -169,7 +171,7 @@ fn later(stories: &mut [MessageStory], later: &[f64]) {
     }
 }
 
-/// The stories of the slowest messages and of others that were chosen evenly.
+/// The stories of the slowest messages and of messages that are spread evenly over the run.
 fn told(path: &Path, report: &Report, sampled: &[(u32, u64, u64)]) -> Result<Vec<MessageStory>, Failure> {
     let slowest = report.slowest.iter().take(SLOWEST).filter_map(|slow| slow.message.parse().ok());
     let mut ids: Vec<MessageId> = slowest.collect();
@@ -187,7 +189,7 @@ fn told(path: &Path, report: &Report, sampled: &[(u32, u64, u64)]) -> Result<Vec
     Ok(told.map(|story| MessageStory { times: times.remove(story.message.as_str()), story }).collect())
 }
 
-/// Settings as a person reads them.
+/// Settings formatted for people.
 pub(crate) fn settings(all: &[SettingView]) -> Vec<Setting> {
     let unit = |setting: &SettingView| {
         if setting.unit.is_empty() { String::new() } else { format!(" {}", setting.unit) }

@@ -13,16 +13,16 @@ use crate::output::Output;
 use crate::table::{Shape, ShapeArguments, Table, id, number, text, wrapped};
 use crate::units::{bytes, count, counted, duration, rate, ratio, share};
 
-/// Which rows of a report are shown, and in which order.
+/// The selection and order of a report's rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
-    /// The most rows of each table.
+    /// The largest number of rows of each table.
     pub(crate) top: usize,
     pub(crate) sort: Sort,
 }
 
 impl View {
-    /// The first rows of `all`, in the order asked for; `place` is a row's place in the flow.
+    /// The first rows of `all`, in the requested order; `place` is a row's place in the flow.
     fn rows<T, P: Ord>(self, all: &[T], place: impl Fn(&T) -> P, name: impl Fn(&T) -> &str) -> Vec<&T> {
         let mut rows: Vec<&T> = all.iter().take(self.top).collect();
         match self.sort {
@@ -39,12 +39,12 @@ pub(crate) fn print(report: &Report, view: View, output: &mut Output) -> Result<
     output.text(&text)
 }
 
-/// The report as it stands in a file.
+/// The report as text for a file.
 pub(crate) fn plain(report: &Report, view: View) -> String {
     render(report, view, 110, &Shape::new(&ShapeArguments::default(), usize::MAX, false))
 }
 
-/// The whole report as text of `width` characters a line, its tables as `shape` says.
+/// The whole report as text of `width` characters a line, with tables in the layout `shape`.
 fn render(report: &Report, view: View, width: usize, shape: &Shape) -> String {
     let mut out = String::new();
     let colour = shape.colour;
@@ -89,7 +89,7 @@ fn render(report: &Report, view: View, width: usize, shape: &Shape) -> String {
     cut(&out).into_owned()
 }
 
-/// What is missing, and why.
+/// Prints what is missing from the report, and why.
 pub(crate) fn notes(report: &Report, output: &mut Output) -> Result<(), Failure> {
     if !report.notes.is_empty() {
         output.line("")?;
@@ -101,7 +101,7 @@ fn note_lines(report: &Report, width: usize) -> String {
     report.notes.iter().map(|note| wrapped(&format!("* {}", note.text), width, "  ")).collect()
 }
 
-/// What other monitors measured.
+/// The measurements of other monitors.
 fn measurements(report: &Report, width: usize, shape: &Shape) -> String {
     let mut out = String::new();
     for measurement in &report.measurements {
@@ -182,7 +182,7 @@ fn throughput(report: &Report) -> String {
     out
 }
 
-/// What being observed cost the run.
+/// The line about the cost of observing the run.
 fn overhead(report: &Report, width: usize) -> String {
     let overhead = &report.overhead;
     let (Some(part), Some(reading_ns)) = (overhead.share, overhead.clock_reading_ns) else {
@@ -197,8 +197,8 @@ fn overhead(report: &Report, width: usize) -> String {
     wrapped(&text, width, "            ")
 }
 
-/// Service latency: execution time of an input message and all that came of it. End to end: from its entry until the
-/// last of it left.
+/// The table of latencies. Service is the execution time of an input message and all its descendants; end to
+/// end is the time from its entry until its last descendant left.
 fn latencies(report: &Report) -> Table {
     let mut table = Table::new(&[
         text("LATENCY"),
@@ -229,7 +229,7 @@ fn latencies(report: &Report) -> Table {
 fn tables(report: &Report, view: View) -> Vec<Table> {
     let flow = Flow::of(report);
     let mut tables = vec![latencies(report), components(report, view, &flow)];
-    // With one task each, the components are the tasks.
+    // If each component has one task, the table of tasks would repeat that of components.
     if report.tasks_count > report.components.len() as u64 {
         let place = |task: &Task| (flow.place_of_task(&task.name), task.id);
         let shown = view.rows(&report.tasks, place, |task| &task.name);
@@ -242,7 +242,7 @@ fn tables(report: &Report, view: View) -> Vec<Table> {
     tables
 }
 
-/// A cell that stays empty where nothing is known.
+/// A cell that is empty if the value is unknown.
 fn known<T>(value: Option<T>, write: impl Fn(T) -> String) -> String {
     value.map_or(String::new(), write)
 }
@@ -326,7 +326,7 @@ pub(crate) fn tasks(tasks: &[Task], all: u64) -> Table {
     table
 }
 
-/// The streams shown, each with a name that no other one has.
+/// The streams shown, each with a unique name.
 pub(crate) fn streams_shown(report: &Report, view: View) -> Vec<(String, &Stream)> {
     let flow = Flow::of(report);
     let rows = view.rows(&report.streams, |stream| flow.place_of_stream(stream), |stream| &stream.name);
@@ -393,8 +393,8 @@ pub(crate) fn streams(report: &Report, view: View) -> Table {
 }
 
 pub(crate) fn workers(workers: &[Worker]) -> Table {
-    // Columns for the NUMA node and for parked time are shown only where they say something: most machines have one
-    // node, and most runs park no worker.
+    // Columns for the NUMA node and for parked time are shown only if their values differ or are not 0: most
+    // machines have one node, and most runs park no worker.
     let nodes = workers.iter().any(|worker| worker.node != workers[0].node);
     let parked = workers.iter().any(|worker| worker.parked_ns > 0.0);
     let any = |part: fn(&WorkerShares) -> f64| {
@@ -455,7 +455,7 @@ mod tests {
         render(report, View { top: 10, sort: Sort::Load }, width, &Shape::of(width))
     }
 
-    /// `UPDATE_GOLDEN=1 cargo test -p thalweg` writes what is compared here.
+    /// Compares with a golden file, which `UPDATE_GOLDEN=1 cargo test -p thalweg` writes.
     fn check(got: &str, name: &str) {
         let path = format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"));
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -488,7 +488,7 @@ mod tests {
             .iter()
             .map(|component| flow.find(&format!("\n{}", component.path)).expect("it is shown"))
             .collect();
-        // In the report the busiest stand first.
+        // In the report the busiest components come first.
         assert!(places[3] < places[1] && places[1] < places[0] && places[0] < places[2], "{flow}");
         assert!(places[2] < places[4], "{flow}");
         assert!(!flow.contains("STREAM") && !flow.contains("NO INPUT"), "{flow}");

@@ -13,23 +13,24 @@ use thalweg_node::{Cluster, Members, MembersPlan, OnLoss, Placement};
 use crate::failure::Failure;
 use crate::units::{bytes, counted};
 
-/// On which nodes a network runs.
+/// The arguments about the nodes of a run.
 #[derive(clap::Args)]
 pub(crate) struct Over {
-    /// Run it over these nodes (`thalweg node`): names or addresses, in the order of the numbers that the text calls them by.
+    /// Run the network over these nodes (`thalweg node`): names or addresses, in the order of the numbers by
+    /// which the text refers to nodes.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Nodes")]
     nodes: Vec<String>,
-    /// Run it over all nodes that the cluster's folder knows and that are there.
+    /// Run the network over all nodes of the cluster's folder that answer.
     #[arg(long, conflicts_with = "nodes", help_heading = "Nodes")]
     all_nodes: bool,
-    /// Which components run where, one COMPONENT = NODE a line, with * and ** in components' paths; `here` is this
-    /// process [default: components in series are shared out over the nodes].
+    /// A file with the placement of components, one COMPONENT = NODE a line, with * and ** in components'
+    /// paths; `here` is this process [default: components in series are divided among the nodes].
     #[arg(long, value_name = "FILE", help_heading = "Nodes")]
     placement: Option<PathBuf>,
-    /// What happens when a node is lost.
+    /// The reaction to the loss of a node.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = OnLost::Stop, help_heading = "Nodes")]
     on_lost: OnLost,
-    /// How long a node may be silent until it counts as lost.
+    /// The time without an answer after which a node counts as lost.
     #[arg(long, value_name = "TIME", value_parser = microseconds, default_value = "2s", help_heading = "Nodes")]
     lease: u64,
     /// The cluster's folder [default: THALWEG_CLUSTER, else thalweg/cluster in your configuration].
@@ -37,21 +38,21 @@ pub(crate) struct Over {
     cluster: Option<PathBuf>,
 }
 
-/// The word for what happens when a node is lost.
+/// The option value for the reaction to the loss of a node.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum OnLost {
-    /// End the run: the source stops; what is under way on other nodes is finished, the rest is named.
+    /// End the run: the source stops, records on other nodes are finished, and lost records are counted.
     Stop,
-    /// Go on; records that need the node fail, also those that were there.
+    /// Go on; records that need the lost node fail, also those that were on it.
     GoOn,
 }
 
 /// The nodes of a run.
 pub(crate) struct Nodes {
     members: Arc<Members>,
-    /// The directory of the session, if it was made for this run and shall go with it.
+    /// The directory of the session, if it was made for this run and is to be removed with it.
     session: Option<PathBuf>,
-    /// The same, if it stays.
+    /// The directory of the session, if it is kept.
     kept: Option<PathBuf>,
 }
 
@@ -133,10 +134,10 @@ fn session(plan: &mut Plan) -> Result<Option<PathBuf>, Failure> {
 }
 
 impl Nodes {
-    /// Says what became of the nodes. A run that lost one has failed.
+    /// Prints what each node did. A run that lost a node has failed.
     pub(crate) fn conclude(self, concluded: Result<(), Failure>) -> Result<(), Failure> {
         if let Some(session) = &self.session {
-            // Errors are ignored: `thalweg clean` removes what stays.
+            // Errors are ignored, because `thalweg clean` removes the remaining files.
             let _ = std::fs::remove_file(session.join("session")).and_then(|()| std::fs::remove_dir(session));
         }
         for did in self.members.did() {

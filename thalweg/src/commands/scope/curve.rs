@@ -1,4 +1,5 @@
-//! `thalweg scope curve`: what pulling a view costs, and how much slower the run gets, by rate and shape.
+//! `thalweg scope curve`: measures the cost of pulling a view, and the slowdown of the run, by rate and
+//! shape.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +12,10 @@ use crate::output::Output;
 use crate::table::{Table, number, text};
 use crate::units::{count, duration, rate, share};
 
-/// Pulls a second that are tried.
+/// The rates that are tried, in pulls a second.
 const RATES: [f64; 4] = [1.0, 10.0, 100.0, 1000.0];
 
-/// What pulling at one rate with one shape cost.
+/// The cost of pulling at one rate with one shape.
 struct Point {
     shape: Shape,
     asked: f64,
@@ -23,7 +24,7 @@ struct Point {
     tuples: f64,
     /// The pulls' share of the time of all processors.
     share: f64,
-    /// Messages a second that the run read, as part of its rate without pulls; `None`: the rate is not known.
+    /// The run's messages a second as a fraction of its rate without pulls; `None` if the rate is unknown.
     speed: Option<f64>,
 }
 
@@ -74,13 +75,13 @@ pub(crate) fn main(
     show(&points, arguments, terminal)
 }
 
-/// How many messages all tasks have read.
+/// The view of the number of messages that all tasks have read.
 fn progress_view() -> Result<View, Failure> {
     let tree = Tree::leaf(Leaf::of_rows(["exec.task"])).reduce([], [("reads", "sum reads")]);
     View::new("progress", "How many messages were read?", tree).map_err(Failure::usage).map(View::latest)
 }
 
-/// Messages a second that the run reads while `during` is done again and again for `time`.
+/// The messages a second that the run reads while `during` is called repeatedly for `time`.
 fn speed(progress: &mut Scope, time: Duration, mut during: impl FnMut(Duration)) -> Option<f64> {
     let mut reads = || {
         let pulled = progress.pull();

@@ -13,13 +13,13 @@ use crate::output::Output;
 use crate::table::{Column, ShapeArguments, Table, number, text};
 use crate::units::{bytes, count, duration, rate, share};
 
-/// Prints what was pulled.
+/// Prints pulled tuples.
 pub(crate) struct Shown {
     output: Output,
     json: bool,
-    /// The tuples are of kinds that the view makes; these are printed as tables.
+    /// Whether the tuples are of kinds that the view makes, which are printed as tables.
     is_made: bool,
-    /// The tuples sum up windows of time; the end of each window is shown.
+    /// Whether the tuples are sums over windows of time; then the end of each window is shown.
     has_windows: bool,
     count: u64,
     begin_ns: Option<u64>,
@@ -69,7 +69,7 @@ impl Shown {
         }
     }
 
-    /// A table for each run of tuples of one kind.
+    /// Prints a table for each sequence of tuples of one kind.
     fn tables(&mut self, pulled: &Pulled) -> Result<(), Failure> {
         let tuples: Vec<Tuple<'_>> = pulled.batch.tuples().collect();
         let (made, raw): (Vec<_>, Vec<_>) =
@@ -95,14 +95,14 @@ impl Shown {
         Ok(())
     }
 
-    /// Its time, from that of the first tuple that was shown.
+    /// The tuple's time, counted from the first tuple that was shown.
     fn seconds(&mut self, tuple: &Tuple<'_>) -> f64 {
         let time_ns = tuple.head().time_ns;
         let begin_ns = *self.begin_ns.get_or_insert(time_ns);
         time_ns.wrapping_sub(begin_ns).cast_signed() as f64 / 1e9
     }
 
-    /// A tuple of an element in a line.
+    /// A line for a tuple of an element.
     fn line(&mut self, tuple: &Tuple<'_>) -> String {
         let seconds = self.seconds(tuple);
         let process = tuple.process().map_or("", |process| process.name.as_str());
@@ -131,7 +131,7 @@ fn columns(kind: &TupleKind) -> Vec<Column> {
     kind.fields.iter().enumerate().map(column).collect()
 }
 
-/// A title that lives as long as the program: as many as views have fields.
+/// A title that is never freed; there are at most as many as fields in views.
 fn title(name: &str) -> &'static str {
     static TITLES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let upper = name.to_uppercase();
@@ -144,7 +144,7 @@ fn title(name: &str) -> &'static str {
     kept
 }
 
-/// A value as a person reads it.
+/// A value formatted for people.
 fn cell(kind: &TupleKind, n: usize, tuple: &Tuple<'_>) -> String {
     let Some(field) = kind.fields.get(n) else { return String::new() };
     let Some(value) = tuple.value(n) else { return "–".to_owned() };
@@ -157,7 +157,7 @@ fn cell(kind: &TupleKind, n: usize, tuple: &Tuple<'_>) -> String {
         (value, "ns") => value.number().map_or("–".to_owned(), duration),
         (value, "share") => value.number().map_or("–".to_owned(), share),
         (Value::Unsigned(number), "B") => bytes(number),
-        // Values that look like numbers but are names.
+        // Process ids and the like are names although they look like numbers.
         (Value::Unsigned(number), _) if matches!(field.name.as_str(), "process.pid" | "task.id") => {
             number.to_string()
         }

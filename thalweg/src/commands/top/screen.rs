@@ -1,4 +1,4 @@
-//! What `thalweg top` draws: the verdict, a table of components, workers as bars.
+//! The screen of `thalweg top`: the verdict, a table of components, workers as bars.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -12,12 +12,12 @@ use crate::commands::look::Sort;
 use crate::table::shortened;
 use crate::units::{count, duration, rate, share};
 
-/// The most lines that show workers.
+/// The largest number of lines for workers.
 const WORKERS_MAX: usize = 16;
-/// On narrower screens the shares of waiting are left out.
+/// The width below which the shares of waiting are left out.
 const NARROW: u16 = 70;
 
-/// The question to the user.
+/// The kind of text that the user is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asking {
     /// A part of a name.
@@ -26,7 +26,7 @@ pub(super) enum Asking {
     Set,
 }
 
-/// What is on the screen.
+/// The state of the screen.
 pub(super) struct Screen {
     report: Report,
     colour: bool,
@@ -69,7 +69,7 @@ impl Screen {
         self.typed.clear();
     }
 
-    /// Draws all of it.
+    /// Draws the screen.
     pub(super) fn draw(&mut self, frame: &mut Frame<'_>) {
         let area = frame.area();
         let workers = self.report.workers.len().min(WORKERS_MAX).min(usize::from(area.height / 3)) as u16;
@@ -195,7 +195,7 @@ impl Screen {
         );
     }
 
-    /// Whether it is what the verdict speaks of.
+    /// Whether the verdict is about this component.
     fn limits(&self, component: &Component) -> bool {
         let found = &self.report.verdict.finding;
         found.component.as_deref() == Some(component.path.as_str())

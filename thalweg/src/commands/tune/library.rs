@@ -1,4 +1,4 @@
-//! `thalweg tune --library`: a library of processes that run, tuned as a pack says.
+//! `thalweg tune --library`: tunes a library in running processes, by the rules of a pack.
 
 use std::cell::RefCell;
 use std::io::{BufWriter, Write};
@@ -21,14 +21,15 @@ use crate::output::Output;
 /// The arguments about libraries.
 #[derive(clap::Args)]
 pub(super) struct OfLibrary {
-    /// Tune a library of processes that run, by a pack: `pvm`, `mpich`, `malloc` or a file. SPACE is then one
-    /// process or several, by id or name with commas between, with their children; all that use the library if omitted.
+    /// Tune a library in running processes, by a pack: `pvm`, `mpich`, `malloc` or a file. SPACE is then one
+    /// process or several, by id or name with commas between, with their children; all that use the library
+    /// if omitted.
     #[arg(long, value_name = "PACK", help_heading = "Libraries")]
     library: Option<String>,
-    /// What was set by calls of the library stays set in the end, and the log is kept.
+    /// Values that were set by calls of the library stay set at the end, and the log is kept.
     #[arg(long, requires = "library", help_heading = "Libraries")]
     keep: bool,
-    /// Leave this point alone; may be given several times.
+    /// Do not change this point; may be given several times.
     #[arg(long, value_name = "POINT", requires = "library", help_heading = "Libraries")]
     forbid: Vec<String>,
     /// Write each window's measures to this file, for `thalweg pack try`.
@@ -97,7 +98,7 @@ pub(super) fn main(arguments: &super::Arguments, terminal: Terminal) -> Result<(
     let mut problem = None;
     let mut tell = |what: &LibraryProgress<'_>| match what {
         LibraryProgress::Decision(decision) => {
-            // A log that is full is no reason to stop.
+            // A full log does not stop tuning.
             let _ = notes.note(&noted(decision));
             decided.cell().store(decision.number, Ordering::Relaxed);
             let printed = output.line(&said(decision)).and_then(|()| output.flush());

@@ -1,4 +1,4 @@
-//! What a served page shows, measured by a thread of its own as long as somebody looks.
+//! The contents of a served page, measured by a separate thread while there are viewers.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -20,41 +20,42 @@ use crate::commands::report::page::{self, TOP};
 use crate::commands::report::text::{self, View};
 use crate::failure::Failure;
 
-/// Single spans in a message to the page; the page asks for those of a window.
+/// The number of single spans in a message to the page; the page requests the spans of a window.
 const SPANS_SENT: usize = 1_000;
-/// How often a run that lives is looked at: its elements hold the events of a longer time, also where it becomes fast at once.
+/// The interval at which a live run is read: its elements hold the events of a longer time, even if the run
+/// suddenly becomes fast.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What is shown now, as server-sent events.
+/// The present page, as server-sent events.
 #[derive(Clone)]
 pub(super) struct Shown {
-    /// Counts what was shown.
+    /// The number of pages shown so far.
     pub(super) sequence: u64,
     /// The whole page.
     pub(super) whole: Arc<Whole>,
-    /// What changed since the page before.
+    /// The changes since the page before.
     pub(super) part: Bytes,
-    /// Why there is no page.
+    /// The reason why there is no page.
     pub(super) failed: Option<String>,
 }
 
-/// The whole page, written when somebody has none yet, once for all.
+/// The whole page, serialised once when the first viewer without a page needs it.
 #[derive(Default)]
 pub(super) struct Whole {
     event: OnceLock<Bytes>,
-    /// All but the timeline and the state of the run.
+    /// All fields but the timeline and the state of the run.
     fields: Arc<Vec<(&'static str, String)>>,
     timeline: Arc<TimelinePage>,
     live: String,
 }
 
-/// Before and behind the data of an event.
+/// The text before and after the data of an event.
 const WHOLE: &str = "event: page\ndata: ";
 const PART: &str = "event: part\ndata: ";
 const END: &str = "\n\n";
 
 impl Whole {
-    /// As an event.
+    /// The page as an event.
     pub(super) fn event(&self) -> Bytes {
         let written = || {
             let mut page = String::from(WHOLE);
@@ -69,7 +70,7 @@ impl Whole {
         self.event.get_or_init(written).clone()
     }
 
-    /// One that is written already.
+    /// A page from an event that is serialised already.
     fn of(event: Bytes) -> Arc<Whole> {
         Arc::new(Whole { event: OnceLock::from(event), ..Whole::default() })
     }
@@ -81,15 +82,15 @@ impl Whole {
     }
 }
 
-/// What the measuring thread and the server share.
+/// The state that the measuring thread and the server share.
 pub(super) struct Measured {
     path: PathBuf,
     shown: watch::Receiver<Option<Shown>>,
     pub(super) viewers: AtomicUsize,
-    /// What was applied from the page, the last one first, and how often that changed.
+    /// The changes applied from the page, the last first, and the number of modifications of this list.
     applied: Mutex<Vec<Applied>>,
     changes: AtomicU64,
-    /// The lanes: for a live run as far as they are in memory, for one that is over completely.
+    /// The lanes: of a live run as far as they are in memory, of a run that has ended completely.
     lanes: Mutex<Known>,
 }
 
@@ -101,12 +102,12 @@ enum Known {
 }
 
 impl Measured {
-    /// Signals that a new page can be shown.
+    /// A channel that signals new pages.
     pub(super) fn watch(&self) -> watch::Receiver<Option<Shown>> {
         self.shown.clone()
     }
 
-    /// What happened between two times of the page, in all detail. Takes a while.
+    /// The timeline between two times of the page, in full detail. The call may take long.
     pub(super) fn detail(&self, from: f64, to: f64) -> Result<TimelinePage, String> {
         let processes = match &*self.known() {
             Known::Nothing => return Err("nothing was measured yet".to_owned()),
@@ -132,7 +133,7 @@ impl Measured {
     }
 }
 
-/// Begins to measure the run in this directory. When this returns, there is a first page or an error.
+/// Begins to measure the run in this directory. When the call returns, there is a first page or an error.
 pub(super) fn begin(path: &Path, every: Duration, window: Duration) -> Result<Arc<Measured>, Failure> {
     // A space that cannot be read is an error before anything is served.
     drop(Follower::open(path, 1).map_err(Failure::usage)?);
@@ -177,7 +178,7 @@ struct Screen {
     send: watch::Sender<Option<Shown>>,
     sequence: u64,
     begun: Instant,
-    /// The page's fields and its timeline as they were sent last.
+    /// The page's fields and its timeline as sent last.
     sent: Arc<Vec<(&'static str, String)>>,
     drawn: Arc<TimelinePage>,
     /// The number of changes that had been applied when the settings were last read.
@@ -187,7 +188,7 @@ struct Screen {
 impl Screen {
     fn run(mut self) {
         let last = self.live();
-        // Shows a run that is over once, completely. If its space was removed, the last page stays.
+        // A run that has ended is shown once, completely. If its space was removed, the last page stays.
         let over = match page::over(&self.path) {
             Ok(kept) => Some(kept),
             Err(failure) if last.is_none() => {
@@ -216,7 +217,7 @@ impl Screen {
         }
     }
 
-    /// Follows the run until it ends; the last page.
+    /// Follows the run until it ends. Returns the last page.
     fn live(&mut self) -> Option<Page> {
         let mut follower = Follower::open(&self.path, TOP).ok()?;
         let lanes = Lanes::follow(&mut follower, SPANS_SENT, true);
@@ -269,14 +270,14 @@ impl Screen {
         }
     }
 
-    /// Sends a page: a viewer that has the one before gets what changed.
+    /// Sends a page: a viewer that has the page before gets only the changes.
     fn show(&mut self, page: &Page, running: bool) {
         let Ok(fields) = page.fields_of_report() else { return };
         let running = running && page.report.window.state == State::Running;
         self.send(Arc::new(fields), page.timeline.clone(), running);
     }
 
-    /// Sends a page of which only the timeline is new, and the settings if one was changed.
+    /// Sends a page in which only the timeline has changed, and the settings if one was changed.
     fn go_on(&mut self, page: &mut Page, timeline: TimelinePage, settings: Option<&SpaceReader>) {
         let mut fields = Arc::clone(&self.sent);
         let changes = self.measured.changes.load(Ordering::Acquire);
@@ -315,7 +316,7 @@ impl Screen {
         self.publish(&live, Arc::new(whole), Bytes::from(part));
     }
 
-    /// Sends the page of a run that is over: nothing changes but what is said of its end.
+    /// Sends the page of a run that has ended, in which only the state of the run changes.
     fn show_over(&mut self, json: &Json) {
         let live = self.live_of(false);
         let (Ok(whole), Ok(told)) = (json.with(&live), serde_json::to_string(&live)) else { return };
@@ -334,7 +335,7 @@ impl Screen {
 
     /// Serves the reason why there is no page, as long as viewers may ask.
     fn fail(self, why: &str) {
-        // A line of an event.
+        // An event has one line of data.
         let event = Bytes::from(format!("event: failed\ndata: {}{END}", why.replace(['\n', '\r'], " ")));
         let failed = Some(why.to_owned());
         let whole = Whole::of(event.clone());

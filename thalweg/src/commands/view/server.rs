@@ -1,8 +1,8 @@
-//! The server of a page: a few addresses on this machine, for viewers that have the token.
+//! The server of a page: a few addresses on this machine, for clients that have the token.
 //!
 //! A client must have the token, use the address that was printed (another name that resolves to this machine is
-//! refused), and, to change anything, from the page itself. What a client costs is bounded: connections, bytes of a
-//! request, time for it, and one page that waits for a client that reads slowly.
+//! refused), and, to change anything, from the page itself. The cost of clients is bounded: the number of
+//! connections, the size and time of a request, and one page that waits for a client that reads slowly.
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -31,26 +31,26 @@ use crate::commands::report::page;
 use crate::commands::set::said;
 use crate::failure::Failure;
 
-/// Connections at a time; further ones are closed at once.
+/// The largest number of connections at a time; further connections are closed at once.
 const CONNECTIONS_MAX: usize = 256;
-/// Pages that are followed at a time.
+/// The largest number of pages that are followed at a time.
 const VIEWERS_MAX: usize = 64;
-/// Bytes of a request's body.
+/// The largest size of a request's body in bytes.
 const BODY_MAX: usize = 1 << 16;
-/// How long a request may take to come, and a client to take what is sent.
+/// The longest time for a request to arrive, and for a client to read its answer.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often something is sent, so that the server notices when a client is gone.
+/// The interval at which something is sent, so that the server notices when a client has disconnected.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
-/// Changes remembered.
+/// The largest number of changes that are remembered.
 const APPLIED_MAX: usize = 100;
 
-/// What is served.
+/// The state of the server.
 pub(super) struct Site {
     path: PathBuf,
     token: String,
     hosts: [String; 2],
     measured: Arc<Measured>,
-    /// Another run that is compared, as JSON.
+    /// The run to compare with, as JSON.
     other: Option<Bytes>,
     /// Held by the thread that reads the run's events.
     reading: tokio::sync::Mutex<()>,
@@ -90,7 +90,7 @@ pub(super) async fn serve(listener: TcpListener, site: Site) -> Result<(), Failu
         let (stream, _) = tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
-                // Out of descriptors: some connection ends soon.
+                // The process has no free file descriptors: a connection will end soon.
                 Err(_) => {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
@@ -197,12 +197,12 @@ fn is_from_here(site: &Site, headers: &HeaderMap) -> bool {
     origin && says("sec-fetch-site").is_none_or(|place| matches!(place, "same-origin" | "none"))
 }
 
-/// Compares in constant time, so that the time does not show where they differ.
+/// Compares in constant time, so that the time does not reveal where the texts differ.
 fn same(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }
 
-/// A parameter of an address; only what needs no decoding, and `%3A` and `%2F` for `:` and `/`, occurs.
+/// A parameter of an address; only plain characters, and `%3A` and `%2F` for `:` and `/`, are decoded.
 fn parameter(query: &str, name: &str) -> Option<String> {
     let value = query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))?;
     Some(value.replace("%3A", ":").replace("%2F", "/"))
@@ -270,7 +270,7 @@ fn events(site: &Arc<Site>, stuck: Arc<Notify>) -> Answer {
             match tokio::time::timeout(PATIENCE, send.send(next)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return,
-                // Nobody reads.
+                // The client does not read.
                 Err(_) => return stuck.notify_one(),
             }
         }
@@ -289,7 +289,7 @@ impl Drop for Viewer {
     }
 }
 
-/// What is sent to a page as it comes.
+/// The body of a response that is sent as its parts arrive.
 pub(super) struct Events(mpsc::Receiver<Bytes>);
 
 impl Body for Events {
@@ -304,8 +304,8 @@ impl Body for Events {
     }
 }
 
-/// Reads something of the run that takes a while: one after the other, so that many requests do not take all
-/// processors. None: there is nothing of this name.
+/// Answers a request that takes long to compute. Such requests are processed one after the other, so that
+/// they do not occupy all processors. If `reads` returns `None`, the status is 404.
 async fn read<T: serde::Serialize + Send + 'static>(
     site: &Arc<Site>,
     reads: impl FnOnce(&Site) -> Result<Option<T>, String> + Send + 'static,
@@ -334,7 +334,7 @@ async fn story_of(site: &Arc<Site>, message: String) -> Answer {
     .await
 }
 
-/// Changes the run on a thread of its own, because `does` may take a while.
+/// Changes the run on a thread of its own, because `does` may take long.
 async fn change(site: &Arc<Site>, asked: Value, does: fn(&Site, Value) -> Result<(), String>) -> Answer {
     let site = Arc::clone(site);
     match tokio::task::spawn_blocking(move || does(&site, asked)).await {
@@ -379,7 +379,7 @@ fn undo(site: &Site, asked: Value) -> Result<(), String> {
         undos.remove(at).1
     };
     if let Err(why) = changed(site, &taken.setting, &taken.value) {
-        // It can be tried again.
+        // A failed undo can be tried again.
         site.undos.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((id, taken));
         return Err(why);
     }

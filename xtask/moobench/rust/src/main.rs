@@ -24,7 +24,7 @@ fn inner_fastrace(time: Duration, depth: u32) -> u64 {
     if depth > 1 { inner_fastrace(time, depth - 1) + 1 } else { busy(time) }
 }
 
-/// A trace of fastrace's has a root; its calls are spans of the root's thread.
+/// A trace of fastrace has a root span; its calls are spans of the root's thread.
 fn by_fastrace(time: Duration, depth: u32) -> u64 {
     let root = Span::root("trace", SpanContext::random());
     let _here = root.set_local_parent();
@@ -37,7 +37,7 @@ fn by_tracy(time: Duration, depth: u32) -> u64 {
     if depth > 1 { by_tracy(time, depth - 1) + 1 } else { busy(time) }
 }
 
-/// Takes spans, and keeps a line of each if there is a file.
+/// A reporter that receives spans, and writes a line for each if there is a file.
 struct Lines(Option<BufWriter<File>>);
 
 impl Reporter for Lines {

@@ -1,4 +1,4 @@
-//! The driver in Java: ours, a ring by hand, and rivals from Maven Central.
+//! The driver in Java: Thalweg's agent, a ring by hand, and rivals from Maven Central.
 
 use super::{Case, Make, Set, driven, full_modes, lossless};
 use crate::moobench::drain::Drain;
@@ -8,7 +8,7 @@ use anyhow::Result;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The candidate, the phase, what reads it, options of the JVM, variables, why it is missing.
+/// Adds a case: the candidate, the phase, its reader, options of the JVM, and the reason if it is missing.
 type Add<'a> = dyn FnMut(&'static str, char, Drain, Vec<String>, Option<String>) + 'a;
 
 /// Cases that cannot be measured here are listed with the reason.
@@ -86,7 +86,7 @@ pub(super) fn cases(settings: &Settings, cases: &mut Vec<Case>) -> Result<()> {
     Ok(())
 }
 
-/// The JAR, or why there is none.
+/// The path of a JAR, and the reason if it is missing.
 pub(in crate::moobench) fn found(artifact: &str) -> (PathBuf, Option<String>) {
     match java::artifact(artifact) {
         Ok(jar) => (jar, None),
@@ -129,7 +129,7 @@ fn kieker(add: &mut Add) {
         options(&[&tcp[0], &tcp[1], &tcp[2]]),
         missing,
     );
-    // Its AspectJ agent of 2013 weaves class files of Java 7 at most.
+    // The AspectJ agent of 2013 in Kieker 1.8 weaves class files up to Java 7 only.
     let (jar, missing) = found("net.kieker-monitoring:kieker:1.8:jar:aspectj");
     let why = missing.unwrap_or_else(|| {
         format!("{} weaves no class of this JVM: its AspectJ knows class files up to Java 7", jar.display())

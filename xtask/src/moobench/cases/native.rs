@@ -1,4 +1,4 @@
-//! Drivers in C, C++ and Rust: ours, the limits, and rivals from Debian and crates.io.
+//! Drivers in C, C++ and Rust: Thalweg's probes, the limits, and rivals from Debian and crates.io.
 
 use super::{Case, Make, Set, driven, full_modes, lossless};
 use crate::moobench::Settings;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A driver with what it is compiled with, or why it cannot be.
+/// A driver's program, or the reason why it cannot be compiled.
 struct Driver {
     program: PathBuf,
     missing: Option<String>,
@@ -39,7 +39,7 @@ fn add(cases: &mut Vec<Case>, language: &'static str, driver: &Driver, row: Row)
     cases.push(Case { language, who, phase, drain, command, missing: driver.missing.clone() });
 }
 
-/// The rows of our probes, which are alike in all three languages.
+/// The rows of Thalweg's probes, which are the same in all three languages.
 fn ours(
     cases: &mut Vec<Case>,
     settings: &Settings,
@@ -96,7 +96,7 @@ fn ours(
     }
 }
 
-/// Drivers of moo.c by this compiler.
+/// Adds the drivers of moo.c, compiled by this compiler.
 pub(super) fn in_c(
     settings: &Settings,
     language: &'static str,
@@ -157,7 +157,7 @@ pub(super) fn in_c(
         Ok(options) => tried(compile("TRACY", &options)),
         Err(why) => without(format!("{why:#}")),
     };
-    // Nobody listens, and nothing asks the machine what it is.
+    // No reader is connected, and Tracy does not check the processor's clock.
     let variables = &[("TRACY_NO_INVARIANT_CHECK", "1")];
     add(cases, language, &tracy, Row { who: "Tracy, a zone, all kept in its memory", variables, ..PLAIN });
     let nobody =
@@ -207,7 +207,8 @@ fn lttng_missing() -> Option<String> {
         .then(|| format!("there is no `lttng`: {INSTALL}"))
 }
 
-/// Tracy's client, compiled, from the crate that carries its sources; what a driver is compiled with for it.
+/// Compiles Tracy's client from the crate that carries its sources. Returns the arguments for compiling a
+/// driver with it.
 fn tracy() -> Result<Vec<String>> {
     let rivals = rivals_manifest();
     let mut metadata = process::cargo();
