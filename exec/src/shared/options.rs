@@ -49,6 +49,9 @@ pub struct Options {
     /// Whether each task has a thread of its own, as if it were a blocking one: to compare with workers, which then have
     /// nothing to do.
     pub thread_per_task: bool,
+    /// Whether it is recorded what of tasks' busy time was work: threads are looked at while they run tasks, and asked for their
+    /// processor time at the end of long dispatches. To be switched off only for measuring what that costs.
+    pub accounts: bool,
 }
 
 impl Default for Options {
@@ -71,6 +74,7 @@ impl Default for Options {
             steal: declared.steal.default != 0,
             spread: declared.spread.default != 0,
             thread_per_task: false,
+            accounts: true,
         }
     }
 }

@@ -645,7 +645,7 @@ mod tests {
 
     /// What is still known of a task's specification when it is placed anew.
     fn kept(spec: TaskSpec, keeps_spec: bool) -> (TaskSpec, bool) {
-        let home = Arc::new(Home::new(1, None).unwrap());
+        let home = Arc::new(Home::new(1, None, true).unwrap());
         let kind = Kind { blocking: false, is_shown: false, keeps_spec };
         let cell = TaskCell::new(home, TaskId(1), spec, None, kind);
         // SAFETY: the one reference, given up here.

@@ -23,13 +23,14 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// Of a runtime of so many workers at most.
-    pub(crate) fn new(workers: usize, space: Option<Space>) -> Result<Home, Error> {
+    /// Of a runtime of so many workers at most, which accounts for busy time or does not.
+    pub(crate) fn new(workers: usize, space: Option<Space>, accounts: bool) -> Result<Home, Error> {
         let admission = Arc::new(Admission::new(workers));
+        let board = Board::new(space)?;
         Ok(Home {
             inboxes: (0..workers).map(|_| Inbox::new(admission.clone())).collect(),
             admission,
-            board: Arc::new(Board::new(space)?),
+            board: Arc::new(if accounts { board } else { board.without_accounts() }),
             asking: Mutex::default(),
         })
     }

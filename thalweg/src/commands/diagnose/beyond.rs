@@ -6,7 +6,7 @@ use crate::commands::report::records;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::table::{Table, number, text, wrapped};
-use crate::units::{duration, rate, share};
+use crate::units::{rate, share};
 
 /// Suggestions and expensive records that are shown.
 const ROWS_MAX: usize = 6;
