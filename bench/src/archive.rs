@@ -40,7 +40,8 @@ struct Recorded {
 
 impl Recorded {
     fn new(load: Load) -> Recorded {
-        let parent = std::env::temp_dir().join(format!("thalweg-bench-archive-{}-{}", std::process::id(), load.words));
+        let parent =
+            std::env::temp_dir().join(format!("thalweg-bench-archive-{}-{}", std::process::id(), load.words));
         let block_count = (EVENTS * 8 * (load.words + 1) >> 16) as usize + 2;
         let element = ElementOptions { block_bytes: 64 << 10, block_count, policy: Policy::Overwrite };
         let options = SpaceOptions { parent: Some(parent.clone()), element, ..SpaceOptions::default() };
@@ -58,7 +59,8 @@ impl Recorded {
         let _ = std::fs::remove_dir_all(self.kept());
         let begin = Instant::now();
         let options = ArchiveOptions { directory: Some(self.kept()), ..ArchiveOptions::default() };
-        let mut archiver = Archiver::with_options(self.space.path(), options).map_err(|error| error.to_string())?;
+        let mut archiver =
+            Archiver::with_options(self.space.path(), options).map_err(|error| error.to_string())?;
         archiver.step().map_err(|error| error.to_string())?;
         archiver.finish().map_err(|error| error.to_string())?;
         Ok(begin.elapsed())
@@ -69,11 +71,19 @@ impl Recorded {
         let mut count = 0;
         let reader = SpaceReader::open(self.kept()).map_err(|error| error.to_string())?;
         let mut events = reader.events();
-        while events.poll(usize::MAX, &mut |item| {
-            black_box(&item);
-            count += 1;
-        }).map_err(|error| error.to_string())? > 0 {}
-        if count == EVENTS { Ok(begin.elapsed()) } else { Err(format!("{count} of {EVENTS} events were read")) }
+        while events
+            .poll(usize::MAX, &mut |item| {
+                black_box(&item);
+                count += 1;
+            })
+            .map_err(|error| error.to_string())?
+            > 0
+        {}
+        if count == EVENTS {
+            Ok(begin.elapsed())
+        } else {
+            Err(format!("{count} of {EVENTS} events were read"))
+        }
     }
 }
 
@@ -126,7 +136,8 @@ fn cases_of(load: Load) -> [Case<'static>; 3] {
             vec![Contestant::new("Zstandard alone, level 1", "", move || {
                 let begin = Instant::now();
                 let blocks = compressed.raw.chunks(1 << 20);
-                let packed = blocks.map(|block| zstd::bulk::compress(block, 1).map_or(0, |packed| packed.len()));
+                let packed =
+                    blocks.map(|block| zstd::bulk::compress(block, 1).map_or(0, |packed| packed.len()));
                 black_box(packed.sum::<usize>());
                 Ok(nanoseconds(begin.elapsed()))
             })],
@@ -156,7 +167,8 @@ fn cases_of(load: Load) -> [Case<'static>; 3] {
             }),
             vec![Contestant::new("Zstandard alone, level 1", "", move || {
                 let blocks = compressed_size.raw.chunks(1 << 20);
-                let packed = blocks.map(|block| zstd::bulk::compress(block, 1).map_or(0, |packed| packed.len()));
+                let packed =
+                    blocks.map(|block| zstd::bulk::compress(block, 1).map_or(0, |packed| packed.len()));
                 Ok(packed.sum::<usize>() as f64 / EVENTS as f64)
             })],
             None,

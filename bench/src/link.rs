@@ -148,8 +148,8 @@ fn linked() -> (Listener, Sender, Receiver) {
     let tuning = Tuning::new(listener.address().clone());
     let place = listener.place(link).expect("a place");
     let lease = Duration::from_secs(3600);
-    let receiver =
-        Receiver::new(place, ReceiverOptions { lease, ..ReceiverOptions::new(tuning.clone()) }).expect("a receiver");
+    let receiver = Receiver::new(place, ReceiverOptions { lease, ..ReceiverOptions::new(tuning.clone()) })
+        .expect("a receiver");
     let options = SenderOptions { token: TOKEN, ..SenderOptions::new(link, tuning) };
     (listener, Sender::new(options).expect("a sender"), receiver)
 }

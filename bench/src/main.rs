@@ -4,6 +4,7 @@
 //! goal. `cargo xtask bench` starts it.
 #![allow(clippy::print_stdout, reason = "a command")]
 
+mod accounts;
 mod admission;
 mod analysis;
 mod archive;
@@ -46,8 +47,8 @@ Measures Thalweg side by side with its rivals and limits.
 
 usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S] [--only TEXT] [--ours] [--svg FILE]
 
-  GROUP          archive, event, hop, latency, farm, split, tasks, record, language, boxes, des, analysis, pack,
-                 link, scope, probe; all if none is given
+  GROUP          accounts, archive, event, hop, latency, farm, split, tasks, record, language, boxes, des,
+                 analysis, pack, link, scope, probe; all if none is given
   --json         one JSON object a line
   --markdown     a table for BENCHMARKS.md
   --check        exit with 1 if a goal is missed
@@ -60,7 +61,8 @@ usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S
 /// A group's name and the function that makes its cases.
 type Group = (&'static str, fn() -> Vec<Case<'static>>);
 
-const GROUPS: [Group; 16] = [
+const GROUPS: [Group; 17] = [
+    ("accounts", accounts::cases),
     ("archive", archive::cases),
     ("event", event::cases),
     ("hop", hop::cases),

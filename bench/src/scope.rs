@@ -139,7 +139,8 @@ fn limit() -> Contestant<'static> {
             let entries = std::fs::read_dir(world.space.path()).map_err(|error| error.to_string())?;
             let pools = entries.filter_map(Result::ok).map(|entry| entry.path());
             let pools = pools.filter(|path| path.extension().is_some_and(|extension| extension == "pool"));
-            let files = pools.map(File::open).collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
+            let files =
+                pools.map(File::open).collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
             opened = Some((world, files, Vec::new()));
         }
         let (world, files, words) = opened.as_mut().ok_or("it was opened")?;
@@ -154,7 +155,8 @@ fn limit() -> Contestant<'static> {
                 let count = left.min(256);
                 let read = file.read_at(&mut bytes[..64 * count], 4096).map_err(|error| error.to_string())?;
                 for line in bytes[..read].chunks_exact(64) {
-                    let word = |n: usize| u64::from_le_bytes(line[8 * n..8 * n + 8].try_into().unwrap_or_default());
+                    let word =
+                        |n: usize| u64::from_le_bytes(line[8 * n..8 * n + 8].try_into().unwrap_or_default());
                     words.extend([word(1), word(3), word(4), word(5)]);
                 }
                 left -= count.min(left);

@@ -28,18 +28,27 @@ fn told(
     sleeps: Duration,
     is_dear: fn(i64, usize) -> bool,
 ) -> Vec<Expensive> {
-    let boxes = Boxes::new().with("box work ((text, <k>) -> (text, <k>))", {
-        move |text: String, k: i64, out: &mut Out| {
-            let until = Instant::now() + COMPUTES;
-            while Instant::now() < until {}
-            if is_dear(k, text.len()) {
-                std::thread::sleep(sleeps);
-            }
-            out.emit((text, k));
+    let work = work(sleeps, is_dear);
+    let boxes = Boxes::new().with("box work ((text, <k>) -> (text, <k>))", work);
+    told_of(&boxes, records, draw)
+}
+
+/// What the box does.
+fn work(sleeps: Duration, is_dear: fn(i64, usize) -> bool) -> impl Fn(String, i64, &mut Out) + Send + Sync {
+    move |text: String, k: i64, out: &mut Out| {
+        let until = Instant::now() + COMPUTES;
+        while Instant::now() < until {}
+        if is_dear(k, text.len()) {
+            std::thread::sleep(sleeps);
         }
-    });
+        out.emit((text, k));
+    }
+}
+
+/// The same of this box `work`.
+fn told_of(boxes: &Boxes, records: usize, draw: impl Fn(usize) -> (i64, usize)) -> Vec<Expensive> {
     let net = "net main { box work ((text, <k>) -> (text, <k>)); } connect work;";
-    let network = Network::parse("main", net, &boxes).unwrap();
+    let network = Network::parse("main", net, boxes).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("space");
     let space = Space::create(SpaceOptions { path: Some(path.clone()), ..SpaceOptions::default() }).unwrap();
@@ -79,6 +88,15 @@ fn check(rows: &[Expensive], by: ExpensiveBy, which: &[&str], time_share: f64) {
 fn a_box_that_is_slow_for_a_value_of_a_tag() {
     let draw = |at| (scattered(at, 10) as i64, 8);
     let rows = told(500, draw, Duration::from_millis(5), |k, _| k == 3);
+    check(&rows, ExpensiveBy::Tag, &["<k> = 3"], 0.5);
+}
+
+#[test]
+fn a_box_with_a_thread_of_its_own_that_is_slow_for_a_value_of_a_tag() {
+    let draw = |at| (scattered(at, 10) as i64, 8);
+    let work = work(Duration::from_millis(5), |k, _| k == 3);
+    let boxes = Boxes::new().with_blocking("box work ((text, <k>) -> (text, <k>))", work);
+    let rows = told_of(&boxes, 500, draw);
     check(&rows, ExpensiveBy::Tag, &["<k> = 3"], 0.5);
 }
 

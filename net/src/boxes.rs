@@ -111,6 +111,20 @@ impl Boxes {
         self
     }
 
+    /// The same as [`Boxes::with`], for a box that may wait (files, sockets, time): it gets a thread of its own, so that it never
+    /// stalls a worker.
+    ///
+    /// # Panics
+    /// Where [`Boxes::add`] gives an error.
+    #[must_use]
+    pub fn with_blocking<F: BoxFunction<A>, A: 'static>(mut self, signature: &str, function: F) -> Boxes {
+        let entry = EntryOf::Program(Arc::new(BoxEntry::new(signature, function).blocking()));
+        if let Err(error) = self.insert(entry, "this program") {
+            panic!("{error}");
+        }
+        self
+    }
+
     /// Adds all boxes of a library file made with `thalweg_box::library!` or `thalweg.h`. The library stays loaded for the
     /// rest of the process.
     ///

@@ -119,11 +119,13 @@ fn opens(processes: usize) -> Contestant<'static> {
     let mut state: Option<(Session, Vec<Space>)> = None;
     Contestant::new("Scope::open and a pull", "", move || {
         if state.is_none() {
-            let session = Session(std::env::temp_dir().join(format!("thalweg-bench-session-{}", std::process::id())));
+            let session =
+                Session(std::env::temp_dir().join(format!("thalweg-bench-session-{}", std::process::id())));
             let mut spaces = Vec::new();
             let element = ElementOptions { block_bytes: 512, block_count: 2, policy: Policy::Overwrite };
             for _ in 0..processes {
-                let options = SpaceOptions { session: Some(session.0.clone()), element, ..SpaceOptions::default() };
+                let options =
+                    SpaceOptions { session: Some(session.0.clone()), element, ..SpaceOptions::default() };
                 let space = Space::create(options).map_err(shown)?;
                 let mut writer = space.writer("one").map_err(shown)?;
                 let beat = writer.declare::<Beat>().map_err(shown)?;
@@ -134,7 +136,8 @@ fn opens(processes: usize) -> Contestant<'static> {
         }
         let (session, _) = state.as_ref().ok_or("it was opened")?;
         let begin = Instant::now();
-        let mut scope = Scope::open(&view(Pulls::Latest)?, Target::of(&session.0), Backlog::All).map_err(shown)?;
+        let mut scope =
+            Scope::open(&view(Pulls::Latest)?, Target::of(&session.0), Backlog::All).map_err(shown)?;
         let pulled = scope.pull();
         let took = begin.elapsed();
         if pulled.batch.len() == processes {
@@ -249,7 +252,11 @@ fn served() -> Contestant<'static> {
             took += begin.elapsed().as_secs_f64();
             tuples += pulled.batch.len();
         }
-        if tuples == 20 * ELEMENTS { Ok(took * 1e9 / tuples as f64) } else { Err(format!("{tuples} tuples came")) }
+        if tuples == 20 * ELEMENTS {
+            Ok(took * 1e9 / tuples as f64)
+        } else {
+            Err(format!("{tuples} tuples came"))
+        }
     })
 }
 
@@ -362,7 +369,8 @@ fn slowdown(scopes: usize, rate: u64) -> Contestant<'static> {
         if state.is_none() {
             let application = Application::start()?;
             let path = application.space.path().to_path_buf();
-            let others = (0..scopes).map(|_| Other::start(PULL, &path, rate)).collect::<Result<Vec<_>, _>>()?;
+            let others =
+                (0..scopes).map(|_| Other::start(PULL, &path, rate)).collect::<Result<Vec<_>, _>>()?;
             std::thread::sleep(Duration::from_secs(1));
             state = Some((application, others));
         }

@@ -56,7 +56,9 @@ fn scraped(values: usize) -> std::io::Result<(Vec<Gauge>, TcpStream)> {
         while served.read(&mut request).is_ok_and(|read| read > 0) {
             let mut body = String::new();
             let head = |length: usize| {
-                format!("HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text\r\nContent-Length: {length}\r\n\r\n")
+                format!(
+                    "HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text\r\nContent-Length: {length}\r\n\r\n"
+                )
             };
             let encoded = encode(&mut body, &registry);
             let answer = if encoded.is_ok() { head(body.len()) + &body } else { head(0) };
@@ -91,7 +93,8 @@ fn scrape(stream: &mut TcpStream) -> std::io::Result<i64> {
 }
 
 const SOURCE: &str = include_str!("pcp.c");
-const INSTALL: &str = "apt-get install pcp libpcp3-dev libpcp-mmv1-dev, and a pmcd that runs with its agent mmv";
+const INSTALL: &str =
+    "apt-get install pcp libpcp3-dev libpcp-mmv1-dev, and a pmcd that runs with its agent mmv";
 
 /// Values in a memory-mapped file of PCP, fetched by libpcp from pmcd, which asks its agent `mmv`.
 /// Nanoseconds a value.

@@ -345,6 +345,11 @@ impl Core {
         self.telemetry.times_messages(self.task.get(), percent)
     }
 
+    /// Does what `times_messages` does for a task with a thread of its own, at the begin of its next dispatch.
+    pub(crate) fn times_own_messages(&mut self) -> bool {
+        self.telemetry.may_time_messages(self.task.get()) && self.times_messages()
+    }
+
     /// The current task begins to work on the next message, and the time of that work is recorded.
     #[cold]
     pub(crate) fn message_begins(&mut self, index: u64) {

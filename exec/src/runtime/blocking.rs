@@ -285,7 +285,9 @@ impl Blocking {
     fn resume(&mut self) {
         Core::resume(self.core);
         // SAFETY: this is the thread's own core, to which no other reference is held.
-        self.cx.full = unsafe { self.core.as_ref() }.telemetry.is_full();
+        let core = unsafe { self.core.as_mut() };
+        self.cx.full = core.telemetry.is_full();
+        self.cx.times_each = self.cx.full && core.times_own_messages();
     }
 }
 

@@ -81,8 +81,10 @@ impl Runtime {
             let shared = Arc::clone(&shared);
             move || shared.tuning.mode_now() != Mode::Off
         };
+        let sampler =
+            options.accounts.then(|| Sampler::start(&shared.home.board, measures).unwrap_or_default());
         let runtime = Runtime {
-            sampler: Sampler::start(&shared.home.board, measures).unwrap_or_default(),
+            sampler: sampler.flatten(),
             shared,
             waiting: Mutex::default(),
             started: AtomicBool::new(false),

@@ -88,7 +88,7 @@ impl Crew {
 impl Shared {
     pub(crate) fn new(options: &Options) -> Result<Arc<Shared>, Error> {
         let most = options.workers.max(options.workers_max);
-        let home = Home::new(most, options.space.clone())?;
+        let home = Home::new(most, options.space.clone(), options.accounts)?;
         let clock = *home.board.clock();
         let may_spread = !options.thread_per_task && matches!(options.mapper, Mapper::Contiguous { .. });
         Ok(Arc::new(Shared {

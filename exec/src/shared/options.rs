@@ -50,6 +50,9 @@ pub struct Options {
     /// Whether each task has a thread of its own, like a blocking task, for comparison with workers, which
     /// then have no work.
     pub thread_per_task: bool,
+    /// Whether it is recorded what of tasks' busy time was work: threads are looked at while they run tasks, and asked for their
+    /// processor time at the end of long dispatches. To be switched off only for measuring what that costs.
+    pub accounts: bool,
 }
 
 impl Default for Options {
@@ -72,6 +75,7 @@ impl Default for Options {
             steal: declared.steal.default != 0,
             spread: declared.spread.default != 0,
             thread_per_task: false,
+            accounts: true,
         }
     }
 }

@@ -660,7 +660,7 @@ mod tests {
 
     /// What a cell still keeps of a task's specification when the task is placed again.
     fn kept(spec: TaskSpec, keeps_spec: bool) -> (TaskSpec, bool) {
-        let home = Arc::new(Home::new(1, None).unwrap());
+        let home = Arc::new(Home::new(1, None, true).unwrap());
         let kind = Kind { blocking: false, is_shown: false, keeps_spec };
         let cell = TaskCell::new(home, TaskId(1), spec, None, kind);
         // SAFETY: the only reference is given up here.

@@ -24,13 +24,14 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// The home for a runtime of at most `workers` workers.
-    pub(crate) fn new(workers: usize, space: Option<Space>) -> Result<Home, Error> {
+    /// The home for a runtime of at most `workers` workers; `accounts`: whether busy time is accounted for.
+    pub(crate) fn new(workers: usize, space: Option<Space>, accounts: bool) -> Result<Home, Error> {
         let admission = Arc::new(Admission::new(workers));
+        let board = Board::new(space)?;
         Ok(Home {
             inboxes: (0..workers).map(|_| Inbox::new(admission.clone())).collect(),
             admission,
-            board: Arc::new(Board::new(space)?),
+            board: Arc::new(if accounts { board } else { board.without_accounts() }),
             asking: Mutex::default(),
         })
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use thalweg_space::{NameRef, Tunable, Writer};
+use thalweg_space::{EVENT_NS, NameRef, Tunable, Writer};
 
 use super::base::{MadeReady, Part, ReadyBy};
 use super::board::Board;
@@ -255,6 +255,10 @@ impl Telemetry {
             .row()
             .and_then(|row| row.seen_row())
             .map(|row| Watched::own(&self.board.threads, task.number(), row));
+        if self.recorder.is_some() {
+            let clock = &self.board.clock;
+            self.telling_ticks = clock.ns_to_ticks(EVENT_NS + clock.reading_ns() as u64);
+        }
     }
 
     // ---- the moments of a task's life

@@ -5,6 +5,7 @@ mod graph;
 mod kept;
 pub(crate) mod lanes;
 pub(crate) mod page;
+pub(crate) mod records;
 pub(crate) mod text;
 
 use std::path::PathBuf;

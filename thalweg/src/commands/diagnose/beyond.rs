@@ -1,12 +1,13 @@
 //! Tables that need a recording: changes that would help, expensive records, messages that wait behind
 //! others.
 
-use thalweg_monitor::{BehindRecord, Comparison, Report, Suggestion};
+use thalweg_monitor::{Comparison, Report, Suggestion};
 
+use crate::commands::report::records;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::table::{Table, number, text, wrapped};
-use crate::units::{duration, rate, share};
+use crate::units::{rate, share};
 
 /// The largest number of rows of suggestions and of expensive records.
 const ROWS_MAX: usize = 6;
@@ -22,7 +23,8 @@ pub(super) fn print(report: &Report, output: &mut Output) -> Result<(), Failure>
         ))?;
     }
     let suggestions = report.replay.iter().flat_map(|replay| &replay.suggestions);
-    for table in [suggested(suggestions, "WHAT WOULD HELP"), expensive(report), behind(report)] {
+    let helps = suggested(suggestions, "WHAT WOULD HELP");
+    for table in [helps, records::expensive(report, ROWS_MAX), records::behind(report, ROWS_MAX)] {
         if !table.is_empty() {
             output.line("")?;
             output.table(&table)?;
@@ -40,68 +42,6 @@ fn suggested<'r>(suggestions: impl Iterator<Item = &'r Suggestion>, title: &'sta
         table.row(cells.to_vec(), false);
     }
     table
-}
-
-fn expensive(report: &Report) -> Table {
-    let mut table = Table::new(&[
-        text("EXPENSIVE IN"),
-        text("WHICH"),
-        number("OF MESSAGES", 1),
-        number("OF TIME", 2),
-        number("ONE TAKES", 1),
-        number("OTHERS", 0),
-    ]);
-    for row in report.expensive.iter().take(ROWS_MAX) {
-        table.row(
-            vec![
-                row.component.clone(),
-                row.which.clone(),
-                share(row.messages_share),
-                share(row.time_share),
-                duration(row.service_ns),
-                duration(row.others_ns),
-            ],
-            false,
-        );
-    }
-    table
-}
-
-fn behind(report: &Report) -> Table {
-    let mut table = Table::new(&[
-        text("ORDER KEPT BY"),
-        text("WAITS FOR"),
-        text("RECORD"),
-        text("BEHIND IT"),
-        number("TASKS", 0),
-        number("FOR", 1),
-        number("OF THE TIME", 2),
-    ]);
-    for row in report.waiting.behind.iter().take(ROWS_MAX) {
-        table.row(
-            vec![
-                row.keeper.clone(),
-                row.awaited.clone(),
-                row.record.as_ref().map_or(String::new(), record),
-                row.behind.clone(),
-                row.tasks.to_string(),
-                duration(row.ns),
-                share(row.share),
-            ],
-            false,
-        );
-    }
-    table
-}
-
-/// The record behind which tasks waited longest, and how many others there are.
-fn record(record: &BehindRecord) -> String {
-    let what = record.what.as_ref().map_or(String::new(), |what| format!(" {what}"));
-    let others = match record.records.saturating_sub(1) {
-        0 => String::new(),
-        others => format!(", and {others} others"),
-    };
-    format!("number {}{what}{others}", record.index)
 }
 
 /// Prints the effect of a change, and the present limit of the flow.

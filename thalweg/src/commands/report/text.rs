@@ -7,7 +7,7 @@ use thalweg_view::flow::Flow;
 use thalweg_view::names::cut;
 
 use crate::commands::look::Sort;
-use crate::commands::report::accounts;
+use crate::commands::report::{accounts, records};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::table::{Shape, ShapeArguments, Table, id, number, text, wrapped};
@@ -238,6 +238,8 @@ fn tables(report: &Report, view: View) -> Vec<Table> {
     tables.push(streams(report, view));
     tables.push(workers(&report.workers));
     tables.push(accounts::table(report));
+    tables.push(records::expensive(report, view.top));
+    tables.push(records::behind(report, view.top));
     tables.retain(|table| !table.is_empty());
     tables
 }
@@ -507,6 +509,29 @@ mod tests {
     }
 
     #[test]
+    fn expensive_records_and_those_behind_them_are_named() {
+        let text = shown(&report(), 160);
+        let line = |of: &str| {
+            let title = text.find(of).unwrap_or_else(|| panic!("no {of}: {text}"));
+            text[title..].lines().nth(1).unwrap_or_default().to_owned()
+        };
+        let expensive = line("EXPENSIVE IN");
+        for cell in ["des/rounds/star/round", "<k> = 3", "10.0 %", "56.0 %", "10.5 µs", "917 ns"] {
+            assert!(expensive.contains(cell), "{cell} in {expensive}");
+        }
+        let behind = line("ORDER KEPT BY");
+        for cell in ["round[3]", "number 4711 {block, <k>=3}, and 11 others", "round[1]", "21.0 %"] {
+            assert!(behind.contains(cell), "{cell} in {behind}");
+        }
+        // A report of a run in which no record stands out has no such tables.
+        let mut even = report();
+        even.expensive.clear();
+        even.waiting.behind.clear();
+        let text = shown(&even, 160);
+        assert!(!text.contains("EXPENSIVE") && !text.contains("ORDER KEPT"), "{text}");
+    }
+
+    #[test]
     fn no_zeros_for_what_is_not_known() {
         let mut report = report();
         for component in &mut report.components {
@@ -515,6 +540,8 @@ mod tests {
         report.streams.clear();
         report.workers.clear();
         report.tasks_count = 0;
+        report.expensive.clear();
+        report.waiting.behind.clear();
         let text = shown(&report, 120);
         assert!(!text.contains("BUSY") && !text.contains("0.0 %"), "{text}");
     }

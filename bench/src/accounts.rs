@@ -1,0 +1,99 @@
+//! Group `accounts`: the processor time of a run whose busy time is accounted for (threads looked at in `/proc`, thread clocks read at the
+//! end of long dispatches, records described and timed), against the same run without.
+
+use crate::cores::on_cores;
+use crate::farm::{turned, turns};
+use crate::measure::{Case, Contestant, Goal};
+use crate::observed::{self, Observed};
+use std::hint::black_box;
+use thalweg_box::{Out, Value};
+use thalweg_exec::{Mode, Options, TaskSpec};
+use thalweg_net::label::Label;
+use thalweg_net::record::Record;
+use thalweg_net::{Boxes, Network};
+use thalweg_space::reader::SpaceReader;
+
+/// Boxes in a row.
+const ROW: u64 = 4;
+/// What the boxes of one run compute in all.
+const RUN_NS: u64 = 400_000_000;
+/// Of one core's time, 0.3 % more.
+const GOAL: Goal = Goal::RatioAtMost(1.003);
+
+pub(crate) fn cases() -> Vec<Case<'static>> {
+    let of = |mode, record_ns: u64| Case {
+        group: "accounts",
+        name: "processor time of four boxes in a row".into(),
+        params: vec![
+            ("a record takes", format!("{} µs", record_ns / 1000)),
+            ("workers", "1".into()),
+            ("mode", observed::name(mode).into()),
+        ],
+        unit: "ms",
+        ours: contestant("with accounts", mode, record_ns, true),
+        rivals: Vec::new(),
+        limit: Some(contestant("without", mode, record_ns, false)),
+        goal: GOAL,
+    };
+    let of_mode = |mode| [5_000, 50_000, 2_000_000].map(|record_ns| of(mode, record_ns));
+    [Mode::Full, Mode::Metrics].into_iter().flat_map(of_mode).collect()
+}
+
+fn contestant(name: &'static str, mode: Mode, record_ns: u64, accounts: bool) -> Contestant<'static> {
+    let turns = turns(record_ns);
+    let compute =
+        move |x: i64, k: i64, out: &mut Out| out.emit((black_box(turned(x as u64, turns)) as i64, k));
+    let boxes = Boxes::new().with("box work ((x, <k>) -> (x, <k>))", compute);
+    let row = ["work"; ROW as usize].join(" .. ");
+    let text = format!("net course {{ box work ((x, <k>) -> (x, <k>)); }} connect {row};");
+    match Network::parse("course", &text, &boxes) {
+        Ok(network) => Contestant::new(name, "", move || {
+            on_cores(1, || processor_ms(&network, mode, RUN_NS / (ROW * record_ns), accounts))
+        }),
+        Err(wrong) => {
+            let told: String = wrong.iter().map(|diagnostic| diagnostic.render(false)).collect();
+            Contestant::missing(name, "", told)
+        }
+    }
+}
+
+/// The processor time of a run of so many records, in milliseconds, of all threads.
+fn processor_ms(network: &Network, mode: Mode, records: u64, accounts: bool) -> Result<f64, String> {
+    let observed = Observed::with(Options { workers: 1, mode, accounts, ..Options::default() })?;
+    if !accounts {
+        let reader = SpaceReader::open(observed.path()).map_err(|error| error.to_string())?;
+        reader.set("exec.clock_budget", 0).map_err(|error| error.to_string())?;
+    }
+    let before = used_ms();
+    let ends = network.start(&observed.runtime).map_err(|error| error.to_string())?;
+    let (mut input, mut output) = (ends.input, ends.output);
+    observed.runtime.spawn_blocking(TaskSpec::default(), move |task| {
+        for k in 0..records as i64 {
+            let pairs = [(Label::field("x"), Value::Int(k)), (Label::tag("k"), Value::Int(k % 10))];
+            if task.feed(&mut input, Record::from_pairs(pairs)).is_err() {
+                return;
+            }
+        }
+    });
+    observed.runtime.spawn_blocking(
+        TaskSpec::default(),
+        move |task| {
+            while task.pop(&mut output).is_some() {}
+        },
+    );
+    observed.runtime.start();
+    observed.join()?;
+    Ok(used_ms() - before)
+}
+
+/// The processor time that this process has used, in milliseconds.
+fn used_ms() -> f64 {
+    // SAFETY: zeroes are a valid `rusage`, and the call only writes it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    let ms = |time: libc::timeval| time.tv_sec as f64 * 1e3 + time.tv_usec as f64 / 1e3;
+    ms(usage.ru_utime) + ms(usage.ru_stime)
+}
