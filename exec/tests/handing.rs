@@ -73,7 +73,7 @@ impl Task for Stage {
         Stop::QuantumSpent
     }
 
-    fn passes_to(&mut self) -> Option<PassesTo<'_>> {
+    fn passes_to(&mut self, _: HandedOn<'_>) -> Option<PassesTo<'_>> {
         Some(self.output.passes_to())
     }
 

@@ -75,18 +75,15 @@ impl Context<'_> {
     }
 
     /// How many messages of `input` can be [handed on](crate::In::hand_on) to the task that waits for the next one of `out` on this
-    /// thread; 0: they are to be written, as messages from another thread are, so that it has room for others meanwhile.
+    /// thread, if it works on messages where they stand; 0: they are to be written, as messages from another thread are, so that it has room for others meanwhile.
     #[inline]
     pub fn hands_on<T: Send + 'static>(&mut self, input: &In<T>, out: &Out<T>) -> usize {
         // SAFETY: the context's core outlives it, and no other reference to it is held.
-        let me = unsafe { self.core().as_ref() }.me;
-        if !input.ring().is_written_here(me) {
+        let core = unsafe { self.core().as_ref() };
+        if !input.ring().is_written_here(core.me) {
             return 0;
         }
-        match Core::passer(self.core(), out.ring()) {
-            Some(_) => out.ring().capacity() as usize,
-            None => 0,
-        }
+        core.waiting_reader(out.ring()).map_or(0, |_| out.ring().capacity() as usize)
     }
 
     /// The time of the message on which the task works is not recorded, since the work goes on in other dispatches.

@@ -22,9 +22,11 @@ pub trait Task: Send + 'static {
     /// to the readers when it returns.
     fn run(&mut self, cx: &mut Context<'_>) -> Stop;
 
-    /// The stream that it passes messages on by, if it reads one stream and can work on what comes there next where that stands, each
-    /// message giving one: see [`Task::work_on`]. Asked while it waits for input. None: it cannot, or not now.
-    fn passes_to(&mut self) -> Option<PassesTo<'_>> {
+    /// The stream that it passes the `next` messages on by, all of them by this one, if it reads one stream and can work on what comes
+    /// there next where that stands, each message giving one: see [`Task::work_on`]. Asked while it waits for input. None: it cannot, or
+    /// not now, or they go different ways.
+    fn passes_to(&mut self, next: HandedOn<'_>) -> Option<PassesTo<'_>> {
+        let _ = next;
         None
     }
 
