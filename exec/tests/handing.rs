@@ -73,7 +73,7 @@ impl Task for Stage {
         Stop::QuantumSpent
     }
 
-    fn passes_to(&mut self) -> Option<PassesTo<'_>> {
+    fn passes_to(&mut self, _: HandedOn<'_>) -> Option<PassesTo<'_>> {
         Some(self.output.passes_to())
     }
 
@@ -214,4 +214,106 @@ fn a_panic_at_what_was_handed_on_ends_that_task_alone() {
     let out: Vec<u64> = row.out.iter().collect();
     assert!(out.len() > 400 && out.iter().copied().eq((5..).take(out.len().min(499))), "{out:?}");
     std::fs::remove_dir_all(space.path()).ok();
+}
+
+/// Sends even messages one way and odd ones the other.
+struct Fork {
+    input: In<u64>,
+    ways: [Out<u64>; 2],
+    /// How many messages were handed on to it.
+    handed: Arc<AtomicU64>,
+}
+
+impl Task for Fork {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.input(&mut self.input);
+        self.ways.iter_mut().for_each(|way| ports.output(way));
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        let mut left = cx.quantum();
+        while left > 0 {
+            let messages = self.input.upcoming(cx, left);
+            let Some(&first) = messages.first() else {
+                return if self.input.ended() { Stop::Ended } else { Stop::InputEmpty };
+            };
+            let alike = messages.iter().take_while(|message| *message % 2 == first % 2).count();
+            let way = &mut self.ways[(first % 2) as usize];
+            if alike <= cx.hands_on(&self.input, way)
+                && let Some(stop) = self.input.hand_on(cx, alike, way)
+            {
+                return stop;
+            }
+            match self.input.transfer(cx, alike, way) {
+                0 => return Stop::OutputFull,
+                moved => left -= moved,
+            }
+        }
+        Stop::QuantumSpent
+    }
+
+    fn passes_to(&mut self, next: HandedOn<'_>) -> Option<PassesTo<'_>> {
+        let messages = next.of::<u64>()?;
+        let way = *messages.first()? % 2;
+        let go_along = messages.iter().all(|message| message % 2 == way);
+        go_along.then(|| self.ways[way as usize].passes_to())
+    }
+
+    fn work_on(&mut self, messages: HandedOn<'_>, _: Progress<'_>) -> usize {
+        let count = messages.of::<u64>().unwrap().len();
+        self.handed.fetch_add(count as u64, Ordering::Relaxed);
+        count
+    }
+}
+
+/// A stage, a fork, and behind each of its ways two stages and a sink.
+#[test]
+fn messages_are_handed_on_through_a_task_that_chooses_where_they_go() {
+    let mut chance = Chance::new(29);
+    let (through_forks, through_stages) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    for round in 0..40_u64 {
+        let mode = [Mode::Off, Mode::Metrics, Mode::Full][(round % 3) as usize];
+        let workers = 1 + (round / 3 % 2) as usize;
+        let (options, space) = options(workers, mode, &format!("fork-{round}"));
+        let runtime = Runtime::new(options).unwrap();
+        let capacity = 1 + chance.below(20) as usize;
+        let room = || StreamSpec { capacity: Some(capacity), ..StreamSpec::default() };
+        let mut tasks = Vec::new();
+        let mut stage = |input| {
+            let (output, next) = runtime.stream(room());
+            let (drops, bad) = (1_000_003, u64::MAX);
+            let stage = Stage { input, output, drops, bad, handed: through_stages.clone() };
+            tasks.push(runtime.spawn(TaskSpec::default(), stage));
+            next
+        };
+        let (output, input) = runtime.stream(room());
+        let (count, at_once) = (1_000, 1 + chance.below(4));
+        runtime.spawn(TaskSpec::default(), Source { output, next: 1, count, at_once });
+        let input = stage(input);
+        let (even, odd) = (runtime.stream(room()), runtime.stream(room()));
+        let fork = Fork { input, ways: [even.0, odd.0], handed: through_forks.clone() };
+        let fork = runtime.spawn(TaskSpec::default(), fork);
+        let outs = [even.1, odd.1].map(|input| {
+            let input = stage(input);
+            let input = stage(input);
+            let (told, out) = mpsc::channel();
+            runtime.spawn(TaskSpec::default(), Sink { input, told });
+            out
+        });
+        let mover = runtime.mover();
+        let done = std::thread::spawn(move || runtime.join().unwrap());
+        for task in [tasks[0], fork, tasks[2]] {
+            // The run may be over by then.
+            let worker = chance.below(workers as u64) as usize;
+            _ = mover.move_task(task, Placement::on_worker(worker)).map(|moved| moved.wait(PATIENCE));
+        }
+        assert_eq!(done.join().unwrap().failures, []);
+        for (way, out) in outs.into_iter().enumerate() {
+            let expected = (2..=count).filter(|message| message % 2 == way as u64).map(|message| message + 2);
+            assert!(out.iter().eq(expected), "round {round}, way {way}");
+        }
+        std::fs::remove_dir_all(space.path()).ok();
+    }
+    let handed = (through_forks.load(Ordering::Relaxed), through_stages.load(Ordering::Relaxed));
+    assert!(handed.0 > 2_000 && handed.1 > 10_000, "{handed:?}");
 }

@@ -176,6 +176,42 @@ fn boxes_in_c_that_end_the_process_are_named() {
     }
 }
 
+/// What a run ended by a box in this network says of it, up to the space's path.
+fn named_in(library: &str, connect: &str, fuse: &str) -> String {
+    let place = Place::new();
+    let net = format!("net main {{ box segv ((<n>) -> (<n>)); }} connect {connect};");
+    let fuse = format!("net.fuse={fuse}");
+    let (status, _, said) = place.run(&net, library, &["--set", &fuse], &input(", \"<k>\": 7"));
+    assert_eq!(status.signal(), Some(SIGSEGV), "{connect}, {fuse}: {said}");
+    let line = said.lines().find(|line| line.contains("E0802")).unwrap_or_else(|| panic!("{said}"));
+    let [space] = &place.spaces()[..] else { panic!("{:?}", place.spaces()) };
+    let (state, on_task, on_message) = place.report(space);
+    assert_eq!((state, on_message), (json!("killed"), json!(2)), "{connect}, {fuse}");
+    let on_task = on_task.as_str().unwrap_or_default().to_owned();
+    assert!(on_task.ends_with("/segv"), "{connect}, {fuse}: {on_task}");
+    format!("{on_task}: {}", line.split(';').next().unwrap_or_default())
+}
+
+/// In a box to which dispatchers handed the record on, a crash names the box and the message as it does where nothing is handed on.
+#[test]
+fn a_crash_in_a_star_a_split_or_a_parallel_names_the_box_and_the_message() {
+    let folder = Place::new();
+    let built = folder.library_in_c();
+    let up = "[{<n>} -> {<n = n + 10>}]";
+    for (connect, name) in [
+        (format!("[{{<n>}} -> {{<n>}}] .. ((segv .. {up}) * {{<n>}} if <n >= 10>)"), "segv"),
+        ("[{<n>} -> {<n>}] .. ((segv .. [{<n>} -> {<n>}]) ! <k>)".to_owned(), "split[7]/segv"),
+        ("[{<n>} -> {<n>}] .. (segv | [{<other>} -> {<other>}])".to_owned(), "segv"),
+    ] {
+        let of = |fuse| named_in(&built, &connect, fuse);
+        let fused = of("on");
+        assert_eq!(fused, of("off"), "{connect}");
+        let crash =
+            format!("{name} crashed by SIGSEGV (memory that it may not use) on message 2 of its input");
+        assert!(fused.contains(&crash), "{connect}: {fused}");
+    }
+}
+
 /// Nothing of the process runs after `_exit`: its space names it.
 #[test]
 fn the_report_names_a_box_that_calls_underscore_exit() {

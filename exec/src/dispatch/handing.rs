@@ -33,33 +33,44 @@ use crate::telemetry::{Cause, Share};
 const TASKS_MAX: usize = 64;
 
 impl Core {
-    /// The reader of one of the current task's streams, if it waits there on this thread and can work on
-    /// messages in place.
+    /// The task that reads one of the current task's streams, if it waits for the next message there on this
+    /// thread.
     #[inline]
-    pub(crate) fn passer(core: NonNull<Core>, ring: &Ring) -> Option<Passer> {
+    pub(crate) fn waiting_reader(&self, ring: &Ring) -> Option<NonNull<TaskCell>> {
+        if self.adopted.by_demand {
+            return None;
+        }
+        let waiting = |task: &TaskCell| {
+            let waits = task.state.get() == State::Idle
+                && task.waits_for.get() == Share::InputWait
+                && task.wanted.get() == NOBODY;
+            waits.then(|| NonNull::from(task))
+        };
+        ring.look_at_reader_here(self.me, waiting).filter(|_| ring.waits_empty_here())
+    }
+
+    /// The reader of one of the current task's streams, if it waits there on this thread and can work in place
+    /// on the `count` messages from `first` on.
+    ///
+    /// The cost of a split's replica is measured by its own dispatches and by the messages that wait before it,
+    /// so a task outside the replica hands on only a single message to it: then none waits.
+    #[inline]
+    pub(crate) fn passer(core: NonNull<Core>, ring: &Ring, first: *mut u8, count: usize) -> Option<Passer> {
         let (task, replica) = {
             // SAFETY: the thread's own core; the reference ends before a user's code runs.
             let core = unsafe { core.as_ref() };
-            if core.adopted.by_demand {
-                return None;
-            }
-            let waiting = |task: &TaskCell| {
-                let waits = task.state.get() == State::Idle
-                    && task.waits_for.get() == Share::InputWait
-                    && task.wanted.get() == NOBODY;
-                waits.then(|| NonNull::from(task))
-            };
-            (ring.look_at_reader_here(core.me, waiting)?, core.task.get().member_of())
+            (core.waiting_reader(ring)?, core.task.get().member_of())
         };
         // SAFETY: the task sleeps on this thread, so it stays alive and keeps the end of the stream that it
         // waits for.
         let cell = unsafe { task.as_ref() };
-        if !ring.waits_empty_here() || cell.member_of() != replica {
+        if cell.member_of() != replica && count > 1 {
             return None;
         }
         // SAFETY: the task's own thread, and it is not dispatched.
         let body = unsafe { cell.body() }.as_mut()?;
-        let out = catch_unwind(AssertUnwindSafe(|| body.passes_to().map(|to| to.ring))).ok()??;
+        let next = HandedOn { of: ring.messages.of, first, count, _messages: PhantomData };
+        let out = catch_unwind(AssertUnwindSafe(|| body.passes_to(next).map(|to| to.ring))).ok()??;
         // SAFETY: the task has the end.
         let next = unsafe { out.as_ref() };
         let is_fit = next.messages.of == ring.messages.of
@@ -120,8 +131,9 @@ impl Core {
             cell.state.set(State::Running);
             core.begin_budget(cell)
         };
-        let next = if may { Core::passer(core, to) } else { None };
-        let room = if next.is_some() { to.capacity() as usize } else { (to.messages.room)(to) };
+        // SAFETY: as above.
+        let is_awaited = may && unsafe { core.as_ref() }.waiting_reader(to).is_some();
+        let room = if is_awaited { to.capacity() as usize } else { (to.messages.room)(to) };
         let most = handed.count.min(room).min(budget.messages);
         let worked = if most == 0 { Ok(0) } else { Core::work_on(core, cell, handed, most) };
         let passed = worked.as_ref().map_or(0, |&passed| passed.min(most));
@@ -132,10 +144,12 @@ impl Core {
         from.read_in_name(passed);
         // SAFETY: the thread's own core; the reference ends with the line.
         let measures = unsafe { core.as_ref() }.telemetry.measures();
-        let next = next.filter(|_| {
-            let end = to.writing.pushed.get() + passed;
-            passed > 0 && !(measures && to.telemetry.sizes_are_due(end))
-        });
+        let sizes_are_due = || measures && to.telemetry.sizes_are_due(to.writing.pushed.get() + passed);
+        let next = if is_awaited && passed > 0 && !sizes_are_due() {
+            Core::passer(core, to, handed.first, passed)
+        } else {
+            None
+        };
         // SAFETY: the messages are still in place, each is written once, and there is room, which the task
         // before found for the remaining ones.
         unsafe {

@@ -77,19 +77,16 @@ impl Context<'_> {
     }
 
     /// How many messages of `input` can be [handed on](crate::In::hand_on) to the task that waits for the
-    /// next message of `out` on this thread. 0: the messages must be written, as messages from another thread
+    /// next message of `out` on this thread, if that task works in place. 0: the messages must be written, as messages from another thread
     /// must, so that that thread has room for others meanwhile.
     #[inline]
     pub fn hands_on<T: Send + 'static>(&mut self, input: &In<T>, out: &Out<T>) -> usize {
         // SAFETY: the context's core outlives it, and no other reference to it is held.
-        let me = unsafe { self.core().as_ref() }.me;
-        if !input.ring().is_written_here(me) {
+        let core = unsafe { self.core().as_ref() };
+        if !input.ring().is_written_here(core.me) {
             return 0;
         }
-        match Core::passer(self.core(), out.ring()) {
-            Some(_) => out.ring().capacity() as usize,
-            None => 0,
-        }
+        core.waiting_reader(out.ring()).map_or(0, |_| out.ring().capacity() as usize)
     }
 
     /// Makes the runtime record no time for the present message, because the work on it goes on in other

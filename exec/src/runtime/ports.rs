@@ -451,7 +451,10 @@ impl<T: Send + 'static> In<T> {
         {
             return None;
         }
-        let to = Core::passer(cx.core(), written).filter(|_| count <= written.capacity() as usize)?;
+        // SAFETY: the slots of messages that stand side by side.
+        let first = unsafe { slots.add(at) }.cast();
+        let to = Core::passer(cx.core(), written, first, count)
+            .filter(|_| count <= written.capacity() as usize)?;
         // SAFETY: the context's core outlives it, and we hold no other reference to it.
         let core = unsafe { cx.core().as_mut() };
         let end = written.writing.pushed.get() + count;
@@ -467,8 +470,6 @@ impl<T: Send + 'static> In<T> {
         if cx.full {
             core.note_derived_run(written, count);
         }
-        // SAFETY: these slots hold contiguous messages.
-        let first = unsafe { slots.add(at) }.cast();
         core.handed = Some(Handed { first, count, stream: out.ring, to });
         if has_more {
             return Some(Stop::QuantumSpent);

@@ -22,10 +22,12 @@ pub trait Task: Send + 'static {
     /// become visible to the readers when it returns.
     fn run(&mut self, cx: &mut Context<'_>) -> Stop;
 
-    /// The output stream of a task that reads one stream, can work on messages in place, and writes one
-    /// message for each: see [`Task::work_on`]. The runtime calls this while the task waits for input.
-    /// `None`: the task cannot work in place, or cannot do so now.
-    fn passes_to(&mut self) -> Option<PassesTo<'_>> {
+    /// The output stream that the `next` messages all pass to, if the task reads one stream, can work on these
+    /// messages in place, and writes one message for each: see [`Task::work_on`]. The runtime calls this while
+    /// the task waits for input. `None`: the task cannot work in place, or cannot do so now, or the messages
+    /// pass to different streams.
+    fn passes_to(&mut self, next: HandedOn<'_>) -> Option<PassesTo<'_>> {
+        let _ = next;
         None
     }
 

@@ -62,7 +62,7 @@ impl<T: Copy + Send + 'static> Task for Relay<T> {
         ports.output(&mut self.output);
     }
 
-    fn passes_to(&mut self) -> Option<PassesTo<'_>> {
+    fn passes_to(&mut self, _: HandedOn<'_>) -> Option<PassesTo<'_>> {
         self.is_simple().then(|| self.output.passes_to())
     }
 

@@ -1,7 +1,8 @@
 //! The common part of tasks that route records by their shape or labels.
 
-use thalweg_exec::{Context, Stop};
+use thalweg_exec::{Context, Out, Stop};
 
+use super::input::Input;
 use crate::pattern::Pattern;
 use crate::record::Record;
 
@@ -21,6 +22,29 @@ pub(crate) fn dispatch_all<D>(
         }
     }
     Stop::QuantumSpent
+}
+
+/// Sends the next `count` records to one output. If nothing else waits and records `may` be handed on, the
+/// component that waits for them on the same worker works on them; else as many are moved as there is room
+/// for. `Ok`: how many were moved; `Err`: why the dispatch ends, and whether the records were sent.
+#[inline]
+pub(crate) fn send_run(
+    cx: &mut Context<'_>,
+    input: &mut Input,
+    (count, may): (usize, bool),
+    out: &mut Out<Record>,
+) -> Result<usize, (Stop, bool)> {
+    if may
+        && input.has_only(count)
+        && count <= input.hands_on(cx, out)
+        && let Some(stop) = input.hand_on(cx, count, out)
+    {
+        return Err((stop, true));
+    }
+    match input.transfer(cx, count, out) {
+        0 => Err((Stop::OutputFull, false)),
+        moved => Ok(moved),
+    }
 }
 
 /// The number of leading records with the shape of the first.

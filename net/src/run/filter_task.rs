@@ -60,7 +60,7 @@ impl Task for FilterTask {
         self.pipe.run(cx, &mut self.work)
     }
 
-    fn passes_to(&mut self) -> Option<PassesTo<'_>> {
+    fn passes_to(&mut self, _: HandedOn<'_>) -> Option<PassesTo<'_>> {
         self.pipe.passes_to(&self.work)
     }
 

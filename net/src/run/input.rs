@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_box::{Opaque, Value};
-use thalweg_exec::{Blocking, Context, In, Out, Ports, Stop};
+use thalweg_exec::{Blocking, Context, HandedOn, In, Out, Ports, Stop};
 
 use super::message::Message;
 use crate::record::Record;
@@ -103,6 +103,12 @@ impl Input {
         Some(stop)
     }
 
+    /// Whether no more than `count` records wait now.
+    #[inline]
+    pub(crate) fn has_only(&self, count: usize) -> bool {
+        self.stream.len() == count
+    }
+
     /// How many records (and marks) were read.
     pub(crate) fn count(&self) -> u64 {
         self.read
@@ -111,6 +117,14 @@ impl Input {
     /// Counts messages as read that were passed on without going through the stream.
     pub(crate) fn passed_by(&mut self, count: usize) {
         self.read += count as u64;
+    }
+
+    /// Counts records as read that were handed on and stay as they are; how many.
+    #[inline]
+    pub(crate) fn take_handed(&mut self, messages: HandedOn<'_>) -> usize {
+        let count = messages.of::<Record>().map_or(0, |records| records.len());
+        self.passed_by(count);
+        count
     }
 
     #[cold]

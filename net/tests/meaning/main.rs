@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use generator::Case;
-use runs::{Verdict, try_case, try_over_nodes, watch};
+use runs::{Verdict, try_case, try_over_nodes, try_switched, watch};
 
 /// Cases that failed once.
 #[test]
@@ -34,6 +34,8 @@ fn kept_cases() {
         for options in 0..16 {
             let verdict = try_case(&case, options);
             assert!(matches!(verdict, Verdict::Right), "{}: {verdict:?}\n{case}", path.display());
+            let verdict = try_switched(&case, options);
+            assert!(matches!(verdict, Verdict::Right), "switched, {}: {verdict:?}\n{case}", path.display());
         }
         count += 1;
     }
@@ -72,6 +74,12 @@ fn more_random_networks() {
     random_cases(1 << 32, 5_000);
 }
 
+/// Records are handed on to the next component and written to its stream by turns, as `net.fuse` says at that moment.
+#[test]
+fn random_networks_while_fusing_is_switched() {
+    random_cases_by(try_switched, 1 << 34, 2_000);
+}
+
 /// Components at random places of three nodes; some of the parts keep the records that were sent to them.
 #[test]
 fn random_networks_over_random_nodes() {
@@ -87,6 +95,15 @@ fn ten_thousand_random_networks_over_random_nodes() {
     let from_environment =
         |name, otherwise| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise);
     random_cases_by(try_over_nodes, from_environment("SEED", 1 << 42), from_environment("CASES", 10_000));
+}
+
+/// A hundred thousand cases; `CASES` and `SEED` set their number and the first one.
+#[test]
+#[ignore = "takes minutes"]
+fn a_hundred_thousand_random_networks_while_fusing_is_switched() {
+    let from_environment =
+        |name, otherwise| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise);
+    random_cases_by(try_switched, from_environment("SEED", 1 << 43), from_environment("CASES", 100_000));
 }
 
 /// A million cases, with `cargo xtask test --long`; `CASES` and `SEED` set their number and the first one.

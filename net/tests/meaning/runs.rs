@@ -7,13 +7,15 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use thalweg_exec::{Context, In, Options, Out, Ports, Runtime, Stop, Task, TaskSpec};
+use thalweg_chance::Chance;
+use thalweg_exec::{Context, In, Mode, Options, Out, Ports, Runtime, Stop, Task, TaskSpec};
 use thalweg_net::check::{Resolved, check_text};
 use thalweg_net::label::LabelKind;
 use thalweg_net::record::Record;
 use thalweg_net::run::{StartOptions, Ties};
 use thalweg_net::syntax::ast::Label;
 use thalweg_net::{Boxes, Network, Value, json};
+use thalweg_space::{ElementOptions, Setting, SettingSpec, Space, SpaceOptions};
 
 use crate::boxes::boxes;
 use crate::generator::Case;
@@ -51,6 +53,16 @@ impl Verdict {
     }
 }
 
+/// How a case runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    /// Over several nodes.
+    OverNodes,
+    /// `net.fuse` changes while it runs.
+    Switched,
+}
+
 /// Runs a case on one or two workers, with wide or narrow streams, and ties according to `options`.
 pub(crate) fn try_case(case: &Case, options: u64) -> Verdict {
     try_with(boxes(), case, options)
@@ -58,15 +70,20 @@ pub(crate) fn try_case(case: &Case, options: u64) -> Verdict {
 
 /// Runs a case over several nodes.
 pub(crate) fn try_over_nodes(case: &Case, options: u64) -> Verdict {
-    try_on(boxes(), case, options, true)
+    try_on(boxes(), case, options, Kind::OverNodes)
+}
+
+/// The same while `net.fuse` is switched on and off again and again, and all or nothing is recorded.
+pub(crate) fn try_switched(case: &Case, options: u64) -> Verdict {
+    try_on(boxes(), case, options, Kind::Switched)
 }
 
 /// Runs a case with other boxes.
 pub(crate) fn try_with(boxes: &Boxes, case: &Case, options: u64) -> Verdict {
-    try_on(boxes, case, options, false)
+    try_on(boxes, case, options, Kind::Plain)
 }
 
-fn try_on(boxes: &Boxes, case: &Case, seed: u64, over_nodes: bool) -> Verdict {
+fn try_on(boxes: &Boxes, case: &Case, seed: u64, kind: Kind) -> Verdict {
     begin(case);
     let Some(resolved) = check_text("main", &case.net, Some(&boxes.known())).resolved else {
         return Verdict::Refused;
@@ -80,7 +97,11 @@ fn try_on(boxes: &Boxes, case: &Case, seed: u64, over_nodes: bool) -> Verdict {
     };
     let Ok(network) = Network::parse("main", &case.net, boxes) else { return Verdict::Refused };
     let (workers, capacity) = (options.0.workers, options.0.capacity);
-    let mut outcome = run(&network, records, options, over_nodes.then(|| Town::new(seed)));
+    let mut outcome = match kind {
+        Kind::Plain => run(&network, records, options, None),
+        Kind::OverNodes => run(&network, records, options, Some(Town::new(seed))),
+        Kind::Switched => run_switched(&network, records, options, seed),
+    };
     if !ordered {
         outcome.out.sort();
     }
@@ -148,6 +169,7 @@ struct Feed {
     records: std::vec::IntoIter<Record>,
     next: Option<Record>,
     out: Out<Record>,
+    switch: Option<Switch>,
 }
 
 impl Task for Feed {
@@ -157,6 +179,7 @@ impl Task for Feed {
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
         while let Some(record) = self.next.take().or_else(|| self.records.next()) {
+            turn(&mut self.switch);
             if let Err(record) = self.out.push(cx, record) {
                 self.next = Some(record);
                 return Stop::OutputFull;
@@ -169,6 +192,7 @@ impl Task for Feed {
 struct Drain {
     input: In<Record>,
     records: mpsc::Sender<Labels>,
+    switch: Option<Switch>,
 }
 
 impl Task for Drain {
@@ -178,10 +202,63 @@ impl Task for Drain {
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
         while let Some(record) = self.input.pop(cx) {
+            turn(&mut self.switch);
             self.records.send(labels_of(&record)).unwrap();
         }
         if self.input.ended() { Stop::Ended } else { Stop::InputEmpty }
     }
+}
+
+/// The setting `net.fuse` of a run.
+#[derive(Clone)]
+struct Switch {
+    setting: Setting,
+    chance: Chance,
+}
+
+/// How often a case's `net.fuse` is on and off at least, apart from what is done at each record.
+const TURNS: u32 = 64;
+
+impl Switch {
+    fn of(space: &Space, seed: u64) -> Switch {
+        let declared = SettingSpec { name: "net.fuse", ..SettingSpec::PLAIN };
+        Switch { setting: space.setting(declared).unwrap(), chance: Chance::new(seed) }
+    }
+}
+
+fn turn(switch: &mut Option<Switch>) {
+    if let Some(Switch { setting, chance }) = switch {
+        setting.cell().store(chance.below(2).to_le(), Ordering::Relaxed);
+    }
+}
+
+/// Switches whenever it is its turn among the network's tasks.
+struct Switching {
+    switch: Option<Switch>,
+    left: u32,
+}
+
+impl Task for Switching {
+    fn run(&mut self, _: &mut Context<'_>) -> Stop {
+        turn(&mut self.switch);
+        self.left -= 1;
+        if self.left == 0 { Stop::Ended } else { Stop::QuantumSpent }
+    }
+}
+
+/// Runs a case in a space of its own, in mode `off` or `full`, while `net.fuse` changes.
+fn run_switched(
+    network: &Network,
+    records: Vec<Record>,
+    (options, limits): (Options, StartOptions),
+    seed: u64,
+) -> Outcome {
+    let folder = tempfile::tempdir().unwrap();
+    let element = ElementOptions { block_bytes: 4096, block_count: 2, ..ElementOptions::default() };
+    let space = SpaceOptions { path: Some(folder.path().join("space")), element, ..SpaceOptions::default() };
+    let space = Space::create(space).unwrap();
+    let mode = if seed / 16 % 2 == 0 { Mode::Off } else { Mode::Full };
+    run(network, records, (Options { space: Some(space), mode, ..options }, limits), None)
 }
 
 fn run(
@@ -206,8 +283,16 @@ fn run_records(
     let runtime = Runtime::new(options).unwrap();
     let running = network.start_on(&runtime, limits, town.map(|town| town.node(0))).unwrap();
     let (sender, received) = mpsc::channel();
-    runtime.spawn(TaskSpec::default(), Feed { records: records.into_iter(), next: None, out: running.input });
-    runtime.spawn(TaskSpec::default(), Drain { input: running.output, records: sender });
+    let seed = records.len() as u64;
+    let mut switches = (0..3).map(|which| runtime.space().map(|space| Switch::of(space, seed * 3 + which)));
+    let mut switch = || switches.next().flatten();
+    let feed = Feed { records: records.into_iter(), next: None, out: running.input, switch: switch() };
+    runtime.spawn(TaskSpec::default(), feed);
+    runtime.spawn(TaskSpec::default(), Drain { input: running.output, records: sender, switch: switch() });
+    let switching = Switching { switch: switch(), left: TURNS };
+    if switching.switch.is_some() {
+        runtime.spawn(TaskSpec::default(), switching);
+    }
     let summary = runtime.join().unwrap();
     assert_eq!(summary.failures, []);
     let mut failed: Vec<String> = running.errors.iter().map(|error| error.reason).collect();

@@ -131,7 +131,7 @@ impl Task for BoxTask {
         Stop::QuantumSpent
     }
 
-    fn passes_to(&mut self) -> Option<PassesTo<'_>> {
+    fn passes_to(&mut self, _: HandedOn<'_>) -> Option<PassesTo<'_>> {
         let BoxTask { pipe, caller } = self;
         if caller.generating.is_some() { None } else { pipe.passes_to(caller) }
     }

@@ -1,11 +1,11 @@
 //! The nondeterministic parallel composition `A | B`.
 
-use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
+use thalweg_exec::{Context, HandedOn, In, Out, PassesTo, Ports, Progress, Stop, Task};
 
 use super::{NO_BRANCH, emptiest};
 use crate::record::Record;
 use crate::router::{Choice, Router};
-use crate::run::dispatch::{alike, dispatch_all};
+use crate::run::dispatch::{alike, dispatch_all, send_run};
 use crate::run::input::Input;
 use crate::run::position::Position;
 
@@ -48,10 +48,8 @@ impl ParallelDispatcher {
                 return Ok(1);
             }
         };
-        match self.input.transfer(cx, count, &mut self.branches[branch]) {
-            0 => Err(Stop::OutputFull),
-            moved => Ok(moved),
-        }
+        let fuses = self.position.shared.limits.fuses();
+        send_run(cx, &mut self.input, (count, fuses), &mut self.branches[branch]).map_err(|(stop, _)| stop)
     }
 }
 
@@ -65,5 +63,21 @@ impl Task for ParallelDispatcher {
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
         dispatch_all(self, cx, Self::dispatch)
+    }
+
+    fn passes_to(&mut self, next: HandedOn<'_>) -> Option<PassesTo<'_>> {
+        let limits = &self.position.shared.limits;
+        let records = next.of::<Record>()?;
+        let first = records.first().filter(|first| limits.fuses() && !first.shape().is_reserved())?;
+        let branch = match self.router.choose(first) {
+            Choice::One(branch) => branch,
+            Choice::Tie(tied) if !limits.ties_by_demand() => tied[0],
+            Choice::Tie(_) | Choice::None => return None,
+        };
+        (alike(records) == records.len()).then(|| self.branches[branch].passes_to())
+    }
+
+    fn work_on(&mut self, messages: HandedOn<'_>, _: Progress<'_>) -> usize {
+        self.input.take_handed(messages)
     }
 }

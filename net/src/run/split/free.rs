@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use thalweg_box::Value;
-use thalweg_exec::{Context, In, Out, Ports, Spread, Stop, Task};
+use thalweg_exec::{Context, HandedOn, In, Out, PassesTo, Ports, Progress, Spread, Stop, Task};
 
 use crate::label::Label;
 use crate::record::Record;
 use crate::run::around::Around;
 use crate::run::component::{ComponentId, SplitChoice};
-use crate::run::dispatch::dispatch_all;
+use crate::run::dispatch::{dispatch_all, send_run};
 use crate::run::input::{Announced, Input, announce};
 use crate::run::output::{push, push_because};
 use crate::run::position::Position;
@@ -113,10 +113,8 @@ impl SplitDispatcher {
     fn send_run(&mut self, cx: &mut Context<'_>, value: i64, count: usize) -> Result<usize, Stop> {
         let cause = Some(self.input.next_message());
         let replica = self.replica(cx, value, cause);
-        match self.input.transfer(cx, count, &mut self.outs[replica].out) {
-            0 => Err(Stop::OutputFull),
-            moved => Ok(moved),
-        }
+        let fuses = self.position.shared.limits.fuses() && self.waiting.is_empty();
+        send_run(cx, &mut self.input, (count, fuses), &mut self.outs[replica].out).map_err(|(stop, _)| stop)
     }
 
     fn send(&mut self, cx: &mut Context<'_>, value: i64, record: Record) {
@@ -197,6 +195,21 @@ impl Task for SplitDispatcher {
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
         dispatch_all(self, cx, Self::dispatch)
+    }
+
+    fn passes_to(&mut self, next: HandedOn<'_>) -> Option<PassesTo<'_>> {
+        let is_free = self.position.shared.limits.fuses() && self.waiting.is_empty();
+        let records = next.of::<Record>().filter(|_| is_free && self.choice.to.is_none())?;
+        let (value, _) = self.choice.values(records.first()?, &self.replicas).ok()?;
+        if alike_in(records, self.choice.from, value) < records.len() {
+            return None;
+        }
+        let replica = self.replicas.place(value)?;
+        Some(self.outs[replica].out.passes_to())
+    }
+
+    fn work_on(&mut self, messages: HandedOn<'_>, _: Progress<'_>) -> usize {
+        self.input.take_handed(messages)
     }
 }
 

@@ -65,17 +65,30 @@ impl Exit {
     /// have left.
     #[inline]
     pub(crate) fn note(&mut self, way: Way, count: usize) {
+        let folds = self.would_fold(way, count);
         match way {
             Way::In => self.unused = 0,
             Way::Out => self.unused += count,
         }
-        if self.folds
-            && self.inside.is_some()
-            && self.unused > self.position.shared.limits.fold_after()
-            && self.waiting.is_empty()
-        {
+        if folds {
             self.inside = None;
         }
+    }
+
+    /// Whether what follows is folded back when so many records go a way.
+    #[inline]
+    fn would_fold(&self, way: Way, count: usize) -> bool {
+        way == Way::Out
+            && self.folds
+            && self.inside.is_some()
+            && self.unused + count > self.position.shared.limits.fold_after()
+            && self.waiting.is_empty()
+    }
+
+    /// Whether `count` records that go a way may be handed on, or taken when they are: nothing waits, and nothing is folded back by them.
+    #[inline]
+    pub(super) fn fuses(&self, way: Way, count: usize) -> bool {
+        self.position.shared.limits.fuses() && self.waiting.is_empty() && !self.would_fold(way, count)
     }
 
     pub(crate) fn attach(&mut self, ports: &mut Ports<'_>) {
