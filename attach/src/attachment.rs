@@ -208,7 +208,7 @@ impl Attachment {
         if let Some(found) = Found::in_target(&process)? {
             // A claim that holds everywhere says that the maker has given up; one that does not may leave out a maker of another container.
             if let Some(maker) = found.maker.filter(|maker| !claim.is_everywhere && maker.lives()) {
-                return Err(attached_by(pid, Some(maker.pid)));
+                return Err(attached_by(process.identity, Some(maker.pid)));
             }
             restore(pid, PATIENCE)?;
         }

@@ -73,9 +73,15 @@ impl Drop for Target {
 }
 
 fn compiled(folder: &Path) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../attach/tests/programs/hot.c");
-    let program = folder.join("hot");
-    let status = Command::new("cc").args(["-O2", "-pthread"]).arg(source).arg("-o").arg(&program).status();
+    built(folder, "hot", &["-O2", "-pthread"])
+}
+
+/// One of the programs of the crate `attach`, compiled with these options.
+fn built(folder: &Path, name: &str, options: &[&str]) -> PathBuf {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../attach/tests/programs");
+    let program = folder.join(name);
+    let source = sources.join(format!("{name}.c"));
+    let status = Command::new("cc").args(options).arg(source).arg("-o").arg(&program).status();
     assert!(status.expect("a C compiler").success());
     program
 }
@@ -556,4 +562,32 @@ fn programs_that_changed_their_user_are_refused() {
     assert!(by_root.status.success(), "{}", text(&by_root.stderr));
     assert_eq!(target.ask("run 10"), "done 10");
     assert!(!target.attached());
+}
+
+/// Any process can hold the lock that stands for an attachment: it is named, and not ended.
+#[test]
+fn a_holder_of_the_lock_that_did_not_attach_is_left_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(folder.path(), "1");
+    let program = built(folder.path(), "claiming", &[]);
+    let mut command = Command::new(program);
+    command.arg(target.pid()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut holder = command.spawn().expect("it starts");
+    let input = holder.stdin.take().expect("a pipe");
+    let mut line = String::new();
+    BufReader::new(holder.stdout.take().expect("a pipe")).read_line(&mut line).expect("text");
+    assert_eq!(line, "ready\n");
+
+    let expected = format!("process {} (claiming) holds the lock", holder.id());
+    for arguments in [&["detach", &target.pid()][..], &["attach", &target.pid(), "--count", "work"]] {
+        let output = ran(folder.path(), arguments);
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(&expected), "{arguments:?}: {said}");
+        assert_eq!(said.trim_end().lines().count(), 1, "{said}");
+    }
+    assert!(holder.try_wait().expect("a status").is_none(), "it was ended");
+    drop(input);
+    assert!(holder.wait().expect("it ends").success());
+    let attached = ran(folder.path(), &["attach", &target.pid(), "--count", "work", "--for", "5ms"]);
+    assert!(attached.status.success(), "{}", text(&attached.stderr));
 }
