@@ -591,3 +591,46 @@ fn a_holder_of_the_lock_that_did_not_attach_is_left_alone() {
     let attached = ran(folder.path(), &["attach", &target.pid(), "--count", "work", "--for", "5ms"]);
     assert!(attached.status.success(), "{}", text(&attached.stderr));
 }
+
+#[test]
+fn the_last_calls_are_shown_one_by_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(folder.path(), "1");
+    let code = target.code();
+    for json in [false, true] {
+        let pid = target.pid();
+        let mut arguments = vec!["attach", &pid, "--time", "work", "--args", "0", "--last", "3"];
+        arguments.extend(json.then_some("--json"));
+        let mut command = thalweg(folder.path(), &arguments);
+        let attaching =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("thalweg starts");
+        until("it attaches", || target.code() != code);
+        assert_eq!(target.ask("run 1000"), "done 1000");
+        assert!(ran(folder.path(), &["detach", &pid]).status.success());
+        let output = attaching.wait_with_output().expect("it ends");
+        let said = text(&output.stdout);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        if json {
+            let object: serde_json::Value = serde_json::from_str(&said).expect("an object");
+            let kept = object["kept"].as_array().expect("calls");
+            let argument = |call: &serde_json::Value| call["arguments"][0].as_u64();
+            assert_eq!(
+                kept.iter().map(argument).collect::<Vec<_>>(),
+                [Some(997), Some(998), Some(999)],
+                "{said}"
+            );
+            assert_eq!((&kept[2]["result"], &object["not_kept"]), (&2997.into(), &0.into()));
+        } else {
+            let calls = said.split("calls of work\n").nth(1).expect("the calls").lines().skip(1);
+            let ends: Vec<(String, String)> = calls
+                .filter_map(|line| {
+                    let mut cells = line.split_whitespace().rev();
+                    Some((cells.nth(1)?.to_owned(), line.split_whitespace().last()?.to_owned()))
+                })
+                .collect();
+            let expected = [("997", "2991"), ("998", "2994"), ("999", "2997")];
+            assert_eq!(ends, expected.map(|(one, two)| (one.to_owned(), two.to_owned())), "{said}");
+        }
+        assert!(!target.attached() && target.code() == code);
+    }
+}

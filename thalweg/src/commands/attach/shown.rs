@@ -13,6 +13,7 @@ use crate::table::{Table, number, text as column};
 use crate::units::{count, duration, rate, share};
 
 use super::held::Held;
+use super::kept::{Columns, Kept};
 
 /// What a call costs that is counted, and one that is timed or has its result kept, in ns: measured, see BENCHMARKS.md.
 const COUNTED_NS: f64 = 7.0;
@@ -20,10 +21,14 @@ const TIMED_NS: f64 = 60.0;
 /// And each argument that is kept.
 const ARGUMENT_NS: f64 = 13.0;
 
+/// And a call that is kept.
+const KEPT_NS: f64 = 15.0;
+
 /// The figures of all points, and where they go.
 pub(super) struct Shown {
     clock: Clock,
     begin: Instant,
+    begin_ticks: u64,
     last: Instant,
     points: Vec<PointShown>,
     /// Never dropped before its writer.
@@ -38,6 +43,8 @@ struct PointShown {
     name: String,
     module: String,
     call_ns: f64,
+    kept: Kept,
+    arguments: Vec<usize>,
     now: Figures,
     before: Figures,
     per_s: f64,
@@ -62,8 +69,10 @@ impl Shown {
         let mut writer = space.writer("attach").map_err(failed)?;
         let (counted, gauged) = (writer.declare().map_err(failed)?, writer.declare().map_err(failed)?);
         let now = Instant::now();
+        let clock = Clock::new();
         let mut shown = Shown {
-            clock: Clock::new(),
+            begin_ticks: clock.now(),
+            clock,
             begin: now,
             last: now,
             points: Vec::new(),
@@ -95,7 +104,10 @@ impl Shown {
                 slow: site(&format!("{name}.p99_ns"), "gauge")?,
                 module: point.function.module.clone(),
                 call_ns: if needs_return { TIMED_NS } else { COUNTED_NS }
-                    + ARGUMENT_NS * point.wish.arguments.len() as f64,
+                    + ARGUMENT_NS * point.wish.arguments.len() as f64
+                    + if point.wish.keep.is_some() { KEPT_NS } else { 0.0 },
+                kept: Kept::default(),
+                arguments: point.wish.arguments.clone(),
                 now: Figures::default(),
                 before: Figures::default(),
                 per_s: 0.0,
@@ -129,6 +141,7 @@ impl Shown {
         for (index, point) in self.points.iter_mut().enumerate() {
             let figures = attachment.figures(index).map_err(Failure::usage)?;
             point.before = std::mem::replace(&mut point.now, figures);
+            point.kept = Kept::new(attachment.kept(index).map_err(Failure::usage)?);
             let calls = point.now.calls - point.before.calls;
             point.per_s = calls as f64 / seconds;
             if calls > 0 {
@@ -209,6 +222,14 @@ impl Shown {
         output.table(&table)?;
         for point in &self.points {
             self.values(point, output)?;
+            self.of_calls(point, |columns| point.kept.print(&point.name, columns, output))?;
+            if point.kept.without > 0 {
+                output.line(&format!(
+                    "{} calls of {} were not kept: other threads were writing their records",
+                    count(point.kept.without),
+                    point.name
+                ))?;
+            }
             if point.now.not_timed > 0 {
                 output.line(&format!(
                     "{} calls of {} were not timed: too many were under way",
@@ -238,6 +259,12 @@ impl Shown {
         Ok(())
     }
 
+    /// Shows the calls that were kept of a point.
+    fn of_calls<T>(&self, point: &PointShown, show: impl FnOnce(&Columns<'_>) -> T) -> T {
+        let ns = |ticks| self.clock.ticks_to_ns(ticks);
+        show(&Columns { begin: self.begin_ticks, ns: &ns, arguments: &point.arguments })
+    }
+
     fn time(&self, ticks: u64) -> String {
         duration(self.clock.ticks_to_ns(ticks) as f64)
     }
@@ -262,6 +289,7 @@ impl Shown {
         json!({
             "function": point.name, "module": point.module, "seconds": seconds, "calls": point.now.calls, "not_timed": point.now.not_timed,
             "times": times, "arguments": arguments, "results": point.now.results.as_ref().map(values), "is_off": point.is_off,
+            "kept": self.of_calls(point, |columns| point.kept.object(columns)), "not_kept": point.kept.without,
             "cost": point.now.calls as f64 / seconds * point.call_ns / 1e9,
         })
     }
