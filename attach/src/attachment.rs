@@ -1,6 +1,7 @@
 //! An attachment: what is asked of a target, done, read, and taken back.
 
 mod ordered;
+mod signatures;
 
 use crate::blob::BLOB;
 use crate::claim::{Claim, attached_by};

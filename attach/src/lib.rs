@@ -36,6 +36,7 @@ mod restore;
 mod stacks;
 mod stub;
 mod tracer;
+mod types;
 
 pub use attachment::{Added, Attachment, Options, Point, Wish};
 pub use error::Error;
@@ -46,3 +47,4 @@ pub use modules::{Function, Module, Modules};
 pub use points::{Comparison, Condition, Figures, Histogram};
 pub use process::Identity;
 pub use restore::Restored;
+pub use types::{Form, Parameter, Place, Signature, Type};

@@ -54,8 +54,10 @@ impl Target {
 
     /// The program's own code.
     fn code(&self) -> Vec<u8> {
+        let program = std::fs::read_link(format!("/proc/{}/exe", self.pid())).expect("a program");
+        let program = program.to_string_lossy();
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid())).expect("maps");
-        let line = maps.lines().find(|line| line.contains("r-xp") && line.contains("/hot")).expect("code");
+        let line = maps.lines().find(|line| line.contains("r-xp") && line.contains(&*program)).expect("code");
         let (begin, end) = line.split(' ').next().and_then(|range| range.split_once('-')).expect("a range");
         let [begin, end] = [begin, end].map(|text| u64::from_str_radix(text, 16).expect("a number"));
         let memory = std::fs::File::open(format!("/proc/{}/mem", self.pid())).expect("memory");
@@ -613,7 +615,7 @@ fn the_last_calls_are_shown_one_by_one() {
         if json {
             let object: serde_json::Value = serde_json::from_str(&said).expect("an object");
             let kept = object["kept"].as_array().expect("calls");
-            let argument = |call: &serde_json::Value| call["arguments"][0].as_u64();
+            let argument = |call: &serde_json::Value| call["arguments"][0][1].as_u64();
             assert_eq!(
                 kept.iter().map(argument).collect::<Vec<_>>(),
                 [Some(997), Some(998), Some(999)],
@@ -632,5 +634,57 @@ fn the_last_calls_are_shown_one_by_one() {
             assert_eq!(ends, expected.map(|(one, two)| (one.to_owned(), two.to_owned())), "{said}");
         }
         assert!(!target.attached() && target.code() == code);
+    }
+}
+
+/// What `kept` has of each call: arguments and result.
+fn values(object: &serde_json::Value) -> Vec<(Vec<String>, serde_json::Value)> {
+    let value =
+        |argument: &serde_json::Value| format!("{} = {}", argument[0].as_str().expect("a name"), argument[1]);
+    let calls = object["kept"].as_array().expect("calls").iter();
+    let of_call = |call: &serde_json::Value| {
+        (call["arguments"].as_array().expect("values").iter().map(value).collect(), call["result"].clone())
+    };
+    calls.map(of_call).collect()
+}
+
+#[test]
+fn arguments_have_their_types_where_debugging_information_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (options, is_typed) in [(&["-O0", "-g"][..], true), (&["-O2", "-g"], true), (&["-O2"], false)] {
+        let program = built(folder.path(), "typed", options);
+        let mut child =
+            Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+        let input = child.stdin.take().expect("a pipe");
+        let output = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut target = Target { child, input, output };
+        assert_eq!(target.answer(), "ready");
+        let pid = target.pid();
+        let code = target.code();
+        let attach = ["attach", &pid, "--time", "scaled", "--time", "area", "--last", "1", "--json"];
+        let mut command = thalweg(folder.path(), &attach);
+        let attaching =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("thalweg starts");
+        until("it attaches", || target.code() != code);
+        target.ask("go");
+        assert!(ran(folder.path(), &["detach", &pid]).status.success());
+        let output = attaching.wait_with_output().expect("it ends");
+        let said = text(&output.stdout);
+        let objects: Vec<serde_json::Value> =
+            said.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+        let (scaled, area) = (values(&objects[0]), values(&objects[1]));
+        if !is_typed {
+            assert!(scaled[0].0[0].starts_with("ARG 0 = ") && scaled[0].0.len() == 3, "{said}");
+            continue;
+        }
+        let expected = [
+            "const char *name = \"\\\"a name\\\"\"",
+            "double by = 2.5",
+            "int times = -4",
+            "float more = 0.5",
+        ];
+        assert_eq!(scaled, [(expected.map(str::to_owned).to_vec(), serde_json::json!(-9.5))], "{said}");
+        // What stands behind a structure by value has no certain place.
+        assert_eq!(area, [(vec!["unsigned char unit = 200".to_owned()], serde_json::json!(12))], "{said}");
     }
 }
