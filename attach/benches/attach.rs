@@ -7,7 +7,7 @@ mod rivals;
 
 use started::{Target, compiled};
 use std::time::{Duration, Instant};
-use thalweg_attach::{Attachment, Options, Wish};
+use thalweg_attach::{Attachment, Keep, Options, Which, Wish};
 
 const CALLS: &str = "20000000";
 const ROUNDS: usize = 7;
@@ -81,8 +81,12 @@ fn costs(program: &std::path::Path) {
         ("one argument kept", Wish { arguments: vec![0], ..Wish::default() }),
         ("timed", Wish { times: true, ..Wish::default() }),
         (
+            "timed, the last 100 kept",
+            Wish { times: true, keep: Some(Keep { calls: 100, which: Which::Last }), ..Wish::default() },
+        ),
+        (
             "timed, argument and result kept",
-            Wish { times: true, arguments: vec![0], results: true, set: None },
+            Wish { times: true, arguments: vec![0], results: true, ..Wish::default() },
         ),
     ];
     for (name, wish) in wishes {

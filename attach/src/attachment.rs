@@ -1,6 +1,7 @@
 //! An attachment: what is asked of a target, done, read, and taken back.
 
 mod ordered;
+mod signatures;
 
 use crate::blob::BLOB;
 use crate::claim::{Claim, attached_by};
@@ -8,6 +9,7 @@ use crate::code::{Beginning, Code, JUMP_BYTES, jump_from};
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::inject::Gadgets;
+use crate::kept::{Call, Keep, Ring};
 use crate::memory::{Found, Memory, Record, Region};
 use crate::modules::{Function, Modules};
 use crate::points::{Change, Condition, Figures, Layout};
@@ -17,6 +19,7 @@ use crate::restore::{Restored, restore, worker};
 use crate::stacks::interrupted;
 use crate::stub::{self, Routines, STUB_BYTES, Stub};
 use crate::tracer::{Stopped, traced};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -76,6 +79,8 @@ pub struct Wish {
     pub results: bool,
     /// Give this argument this value.
     pub set: Option<(usize, u64)>,
+    /// Keep some calls one by one.
+    pub keep: Option<Keep>,
 }
 
 /// A function that is attached to.
@@ -151,6 +156,7 @@ impl Neighbour {
             enter: at(blob.enter),
             unwind: at(blob.unwind),
             once: at(blob.once),
+            keep: at(blob.keep),
         }
     }
 
@@ -208,7 +214,7 @@ impl Attachment {
         if let Some(found) = Found::in_target(&process)? {
             // A claim that holds everywhere says that the maker has given up; one that does not may leave out a maker of another container.
             if let Some(maker) = found.maker.filter(|maker| !claim.is_everywhere && maker.lives()) {
-                return Err(attached_by(pid, Some(maker.pid)));
+                return Err(attached_by(process.identity, Some(maker.pid)));
             }
             restore(pid, PATIENCE)?;
         }
@@ -271,7 +277,7 @@ impl Attachment {
                 return Err(too_close(function, other.address, &other.name));
             }
             let (beginning, change) = self.prepared(function, wish)?;
-            let layout = Layout::new(wish.times, &wish.arguments, wish.results);
+            let layout = Layout::new(wish.times, &wish.arguments, wish.results, wish.keep);
             let needs_entry = wish.times || wish.results || change.is_some_and(|change| change.is_restored);
             prepared.push((function, wish, beginning, change, layout, needs_entry));
         }
@@ -323,7 +329,8 @@ impl Attachment {
         stripes: u64,
         what: (Option<Change>, Option<Condition>),
     ) -> Result<Stub, Error> {
-        let descriptor = self.memory.as_mut().expect("there is room").private(64)?;
+        let bytes = if layout.kept.is_some() { 128 } else { 64 };
+        let descriptor = self.memory.as_mut().expect("there is room").private(bytes)?;
         self.describe(descriptor, stripes, layout, what.0)?;
         let neighbour = self.neighbour(function.module_index);
         let (place, routines) = (neighbour.place()?, neighbour.routines());
@@ -505,9 +512,24 @@ impl Attachment {
     /// # Errors
     /// The shared memory cannot be read.
     pub fn figures(&self, point: usize) -> Result<Figures, Error> {
+        let (memory, figures, layout) = self.figures_of(point)?;
+        layout.figures(memory, figures)
+    }
+
+    /// The calls of a point that were kept, by the time when they began, and how many could not be, since another thread was writing their record.
+    ///
+    /// # Errors
+    /// The shared memory cannot be read.
+    pub fn kept(&self, point: usize) -> Result<(Vec<Call>, u64), Error> {
+        let (memory, figures, layout) = self.figures_of(point)?;
+        layout.kept.map_or(Ok((Vec::new(), 0)), |ring| ring.read(memory, figures, layout.stripe_bytes))
+    }
+
+    /// Where a point's figures are: the file, the place there, and what they consist of.
+    fn figures_of(&self, point: usize) -> Result<(&File, u64, &Layout), Error> {
         let memory = self.memory.as_ref().ok_or_else(|| Error::new("nothing is attached to"))?;
         let point = &self.points[point];
-        point.layout.figures(&memory.file, point.figures)
+        Ok((&memory.file, point.figures, &point.layout))
     }
 
     /// Takes a point away; its figures stay. A function without a point costs nothing.
@@ -620,14 +642,17 @@ impl Attachment {
 
     fn describe(&self, at: u64, stripes: u64, layout: &Layout, change: Option<Change>) -> Result<(), Error> {
         let restored = change.filter(|change| change.is_restored);
-        let words = [
+        let mut words = vec![
             stripes,
             layout.stripe_bytes,
             restored.map_or(0, |change| u64::from(stub::FRAME_ARGUMENTS[change.argument])),
             restored.map_or(0, |change| change.value),
             layout.result.map_or(0, u64::from),
             u64::from(layout.is_timed),
+            0,
+            0,
         ];
+        words.extend(layout.kept.iter().flat_map(Ring::described));
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         self.process.write(at, &bytes).map_err(|error| Error::of("cannot write to the target", error))
     }

@@ -13,7 +13,7 @@ core::arch::global_asm!(
 );
 
 unsafe extern "C" {
-    static thalweg_attach_blob_begin: [u64; 8];
+    static thalweg_attach_blob_begin: [u64; 9];
 }
 
 /// The code, and where its routines begin in it.
@@ -26,6 +26,7 @@ pub(crate) struct Blob {
     pub(crate) leave: u64,
     pub(crate) unwind: u64,
     pub(crate) once: u64,
+    pub(crate) keep: u64,
 }
 
 /// The table of calls under way: `blob.s` says how it is laid out.
@@ -40,8 +41,8 @@ pub(crate) static BLOB: LazyLock<Blob> = LazyLock::new(|| {
         let header = begin.read();
         (header, std::slice::from_raw_parts(begin.cast::<u8>(), header[7] as usize))
     };
-    let [_, count, value, enter, leave, unwind, once, _] = header;
-    Blob { bytes: bytes.to_vec(), count, value, enter, leave, unwind, once }
+    let [_, count, value, enter, leave, unwind, once, _, keep] = header;
+    Blob { bytes: bytes.to_vec(), count, value, enter, leave, unwind, once, keep }
 });
 
 impl Blob {

@@ -7,11 +7,15 @@
 #
 # The table of calls under way: 1024 buckets of 4 entries of 64 bytes; a call is found by the place of its return address (its slot), so neither
 # longjmp nor stacks that threads hand to each other confuse it.
-#   entry: slot 0, return address 8, begin 16, descriptor 24, thread 32, replaced argument 40, state 48
+#   entry: slot 0, return address 8, begin 16, descriptor 24, thread 32, replaced argument 40, state 48, the call's record 56 (0: none)
 #   state: 0 in use or free (slot 0), 1 its slot was put back before an exception, 2 being taken over
 # A descriptor: stripes' begin 0, a stripe's bytes 8, frame offset of the argument to restore 16 (0: none; r9 never), the value it was given 24,
-#   offset of the results' histogram 32 (0: none), whether times are kept 40.
-# A stripe: calls 0, calls that were not timed 8, sums 16 (time), 24 .. 64 (arguments), 72 (results), the histogram of times at 128.
+#   offset of the results' histogram 32 (0: none), whether times are kept 40. Where calls are kept: offset of the stripe's ring of records 64,
+#   records in it less one 72 (it has a power of two), bytes of a record 80, whether the first calls are kept and not the last 88.
+# A stripe: calls 0, calls that were not timed 8, sums 16 (time), 24 .. 64 (arguments), 72 (results), calls that were given a record 80, calls that
+#   found theirs being written by another thread 88, the histogram of times at 128.
+# A record of a call: being written 0, number from 1 on 8, begin 16, ticks that it lasted 24, thread 32, result 40, how it ended 48 (0 not yet, 1 it
+#   returned, 2 it went on in another function), xmm0 on return 56; where a record has more bytes: the six arguments in registers 64, xmm0 .. 7 112.
 
 thalweg_attach_blob:
     .quad 0                                     # the table's address
@@ -22,6 +26,7 @@ thalweg_attach_blob:
     .quad ta_unwind - thalweg_attach_blob
     .quad ta_once - thalweg_attach_blob
     .quad thalweg_attach_blob_end - thalweg_attach_blob     # in the target: where timed functions return to, the same in all modules
+    .quad ta_keep - thalweg_attach_blob
 
 # Takes the stripe of descriptor rdi into rsi, by where the stack is: threads have stacks of their own. Clobbers r9.
 .macro stripe
@@ -124,6 +129,7 @@ ta_enter:
     shl rdx, 32
     or rax, rdx
     mov [r8 + 16], rax
+    mov qword ptr [r8 + 56], 0
     mov dword ptr [r8 + 48], 0
     mov rax, [rip + thalweg_attach_blob + 56]
     mov [rcx], rax
@@ -151,8 +157,20 @@ ta_enter:
     or rax, rdx
     mov r9, rax
     sub r9, [r8 + 16]
-    mov [r8 + 16], rax
-    mov rax, r9
+    mov rcx, [r8 + 56]
+    test rcx, rcx
+    jz 26f
+    mov edx, 1
+    xchg [rcx], rdx
+    test rdx, rdx
+    jnz 26f
+    mov rdx, [r8 + 16]
+    cmp [rcx + 16], rdx
+    jne 27f
+    mov [rcx + 24], r9
+    mov qword ptr [rcx + 48], 2
+27: mov qword ptr [rcx], 0
+26: mov rax, r9
     mov ecx, 128
     mov edx, 16
     call ta_value
@@ -160,6 +178,7 @@ ta_enter:
 24: pop r8
     pop rdi
     mov [r8 + 24], rdi
+    mov qword ptr [r8 + 56], 0
     rdtsc
     shl rdx, 32
     or rax, rdx
@@ -172,6 +191,71 @@ ta_enter:
     lock inc qword ptr [rsi + 8]
     xor r8d, r8d
     ret
+
+# Keeps a call: gives it a record, unless the first ones have all of them. In: rdi descriptor, rsi stripe, r8 the call's entry, 0 if it has none.
+# Clobbers rax, rcx, rdx.
+    .p2align 5
+ta_keep:
+    cmp qword ptr [rdi + 88], 0
+    je 21f
+    mov rax, [rsi + 80]
+    cmp rax, [rdi + 72]
+    ja 9f
+21: mov eax, 1
+    lock xadd [rsi + 80], rax
+    cmp qword ptr [rdi + 88], 0
+    je 2f
+    cmp rax, [rdi + 72]
+    ja 9f
+2:  mov rcx, [rdi + 72]
+    and rcx, rax
+    imul rcx, [rdi + 80]
+    add rcx, [rdi + 64]
+    add rcx, rsi
+    mov edx, 1
+    xchg [rcx], rdx
+    test rdx, rdx
+    jnz 8f
+    inc rax
+    mov [rcx + 8], rax
+    mov qword ptr [rcx + 48], 0
+    mov rax, fs:[0]
+    mov [rcx + 32], rax
+    test r8, r8
+    jz 3f
+    mov rax, [r8 + 16]
+    mov [r8 + 56], rcx
+    jmp 4f
+3:  rdtsc
+    shl rdx, 32
+    or rax, rdx
+4:  mov [rcx + 16], rax
+    cmp qword ptr [rdi + 80], 64
+    jbe 5f
+    mov rax, [rsp + 24]
+    mov [rcx + 64], rax
+    mov rax, [rsp + 32]
+    mov [rcx + 72], rax
+    mov rax, [rsp + 40]
+    mov [rcx + 80], rax
+    mov rax, [rsp + 48]
+    mov [rcx + 88], rax
+    mov rax, [rsp + 16]
+    mov [rcx + 96], rax
+    mov rax, [rsp + 8]
+    mov [rcx + 104], rax
+    movq [rcx + 112], xmm0
+    movq [rcx + 120], xmm1
+    movq [rcx + 128], xmm2
+    movq [rcx + 136], xmm3
+    movq [rcx + 144], xmm4
+    movq [rcx + 152], xmm5
+    movq [rcx + 160], xmm6
+    movq [rcx + 168], xmm7
+5:  mov qword ptr [rcx], 0
+    ret
+8:  lock inc qword ptr [rsi + 88]
+9:  ret
 
 # Where timed functions return to.
     .p2align 5
@@ -218,7 +302,26 @@ ta_leave:
     jne 4f
     mov r9, [r8 + 40]
     mov [rsp + rdx], r9
-4:  # A free entry names no thread: one that looks for its own must not find it while another takes it.
+4:  mov rcx, [r8 + 56]
+    test rcx, rcx
+    jz 44f
+    # The record is this call's still if no other thread writes it, and it has the same begin.
+    mov r9d, 1
+    xchg [rcx], r9
+    test r9, r9
+    jnz 43f
+    mov r9, [r8 + 16]
+    cmp [rcx + 16], r9
+    jne 42f
+    mov [rcx + 24], rax
+    mov r9, [rsp + 56]
+    mov [rcx + 40], r9
+    movq [rcx + 56], xmm0
+    mov qword ptr [rcx + 48], 1
+42: mov qword ptr [rcx], 0
+    jmp 44f
+43: lock inc qword ptr [rsi + 88]
+44: # A free entry names no thread: one that looks for its own must not find it while another takes it.
     mov qword ptr [r8 + 32], 0
     mov qword ptr [r8], 0
     cmp qword ptr [rdi + 40], 0

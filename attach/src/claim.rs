@@ -5,12 +5,16 @@
 //! descriptor, which is the same file in all containers. Before, it is `/proc/PID/mem`, which is the same for all that see the same `/proc`.
 //!
 //! While a claim is held, the target may be attached to, restored, or only looked at.
+//!
+//! Any process can hold such a lock. So that a holder is known to have it from here, it also keeps an empty file in memory, the *mark*, whose name
+//! says which file is locked: others see it among the holder's descriptors. Nobody can give a mark to a process of which they do not have the
+//! rights.
 
 use crate::error::Error;
 use crate::memory::Found;
 use crate::process::{Identity, Process};
 use std::fs::{File, TryLockError};
-use std::os::fd::FromRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
@@ -23,6 +27,7 @@ const PID_FS_MAGIC: i64 = 0x5049_4446;
 #[derive(Debug)]
 pub(crate) struct Claim {
     _locked: File,
+    _mark: File,
     /// Whether processes of other containers respect it.
     pub(crate) is_everywhere: bool,
 }
@@ -44,7 +49,7 @@ impl Claim {
             return Err(Error::new(format!("process {} has ended", target.pid)));
         }
         match file.try_lock() {
-            Ok(()) => Ok(Claimed::Ours(Claim { _locked: file, is_everywhere })),
+            Ok(()) => Ok(Claimed::Ours(Claim { _mark: mark(&file)?, _locked: file, is_everywhere })),
             Err(TryLockError::WouldBlock) => Ok(Claimed::By(holder(&file))),
             Err(TryLockError::Error(error)) => Err(Error::of("cannot claim the process", error)),
         }
@@ -61,7 +66,7 @@ impl Claim {
             let is_attached = Found::in_target(process)?
                 .is_some_and(|found| found.maker.is_some_and(|maker| maker.lives() && by == Some(maker.pid)));
             if is_attached || begin.elapsed() > WAIT {
-                return Err(attached_by(process.pid(), by));
+                return Err(attached_by(process.identity, by));
             }
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -69,8 +74,10 @@ impl Claim {
 }
 
 /// The error of a second attachment.
-pub(crate) fn attached_by(pid: i32, by: Option<i32>) -> Error {
+pub(crate) fn attached_by(target: Identity, by: Option<i32>) -> Error {
+    let pid = target.pid;
     Error::new(match by {
+        Some(by) if !has_mark(target, by) => return not_ours(target, by),
         Some(by) => format!("process {pid} is attached to by process {by}: `thalweg detach {pid}` ends that"),
         None => {
             format!("process {pid} is attached to by a process of another container: detach from it there")
@@ -78,19 +85,78 @@ pub(crate) fn attached_by(pid: i32, by: Option<i32>) -> Error {
     })
 }
 
+/// The error of a lock on the target that something else holds.
+pub(crate) fn not_ours(target: Identity, by: i32) -> Error {
+    let pid = target.pid;
+    let name = std::fs::read_to_string(format!("/proc/{by}/comm")).unwrap_or_default();
+    Error::new(format!(
+        "process {by} ({}) holds the lock that keeps others from attaching to process {pid}, and is not known to have attached to it: it is left \
+         alone",
+        name.trim_end()
+    ))
+}
+
+/// Asks the process that has the claim on a target to end. It is not signalled unless it has the mark: the number that the kernel gives for the
+/// holder of a lock may have been given to another process since.
+pub(crate) fn end_holder(target: Identity, holder: i32) -> Result<(), Error> {
+    let failed = |error| Error::of(&format!("cannot end process {holder}"), error);
+    // From here on the descriptor means the same process, whatever becomes of the number.
+    let Some(descriptor) = descriptor_of(holder) else { return Err(failed(std::io::Error::last_os_error())) };
+    if !has_mark(target, holder) {
+        return Err(not_ours(target, holder));
+    }
+    let (number, no_details) = (descriptor.as_raw_fd(), std::ptr::null::<libc::siginfo_t>());
+    // SAFETY: the descriptor is open, and without details of the signal nothing is read.
+    let result = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, number, libc::SIGTERM, no_details, 0) };
+    if result == 0 { Ok(()) } else { Err(failed(std::io::Error::last_os_error())) }
+}
+
+/// The mark of whoever locked this file.
+fn mark(locked: &File) -> Result<File, Error> {
+    let failed = |error| Error::of("cannot claim the process", error);
+    let name = mark_of(locked).map_err(failed)? + "\0";
+    // SAFETY: the name ends with a zero byte.
+    let number = unsafe { libc::memfd_create(name.as_ptr().cast(), libc::MFD_CLOEXEC) };
+    if number < 0 {
+        return Err(failed(std::io::Error::last_os_error()));
+    }
+    // SAFETY: it was just opened, and nobody else has it.
+    Ok(unsafe { File::from_raw_fd(number) })
+}
+
+/// The name of the mark of a locked file. Its inode is the same wherever processes respect the lock, the target's number is not.
+fn mark_of(locked: &File) -> std::io::Result<String> {
+    let about = locked.metadata()?;
+    Ok(format!("thalweg-claim-{:x}-{}", about.dev(), about.ino()))
+}
+
+/// Whether a process has the mark of a claim on this target. One whose descriptors may not be looked at has none.
+fn has_mark(target: Identity, holder: i32) -> bool {
+    let Some(name) = standing_for(target).ok().and_then(|(file, _)| mark_of(&file).ok()) else {
+        return false;
+    };
+    let name = format!("/memfd:{name} (deleted)");
+    let list = std::fs::read_dir(format!("/proc/{holder}/fd")).into_iter().flatten().flatten();
+    list.filter_map(|entry| std::fs::read_link(entry.path()).ok()).any(|link| link.to_str() == Some(&name))
+}
+
+/// A descriptor that means the process which has this number now, whichever process has the number later.
+fn descriptor_of(pid: i32) -> Option<OwnedFd> {
+    // SAFETY: the call takes numbers only, and what it gives is a descriptor that nobody else has.
+    let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    let descriptor = i32::try_from(descriptor).ok().filter(|descriptor| *descriptor >= 0)?;
+    // SAFETY: it was just opened.
+    Some(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
 /// The file that stands for a process, and whether it is the same in all containers.
 fn standing_for(target: Identity) -> Result<(File, bool), Error> {
-    // SAFETY: the call takes numbers only, and what it gives is a descriptor that nobody else has.
-    let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, target.pid, 0) };
-    if let Ok(descriptor) = i32::try_from(descriptor)
-        && descriptor >= 0
-    {
-        // SAFETY: it was just opened.
-        let file = unsafe { File::from_raw_fd(descriptor) };
+    if let Some(descriptor) = descriptor_of(target.pid) {
+        let file = File::from(descriptor);
         // SAFETY: all zero is a value of these plain numbers.
         let mut about: libc::statfs = unsafe { std::mem::zeroed() };
         // SAFETY: the descriptor is open, and the result has a place.
-        let result = unsafe { libc::fstatfs(descriptor, &raw mut about) };
+        let result = unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut about) };
         if result == 0 && about.f_type == PID_FS_MAGIC {
             return Ok((file, true));
         }
@@ -126,7 +192,9 @@ mod tests {
         let Ok(Claimed::Ours(first)) = Claim::tried(own) else { panic!("nobody has it") };
         let Ok(Claimed::By(by)) = Claim::tried(own) else { panic!("it is taken") };
         assert_eq!(by, Some(own.pid));
+        assert!(has_mark(own, own.pid));
         drop(first);
+        assert!(!has_mark(own, own.pid));
         assert!(matches!(Claim::tried(own), Ok(Claimed::Ours(_))));
     }
 

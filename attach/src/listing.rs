@@ -1,6 +1,6 @@
-//! Which processes are attached to, and the end of attachments that others made. This module has `unsafe`: it sends a signal.
+//! Which processes are attached to, and the end of attachments that others made.
 
-use crate::claim::{Claim, Claimed, attached_by};
+use crate::claim::{Claim, Claimed, attached_by, end_holder};
 use crate::error::Error;
 use crate::memory::Found;
 use crate::process::{Identity, Process};
@@ -47,14 +47,14 @@ fn one(pid: i32) -> Option<Attached> {
 /// Ends an attachment: signals the process that made it to end, or undoes its changes if that process is gone.
 ///
 /// # Errors
-/// The process is not attached to, or may not be touched.
+/// The process is not attached to, or may not be touched; or what holds the lock on it is no attachment, and is left alone.
 pub fn detach(pid: i32) -> Result<Restored, Error> {
     let process = Process::open(pid)?;
     let found = Found::in_target(&process)?;
     let changes = found.as_ref().map_or(0, Found::changes);
     let holder = match Claim::tried(process.identity)? {
         Claimed::By(Some(holder)) => holder,
-        Claimed::By(None) => return Err(attached_by(pid, None)),
+        Claimed::By(None) => return Err(attached_by(process.identity, None)),
         Claimed::Ours(claim) => {
             let Some(found) = found else {
                 return Err(Error::new(format!("process {pid} is not attached to")));
@@ -65,10 +65,7 @@ pub fn detach(pid: i32) -> Result<Restored, Error> {
             }
         }
     };
-    // SAFETY: a signal changes no memory of this process.
-    if unsafe { libc::kill(holder, libc::SIGTERM) } != 0 {
-        return Err(Error::of(&format!("cannot end process {holder}"), std::io::Error::last_os_error()));
-    }
+    end_holder(process.identity, holder)?;
     let begin = Instant::now();
     while Found::in_target(&process)?.is_some() || is_claimed_by(process.identity, holder) {
         if begin.elapsed() > WAIT {

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::process::{Mapping, PAGE, Process};
+use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use thalweg_glob::Glob;
@@ -290,6 +291,25 @@ impl Module {
     }
 }
 
+impl Module {
+    /// The sections with debugging information, by their names: of its file, or of the one that Linux distributions install beside it.
+    pub(crate) fn debugging(&self, process: &Process, maps: &[Mapping]) -> Option<HashMap<String, Vec<u8>>> {
+        let code = maps.iter().find(|mapping| mapping.is_executable && mapping.path == self.path)?;
+        let file = opened(process, code)?;
+        let elf = Elf::read(&file)?;
+        if elf.sections.iter().any(|section| section.name == ".debug_info") {
+            return Some(elf.debugging(&file));
+        }
+        let build = elf.sections.iter().find(|section| section.name == ".note.gnu.build-id")?;
+        let note = part(&file, build.offset, build.size)?;
+        // Three lengths and the name `GNU` stand before it.
+        let id: String = note.get(16..)?.iter().map(|byte| format!("{byte:02x}")).collect();
+        let (folder, name) = id.split_at_checked(2)?;
+        let file = File::open(format!("/usr/lib/debug/.build-id/{folder}/{name}.debug")).ok()?;
+        Some(Elf::read(&file)?.debugging(&file))
+    }
+}
+
 /// The file that is mapped: by its name as the target sees it, or by the kernel's list of mapped files, which only root may open, but where files
 /// are found that were deleted, or that no name of the target's leads to (in a container, or below another root).
 fn opened(process: &Process, code: &Mapping) -> Option<File> {
@@ -307,6 +327,7 @@ fn opened(process: &Process, code: &Mapping) -> Option<File> {
 
 const SHT_SYMTAB: u32 = 2;
 const SHT_DYNSYM: u32 = 11;
+const SHF_COMPRESSED: u64 = 1 << 11;
 
 /// The parts of a file in the Executable and Linkable Format that matter here. Nothing in it is believed.
 #[derive(Debug)]
@@ -327,7 +348,9 @@ struct Segment {
 
 #[derive(Debug)]
 struct Section {
+    name: String,
     kind: u32,
+    is_compressed: bool,
     link: u32,
     offset: u64,
     size: u64,
@@ -343,22 +366,22 @@ impl Elf {
         let segments = part(file, word(&header, 32), u64::from(half(&header, 56)) * 56)?;
         let segments = segments.chunks_exact(56);
         let sections = part(file, word(&header, 40), u64::from(half(&header, 60)) * 64).unwrap_or_default();
-        let name = |at: &[u8]| long(at, 0);
-        let list: Vec<Section> = sections
-            .chunks_exact(64)
-            .map(|at| Section {
-                kind: long(at, 4),
-                link: long(at, 40),
-                offset: word(at, 24),
-                size: word(at, 32),
-            })
-            .collect();
-        let names = list.get(usize::from(half(&header, 62)));
-        let names = names.and_then(|names| part(file, names.offset, names.size)).unwrap_or_default();
-        let is_go = sections.chunks_exact(64).any(|at| {
-            let name = names.get(name(at) as usize..).unwrap_or_default();
-            name.starts_with(b".gopclntab\0") || name.starts_with(b".go.buildinfo\0")
-        });
+        let place = |at: &[u8]| (word(at, 24), word(at, 32));
+        let names = sections.chunks_exact(64).nth(usize::from(half(&header, 62))).map(place);
+        let names = names.and_then(|(offset, size)| part(file, offset, size)).unwrap_or_default();
+        let name = |at: &[u8]| {
+            let name = names.get(long(at, 0) as usize..).unwrap_or_default();
+            let end = name.iter().position(|byte| *byte == 0).unwrap_or(0);
+            String::from_utf8_lossy(&name[..end]).into_owned()
+        };
+        let section = |at: &[u8]| {
+            let (offset, size) = place(at);
+            let is_compressed = word(at, 8) & SHF_COMPRESSED != 0;
+            Section { name: name(at), kind: long(at, 4), link: long(at, 40), is_compressed, offset, size }
+        };
+        let list: Vec<Section> = sections.chunks_exact(64).map(section).collect();
+        let is_go =
+            list.iter().any(|section| matches!(section.name.as_str(), ".gopclntab" | ".go.buildinfo"));
         Some(Elf {
             has_interpreter: segments.clone().any(|at| long(at, 0) == 3),
             is_position_independent: half(&header, 16) == 3,
@@ -373,6 +396,14 @@ impl Elf {
                 .collect(),
             sections: list,
         })
+    }
+
+    /// Its sections with debugging information, but for those that are compressed.
+    fn debugging(&self, file: &File) -> HashMap<String, Vec<u8>> {
+        let own = |section: &&Section| section.name.starts_with(".debug_") && !section.is_compressed;
+        let read =
+            |section: &Section| Some((section.name.clone(), part(file, section.offset, section.size)?));
+        self.sections.iter().filter(own).filter_map(read).collect()
     }
 
     /// The functions and variables of a table of symbols by address, and the names of the table.

@@ -4,6 +4,7 @@
 //! added to atomically, so none is lost where threads share one after all.
 
 use crate::error::Error;
+use crate::kept::{Keep, Ring};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -79,11 +80,13 @@ pub(crate) struct Layout {
     /// The arguments that are kept, each with its histogram's offset.
     pub(crate) arguments: Vec<(usize, u32)>,
     pub(crate) result: Option<u32>,
+    /// Records of calls, at the end of each stripe.
+    pub(crate) kept: Option<Ring>,
     pub(crate) stripe_bytes: u64,
 }
 
 impl Layout {
-    pub(crate) fn new(is_timed: bool, arguments: &[usize], has_result: bool) -> Layout {
+    pub(crate) fn new(is_timed: bool, arguments: &[usize], has_result: bool, keep: Option<Keep>) -> Layout {
         let mut next = HEADER_BYTES;
         let mut histogram = || {
             next += HISTOGRAM_BYTES;
@@ -95,8 +98,10 @@ impl Layout {
         let arguments: Vec<(usize, u32)> =
             arguments.iter().map(|argument| (*argument, histogram())).collect();
         let result = has_result.then(histogram);
-        let is_plain = !is_timed && arguments.is_empty() && result.is_none();
-        Layout { is_timed, arguments, result, stripe_bytes: if is_plain { COUNT_BYTES } else { next } }
+        let kept = keep.map(|keep| Ring::at(next, keep));
+        let is_plain = !is_timed && arguments.is_empty() && result.is_none() && kept.is_none();
+        let bytes = kept.map_or(next, |ring| ring.offset + ring.bytes());
+        Layout { is_timed, arguments, result, kept, stripe_bytes: if is_plain { COUNT_BYTES } else { bytes } }
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -105,15 +110,17 @@ impl Layout {
 
     /// What a point that begins there has kept.
     pub(crate) fn figures(&self, memory: &File, begin: u64) -> Result<Figures, Error> {
-        let mut bytes = vec![0; self.bytes() as usize];
-        memory
-            .read_exact_at(&mut bytes, begin)
-            .map_err(|error| Error::of("cannot read the figures", error))?;
+        let stripe = self.kept.map_or(self.stripe_bytes, |ring| ring.offset);
+        let mut bytes = vec![0; (stripe * STRIPES) as usize];
+        for (number, part) in bytes.chunks_exact_mut(stripe as usize).enumerate() {
+            memory
+                .read_exact_at(part, begin + number as u64 * self.stripe_bytes)
+                .map_err(|error| Error::of("cannot read the figures", error))?;
+        }
         let word =
             |at: u64| u64::from_le_bytes(bytes[at as usize..at as usize + 8].try_into().expect("8 bytes"));
-        let sum = |offset: u64| {
-            (0..STRIPES).fold(0_u64, |sum, n| sum.wrapping_add(word(n * self.stripe_bytes + offset)))
-        };
+        let sum =
+            |offset: u64| (0..STRIPES).fold(0_u64, |sum, n| sum.wrapping_add(word(n * stripe + offset)));
         let histogram = |channel: usize, offset: u32| {
             let buckets: Vec<u64> = (0..256).map(|n| sum(u64::from(offset) + 8 * n)).collect();
             Histogram { sum: sum(u64::from(sum_offset(channel))), buckets }
@@ -226,8 +233,8 @@ mod tests {
 
     #[test]
     fn a_point_that_only_counts_has_a_line_a_stripe() {
-        assert_eq!(Layout::new(false, &[], false).bytes(), 512);
-        let layout = Layout::new(true, &[2, 0], true);
+        assert_eq!(Layout::new(false, &[], false, None).bytes(), 512);
+        let layout = Layout::new(true, &[2, 0], true, None);
         assert_eq!(layout.arguments, [(2, 128 + 2048), (0, 128 + 2 * 2048)]);
         assert_eq!((layout.result, layout.stripe_bytes), (Some(128 + 3 * 2048), 128 + 4 * 2048));
     }

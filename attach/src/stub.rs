@@ -114,6 +114,7 @@ pub(crate) struct Routines {
     pub(crate) enter: u64,
     pub(crate) unwind: u64,
     pub(crate) once: u64,
+    pub(crate) keep: u64,
 }
 
 /// Counts, keeps values, begins a timed call, changes an argument: as the layout and the change say.
@@ -128,7 +129,7 @@ pub(crate) fn point(
     let mut stub = Assembler { bytes: Vec::new(), place };
     let needs_entry =
         layout.is_timed || layout.result.is_some() || change.is_some_and(|change| change.is_restored);
-    if !needs_entry && layout.arguments.is_empty() {
+    if !needs_entry && layout.arguments.is_empty() && layout.kept.is_none() {
         stub.put(&SAVE_FLAGS);
         let past = stub.unless(when);
         // push rcx; mov rcx, rsp; shr rcx, 6; and ecx, 7 << 6
@@ -160,6 +161,13 @@ pub(crate) fn point(
     }
     if needs_entry {
         stub.call(routines.enter);
+    }
+    if layout.kept.is_some() {
+        if !needs_entry {
+            // xor r8d, r8d: there is no entry.
+            stub.put(&[0x45, 0x31, 0xc0]);
+        }
+        stub.call(routines.keep);
     }
     if let Some(change) = change {
         let offset = FRAME_ARGUMENTS[change.argument];

@@ -4,7 +4,7 @@ mod started;
 
 use started::{Target, compiled};
 use std::time::Duration;
-use thalweg_attach::{Attachment, Comparison, Condition, Function, Options, Wish};
+use thalweg_attach::{Attachment, Call, Comparison, Condition, Function, Keep, Options, Which, Wish};
 
 fn one(attachment: &Attachment, name: &str) -> Function {
     let mut found = attachment.modules().functions(name);
@@ -50,7 +50,7 @@ fn times_arguments_and_results_are_kept() {
     let mut attachment = open(&target);
     let work = one(&attachment, "work");
     attachment
-        .add(&[(work, Wish { times: true, arguments: vec![0, 1], results: true, set: None })])
+        .add(&[(work, Wish { times: true, arguments: vec![0, 1], results: true, ..Wish::default() })])
         .expect("attached");
     assert_eq!(target.ask("run 1000"), "done 2000");
     let figures = attachment.figures(0).expect("figures");
@@ -66,6 +66,67 @@ fn times_arguments_and_results_are_kept() {
 }
 
 #[test]
+fn the_first_and_the_last_calls_are_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for options in [&["-O0"][..], &["-O2"]] {
+        let mut target = Target::start(&compiled(folder.path(), "hot.c", options), &["1"]);
+        let before = target.code();
+        let arguments = |calls: &[Call]| calls.iter().map(|call| call.arguments[0]).collect::<Vec<_>>();
+        let results =
+            |calls: &[Call]| calls.iter().filter_map(|call| Some(call.ended?.result?.0)).collect::<Vec<_>>();
+        for which in [Which::First, Which::Last] {
+            for wish in [timing(), counting()] {
+                let mut attachment = open(&target);
+                let work = one(&attachment, "work");
+                let keep = Some(Keep { calls: 5, which });
+                attachment.add(&[(work, Wish { keep, ..wish.clone() })]).expect("attached");
+                assert_eq!(target.ask("run 1000"), "done 1000");
+                let (calls, without) = attachment.kept(0).expect("calls");
+                let expected: Vec<u64> =
+                    if which == Which::First { (0..5).collect() } else { (995..1000).collect() };
+                assert_eq!((arguments(&calls), without), (expected.clone(), 0), "{options:?} {which:?}");
+                let expected = expected.iter().map(|n| 3 * n).filter(|_| wish.times).collect::<Vec<_>>();
+                assert_eq!(results(&calls), expected, "{options:?} {which:?}");
+                assert!(calls.windows(2).all(|two| two[0].begin < two[1].begin), "{calls:?}");
+                assert_eq!(attachment.figures(0).expect("figures").calls, 1000);
+                assert_eq!(attachment.detach().expect("detached").bytes_left, 0);
+            }
+        }
+        assert!(target.code() == before);
+    }
+}
+
+/// A call that ends by a jump to another timed function is over there; its result is that function's.
+#[test]
+fn calls_that_are_kept_may_end_by_a_jump() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(&compiled(folder.path(), "hot.c", &["-O2"]), &["1"]);
+    let mut attachment = open(&target);
+    let wish = || Wish { keep: Some(Keep { calls: 3, which: Which::Last }), ..timing() };
+    let (work, tail, real) = (one(&attachment, "work"), one(&attachment, "tail"), one(&attachment, "real"));
+    attachment.add(&[(work, wish()), (tail, wish()), (real, wish())]).expect("attached");
+    assert_eq!(target.ask("begin"), "begun");
+    let is_there = |attachment: &Attachment| attachment.figures(2).is_ok_and(|figures| figures.calls > 3);
+    while !is_there(&attachment) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(target.ask("end").ends_with(" 0"));
+    let (tails, _) = attachment.kept(1).expect("calls");
+    assert_eq!(tails.len(), 3);
+    assert!(tails.iter().all(|call| call.ended.is_some_and(|ended| ended.result.is_none())), "{tails:?}");
+    let (reals, _) = attachment.kept(2).expect("calls");
+    assert_eq!(reals.len(), 3);
+    for call in reals {
+        let result = f64::from_bits(call.ended.and_then(|ended| ended.result).expect("a result").1);
+        assert_eq!(
+            (f64::from_bits(call.floats[1]), result),
+            (2.0, f64::from_bits(call.floats[0]) * 2.0 + 0.5)
+        );
+    }
+    attachment.detach().expect("detached");
+}
+
+#[test]
 fn threads_that_call_all_the_time_do_not_notice() {
     let folder = tempfile::tempdir().expect("a folder");
     for (options, cycles) in [(&["-O2"][..], 60), (&["-O0"], 20), (&["-O3", "-fno-plt"], 20)] {
@@ -78,8 +139,8 @@ fn threads_that_call_all_the_time_do_not_notice() {
             let names = ["work", "deep", "jumping", "tail", "wide", "real", "safe_point"];
             let wish = |number: usize| match (cycle + number) % 3 {
                 0 => counting(),
-                1 => timing(),
-                _ => Wish { times: true, arguments: vec![0, 1, 2], results: true, set: None },
+                1 => Wish { keep: Some(Keep { calls: 4, which: Which::Last }), ..timing() },
+                _ => Wish { times: true, arguments: vec![0, 1, 2], results: true, ..Wish::default() },
             };
             let wishes: Vec<_> = names
                 .iter()

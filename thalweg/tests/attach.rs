@@ -54,8 +54,10 @@ impl Target {
 
     /// The program's own code.
     fn code(&self) -> Vec<u8> {
+        let program = std::fs::read_link(format!("/proc/{}/exe", self.pid())).expect("a program");
+        let program = program.to_string_lossy();
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid())).expect("maps");
-        let line = maps.lines().find(|line| line.contains("r-xp") && line.contains("/hot")).expect("code");
+        let line = maps.lines().find(|line| line.contains("r-xp") && line.contains(&*program)).expect("code");
         let (begin, end) = line.split(' ').next().and_then(|range| range.split_once('-')).expect("a range");
         let [begin, end] = [begin, end].map(|text| u64::from_str_radix(text, 16).expect("a number"));
         let memory = std::fs::File::open(format!("/proc/{}/mem", self.pid())).expect("memory");
@@ -73,9 +75,15 @@ impl Drop for Target {
 }
 
 fn compiled(folder: &Path) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../attach/tests/programs/hot.c");
-    let program = folder.join("hot");
-    let status = Command::new("cc").args(["-O2", "-pthread"]).arg(source).arg("-o").arg(&program).status();
+    built(folder, "hot", &["-O2", "-pthread"])
+}
+
+/// One of the programs of the crate `attach`, compiled with these options.
+fn built(folder: &Path, name: &str, options: &[&str]) -> PathBuf {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../attach/tests/programs");
+    let program = folder.join(name);
+    let source = sources.join(format!("{name}.c"));
+    let status = Command::new("cc").args(options).arg(source).arg("-o").arg(&program).status();
     assert!(status.expect("a C compiler").success());
     program
 }
@@ -556,4 +564,127 @@ fn programs_that_changed_their_user_are_refused() {
     assert!(by_root.status.success(), "{}", text(&by_root.stderr));
     assert_eq!(target.ask("run 10"), "done 10");
     assert!(!target.attached());
+}
+
+/// Any process can hold the lock that stands for an attachment: it is named, and not ended.
+#[test]
+fn a_holder_of_the_lock_that_did_not_attach_is_left_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(folder.path(), "1");
+    let program = built(folder.path(), "claiming", &[]);
+    let mut command = Command::new(program);
+    command.arg(target.pid()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut holder = command.spawn().expect("it starts");
+    let input = holder.stdin.take().expect("a pipe");
+    let mut line = String::new();
+    BufReader::new(holder.stdout.take().expect("a pipe")).read_line(&mut line).expect("text");
+    assert_eq!(line, "ready\n");
+
+    let expected = format!("process {} (claiming) holds the lock", holder.id());
+    for arguments in [&["detach", &target.pid()][..], &["attach", &target.pid(), "--count", "work"]] {
+        let output = ran(folder.path(), arguments);
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(&expected), "{arguments:?}: {said}");
+        assert_eq!(said.trim_end().lines().count(), 1, "{said}");
+    }
+    assert!(holder.try_wait().expect("a status").is_none(), "it was ended");
+    drop(input);
+    assert!(holder.wait().expect("it ends").success());
+    let attached = ran(folder.path(), &["attach", &target.pid(), "--count", "work", "--for", "5ms"]);
+    assert!(attached.status.success(), "{}", text(&attached.stderr));
+}
+
+#[test]
+fn the_last_calls_are_shown_one_by_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(folder.path(), "1");
+    let code = target.code();
+    for json in [false, true] {
+        let pid = target.pid();
+        let mut arguments = vec!["attach", &pid, "--time", "work", "--args", "0", "--last", "3"];
+        arguments.extend(json.then_some("--json"));
+        let mut command = thalweg(folder.path(), &arguments);
+        let attaching =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("thalweg starts");
+        until("it attaches", || target.code() != code);
+        assert_eq!(target.ask("run 1000"), "done 1000");
+        assert!(ran(folder.path(), &["detach", &pid]).status.success());
+        let output = attaching.wait_with_output().expect("it ends");
+        let said = text(&output.stdout);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        if json {
+            let object: serde_json::Value = serde_json::from_str(&said).expect("an object");
+            let kept = object["kept"].as_array().expect("calls");
+            let argument = |call: &serde_json::Value| call["arguments"][0][1].as_u64();
+            assert_eq!(
+                kept.iter().map(argument).collect::<Vec<_>>(),
+                [Some(997), Some(998), Some(999)],
+                "{said}"
+            );
+            assert_eq!((&kept[2]["result"], &object["not_kept"]), (&2997.into(), &0.into()));
+        } else {
+            let calls = said.split("calls of work\n").nth(1).expect("the calls").lines().skip(1);
+            let ends: Vec<(String, String)> = calls
+                .filter_map(|line| {
+                    let mut cells = line.split_whitespace().rev();
+                    Some((cells.nth(1)?.to_owned(), line.split_whitespace().last()?.to_owned()))
+                })
+                .collect();
+            let expected = [("997", "2991"), ("998", "2994"), ("999", "2997")];
+            assert_eq!(ends, expected.map(|(one, two)| (one.to_owned(), two.to_owned())), "{said}");
+        }
+        assert!(!target.attached() && target.code() == code);
+    }
+}
+
+/// What `kept` has of each call: arguments and result.
+fn values(object: &serde_json::Value) -> Vec<(Vec<String>, serde_json::Value)> {
+    let value =
+        |argument: &serde_json::Value| format!("{} = {}", argument[0].as_str().expect("a name"), argument[1]);
+    let calls = object["kept"].as_array().expect("calls").iter();
+    let of_call = |call: &serde_json::Value| {
+        (call["arguments"].as_array().expect("values").iter().map(value).collect(), call["result"].clone())
+    };
+    calls.map(of_call).collect()
+}
+
+#[test]
+fn arguments_have_their_types_where_debugging_information_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (options, is_typed) in [(&["-O0", "-g"][..], true), (&["-O2", "-g"], true), (&["-O2"], false)] {
+        let program = built(folder.path(), "typed", options);
+        let mut child =
+            Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+        let input = child.stdin.take().expect("a pipe");
+        let output = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut target = Target { child, input, output };
+        assert_eq!(target.answer(), "ready");
+        let pid = target.pid();
+        let code = target.code();
+        let attach = ["attach", &pid, "--time", "scaled", "--time", "area", "--last", "1", "--json"];
+        let mut command = thalweg(folder.path(), &attach);
+        let attaching =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("thalweg starts");
+        until("it attaches", || target.code() != code);
+        target.ask("go");
+        assert!(ran(folder.path(), &["detach", &pid]).status.success());
+        let output = attaching.wait_with_output().expect("it ends");
+        let said = text(&output.stdout);
+        let objects: Vec<serde_json::Value> =
+            said.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+        let (scaled, area) = (values(&objects[0]), values(&objects[1]));
+        if !is_typed {
+            assert!(scaled[0].0[0].starts_with("ARG 0 = ") && scaled[0].0.len() == 3, "{said}");
+            continue;
+        }
+        let expected = [
+            "const char *name = \"\\\"a name\\\"\"",
+            "double by = 2.5",
+            "int times = -4",
+            "float more = 0.5",
+        ];
+        assert_eq!(scaled, [(expected.map(str::to_owned).to_vec(), serde_json::json!(-9.5))], "{said}");
+        // What stands behind a structure by value has no certain place.
+        assert_eq!(area, [(vec!["unsigned char unit = 200".to_owned()], serde_json::json!(12))], "{said}");
+    }
 }

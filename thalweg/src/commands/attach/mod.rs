@@ -1,6 +1,7 @@
 //! `thalweg attach`: count, time and change calls of functions in a program that runs; `thalweg detach`, `thalweg functions`.
 
 mod held;
+mod kept;
 mod shown;
 mod wishes;
 
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use thalweg_attach::{Attachment, Condition, Function, Identity, Options, Wish};
+use thalweg_attach::{Attachment, Condition, Function, Identity, Keep, Options, Which, Wish};
 use thalweg_host::amount::time;
 
 use self::shown::Shown;
@@ -30,6 +31,8 @@ Examples:
   thalweg attach shop --time 'libshop.so:parse_*' --args 1
   # only large ones
   thalweg attach 4242 --count write --when 'arg2 > 4096'
+  # the last five calls, one by one
+  thalweg attach 4242 --time write --last 5
   # for ten seconds, as JSON
   thalweg attach 4242 --time read --for 10s --json
   # one arena from now on
@@ -94,6 +97,12 @@ pub(crate) struct Arguments {
     /// Keep what the functions return.
     #[arg(long)]
     result: bool,
+    /// Keep the first calls of each function one by one, with their arguments.
+    #[arg(long, value_name = "CALLS", value_parser = clap::value_parser!(u16).range(1..=4096), conflicts_with = "last")]
+    first: Option<u16>,
+    /// Keep the last calls of each function one by one, with their arguments.
+    #[arg(long, value_name = "CALLS", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    last: Option<u16>,
     /// Count, time and change only calls for which this holds: an argument, from 0 on, compared with a number.
     #[arg(long, value_name = "argN > NUMBER", value_parser = wishes::condition)]
     when: Option<Condition>,
@@ -405,7 +414,16 @@ impl Session<'_> {
     fn patterns(&self) -> Vec<(&str, Wish)> {
         let arguments = self.arguments;
         let kept: Vec<usize> = arguments.args.iter().map(|number| usize::from(*number)).collect();
-        let wish = |times| Wish { times, arguments: kept.clone(), results: arguments.result, set: None };
+        let keep = |calls, which| Keep { calls: usize::from(calls), which };
+        let first = arguments.first.map(|calls| keep(calls, Which::First));
+        let keep = first.or(arguments.last.map(|calls| keep(calls, Which::Last)));
+        let wish = |times| Wish {
+            times,
+            arguments: kept.clone(),
+            results: arguments.result,
+            keep,
+            ..Wish::default()
+        };
         let timed = arguments.time.iter().map(|pattern| (pattern.as_str(), wish(true)));
         let counted = arguments.count.iter().map(|pattern| (pattern.as_str(), wish(false)));
         timed.chain(counted).collect()

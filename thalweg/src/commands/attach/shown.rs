@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use serde_json::json;
-use thalweg_attach::{Attachment, Figures, Histogram};
+use thalweg_attach::{Attachment, Figures, Function, Histogram, Point, Signature, Wish};
 use thalweg_probe::kinds::{Counted, Gauged};
 use thalweg_space::{Clock, KindId, Site, Space, SpaceOptions, Writer};
 
@@ -13,6 +13,7 @@ use crate::table::{Table, number, text as column};
 use crate::units::{count, duration, rate, share};
 
 use super::held::Held;
+use super::kept::{Columns, Kept, Times};
 
 /// What a call costs that is counted, and one that is timed or has its result kept, in ns: measured, see BENCHMARKS.md.
 const COUNTED_NS: f64 = 7.0;
@@ -20,10 +21,14 @@ const TIMED_NS: f64 = 60.0;
 /// And each argument that is kept.
 const ARGUMENT_NS: f64 = 13.0;
 
+/// And a call that is kept.
+const KEPT_NS: f64 = 15.0;
+
 /// The figures of all points, and where they go.
 pub(super) struct Shown {
     clock: Clock,
     begin: Instant,
+    begin_ticks: u64,
     last: Instant,
     points: Vec<PointShown>,
     /// Never dropped before its writer.
@@ -38,6 +43,8 @@ struct PointShown {
     name: String,
     module: String,
     call_ns: f64,
+    columns: Columns,
+    kept: Kept,
     now: Figures,
     before: Figures,
     per_s: f64,
@@ -62,8 +69,10 @@ impl Shown {
         let mut writer = space.writer("attach").map_err(failed)?;
         let (counted, gauged) = (writer.declare().map_err(failed)?, writer.declare().map_err(failed)?);
         let now = Instant::now();
+        let clock = Clock::new();
         let mut shown = Shown {
-            clock: Clock::new(),
+            begin_ticks: clock.now(),
+            clock,
             begin: now,
             last: now,
             points: Vec::new(),
@@ -85,6 +94,8 @@ impl Shown {
             let site = space.site(&Site { name, kind, ..Site::default() }).map_err(failed)?;
             u32::try_from(site.0).map_err(|_| Failure::Usage("too many functions for a space".to_owned()))
         };
+        let new = attachment.points().iter().skip(self.points.len());
+        let mut signatures = signatures(attachment, new).into_iter();
         for (number, point) in attachment.points().iter().enumerate().skip(self.points.len()) {
             let name = point.function.readable();
             let needs_return = point.wish.times || point.wish.results;
@@ -95,7 +106,10 @@ impl Shown {
                 slow: site(&format!("{name}.p99_ns"), "gauge")?,
                 module: point.function.module.clone(),
                 call_ns: if needs_return { TIMED_NS } else { COUNTED_NS }
-                    + ARGUMENT_NS * point.wish.arguments.len() as f64,
+                    + ARGUMENT_NS * point.wish.arguments.len() as f64
+                    + if point.wish.keep.is_some() { KEPT_NS } else { 0.0 },
+                kept: Kept::default(),
+                columns: Columns::new(signatures.next().flatten(), &point.wish.arguments),
                 now: Figures::default(),
                 before: Figures::default(),
                 per_s: 0.0,
@@ -129,6 +143,8 @@ impl Shown {
         for (index, point) in self.points.iter_mut().enumerate() {
             let figures = attachment.figures(index).map_err(Failure::usage)?;
             point.before = std::mem::replace(&mut point.now, figures);
+            point.kept =
+                Kept::new(attachment.kept(index).map_err(Failure::usage)?, &point.columns, attachment);
             let calls = point.now.calls - point.before.calls;
             point.per_s = calls as f64 / seconds;
             if calls > 0 {
@@ -209,6 +225,14 @@ impl Shown {
         output.table(&table)?;
         for point in &self.points {
             self.values(point, output)?;
+            self.timed(|times| point.kept.print(&point.name, &point.columns, times, output))?;
+            if point.kept.without > 0 {
+                output.line(&format!(
+                    "{} calls of {} were not kept: other threads were writing their records",
+                    count(point.kept.without),
+                    point.name
+                ))?;
+            }
             if point.now.not_timed > 0 {
                 output.line(&format!(
                     "{} calls of {} were not timed: too many were under way",
@@ -222,8 +246,11 @@ impl Shown {
 
     /// The distributions of arguments and results.
     fn values(&self, point: &PointShown, output: &mut Output) -> Result<(), Failure> {
-        let arguments =
-            point.now.arguments.iter().map(|(number, values)| (format!("argument {number}"), values));
+        let argument = |number: usize| match point.columns.declared(number) {
+            declared if declared.is_empty() => format!("argument {number}"),
+            declared => format!("argument {number} ({declared})"),
+        };
+        let arguments = point.now.arguments.iter().map(|(number, values)| (argument(*number), values));
         let results = point.now.results.iter().map(|values| ("result".to_owned(), values));
         for (what, values) in arguments.chain(results).filter(|(_, values)| values.count() > 0) {
             output.line(&format!("\n{what} of {}: mean {:.1}", point.name, mean(values)))?;
@@ -236,6 +263,11 @@ impl Shown {
             output.table(&table)?;
         }
         Ok(())
+    }
+
+    /// Shows what has times.
+    fn timed<T>(&self, show: impl FnOnce(&Times<'_>) -> T) -> T {
+        show(&Times { begin: self.begin_ticks, ns: &|ticks| self.clock.ticks_to_ns(ticks) })
     }
 
     fn time(&self, ticks: u64) -> String {
@@ -262,9 +294,23 @@ impl Shown {
         json!({
             "function": point.name, "module": point.module, "seconds": seconds, "calls": point.now.calls, "not_timed": point.now.not_timed,
             "times": times, "arguments": arguments, "results": point.now.results.as_ref().map(values), "is_off": point.is_off,
+            "kept": self.timed(|times| point.kept.object(&point.columns, times)), "not_kept": point.kept.without,
             "cost": point.now.calls as f64 / seconds * point.call_ns / 1e9,
         })
     }
+}
+
+/// The types of functions of which values are shown, where they are known.
+fn signatures<'a>(
+    attachment: &Attachment,
+    points: impl Iterator<Item = &'a Point>,
+) -> Vec<Option<Signature>> {
+    let points: Vec<&Point> = points.collect();
+    let has_values = |wish: &Wish| !wish.arguments.is_empty() || wish.results || wish.keep.is_some();
+    let wanted: Vec<_> = points.iter().filter(|point| has_values(&point.wish)).collect();
+    let functions: Vec<&Function> = wanted.iter().map(|point| &point.function).collect();
+    let mut found = attachment.signatures(&functions).into_iter();
+    points.iter().map(|point| if has_values(&point.wish) { found.next().flatten() } else { None }).collect()
 }
 
 fn mean(values: &Histogram) -> f64 {

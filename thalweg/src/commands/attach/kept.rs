@@ -1,0 +1,238 @@
+//! The calls that were kept one by one, as a table and as JSON, with the names and types of their arguments where these are known.
+
+use serde_json::{Value, json};
+use thalweg_attach::{Attachment, Call, Form, Parameter, Place, Signature};
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::table::{Table, number, text as column};
+use crate::units::duration;
+
+/// How many arguments are shown of a function whose types are not known, if nobody said which.
+const ARGUMENTS: usize = 3;
+/// So many bytes of a text are shown.
+const TEXT_BYTES: usize = 48;
+
+/// What is shown of a function's calls.
+#[derive(Default)]
+pub(super) struct Columns {
+    signature: Option<Signature>,
+    /// Arguments that were asked for, by their numbers; none: all that are known, or the first.
+    arguments: Vec<usize>,
+}
+
+/// The calls of a function that were kept.
+#[derive(Default)]
+pub(super) struct Kept {
+    calls: Vec<Row>,
+    /// Calls that could not be kept, since another thread was writing their record.
+    pub(super) without: u64,
+}
+
+struct Row {
+    call: Call,
+    /// The values of the columns, and the result.
+    arguments: Vec<Value>,
+    result: Option<Value>,
+}
+
+/// How ticks become times.
+pub(super) struct Times<'a> {
+    /// Ticks of the clock when the figures began.
+    pub(super) begin: u64,
+    /// Nanoseconds of so many ticks.
+    pub(super) ns: &'a dyn Fn(u64) -> u64,
+}
+
+impl Columns {
+    pub(super) fn new(signature: Option<Signature>, arguments: &[usize]) -> Columns {
+        Columns { signature, arguments: arguments.to_vec() }
+    }
+
+    /// What an argument is, as C declares it; empty if that is not known.
+    pub(super) fn declared(&self, argument: usize) -> String {
+        let is_it = |parameter: &&Parameter| parameter.place == Some(Place::Integer(argument));
+        let parameters = self.signature.iter().flat_map(|signature| &signature.parameters);
+        parameters.filter(is_it).map(declaration).next().unwrap_or_default()
+    }
+
+    /// The parameters that are shown, where they are known.
+    fn parameters(&self) -> impl Iterator<Item = &Parameter> {
+        let wanted = |parameter: &&Parameter| match parameter.place {
+            Some(Place::Integer(number)) => self.arguments.is_empty() || self.arguments.contains(&number),
+            Some(Place::Float(_)) => self.arguments.is_empty(),
+            None => false,
+        };
+        self.signature.iter().flat_map(|signature| &signature.parameters).filter(wanted)
+    }
+
+    fn numbers(&self) -> Vec<usize> {
+        match &self.arguments[..] {
+            [] => (0..ARGUMENTS).collect(),
+            numbers => numbers.to_vec(),
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        match &self.signature {
+            Some(_) => self.parameters().map(declaration).collect(),
+            None => self.numbers().iter().map(|number| format!("ARG {number}")).collect(),
+        }
+    }
+
+    fn short_names(&self) -> Vec<String> {
+        match &self.signature {
+            Some(_) => self.parameters().map(|parameter| parameter.name.clone()).collect(),
+            None => self.numbers().iter().map(usize::to_string).collect(),
+        }
+    }
+
+    /// A function's name; its declaration, if that is known.
+    fn heading(&self, name: &str) -> String {
+        let Some(signature) = &self.signature else { return name.to_owned() };
+        let result = signature.result.as_ref().map_or("void", |result| result.name.as_str());
+        let parameters: Vec<String> = signature.parameters.iter().map(declaration).collect();
+        let name = name.split('(').next().unwrap_or(name);
+        format!("{result} {name}({})", parameters.join(", "))
+    }
+
+    fn row(&self, call: Call, attachment: &Attachment) -> Row {
+        let arguments = match &self.signature {
+            Some(_) => self.parameters().map(|parameter| argument(parameter, &call, attachment)).collect(),
+            None => self.numbers().iter().map(|number| untyped(call.arguments[*number])).collect(),
+        };
+        let result = call.ended.and_then(|ended| ended.result).and_then(|bits| match &self.signature {
+            Some(signature) => Some(typed(signature.result.as_ref()?.form, bits, attachment)),
+            None => Some(untyped(bits.0)),
+        });
+        Row { call, arguments, result }
+    }
+}
+
+impl Kept {
+    pub(super) fn new(
+        (calls, without): (Vec<Call>, u64),
+        columns: &Columns,
+        attachment: &Attachment,
+    ) -> Kept {
+        let calls = calls.into_iter().map(|call| columns.row(call, attachment)).collect();
+        Kept { calls, without }
+    }
+
+    pub(super) fn print(
+        &self,
+        name: &str,
+        shown: &Columns,
+        times: &Times<'_>,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
+        if self.calls.is_empty() {
+            return Ok(());
+        }
+        output.line(&format!("\ncalls of {}", shown.heading(name)))?;
+        let columns = [number("AT", 0), number("LASTED", 0), column("ARGUMENTS").loose(), column("RESULT")];
+        let mut table = Table::new(&columns);
+        let names = shown.short_names();
+        for row in &self.calls {
+            let ended = row.call.ended.map(|ended| duration((times.ns)(ended.ticks) as f64));
+            let at = duration(times.at(&row.call) as f64);
+            let arguments = names.iter().zip(&row.arguments);
+            let arguments: Vec<String> =
+                arguments.map(|(name, value)| format!("{name}: {}", cell(value))).collect();
+            let result = row.result.as_ref().map(cell).unwrap_or_default();
+            table.row(vec![at, ended.unwrap_or_default(), arguments.join(", "), result], false);
+        }
+        output.table(&table)
+    }
+
+    pub(super) fn object(&self, shown: &Columns, times: &Times<'_>) -> Value {
+        let names = shown.names();
+        let calls = self.calls.iter().map(|row| {
+            let named = names.iter().zip(&row.arguments).map(|(name, value)| json!([name, value]));
+            json!({
+                "at_ns": times.at(&row.call), "thread": row.call.thread, "lasted_ns": row.call.ended.map(|ended| (times.ns)(ended.ticks)),
+                "arguments": named.collect::<Value>(), "result": row.result,
+            })
+        });
+        calls.collect()
+    }
+}
+
+impl Times<'_> {
+    fn at(&self, call: &Call) -> u64 {
+        (self.ns)(call.begin.saturating_sub(self.begin))
+    }
+}
+
+fn declaration(parameter: &Parameter) -> String {
+    let (name, of) = (&parameter.name, &parameter.of.name);
+    let space = if of.ends_with(['*', '&']) || name.is_empty() { "" } else { " " };
+    format!("{of}{space}{name}")
+}
+
+fn argument(parameter: &Parameter, call: &Call, attachment: &Attachment) -> Value {
+    match parameter.place {
+        Some(Place::Integer(number)) => typed(parameter.of.form, (call.arguments[number], 0), attachment),
+        Some(Place::Float(number)) => typed(parameter.of.form, (0, call.floats[number]), attachment),
+        None => Value::Null,
+    }
+}
+
+/// A value of a known type: of an integer register, or of one for floating-point numbers.
+fn typed(form: Form, (integer, float): (u64, u64), attachment: &Attachment) -> Value {
+    let unused = |bytes: u64| 64 - 8 * bytes.clamp(1, 8) as u32;
+    match form {
+        Form::Signed(bytes) => json!(integer.cast_signed() << unused(bytes) >> unused(bytes)),
+        Form::Unsigned(bytes) => json!(integer << unused(bytes) >> unused(bytes)),
+        Form::Float(4) => json!(f32::from_bits(float as u32)),
+        Form::Float(8) => json!(f64::from_bits(float)),
+        Form::Text => match attachment.text(integer, TEXT_BYTES) {
+            Some((text, is_cut)) => json!(format!("\"{text}\"{}", if is_cut { "…" } else { "" })),
+            None => json!(format!("{integer:#x}")),
+        },
+        Form::Pointer | Form::ByAddress => json!(format!("{integer:#x}")),
+        // What is in memory or in several registers was not kept.
+        _ => Value::Null,
+    }
+}
+
+/// A register of unknown type as people read it: small numbers as such, also below zero; others, which may be addresses, in hexadecimal.
+fn untyped(bits: u64) -> Value {
+    const SMALL: i64 = 1 << 32;
+    match bits.cast_signed() {
+        small if (-SMALL..SMALL).contains(&small) => json!(small),
+        _ => json!(format!("{bits:#x}")),
+    }
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_are_numbers_or_addresses() {
+        for (bits, expected) in [(12, "12"), (u64::MAX, "-1"), (0x7fff_0000_1000, "0x7fff00001000")] {
+            assert_eq!(cell(&untyped(bits)), expected);
+        }
+    }
+
+    #[test]
+    fn parameters_are_declared_as_in_c() {
+        let parameter = |of: &str, name: &str| Parameter {
+            name: name.to_owned(),
+            of: thalweg_attach::Type { name: of.to_owned(), form: Form::Text },
+            place: Some(Place::Integer(0)),
+        };
+        assert_eq!(declaration(&parameter("const char *", "name")), "const char *name");
+        assert_eq!(declaration(&parameter("size_t", "count")), "size_t count");
+        assert_eq!(declaration(&parameter("int", "")), "int");
+    }
+}
