@@ -1,7 +1,8 @@
-//! All that threads share in a process: writers, readers, collectors, settings, probes, commands, the audit of them.
+//! Tests of the data that threads of a process share: writers, readers, collectors, settings, probes,
+//! commands and their audit.
 //!
-//! Without the test harness, whose channels ThreadSanitizer misunderstands (they use fences): this test is the one that
-//! `cargo xtask test` runs under it.
+//! `cargo xtask test` runs this test under ThreadSanitizer. The test has no test harness, because the
+//! harness's channels use fences, which ThreadSanitizer does not support.
 #![allow(missing_docs)]
 #![allow(clippy::print_stdout)]
 
@@ -45,7 +46,7 @@ fn scoped<'env>(body: impl for<'scope> FnOnce(&mut Threads<'scope, 'env>)) {
     });
 }
 
-/// Writers, each with its own element, against readers of all of them: by head, by block, and from behind.
+/// Writers with an element each, while readers read all elements: by head, by block, and from the last block.
 fn writers_and_readers() {
     let directory = Directory::new("threads-read");
     let space = space_in(directory.path(), 512, 5, Policy::Overwrite);
@@ -106,7 +107,7 @@ fn a_writer_waits_for_an_archiver() {
     });
 }
 
-/// Threads that come and go use elements, collectors, live rows and names again.
+/// Threads that come and go reuse elements, collectors, live rows and names.
 fn threads_come_and_go() {
     let directory = Directory::new("threads-churn");
     let space = space_in(directory.path(), 512, 2, Policy::Overwrite);
@@ -145,7 +146,7 @@ fn come_and_go(space: &Space, number: u64) {
     row.cell(0).store(number, Ordering::Relaxed);
 }
 
-/// Settings are changed, probes switched and commands sent while other threads adopt, and use them.
+/// Settings are changed, probes switched and commands sent while other threads adopt and use them.
 fn changed_from_outside() {
     let directory = Directory::new("threads-set");
     let space = space_in(directory.path(), 4096, 8, Policy::Overwrite);
@@ -182,7 +183,7 @@ fn changed_from_outside() {
     });
 }
 
-/// One writer for the thread that finds it free.
+/// Several threads share a signal writer; each writes if it finds the writer free.
 fn a_signal_writer_of_many_threads() {
     let directory = Directory::new("threads-signal");
     let space = space_in(directory.path(), 512, 4, Policy::Overwrite);
@@ -216,7 +217,8 @@ fn main() {
         ("changed_from_outside", changed_from_outside),
         ("a_signal_writer_of_many_threads", a_signal_writer_of_many_threads),
     ];
-    // What is made once in a process is made here: a library that is not compiled for the sanitizer does not report that to it.
+    // Lazily made data is made here, because the sanitizer does not see the synchronisation of a library that
+    // is not compiled for it.
     LazyLock::force(&PATTERN);
     for (name, test) in tests {
         test();
