@@ -248,7 +248,7 @@ static inline bool thalweg_is_utf8(const char *text, size_t length) {
     return true;
 }
 
-/* A text, which is copied. If it is not UTF-8 it becomes bytes, because every text must be UTF-8. */
+/* A text, which is copied. A text that is not UTF-8 becomes bytes, because every text value must be UTF-8. */
 static inline thalweg_value thalweg_text_of(const char *text, size_t length) {
     thalweg_value value = thalweg_bytes(text, length);
     if (thalweg_is_utf8(text, length)) value.kind = THALWEG_TEXT;

@@ -3,9 +3,9 @@
 //!
 //! Each thread notes the call of a box that it executes. A handler for the signals of a crash, and one that
 //! `exit` runs, read the note of their thread and write the line to standard error, with nothing that
-//! allocates, locks or waits. Then the process ends as it would have without them: by the signal; after
-//! `exit` with code 1, because records are missing. `_exit` and SIGKILL run no code of the process; which box
-//! ended it is then recorded only in the space, in the live rows of its workers.
+//! allocates, locks or waits. Then the process ends as it would have without the handlers: by the signal;
+//! after `exit` with code 1, because records are missing. `_exit` and SIGKILL run no code of the process;
+//! which box ended it is then recorded only in the space, in the live rows of its workers.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};

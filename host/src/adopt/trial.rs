@@ -47,7 +47,8 @@ pub struct Trial {
     pub records_out: u64,
     /// The warnings of the run.
     pub warnings: Vec<String>,
-    /// Whether it ran in this call. If not, nothing that it depends on has changed since its last run.
+    /// Whether it ran in this call. If it did not run, nothing that the program depends on has changed since
+    /// its last run.
     pub is_fresh: bool,
 }
 

@@ -1,10 +1,10 @@
 //! Control of a run from other processes: pausing, resuming, draining, stopping, replacing the network, and
 //! reloading libraries.
 //!
-//! The source pauses between two records on request. Then its end of the network can be closed, so that the
-//! records inside leave; when all of them have left, as records or as failures, another network is started,
-//! and source, sink and the thread that reports failures get its ends. The main thread receives the commands;
-//! these three get orders through channels.
+//! The source pauses between two records on request. Then the source's end of the network can be closed, so
+//! that the records inside leave; when all of them have left, as records or as failures, another network is
+//! started, and source, sink and the thread that reports failures get its ends. The main thread receives the
+//! commands; these three get orders through channels.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

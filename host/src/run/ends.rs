@@ -34,7 +34,7 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// Writes a dead letter, if these are kept. If that fails the run ends.
+    /// Writes a dead letter, if these are kept. If writing fails, the run ends.
     pub(super) fn letter(&self, write: impl FnOnce(&mut DeadLetters) -> Result<(), Error>) {
         let Some(letters) = &self.letters else { return };
         let mut letters = letters.lock().unwrap_or_else(PoisonError::into_inner);

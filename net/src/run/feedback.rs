@@ -122,7 +122,7 @@ impl FeedbackTask {
     }
 
     /// Reads a record from outside, which enters without a test unless `net.feedback_entry` is `matching`. If
-    /// no record can enter the loop, does what else is due. `Some`: there is nothing to do now.
+    /// no record can enter the loop, ends groups or the loop. `Some`: there is nothing to do now.
     fn take_outer(&mut self, cx: &mut Context<'_>) -> Option<Stop> {
         if self.outer != Ends::NOTHING {
             // An outer group has to leave before the next one enters.

@@ -81,7 +81,7 @@ pub struct StartOptions {
     /// state are folded back.
     pub fold_after: u64,
     /// Whether failed records also keep the original of values that a box changed in place, as dead letters
-    /// require. Then boxes that change bytes, texts and arrays change copies.
+    /// require. If so, boxes that change bytes, texts and arrays change copies.
     pub exact_failures: bool,
     /// The branch that gets a record which fits several branches equally well.
     pub ties: Ties,

@@ -98,8 +98,8 @@ pub struct Out {
     /// `capacity` valid values that belong to the host.
     values: *mut Value,
     /// While the latest record is in `values`: [`HELD`], the number of its values (the first `min(count,
-    /// capacity)` slots; in the upper half) and its variant, from 1 (in the lower half). Otherwise 0. The
-    /// emission is one word, so that a call writes and compares it at once.
+    /// capacity)` slots; in the upper half) and its variant, from 1 (in the lower half). Otherwise the
+    /// emission is 0. The emission is one word, so that a call writes and compares it at once.
     emission: u64,
     // This field separates the two fields that each call sets to zero: otherwise the compiler stores both
     // zeros at once, and the load of `generator.state` after the call straddles that store, which costs a box

@@ -10,8 +10,8 @@
 //! failed records. There the sender keeps each record until the receiver sees the end of its group. Elsewhere
 //! both only count.
 //!
-//! When a node is lost, every record that is sent to it from then on fails, and so do all that are kept.
-//! Groups that end after failed records still end, so a task that waits for a group continues.
+//! When a node is lost, every record that is sent to it from then on fails, and so do all records that are
+//! kept. Groups that end after failed records still end, so a task that waits for a group continues.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -338,8 +338,8 @@ pub(crate) fn leave(
     let _ = blocking.aside(|| to.finish());
 }
 
-/// The last task of the network, which passes the output on. When it ends, parts that other nodes open here
-/// are not needed any more.
+/// The last task of the network, which passes the output on. When this task ends, parts that other nodes open
+/// here are not needed any more.
 pub(crate) struct Last {
     pub(crate) input: In<Record>,
     pub(crate) out: Out<Record>,

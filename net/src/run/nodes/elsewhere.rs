@@ -67,8 +67,8 @@ pub trait Elsewhere: Send + Sync + fmt::Debug {
     /// [`Elsewhere::opened`] ends.
     fn close(&self);
 
-    /// Announces that all tasks here have ended, and waits for the other nodes. When it returns, all failures
-    /// there were reported.
+    /// Announces that all tasks here have ended, and waits for the other nodes. When this method returns, all
+    /// failures on them were reported.
     fn end(&self);
 }
 

@@ -7,7 +7,7 @@ use super::*;
 pub struct Emitted<'a> {
     /// The variant, from 1; not yet compared with the signature.
     pub variant: u32,
-    /// The number of values that the box gave. If they exceed the number of slots, `values` is empty.
+    /// The number of values that the box gave. If there are more values than slots, `values` is empty.
     pub count: usize,
     /// The values, for taking; the host overwrites remaining ones later.
     pub values: &'a mut [Value],
