@@ -314,7 +314,7 @@ impl Reader<'_, '_> {
         let mut seen = Vec::new();
         for name in names {
             if seen.contains(&name) {
-                self.wrong(0..0, format!("there are two of the {what} `{name}`"));
+                self.wrong(0..0, format!("the {what} `{name}` is declared twice"));
             }
             seen.push(name);
         }
@@ -416,7 +416,7 @@ impl Reader<'_, '_> {
             let problem = Problem::new(word.span.clone(), format!("no call has the word `&{}`", word.text));
             self.file.wrong(match nearest(&word.text, words().map(String::as_str)) {
                 Some(near) => problem.help(format!("did you mean `{near}`?")),
-                None => problem.help("the value is in a word that a call is given, as in `f(&word)`"),
+                None => problem.help("the value must be in a word that a call fills, as in `f(&word)`"),
             });
         }
         Get { word: word.map(|word| word.text), at, calls }
@@ -516,7 +516,7 @@ impl Reader<'_, '_> {
                     format!("the expression is {found}, and `{}` is {}", unit.text, known.dimension),
                 );
             }
-            Some(Type::Truth) => self.wrong(unit.span, "what is true or false has no unit".to_owned()),
+            Some(Type::Truth) => self.wrong(unit.span, "a truth value has no unit".to_owned()),
             _ => {}
         }
     }

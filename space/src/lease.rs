@@ -88,7 +88,7 @@ impl Terms {
             return Ok(());
         }
         Err(Error::new(format!(
-            "the lease of `{what}` has no end: say how long it lasts, or that it ends with its holder"
+            "the lease of `{what}` has no end: give it a duration, or let it end with its holder"
         )))
     }
 
@@ -229,7 +229,7 @@ impl Lease {
             layout::LEASE_EXPIRED => {
                 format!("the lease of `{name}` ran out before it was renewed: it is {} again", cell.value)
             }
-            _ if cell.tool.is_empty() => format!("the lease of `{name}` is over: somebody else set it"),
+            _ if cell.tool.is_empty() => format!("the lease of `{name}` is over: another process set it"),
             _ => format!(
                 "the lease of `{name}` is over: it was set to {} by {} (process {})",
                 cell.value, cell.tool, cell.pid

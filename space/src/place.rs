@@ -77,7 +77,7 @@ pub(crate) fn read_link(space: &Path, number: u32, uuid: [u8; 16]) -> Result<Pat
     let directory = PathBuf::from(file::text(&page, link::PATH, link::PATH_BYTES));
     if !directory.is_absolute() || !directory.ends_with(directory_name(uuid)) {
         return Err(Error::new(format!(
-            "{} is damaged: it leads to what is not this space's",
+            "{} is damaged: it leads to a directory of another space",
             path.display()
         )));
     }

@@ -275,7 +275,7 @@ impl Space {
         let index = cold.settings.len();
         if index == settings::CELL_COUNT {
             return Err(Error::new(format!(
-                "there is no room for setting `{}`: a space has {} settings",
+                "setting `{}` cannot be made: a space has at most {} settings",
                 spec.name,
                 settings::CELL_COUNT
             )));
@@ -357,7 +357,7 @@ impl Space {
         }
         let Ok(code) = u8::try_from(rows.len() + 1) else {
             return Err(Error::new(format!(
-                "there is no room for live rows `{}`: a space has 255 kinds",
+                "live rows `{}` cannot be described: a space has at most 255 kinds of row",
                 spec.name
             )));
         };

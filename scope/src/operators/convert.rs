@@ -163,7 +163,7 @@ fn field_of(made: &Made, names: &Names) -> Result<Field, Wrong> {
     match (bound.expression.of(), Unit::parse(unit)) {
         (_, None) => Err(wrong(format!("there is no unit `{unit}`"))),
         (Type::Number(dimension), Some(known)) if dimension != known.dimension && unit.is_empty() => {
-            Err(wrong(format!("this is {dimension}: say in which unit it is to be given")))
+            Err(wrong(format!("this is {dimension}: name the unit of the result")))
         }
         (Type::Number(dimension), Some(known)) if dimension != known.dimension => {
             Err(wrong(format!("this is {dimension}, and `{unit}` is {}", known.dimension)))

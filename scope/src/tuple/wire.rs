@@ -25,7 +25,7 @@ pub struct Damaged(pub(crate) &'static str);
 
 impl fmt::Display for Damaged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "what came is damaged: {}", self.0)
+        write!(f, "the received bytes are damaged: {}", self.0)
     }
 }
 
@@ -136,7 +136,7 @@ impl<'b> Reader<'b> {
     fn count(&mut self, least: usize) -> Result<usize, Damaged> {
         let count = self.u32()? as usize;
         if count.saturating_mul(least) > self.bytes.len() {
-            return Err(Damaged("it counts more than there is"));
+            return Err(Damaged("a count exceeds the number of bytes"));
         }
         Ok(count)
     }

@@ -678,7 +678,10 @@ impl ElementReader {
         // A reader that follows block by block may be within an event that is not committed.
         if newest + ring.block_count < (self.limit - 1) / ring.block_bytes {
             // Without this check, overwritten blocks would be searched one by one.
-            return Err(Error::new(format!("{} is damaged: its head went back", ring.path.display())));
+            return Err(Error::new(format!(
+                "{} is damaged: its committed position decreased",
+                ring.path.display()
+            )));
         }
         let oldest = number.max((newest + 1).saturating_sub(ring.block_count));
         Ok(ring.next_written(oldest, newest).max(oldest))
