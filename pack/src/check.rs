@@ -224,7 +224,7 @@ impl Checker<'_> {
         Some(Type::Truth)
     }
 
-    /// Compiles an `and` or `or`, whose second part is evaluated only if the first does not decide the
+    /// Compiles an `and` or `or`. A program evaluates the second part only if the first does not decide the
     /// result.
     fn either(&mut self, [left, right]: &[Node; 2], jump: Op) -> Option<Type> {
         let first = self.truth(left);

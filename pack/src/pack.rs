@@ -72,8 +72,8 @@ pub struct Probe {
     pub fields: Vec<(String, usize)>,
     /// The quantities that are kept of each call.
     pub keeps: Vec<Keep>,
-    /// The number of the field with the count of calls in a window. The next number is the field with their
-    /// rate.
+    /// The number of the field with the count of calls in a window. The field with the rate of calls has the
+    /// next number.
     pub calls: usize,
 }
 
@@ -499,7 +499,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Reports an expression whose dimension differs from that of `unit`, if the table gives a unit.
+    /// Reports an expression if the table gives a `unit` of another dimension.
     fn fits(&self, table: &Table<'_, '_>, expression: Option<&Expression>) {
         let Some(unit) = table.text("unit") else { return };
         let Some(known) = Unit::parse(&unit.text) else {

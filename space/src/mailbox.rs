@@ -495,7 +495,7 @@ impl Mailbox {
         Ok(Received { slot, shared, leases, group, id, letter, holder, answered: false })
     }
 
-    /// Makes the inverse of a command whose lease is over a received command.
+    /// Makes a received command of the inverse of a command under an ended lease.
     fn take_back(&self, held: Held, why: LeaseEnd) -> Result<Received, Error> {
         tell_ended(&self.shared, &held, why)?;
         let pid = std::process::id();

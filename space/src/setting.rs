@@ -50,7 +50,7 @@ pub struct SettingSpec<'a> {
     pub undo: Undo,
 }
 
-/// Makes an enum whose values have names, which the catalog stores.
+/// Makes an enum with a name for each value, which the catalog stores.
 macro_rules! named {
     ($(#[$about:meta])* pub enum $Name:ident { $($(#[$doc:meta])* $value:ident = $text:literal,)+ }) => {
         $(#[$about])*

@@ -125,8 +125,8 @@ impl Space {
         &self.shared.identity.clock
     }
 
-    /// The same space, whose new elements are made in a directory below `path`, for example on a disk, where
-    /// they survive a reboot. Readers find them there, and they are removed with the space.
+    /// The same space, with new elements in a directory below `path`, for example on a disk, where they
+    /// survive a reboot. Readers find them there, and they are removed with the space.
     ///
     /// ```
     /// use thalweg_space::{ElementOptions, Space, SpaceOptions};
@@ -166,7 +166,7 @@ impl Space {
         self.writer_with(name, self.shared.element)
     }
 
-    /// Makes a writer whose element has this size and policy.
+    /// Makes a writer with an element of this size and policy.
     ///
     /// # Errors
     /// As [`Space::writer`], and when the options are out of range.

@@ -122,7 +122,7 @@ impl Scope {
     }
 
     /// Opens a view on tuples that are read for several scopes: `inlet` returns the inlets of the shared
-    /// trees, whose tuples have this legend. All leaves have to be in such trees.
+    /// trees; their tuples have this legend. All leaves have to be in such trees.
     pub(crate) fn of_inlets(
         view: &View,
         tables: Arc<Tables>,
@@ -428,7 +428,8 @@ fn evaluate(node: &mut Node, gathered: &mut [Option<Gathered>], during: &mut Dur
     }
 }
 
-/// Completes a reduction, whose part was made where the tuples were read, or is made from the batch.
+/// Completes a reduction from the part that was made where the tuples were read, or from the batch if there
+/// is none.
 fn finish(reduce: &mut Reduce, part: Option<Part>, batch: &mut Batch, during: &mut During<'_>) {
     let mut part = part.unwrap_or_default();
     reduce.take(batch, &mut part, during);

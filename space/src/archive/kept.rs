@@ -198,9 +198,9 @@ impl Kept {
         within.or(blocks).map_or(end, |block| block.max(number).min(end))
     }
 
-    /// Bounds the search for the last block for whose base and first sequence number `is_before` holds. That
-    /// block is not before the first returned one, and is before the second; `None` as the second means that
-    /// there is no upper bound.
+    /// Bounds the search for the last block with a base and first sequence number for which `is_before`
+    /// holds. The searched block is the first returned one or a later one, and is before the second; `None`
+    /// as the second means that there is no upper bound.
     pub(crate) fn narrowed(
         &self,
         id: ElementId,

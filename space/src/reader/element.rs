@@ -119,7 +119,7 @@ pub(super) struct ElementReader {
     /// Number of the block in the buffer, and the position that it begins at.
     buffered: Option<u64>,
     buffer_start: u64,
-    /// An event whose last part was not read yet, with its arguments so far. Boxed, because it is rare.
+    /// An event that was not read to its last part yet, with its arguments so far. Boxed, because it is rare.
     begun: Option<Box<Found>>,
     long: Vec<u8>,
     base: u64,
@@ -216,7 +216,7 @@ impl ElementReader {
         }))
     }
 
-    /// Frees the blocks whose events were all handed over, for a writer that waits for its consumer.
+    /// Frees the blocks of which all events were handed over, for a writer that waits for its consumer.
     pub(super) fn consume(&mut self) -> Result<(), Error> {
         let Some(ring) = &self.ring else { return Ok(()) };
         if self.consumer.is_none() {

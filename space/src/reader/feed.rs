@@ -60,9 +60,9 @@ pub trait Feed: Send {
     /// When files are damaged, after everything that could be read was handed over.
     fn poll(&mut self, limit: usize, take: &mut impl FnMut(usize, Item<'_>)) -> Result<usize, Error>;
 
-    /// Restricts the events before `from` to kinds whose names are needed, and excludes all events after
-    /// `to`. Times count from the start of the first process. Must be called before the first poll. A feed
-    /// that cannot filter hands over more events.
+    /// Restricts the events before `from` to kinds with needed names, and excludes all events after `to`.
+    /// Times count from the start of the first process. Must be called before the first poll. A feed that
+    /// cannot filter hands over more events.
     ///
     /// # Errors
     /// When a space cannot be read.
