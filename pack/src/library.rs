@@ -197,7 +197,7 @@ pub struct Keep {
 pub struct Reading {
     /// Its name in expressions.
     pub name: String,
-    /// How it is read.
+    /// The calls that read the value.
     pub get: Get,
     /// The number of its field.
     pub field: usize,

@@ -31,7 +31,7 @@ pub struct Pack {
     pub probes: Vec<Probe>,
     /// The values that are read by calling the library's functions.
     pub readings: Vec<Reading>,
-    /// Measures that are computed from fields. Each may use those before it.
+    /// Measures that are computed from fields. A measure may use earlier ones.
     pub measures: Vec<Measure>,
     /// The conditions that are checked.
     pub conditions: Vec<Condition>,

@@ -43,8 +43,8 @@ use crate::setting::{Setting, check_range};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The longest time for which the lock of the settings delays the end of a lease. After it the value is
-/// restored without the lock.
+/// The longest time for which the lock of the settings delays the end of a lease. After this time the value
+/// is restored without the lock.
 const LOCKED_MAX_NS: u64 = 2_000_000_000;
 
 /// The conditions under which a lease ends.
@@ -126,7 +126,7 @@ pub enum LeaseEnd {
     TakenOver,
 }
 
-/// A lease that this process holds. After a drop it ends by its terms.
+/// A lease that this process holds. After a drop the lease ends by its terms.
 #[derive(Debug)]
 #[must_use = "a lease that is not renewed or confirmed ends"]
 pub struct Lease {

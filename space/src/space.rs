@@ -388,7 +388,7 @@ impl Space {
         self.shared.identity.note_alive();
     }
 
-    /// Marks the orderly end of the process. Writers may still close after it.
+    /// Marks the orderly end of the process. Writers may still close after this call.
     pub fn finish(&self) {
         self.note_alive();
         self.shared.identity.map.word(identity::STATE).store(2, Ordering::Release);

@@ -21,7 +21,7 @@ use thalweg_space::reader::SpaceReader;
 /// The most problems that are remembered, so that a scope reports each once.
 const PROBLEMS_MAX: usize = 1000;
 
-/// Which events recorded before the scope began it reads.
+/// Which of the events that were recorded before its opening a scope reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Backlog {
     /// All events that elements still hold.
@@ -33,7 +33,7 @@ pub enum Backlog {
     Nothing,
 }
 
-/// A view on running processes. Between two pulls it reads nothing and holds no lock.
+/// A view on running processes. A scope reads nothing and holds no lock between two pulls.
 ///
 /// ```
 /// use thalweg_scope::{Backlog, Leaf, Scope, Target, Tree, Value, View};

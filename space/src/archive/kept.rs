@@ -72,7 +72,7 @@ pub struct ArchiveInfo {
     pub segments: u64,
     /// The bytes of the segments.
     pub bytes: u64,
-    /// Bytes of the events in them, as elements hold them.
+    /// The bytes that the archived events take in elements.
     pub event_bytes: u64,
     /// Events.
     pub events: u64,
@@ -299,7 +299,7 @@ impl KeptElement {
 }
 
 impl KeptChunk {
-    /// Reads and decodes the chunk; `false` if it was removed.
+    /// Reads and decodes a chunk; `false` if the chunk was removed.
     fn decode(
         &self,
         directory: &Path,

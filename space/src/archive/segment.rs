@@ -125,7 +125,7 @@ impl Words {
     }
 }
 
-/// A reader of words; it trusts nothing in them.
+/// A reader of words from untrusted bytes.
 #[derive(Debug)]
 pub(super) struct WordsIn<'a>(pub(super) &'a [u8]);
 

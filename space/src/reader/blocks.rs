@@ -206,7 +206,7 @@ impl Blocks {
         )))
     }
 
-    /// The header of a ring, as it is now.
+    /// The current header of a ring.
     pub(crate) fn header(&self) -> Result<Box<[u8; element::HEADER]>, Error> {
         let mut header = Box::new([0; element::HEADER]);
         file::read_exact_at(&self.file, &self.path, &mut header[..], self.start)?;

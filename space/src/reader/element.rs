@@ -25,7 +25,7 @@ pub struct WriterInfo {
     pub name: String,
     /// The thread that made the writer.
     pub thread: u32,
-    /// How many writers had the element, this one included.
+    /// How many writers have had the element, this one included.
     pub generation: u64,
     /// Policy: 0 overwrite, 1 drop newest, 2 wait.
     pub policy: u32,
@@ -119,7 +119,8 @@ pub(super) struct ElementReader {
     /// Number of the block in the buffer, and the position that it begins at.
     buffered: Option<u64>,
     buffer_start: u64,
-    /// An event that was not read to its last part yet, with its arguments so far. Boxed, because it is rare.
+    /// An event that was not read to its last part yet, with its arguments so far. Boxed, because such events
+    /// are rare.
     begun: Option<Box<Found>>,
     long: Vec<u8>,
     base: u64,

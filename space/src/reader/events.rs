@@ -200,8 +200,8 @@ pub enum Item<'a> {
         lost: u64,
         /// Sequence number of the first lost event.
         from_sequence: u64,
-        /// Whether the gap is a single event of a kind that no catalog describes. No other event is lost
-        /// then.
+        /// Whether the gap is a single event of a kind that no catalog describes. A gap of this kind has no
+        /// other lost events.
         kind_unknown: bool,
     },
 }

@@ -43,7 +43,7 @@ pub trait Feed: Send {
     /// The spaces found so far, in the order in which they joined. Spaces are only ever added at the end.
     fn spaces(&self) -> &[SpaceReader];
 
-    /// Whether there is one space and never another.
+    /// Whether the feed has one space and no other can join.
     fn is_single(&self) -> bool;
 
     /// Looks for spaces that joined since the last call. [`Feed::poll`] also hands over their events from
