@@ -515,8 +515,7 @@ impl Mailbox {
             }
             let have: Vec<_> = self.reversible.iter().copied().flatten().copied().collect();
             let others = if have.is_empty() { "no command here".to_string() } else { have.join(", ") };
-            let why =
-                format!("`{name}` can have no lease, because no command reverts it: {others} can have one");
+            let why = format!("`{name}` has no lease, because no command reverts it: {others} can have one");
             return received.failed(&why).map(|()| None);
         };
         let (id, pid, name) = (id.parse().ok(), received.holder.sender.pid, name.clone());
