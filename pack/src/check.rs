@@ -70,11 +70,11 @@ impl Checker<'_> {
                 self.push(Op::Constant(f64::from(u8::from(*value))), span)?;
                 Some(Type::Truth)
             }
-            Kind::Text(_) => {
-                self.wrong(Problem::new(span.clone(), "a text stands alone here").help(
+            Kind::Text(_) => self.wrong(
+                Problem::new(span.clone(), "a text cannot be used here without a comparison").help(
                     "compare a name with it: `component == \"text\"`, or `component like \"pattern*\"`",
-                ))
-            }
+                ),
+            ),
             Kind::Name(name) => self.name(name, span),
             Kind::Negative(of) => {
                 let dimension = self.number(of)?;
@@ -175,7 +175,7 @@ impl Checker<'_> {
         let message = format!("{left} and {right} cannot be {what}");
         self.wrong(
             Problem::new(span.clone(), message)
-                .help("write the unit behind the number, as in `5 ms` or `2 kB/s`"),
+                .help("write the unit after the number, as in `5 ms` or `2 kB/s`"),
         )
     }
 
@@ -224,7 +224,7 @@ impl Checker<'_> {
         Some(Type::Truth)
     }
 
-    /// Compiles an `and` or `or`, whose second part is evaluated only if the first does not decide the
+    /// Compiles an `and` or `or`. A program evaluates the second part only if the first does not decide the
     /// result.
     fn either(&mut self, [left, right]: &[Node; 2], jump: Op) -> Option<Type> {
         let first = self.truth(left);
@@ -263,7 +263,7 @@ impl Checker<'_> {
         if first == second {
             return Some(first);
         }
-        self.wrong(Problem::new(other.1.clone(), "what stands behind `then` and `else` is not of one kind"))
+        self.wrong(Problem::new(other.1.clone(), "the values after `then` and `else` have different types"))
     }
 
     fn call(&mut self, name: &str, arguments: &[Node], span: &Range<usize>) -> Option<Type> {

@@ -89,7 +89,7 @@ impl Expression {
     /// Reads and checks an expression that is true or false.
     ///
     /// # Errors
-    /// As [`Expression::read`], and when it is a number.
+    /// As [`Expression::read`], and when its value is a number.
     pub fn condition(text: &str, schema: &Schema) -> Result<Expression, Vec<Problem>> {
         let expression = Expression::read(text, schema)?;
         match expression.of {

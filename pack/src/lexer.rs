@@ -57,7 +57,7 @@ fn word(text: &str, at: usize, letter: char) -> Result<(Token<'_>, usize), Probl
     match SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
         Some(sign) => Ok((Token::Sign(sign), sign.len())),
         None if letter == '=' => {
-            Err(Problem::new(at..at + 1, "`=` compares nothing here").help("write `==`"))
+            Err(Problem::new(at..at + 1, "`=` is no comparison here").help("write `==`"))
         }
         None => Err(Problem::new(at..at + letter.len_utf8(), format!("`{letter}` means nothing here"))),
     }

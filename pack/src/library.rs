@@ -172,7 +172,7 @@ impl Kept {
             ("time", _) if unit.is_empty() => Ok((Kept::Time, "ns")),
             ("time", _) => Err("times are kept in ns, and need no unit".to_owned()),
             _ => Err(format!(
-                "`{text}` is nothing that can be kept: `argument 0` to `argument 5`, `result`, each perhaps with a unit (`argument 1 in B`), or `time`"
+                "`{text}` cannot be kept: write `argument 0` to `argument 5`, `result`, each perhaps with a unit (`argument 1 in B`), or `time`"
             )),
         }
     }
@@ -197,7 +197,7 @@ pub struct Keep {
 pub struct Reading {
     /// Its name in expressions.
     pub name: String,
-    /// How it is read.
+    /// The calls that read the value.
     pub get: Get,
     /// The number of its field.
     pub field: usize,

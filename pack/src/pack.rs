@@ -31,7 +31,7 @@ pub struct Pack {
     pub probes: Vec<Probe>,
     /// The values that are read by calling the library's functions.
     pub readings: Vec<Reading>,
-    /// Measures that are computed from fields. Each may use those before it.
+    /// Measures that are computed from fields. A measure may use earlier ones.
     pub measures: Vec<Measure>,
     /// The conditions that are checked.
     pub conditions: Vec<Condition>,
@@ -72,8 +72,8 @@ pub struct Probe {
     pub fields: Vec<(String, usize)>,
     /// The quantities that are kept of each call.
     pub keeps: Vec<Keep>,
-    /// The number of the field with the count of calls in a window. The next number is the field with their
-    /// rate.
+    /// The number of the field with the count of calls in a window. The field with the rate of calls has the
+    /// next number.
     pub calls: usize,
 }
 
@@ -314,7 +314,7 @@ impl Reader<'_, '_> {
         let mut seen = Vec::new();
         for name in names {
             if seen.contains(&name) {
-                self.wrong(0..0, format!("there are two of the {what} `{name}`"));
+                self.wrong(0..0, format!("the {what} `{name}` is declared twice"));
             }
             seen.push(name);
         }
@@ -416,7 +416,7 @@ impl Reader<'_, '_> {
             let problem = Problem::new(word.span.clone(), format!("no call has the word `&{}`", word.text));
             self.file.wrong(match nearest(&word.text, words().map(String::as_str)) {
                 Some(near) => problem.help(format!("did you mean `{near}`?")),
-                None => problem.help("the value is in a word that a call is given, as in `f(&word)`"),
+                None => problem.help("the value must be in a word that a call fills, as in `f(&word)`"),
             });
         }
         Get { word: word.map(|word| word.text), at, calls }
@@ -499,7 +499,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Reports an expression whose dimension differs from that of `unit`, if the table gives a unit.
+    /// Reports an expression if the table gives a `unit` of another dimension.
     fn fits(&self, table: &Table<'_, '_>, expression: Option<&Expression>) {
         let Some(unit) = table.text("unit") else { return };
         let Some(known) = Unit::parse(&unit.text) else {
@@ -516,7 +516,7 @@ impl Reader<'_, '_> {
                     format!("the expression is {found}, and `{}` is {}", unit.text, known.dimension),
                 );
             }
-            Some(Type::Truth) => self.wrong(unit.span, "what is true or false has no unit".to_owned()),
+            Some(Type::Truth) => self.wrong(unit.span, "a truth value has no unit".to_owned()),
             _ => {}
         }
     }

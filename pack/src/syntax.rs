@@ -325,9 +325,9 @@ impl<'t> Parser<'t> {
         let problem = Problem::new(self.span(), format!("`{name}` is no unit"));
         match nearest(name, Unit::names()) {
             Some(near) => problem.help(format!("did you mean `{near}`?")),
-            None => {
-                problem.help("behind a number stand a time, a size or `%`; names are joined by operators")
-            }
+            None => problem.help(
+                "after a number only a unit of time or size or `%` may follow; join names by operators",
+            ),
         }
     }
 }

@@ -129,7 +129,7 @@ fn mistakes_are_named_with_their_place() {
     check("maxx(a, b)", "did you mean `max`?", "maxx(a, b)");
     check("sqrt(stream.wait)", "takes a plain number", "stream.wait");
     check("if a then 1 else 2", "a number where true or false is expected", "a");
-    check("if live then 1 else 2 ms", "not of one kind", "2 ms");
+    check("if live then 1 else 2 ms", "different types", "2 ms");
     check("component == \"x", "this text has no end", "\"x");
     check("1 § 2", "means nothing here", "§");
     assert!(Expression::condition("a + 1", &schema()).unwrap_err()[0].to_string().contains("true or false"));

@@ -50,7 +50,7 @@ fn mistakes_are_told_with_their_place() {
     check(&step("do = \"limit\"\n"), &["needs `per_s` or `bytes_per_s`"]);
     check(
         &step("do = \"convert\"\nto = \"x\"\n[step.fields]\na = \"duration + ready\"\n"),
-        &["say in which unit"],
+        &["name the unit of"],
     );
     check(
         &step("do = \"convert\"\nto = \"x\"\n[step.fields]\na = \"reads\"\n[step.units]\nb = \"ms\"\n"),

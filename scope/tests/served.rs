@@ -325,8 +325,8 @@ fn rude_clients_are_refused_and_harm_nobody() {
         let said = rude(&world.socket(), VERSION, more);
         assert!(said.contains(expected), "{expected}: {said:?}");
     };
-    check(&frame(9, &[]), "first says which view");
-    check(&frame(2, &[0]), "first says which view");
+    check(&frame(9, &[]), "first request must name its view");
+    check(&frame(2, &[0]), "first request must name its view");
     check(&frame(1, b"\x00\x05\x00\x00\x00ab"), "it ends too early");
     check(&frame(1, b"\x07\x01\x00\x00\x00a"), "unknown kind of target");
     // The answer to an invalid view states its mistakes.

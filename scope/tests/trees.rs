@@ -61,7 +61,7 @@ enum Model {
     /// Events of these kinds.
     Leaf(Vec<&'static str>, Option<usize>),
     Gather(Vec<Model>),
-    /// Keeps the tuples whose number in this field is above a bound, or those whose number is not.
+    /// Keeps the tuples with a number above a bound in this field, or the other tuples.
     Above {
         below: Box<Model>,
         field: &'static str,

@@ -446,7 +446,7 @@ mod tests {
     use super::*;
     use std::cell::Cell as Plain;
 
-    /// Words whose writer dies after a number of stores.
+    /// Words of a cell, with a writer that dies after a number of stores.
     struct Dying {
         words: Vec<Plain<u64>>,
         left: Plain<usize>,

@@ -57,7 +57,10 @@ impl Inner {
     fn append(&mut self, kind: &Schema, hash: u64) -> Result<usize, Error> {
         let index = self.kinds.len();
         if index > usize::from(u16::MAX - event::KIND_FIRST) {
-            return Err(Error::new(format!("there is no room for kind `{}`: a writer has 65520", kind.name)));
+            return Err(Error::new(format!(
+                "kind `{}` cannot be declared: a writer has at most 65520 kinds",
+                kind.name
+            )));
         }
         let id = event::KIND_FIRST + index as u16;
         self.catalog.append(&Record::kind(id, kind.name, kind.doc, kind.fields))?;

@@ -219,7 +219,7 @@ impl<M: Memory> Ring<M> {
         self.sequence
     }
 
-    /// Appends an event at a time whose low and high half are given, as the processor returns them.
+    /// Appends an event at a time that is given as low and high half, as the processor returns it.
     #[inline(always)]
     pub(crate) fn emit<K: Kind>(&mut self, (low, high): (u32, u32), flags: u8, kind: KindId<K>, event: &K) {
         if K::VARIABLE {

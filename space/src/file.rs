@@ -1,4 +1,4 @@
-//! Opens and reads files whose contents are not trusted. This module has `unsafe`, for one system call.
+//! Opens and reads files with untrusted contents. This module has `unsafe`, for one system call.
 
 use crate::error::Error;
 use crate::layout::VERSION;

@@ -70,9 +70,9 @@ pub enum FieldType {
     Site = 13,
     /// One byte; the catalog holds the choices.
     Enum = 14,
-    /// UTF-8 text; its length lies in the fixed part.
+    /// UTF-8 text; its length stands in the fixed part.
     Str = 15,
-    /// Bytes; their length lies in the fixed part.
+    /// Bytes; their length stands in the fixed part.
     Bytes = 16,
 }
 

@@ -53,8 +53,8 @@ pub enum What {
     Event,
     /// A kind of live row: each field is a cell.
     Row {
-        /// The code by which former versions, whose spaces describe no rows, marked these rows; `None` if
-        /// they had no such rows.
+        /// The code of these rows in spaces of former versions, which describe no rows; `None` if they had no
+        /// such rows.
         former: Option<u8>,
     },
 }

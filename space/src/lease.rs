@@ -43,8 +43,8 @@ use crate::setting::{Setting, check_range};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The longest time for which the lock of the settings delays the end of a lease. After it the value is
-/// restored without the lock.
+/// The longest time for which the lock of the settings delays the end of a lease. After this time the value
+/// is restored without the lock.
 const LOCKED_MAX_NS: u64 = 2_000_000_000;
 
 /// The conditions under which a lease ends.
@@ -88,7 +88,7 @@ impl Terms {
             return Ok(());
         }
         Err(Error::new(format!(
-            "the lease of `{what}` has no end: say how long it lasts, or that it ends with its holder"
+            "the lease of `{what}` has no end: give it a duration, or let it end with its holder"
         )))
     }
 
@@ -126,7 +126,7 @@ pub enum LeaseEnd {
     TakenOver,
 }
 
-/// A lease that this process holds. After a drop it ends by its terms.
+/// A lease that this process holds. After a drop the lease ends by its terms.
 #[derive(Debug)]
 #[must_use = "a lease that is not renewed or confirmed ends"]
 pub struct Lease {
@@ -229,7 +229,7 @@ impl Lease {
             layout::LEASE_EXPIRED => {
                 format!("the lease of `{name}` ran out before it was renewed: it is {} again", cell.value)
             }
-            _ if cell.tool.is_empty() => format!("the lease of `{name}` is over: somebody else set it"),
+            _ if cell.tool.is_empty() => format!("the lease of `{name}` is over: another process set it"),
             _ => format!(
                 "the lease of `{name}` is over: it was set to {} by {} (process {})",
                 cell.value, cell.tool, cell.pid

@@ -82,7 +82,7 @@ impl Drop for LiveRow {
     }
 }
 
-/// The address of a row, whose words are valid while its table lives.
+/// The address of a row, valid while its table lives.
 #[derive(Debug)]
 pub(crate) struct Row(NonNull<u8>);
 

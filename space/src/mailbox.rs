@@ -495,7 +495,7 @@ impl Mailbox {
         Ok(Received { slot, shared, leases, group, id, letter, holder, answered: false })
     }
 
-    /// Makes the inverse of a command whose lease is over a received command.
+    /// Makes a received command of the inverse of a command under an ended lease.
     fn take_back(&self, held: Held, why: LeaseEnd) -> Result<Received, Error> {
         tell_ended(&self.shared, &held, why)?;
         let pid = std::process::id();
@@ -515,7 +515,7 @@ impl Mailbox {
             }
             let have: Vec<_> = self.reversible.iter().copied().flatten().copied().collect();
             let others = if have.is_empty() { "no command here".to_string() } else { have.join(", ") };
-            let why = format!("`{name}` has no lease, since nothing takes it back: {others} may have one");
+            let why = format!("`{name}` has no lease, because no command reverts it: {others} can have one");
             return received.failed(&why).map(|()| None);
         };
         let (id, pid, name) = (id.parse().ok(), received.holder.sender.pid, name.clone());

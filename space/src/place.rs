@@ -66,8 +66,8 @@ pub(crate) fn write_link(space: &Path, number: u32, directory: &Path) -> Result<
     file.and_then(|mut file| file.write_all(&page)).map_err(|e| Error::io("write", &path, e))
 }
 
-/// The directory in which the element or pool `number` lies, as the file in the directory `space` states. The
-/// space has this UUID.
+/// The directory in which the element or pool `number` lies, as the file in the directory `space` states.
+/// `uuid` is the UUID of the space.
 pub(crate) fn read_link(space: &Path, number: u32, uuid: [u8; 16]) -> Result<PathBuf, Error> {
     let path = link_path(space, number);
     let file = file::open_to_read(&path).map_err(|e| Error::io("open", &path, e))?;
@@ -77,7 +77,7 @@ pub(crate) fn read_link(space: &Path, number: u32, uuid: [u8; 16]) -> Result<Pat
     let directory = PathBuf::from(file::text(&page, link::PATH, link::PATH_BYTES));
     if !directory.is_absolute() || !directory.ends_with(directory_name(uuid)) {
         return Err(Error::new(format!(
-            "{} is damaged: it leads to what is not this space's",
+            "{} is damaged: it leads to a directory of another space",
             path.display()
         )));
     }

@@ -33,7 +33,7 @@ pub(crate) fn parent() -> u32 {
     std::os::unix::process::parent_id()
 }
 
-/// The machine's boot id; zeroes where it is unknown.
+/// The machine's boot id; zeroes if the id is unknown.
 pub(crate) fn boot_id() -> [u8; 16] {
     static ID: OnceLock<[u8; 16]> = OnceLock::new();
     *ID.get_or_init(read_boot_id)

@@ -45,8 +45,8 @@ pub struct RowSpec {
     pub name: &'static str,
     /// What a row of the kind describes.
     pub doc: &'static str,
-    /// The code by which former versions, whose spaces describe no rows, marked these rows; `None` if they
-    /// had no such rows.
+    /// The code of these rows in spaces of former versions, which describe no rows; `None` if they had no
+    /// such rows.
     pub former: Option<u8>,
     /// Its cells, in order, 12 at most.
     pub cells: &'static [FieldSpec],

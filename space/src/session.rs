@@ -1,9 +1,9 @@
 //! Sessions: the spaces of several processes in one directory, with a manifest of which joined and which left.
 //!
 //! A process joins when it makes its space there: [`crate::SpaceOptions::session`], or the directory in
-//! `$THALWEG_SESSION`, which its children inherit. The first one makes the session. The manifest is a catalog
-//! file called `session`, to which records are appended under its lock; a killed process has an entry for
-//! joining and none for leaving.
+//! `$THALWEG_SESSION`, which its children inherit. The first process makes the session. The manifest is a
+//! catalog file called `session`, to which records are appended under its lock; a killed process has an entry
+//! for joining and none for leaving.
 //!
 //! [`crate::reader::Session`] reads the manifest, and the events of all processes in the order of their times.
 

@@ -50,7 +50,7 @@ pub struct SettingSpec<'a> {
     pub undo: Undo,
 }
 
-/// Makes an enum whose values have names, which the catalog stores.
+/// Makes an enum with a name for each value, which the catalog stores.
 macro_rules! named {
     ($(#[$about:meta])* pub enum $Name:ident { $($(#[$doc:meta])* $value:ident = $text:literal,)+ }) => {
         $(#[$about])*
@@ -58,7 +58,7 @@ macro_rules! named {
         pub enum $Name { $($(#[$doc])* $value,)+ }
 
         impl $Name {
-            /// The word for it in catalogs and tables.
+            /// The value's name in catalogs and tables.
             pub const fn name(self) -> &'static str {
                 match self { $($Name::$value => $text,)+ }
             }
@@ -217,7 +217,7 @@ impl Setting {
         &self.name
     }
 
-    /// The values that it takes.
+    /// The range of valid values.
     pub(crate) fn range(&self) -> RangeInclusive<u64> {
         self.min..=self.max
     }

@@ -81,7 +81,7 @@ impl Cold {
 }
 
 impl Shared {
-    /// The state of a new space, whose process-wide catalog is `catalog`.
+    /// The state of a new space with the process-wide catalog `catalog`.
     pub(crate) fn new(
         identity: Identity,
         settings: Settings,

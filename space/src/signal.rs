@@ -71,7 +71,7 @@ impl SignalWriter {
         Ok(SignalWriter { busy: AtomicBool::new(false), missed: AtomicU64::new(0), writer })
     }
 
-    /// Declares a kind. Signal handlers must not call it.
+    /// Declares a kind. Signal handlers must not call this function.
     ///
     /// # Errors
     /// As [`Writer::declare`].

@@ -125,8 +125,8 @@ impl Space {
         &self.shared.identity.clock
     }
 
-    /// The same space, whose new elements are made in a directory below `path`, for example on a disk, where
-    /// they survive a reboot. Readers find them there, and they are removed with the space.
+    /// The same space, with new elements in a directory below `path`, for example on a disk, where they
+    /// survive a reboot. Readers find them there, and they are removed with the space.
     ///
     /// ```
     /// use thalweg_space::{ElementOptions, Space, SpaceOptions};
@@ -166,7 +166,7 @@ impl Space {
         self.writer_with(name, self.shared.element)
     }
 
-    /// Makes a writer whose element has this size and policy.
+    /// Makes a writer with an element of this size and policy.
     ///
     /// # Errors
     /// As [`Space::writer`], and when the options are out of range.
@@ -275,7 +275,7 @@ impl Space {
         let index = cold.settings.len();
         if index == settings::CELL_COUNT {
             return Err(Error::new(format!(
-                "there is no room for setting `{}`: a space has {} settings",
+                "setting `{}` cannot be made: a space has at most {} settings",
                 spec.name,
                 settings::CELL_COUNT
             )));
@@ -357,7 +357,7 @@ impl Space {
         }
         let Ok(code) = u8::try_from(rows.len() + 1) else {
             return Err(Error::new(format!(
-                "there is no room for live rows `{}`: a space has 255 kinds",
+                "live rows `{}` cannot be described: a space has at most 255 kinds of row",
                 spec.name
             )));
         };
@@ -388,7 +388,7 @@ impl Space {
         self.shared.identity.note_alive();
     }
 
-    /// Marks the orderly end of the process. Writers may still close after it.
+    /// Marks the orderly end of the process. Writers may still close after this call.
     pub fn finish(&self) {
         self.note_alive();
         self.shared.identity.map.word(identity::STATE).store(2, Ordering::Release);

@@ -128,7 +128,7 @@ macro_rules! settings {
         }
 
         impl $Settings<$crate::SettingSpec<'static>> {
-            /// Their specifications, as they are declared.
+            /// The specifications, as they were declared.
             $visibility const DECLARED: Self = $Settings {
                 $($field: $crate::SettingSpec {
                     doc: concat!($($doc),+).trim_ascii(),
@@ -152,7 +152,7 @@ macro_rules! settings {
         }
 
         impl<T> $Settings<T> {
-            /// All of them, in the order of their declaration.
+            /// The values of all fields, in the order of their declaration.
             #[allow(dead_code)]
             $visibility fn all(&self) -> ::std::vec::Vec<&T> {
                 ::std::vec![$(&self.$field),+]

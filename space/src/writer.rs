@@ -99,7 +99,7 @@ impl Writer {
         by_length!(1 2 3 4 5 6 7 8);
     }
 
-    /// Declares a kind without a Rust type, whose fields are of any type except bytes; repeated declarations
+    /// Declares a kind without a Rust type, with fields of any type except bytes; repeated declarations
     /// return the same id. Its events are written by [`Writer::emit_values`].
     ///
     /// # Errors

@@ -37,7 +37,7 @@ fn commands_are_taken_in_order_and_answered() {
     let second = reader.send(&Command::new("box inc", "reload")).unwrap();
     assert_eq!((first.is_adopted().unwrap(), first.answer().unwrap()), (false, None));
     let error = first.wait(Duration::from_millis(1)).unwrap_err().to_string();
-    assert!(error.contains("not taken yet"), "{error}");
+    assert!(error.contains("not received yet"), "{error}");
     let received = mailbox.poll().unwrap().unwrap();
     assert_eq!(received.command(), &Command::new("task 7", "move").with("worker 1").with("now"));
     let (pid, user) = (received.sender().pid, received.sender().user);

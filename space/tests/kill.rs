@@ -141,7 +141,7 @@ fn check_killed(policy: usize, long: u64, path: &Path, last: Acknowledged) {
     let within = |what: u64, from: u64| (from..=from + unacknowledged).contains(&what);
     assert!(within(seen.next, last.emitted), "{last:?} {seen:?}");
     match policy {
-        // A long event that was not finished may occupy three blocks, and one whose beginning was overwritten
+        // A long event that was not finished may occupy three blocks, and one with an overwritten beginning
         // as many.
         0 if long > 0 => assert!(seen.lost == 0 || seen.since_gap >= 2, "{last:?} {seen:?}"),
         // All blocks except the one being opened are full of events.

@@ -131,7 +131,7 @@ impl Aggregation {
         })
     }
 
-    /// Compiles how it reads its value from tuples of a kind.
+    /// Compiles the access of the aggregation to its value in tuples of a kind.
     pub(crate) fn bind(&self, names: &Names, kind: &TupleKind) -> Result<Taken, Wrong> {
         if self.how == How::Latest {
             let (field, place) = names.find(&self.of, Some(kind)).map_err(|problem| vec![problem])?;

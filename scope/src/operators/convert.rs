@@ -9,7 +9,7 @@ use thalweg_pack::{Problem, Type, Unit};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Made {
     pub(crate) name: String,
-    /// A name, whose value is copied, or an expression.
+    /// A name, for copying its value, or an expression.
     pub(crate) is: String,
     /// The unit of the expression's value.
     pub(crate) unit: String,
@@ -163,7 +163,7 @@ fn field_of(made: &Made, names: &Names) -> Result<Field, Wrong> {
     match (bound.expression.of(), Unit::parse(unit)) {
         (_, None) => Err(wrong(format!("there is no unit `{unit}`"))),
         (Type::Number(dimension), Some(known)) if dimension != known.dimension && unit.is_empty() => {
-            Err(wrong(format!("this is {dimension}: say in which unit it is to be given")))
+            Err(wrong(format!("this is {dimension}: name the unit of the result")))
         }
         (Type::Number(dimension), Some(known)) if dimension != known.dimension => {
             Err(wrong(format!("this is {dimension}, and `{unit}` is {}", known.dimension)))

@@ -32,7 +32,10 @@ impl Filter {
                     Ok(bound) => Some(bound),
                     Err(wrong) => {
                         let wrong = wrong.first().map_or(String::new(), ToString::to_string);
-                        during.problems.push(format!("`{when}` cannot be asked of `{}`: {wrong}", kind.name));
+                        during.problems.push(format!(
+                            "`{when}` cannot be evaluated for tuples of the kind `{}`: {wrong}",
+                            kind.name
+                        ));
                         None
                     }
                 }

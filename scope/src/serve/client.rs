@@ -136,7 +136,7 @@ impl Remote {
             pulled.lost = pulled.lost.saturating_sub(spared);
         }
         if is_anew && self.is_made {
-            let text = "the scope server was started anew: what happened meanwhile is not in this view";
+            let text = "the scope server was restarted: this view lacks the events in between";
             pulled.problems.push(text.to_owned());
         }
         Ok(pulled)
@@ -167,13 +167,13 @@ impl Gone {
 }
 
 fn exchange(stream: &mut UnixStream, kind: u8, body: &[u8]) -> Result<Vec<u8>, Gone> {
-    let gone = |error| Gone { error: Error::because("the scope server has gone", error), is_closed: true };
+    let gone = |error| Gone { error: Error::because("the scope server has ended", error), is_closed: true };
     let refused = |error| Gone { error, is_closed: false };
     let asked = put(stream, kind, body);
     match take(stream, ANSWER_BYTES_MAX).map_err(gone)? {
         Some((ERROR, text)) => Err(refused(Error::new(String::from_utf8_lossy(&text).into_owned()))),
         Some((answered, body)) if answered == kind => Ok(body),
-        Some(_) => Err(refused(Error::new("the scope server answers what was not asked"))),
+        Some(_) => Err(refused(Error::new("the scope server's answer does not belong to the request"))),
         None => {
             asked.map_err(gone)?;
             Err(Gone { error: Error::new("the scope server has closed"), is_closed: true })

@@ -272,7 +272,7 @@ impl Shared {
             }
         }
         let Some((OPEN, body)) = take(&mut stream, REQUEST_BYTES_MAX)? else {
-            return self.refuse(&mut stream, "a client first says which view it wants");
+            return self.refuse(&mut stream, "a client's first request must name its view");
         };
         let opened = Ask::decode(&body).map_err(|damaged| damaged.to_string()).and_then(|ask| {
             let opened = self.scopes.open(&ask, &self.space, self.options.waiting_bytes_max);
@@ -308,7 +308,7 @@ impl Shared {
             }
             let how = match request {
                 (PULL, body) => how(&body),
-                _ => return self.refuse(stream, "it asks for what this server does not know"),
+                _ => return self.refuse(stream, "the request has an unknown type"),
             };
             let how = match how {
                 Ok(how) => how,

@@ -67,9 +67,9 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Scopes {
-    /// Opens the scope that a client requests, and shares leaves that are already read for other clients. A
-    /// request for earlier events or for live rows, whose values depend on the time of the pull, gets a scope
-    /// without sharing.
+    /// Opens the scope that a client requests, and shares leaves that are already read for other clients.
+    /// Requests for earlier events get a scope without sharing, and so do requests for live rows, because
+    /// their values depend on the time of the pull.
     pub(crate) fn open(&self, ask: &Ask, own: &Space, bytes_max: usize) -> Result<Scope, Error> {
         let view = View::read(&ask.view).map_err(|problems| {
             let rendered: Vec<String> =

@@ -21,7 +21,7 @@ use thalweg_space::reader::SpaceReader;
 /// The most problems that are remembered, so that a scope reports each once.
 const PROBLEMS_MAX: usize = 1000;
 
-/// Which events recorded before the scope began it reads.
+/// Which of the events that were recorded before its opening a scope reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Backlog {
     /// All events that elements still hold.
@@ -33,7 +33,7 @@ pub enum Backlog {
     Nothing,
 }
 
-/// A view on running processes. Between two pulls it reads nothing and holds no lock.
+/// A view on running processes. A scope reads nothing and holds no lock between two pulls.
 ///
 /// ```
 /// use thalweg_scope::{Backlog, Leaf, Scope, Target, Tree, Value, View};
@@ -122,7 +122,7 @@ impl Scope {
     }
 
     /// Opens a view on tuples that are read for several scopes: `inlet` returns the inlets of the shared
-    /// trees, whose tuples have this legend. All leaves have to be in such trees.
+    /// trees; their tuples have this legend. All leaves have to be in such trees.
     pub(crate) fn of_inlets(
         view: &View,
         tables: Arc<Tables>,
@@ -428,7 +428,8 @@ fn evaluate(node: &mut Node, gathered: &mut [Option<Gathered>], during: &mut Dur
     }
 }
 
-/// Completes a reduction, whose part was made where the tuples were read, or is made from the batch.
+/// Completes a reduction from the part that was made where the tuples were read, or from the batch if there
+/// is none.
 fn finish(reduce: &mut Reduce, part: Option<Part>, batch: &mut Batch, during: &mut During<'_>) {
     let mut part = part.unwrap_or_default();
     reduce.take(batch, &mut part, during);

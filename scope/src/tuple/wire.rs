@@ -25,7 +25,7 @@ pub struct Damaged(pub(crate) &'static str);
 
 impl fmt::Display for Damaged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "what came is damaged: {}", self.0)
+        write!(f, "the received bytes are damaged: {}", self.0)
     }
 }
 
@@ -136,7 +136,7 @@ impl<'b> Reader<'b> {
     fn count(&mut self, least: usize) -> Result<usize, Damaged> {
         let count = self.u32()? as usize;
         if count.saturating_mul(least) > self.bytes.len() {
-            return Err(Damaged("it counts more than there is"));
+            return Err(Damaged("a count exceeds the number of bytes"));
         }
         Ok(count)
     }
@@ -153,7 +153,7 @@ impl<'b> Reader<'b> {
         Ok(TupleKind { name, doc, fields })
     }
 
-    /// Reads a batch, whose legend continues this one.
+    /// Reads a batch, and appends the new entries of its legend to this one.
     pub(crate) fn batch(&mut self, legend: &mut Arc<Legend>) -> Result<Batch, Damaged> {
         let (kinds, mut elements, mut processes) = (self.count(12)?, Vec::new(), Vec::new());
         let kinds: Vec<_> = (0..kinds).map(|_| self.kind().map(Arc::new)).collect::<Result<_, _>>()?;

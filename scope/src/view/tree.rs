@@ -80,7 +80,7 @@ pub enum Step {
     },
     /// The tuples with the largest values.
     Top {
-        /// The field whose values are compared.
+        /// The field that is compared.
         by: String,
         /// The number of tuples kept.
         count: usize,
@@ -150,7 +150,7 @@ impl Leaf {
         Leaf { process: Some(pattern.to_owned()), ..self }
     }
 
-    /// Selects only elements whose name matches this pattern.
+    /// Selects only elements with a name that matches this pattern.
     #[must_use]
     pub fn element(self, pattern: &str) -> Leaf {
         Leaf { element: Some(pattern.to_owned()), ..self }
@@ -271,7 +271,7 @@ impl Tree {
 }
 
 impl View {
-    /// A view of this tree, whose pulls return all tuples since the last pull.
+    /// A view of this tree. A pull returns all tuples since the last pull.
     ///
     /// # Errors
     /// The first mistake in its names, expressions or aggregations. The problem's span is relative to the
@@ -363,7 +363,7 @@ impl View {
         grows(&self.tree)
     }
 
-    /// The same view, whose pulls return the latest tuple of each element.
+    /// The same view, with pulls that return the latest tuple of each element.
     #[must_use]
     pub fn latest(self) -> View {
         View { pull: Pull::Latest, ..self }

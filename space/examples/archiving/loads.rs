@@ -53,7 +53,7 @@ pub(crate) struct Dispatches {
 }
 
 impl Dispatches {
-    /// Makes a writer whose first dispatch is at this time.
+    /// Makes a writer that begins at this time.
     pub(crate) fn begin(space: &Space, name: &str, time: u64) -> Result<Dispatches, Error> {
         let mut writer = space.writer(name)?;
         let kind = writer.declare::<Dispatch>()?;

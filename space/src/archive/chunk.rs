@@ -385,8 +385,8 @@ impl Parted {
         let has_events = shape != Shape::RAW && !shape.is_padding();
         let described =
             if has_events && shape.kind() >= event::KIND_FIRST { divisions(shape.kind()) } else { None };
-        // An event that is shorter than its kind's description, or whose kind has no description, belongs to
-        // a group of words.
+        // An event that is shorter than its kind's description, or of a kind without a description, belongs
+        // to a group of words.
         let fitting = described.filter(|division| division.bytes() <= 8 * arguments);
         let division = fitting.unwrap_or_else(|| Arc::new(Division::of_words(arguments)));
         let (kind, same_time) = (shape.kind(), shape.is_same_time());

@@ -89,7 +89,7 @@ impl Column {
         Column { width, values, constant: 0 }
     }
 
-    /// A column whose values are all equal.
+    /// A column of equal values.
     pub(super) fn constant(width: usize, value: u64) -> Column {
         Column { width, values: Vec::new(), constant: value }
     }
@@ -224,8 +224,8 @@ fn predict(
     }
 }
 
-/// Chooses the prediction whose remainders need the fewest bits. `before` are the columns that are known when
-/// this one is decoded.
+/// Chooses the prediction that leaves remainders of the fewest bits. `before` are the columns that are known
+/// when this one is decoded.
 fn chosen(column: &Column, before: &[Column], keys: &mut Vec<(u64, u64)>) -> Prediction {
     let values = &column.values;
     let is_constant = values.first().is_none_or(|first| values.iter().all(|value| value == first));
@@ -325,7 +325,7 @@ pub(super) fn encode(
     }
 }
 
-/// Writes a column whose values are all equal.
+/// Writes a column of equal values.
 pub(super) fn encode_constant(value: u64, output: &mut Output<'_>) {
     let (code, _) = Prediction::Least.code();
     output.meta.push(code);

@@ -72,7 +72,7 @@ pub struct ArchiveInfo {
     pub segments: u64,
     /// The bytes of the segments.
     pub bytes: u64,
-    /// Bytes of the events in them, as elements hold them.
+    /// The bytes that the archived events take in elements.
     pub event_bytes: u64,
     /// Events.
     pub events: u64,
@@ -198,9 +198,9 @@ impl Kept {
         within.or(blocks).map_or(end, |block| block.max(number).min(end))
     }
 
-    /// Bounds the search for the last block for whose base and first sequence number `is_before` holds. That
-    /// block is not before the first returned one, and is before the second; `None` as the second means that
-    /// there is no upper bound.
+    /// Bounds the search for the last block with a base and first sequence number for which `is_before`
+    /// holds. The searched block is the first returned one or a later one, and is before the second; `None`
+    /// as the second means that there is no upper bound.
     pub(crate) fn narrowed(
         &self,
         id: ElementId,
@@ -299,7 +299,7 @@ impl KeptElement {
 }
 
 impl KeptChunk {
-    /// Reads and decodes the chunk; `false` if it was removed.
+    /// Reads and decodes a chunk; `false` if the chunk was removed.
     fn decode(
         &self,
         directory: &Path,

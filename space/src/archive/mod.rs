@@ -71,7 +71,8 @@ pub struct ArchiveOptions {
     pub bytes_max: Option<u64>,
     /// The age at which a segment is removed.
     pub age_max: Option<Duration>,
-    /// A pattern of the names of the writers whose elements are archived; `None`: all.
+    /// A pattern of the names of writers; only their elements are archived. `None`: all elements are
+    /// archived.
     pub writers: Option<Glob>,
 }
 

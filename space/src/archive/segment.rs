@@ -125,7 +125,7 @@ impl Words {
     }
 }
 
-/// A reader of words; it trusts nothing in them.
+/// A reader of words from untrusted bytes.
 #[derive(Debug)]
 pub(super) struct WordsIn<'a>(pub(super) &'a [u8]);
 
@@ -402,7 +402,7 @@ impl SegmentWriter {
         Ok(SegmentWriter { number, path, file, bytes, contents: Contents::default(), record: Vec::new() })
     }
 
-    /// Continues a segment whose recorder was killed; an incomplete record at its end is cut off.
+    /// Continues a segment of a killed recorder; an incomplete record at its end is cut off.
     pub(super) fn go_on(reader: SegmentReader) -> Result<SegmentWriter, Error> {
         let SegmentReader { number, path, contents, .. } = reader;
         let file = file::open(&path, OpenOptions::new().write(true));

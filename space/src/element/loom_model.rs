@@ -292,7 +292,7 @@ fn check_following_long() {
             if model.load(next + block::NUMBER, Ordering::Acquire) == complete + 1 {
                 let seen = read_long(&model, complete * BLOCK_BYTES);
                 let whole: &[u64] = if complete == 1 { &[0] } else { &[0, 1, 2] };
-                // This holds unless the first block was recycled meanwhile.
+                // All events are seen unless the first block was recycled meanwhile.
                 assert!(seen == whole || whole.ends_with(&seen) && !seen.contains(&1), "{seen:?}");
             }
         }

@@ -115,7 +115,7 @@ pub(crate) struct Blocks {
     pub(crate) start: u64,
     data: u64,
     pub(crate) block_bytes: u64,
-    /// The number of blocks; 0 for an archive, whose blocks are not recycled.
+    /// The number of blocks; 0 for an archive, in which blocks are not recycled.
     pub(crate) block_count: u64,
     pub(super) fixed: Fixed,
     /// The segments that hold the coded blocks, if the blocks do not lie in the file.
@@ -206,7 +206,7 @@ impl Blocks {
         )))
     }
 
-    /// The header of a ring, as it is now.
+    /// The current header of a ring.
     pub(crate) fn header(&self) -> Result<Box<[u8; element::HEADER]>, Error> {
         let mut header = Box::new([0; element::HEADER]);
         file::read_exact_at(&self.file, &self.path, &mut header[..], self.start)?;

@@ -165,7 +165,7 @@ fn is_free(slot: &FileSlot) -> bool {
 fn open_mailbox(path: &Path) -> Result<File, Error> {
     let file = file::open(path, OpenOptions::new().read(true).write(true)).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => Error::new(format!(
-            "the process of {} takes no commands: it has made no mailbox",
+            "the process of {} takes no commands: it has no mailbox",
             path.parent().unwrap_or(path).display()
         )),
         _ => Error::io("open", path, e),
@@ -222,9 +222,9 @@ impl Sent {
             }
             if begun.elapsed() >= timeout {
                 let state = if self.is_adopted()? {
-                    "was taken, and there is no answer yet"
+                    "was received, and there is no answer yet"
                 } else {
-                    "was not taken yet: the process does so at its next safe point"
+                    "was not received yet: the process receives commands at its next safe point"
                 };
                 return Err(Error::new(format!("after {timeout:?} the command {state}")));
             }

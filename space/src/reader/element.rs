@@ -25,7 +25,7 @@ pub struct WriterInfo {
     pub name: String,
     /// The thread that made the writer.
     pub thread: u32,
-    /// How many writers had the element, this one included.
+    /// How many writers have had the element, this one included.
     pub generation: u64,
     /// Policy: 0 overwrite, 1 drop newest, 2 wait.
     pub policy: u32,
@@ -119,7 +119,8 @@ pub(super) struct ElementReader {
     /// Number of the block in the buffer, and the position that it begins at.
     buffered: Option<u64>,
     buffer_start: u64,
-    /// An event whose last part was not read yet, with its arguments so far. Boxed, because it is rare.
+    /// An event that was not read to its last part yet, with its arguments so far. Boxed, because such events
+    /// are rare.
     begun: Option<Box<Found>>,
     long: Vec<u8>,
     base: u64,
@@ -216,7 +217,7 @@ impl ElementReader {
         }))
     }
 
-    /// Frees the blocks whose events were all handed over, for a writer that waits for its consumer.
+    /// Frees the blocks of which all events were handed over, for a writer that waits for its consumer.
     pub(super) fn consume(&mut self) -> Result<(), Error> {
         let Some(ring) = &self.ring else { return Ok(()) };
         if self.consumer.is_none() {
@@ -678,7 +679,10 @@ impl ElementReader {
         // A reader that follows block by block may be within an event that is not committed.
         if newest + ring.block_count < (self.limit - 1) / ring.block_bytes {
             // Without this check, overwritten blocks would be searched one by one.
-            return Err(Error::new(format!("{} is damaged: its head went back", ring.path.display())));
+            return Err(Error::new(format!(
+                "{} is damaged: its committed position decreased",
+                ring.path.display()
+            )));
         }
         let oldest = number.max((newest + 1).saturating_sub(ring.block_count));
         Ok(ring.next_written(oldest, newest).max(oldest))

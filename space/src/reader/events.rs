@@ -200,7 +200,8 @@ pub enum Item<'a> {
         lost: u64,
         /// Sequence number of the first lost event.
         from_sequence: u64,
-        /// Whether the gap is a single event whose kind no catalog describes. No other event is lost then.
+        /// Whether the gap is a single event of a kind that no catalog describes. A gap of this kind has no
+        /// other lost events.
         kind_unknown: bool,
     },
 }
@@ -219,7 +220,7 @@ pub struct EventStream {
     whole_blocks: bool,
     until: u64,
     from_sequence: Vec<(u32, u64)>,
-    /// A time in ticks, and the names of the only kinds whose events are handed over before it.
+    /// A time in ticks, and the names of the kinds to which events before it are restricted.
     outline: Option<(u64, Wanted)>,
     /// The sources by the time of their next item; at equal times, by writer.
     order: BinaryHeap<Reverse<(u64, usize)>>,

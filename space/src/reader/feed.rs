@@ -43,7 +43,7 @@ pub trait Feed: Send {
     /// The spaces found so far, in the order in which they joined. Spaces are only ever added at the end.
     fn spaces(&self) -> &[SpaceReader];
 
-    /// Whether there is one space and never another.
+    /// Whether the feed has one space and no other can join.
     fn is_single(&self) -> bool;
 
     /// Looks for spaces that joined since the last call. [`Feed::poll`] also hands over their events from
@@ -60,9 +60,9 @@ pub trait Feed: Send {
     /// When files are damaged, after everything that could be read was handed over.
     fn poll(&mut self, limit: usize, take: &mut impl FnMut(usize, Item<'_>)) -> Result<usize, Error>;
 
-    /// Restricts the events before `from` to kinds whose names are needed, and excludes all events after
-    /// `to`. Times count from the start of the first process. Must be called before the first poll. A feed
-    /// that cannot filter hands over more events.
+    /// Restricts the events before `from` to kinds with needed names, and excludes all events after `to`.
+    /// Times count from the start of the first process. Must be called before the first poll. A feed that
+    /// cannot filter hands over more events.
     ///
     /// # Errors
     /// When a space cannot be read.

@@ -118,7 +118,7 @@ pub struct Fields {
 
 #[derive(Debug)]
 struct Place {
-    /// `None`: the kind lacks it.
+    /// The field in the kind; `None` if the kind lacks the field.
     field: Option<FieldRef>,
     /// The value that is used if the kind lacks the field.
     absent: u64,

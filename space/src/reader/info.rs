@@ -44,7 +44,7 @@ pub struct Info {
     /// Whether this is an archive in another directory than the space. Only the recording process writes into
     /// an archive.
     pub archive: bool,
-    /// Whether this is an archive whose process was still alive at the last write, so that the end of the
+    /// Whether this is an archive, and the process was still alive at its last write, so that the end of the
     /// process is not in it.
     pub lived_on: bool,
 }

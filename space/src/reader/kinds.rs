@@ -64,8 +64,8 @@ impl KindInfo {
         FieldRef { offset: self.offsets[n], field_type: self.fields[n].field_type, variable }
     }
 
-    /// Whether the arguments are long enough for the fixed part and for the variable fields, whose lengths
-    /// lie in the fixed part.
+    /// Whether the arguments are long enough for the fixed part and for the variable fields with the lengths
+    /// that lie in the fixed part.
     #[inline]
     pub(super) fn fits(&self, arguments: &[u8]) -> bool {
         let mut needed = 8 * self.words;

@@ -26,7 +26,7 @@ const TRIES: usize = 64;
 #[derive(Debug)]
 pub struct LatestEvents {
     path: PathBuf,
-    /// The space's identity, whose counts show whether the elements have changed since the last look.
+    /// The space's identity. Its counts show whether the elements have changed since the last look.
     identity: Option<ReadMap>,
     /// The counts at the last look.
     count: Option<u64>,

@@ -80,7 +80,7 @@ pub struct Cells {
 
 #[derive(Debug)]
 struct Place {
-    /// `None`: the kind lacks it.
+    /// The index of the cell in the kind; `None` if the kind lacks the cell.
     cell: Option<usize>,
     /// The value that is used if the kind lacks the cell.
     absent: u64,

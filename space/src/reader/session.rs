@@ -67,8 +67,8 @@ impl Member {
 /// left.
 ///
 /// A process joins when it makes its space there: [`crate::SpaceOptions::session`], or the directory in
-/// `$THALWEG_SESSION`, which its children inherit. The first one makes the session. A process that was killed
-/// has an entry for joining and none for leaving.
+/// `$THALWEG_SESSION`, which its children inherit. The first process makes the session. A process that was
+/// killed has an entry for joining and none for leaving.
 ///
 /// ```
 /// use thalweg_space::{Kind, Space, SpaceOptions, reader::{Item, Session}};

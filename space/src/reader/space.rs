@@ -280,13 +280,11 @@ impl SpaceReader {
         }
         let (path, view) = self.known_setting(name)?;
         if view.undo == Some(Undo::Nothing) {
-            return Err(Error::new(format!(
-                "`{name}` has no leases: the process shows a figure of its own there"
-            )));
+            return Err(Error::new(format!("`{name}` has no leases: the process publishes a figure there")));
         }
         if !cell::keeps_leases(&cell::open(&path, false)?, &path)? {
             return Err(Error::new(format!(
-                "the process of {} takes no leases: nobody there puts back what one runs out of",
+                "the process of {} takes no leases: it does not restore values when leases end",
                 self.path.display()
             )));
         }

@@ -28,7 +28,7 @@ pub(crate) const EVENT_BYTES_MAX: u64 = 8 + 16 + 64;
 /// The most bytes of a long event.
 const LONG_BYTES_MAX: usize = 100 << 10;
 
-/// A pattern whose slices are the bytes of events.
+/// A pattern, of which slices are the bytes of events.
 pub(crate) static PATTERN: LazyLock<Vec<u8>> =
     LazyLock::new(|| (0..256 + LONG_BYTES_MAX).map(|at| (at * 7 + at / 251) as u8).collect());
 
