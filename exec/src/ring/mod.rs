@@ -19,9 +19,9 @@
 //! same however many streams it has.
 //!
 //! **Moving an end** to another task swaps the pointer to the task and waits until the peer is in no
-//! `section` that could still use the old one. A peer that took the local way made no fence, so if the old
-//! task belonged to another thread the mover lets the kernel make it (`membarrier`): an asymmetric hazard
-//! pointer.
+//! `section` that could still use the old one. A peer that took the local path made no fence, so if the old
+//! task belonged to another thread, the thread that moves the end lets the kernel make the fence
+//! (`membarrier`). So the section is an asymmetric hazard pointer.
 
 pub(crate) mod stream;
 pub(crate) mod tokens;
@@ -146,7 +146,7 @@ pub(crate) struct Writing<H> {
     /// Messages written, published or not. The writer's own.
     pub(crate) pushed: Cell<usize>,
     /// `pushed` may grow to here without another look at `head`, in a dispatch of `task`. The writer's own;
-    /// equal to `pushed` between dispatches, so that the first push of each takes the long way.
+    /// equal to `pushed` between dispatches, so that the first push of each dispatch takes the slow path.
     pub(crate) limit: Cell<usize>,
     /// The writing task: a counted reference. The field is written by the thread that attaches the end; the
     /// end itself reads it relaxed, to see whether another task uses it.
