@@ -259,7 +259,8 @@ fn loom_inbox_never_sleeps_over_a_task() {
     });
 }
 
-/// A source goes to sleep because a message is under way, while `other` does what lets the source continue.
+/// A source goes to sleep because a message is under way, while `other` makes the change that lets the source
+/// continue.
 fn held_source(other: impl Fn(&Shared) + Send + Sync + Copy + 'static) {
     model(move || {
         let shared = shared();
@@ -294,8 +295,8 @@ fn loom_held_source_is_let_in_when_all_sleep() {
     held_source(|shared| sleep(&shared, 0));
 }
 
-/// The whole way: a writer publishes and wakes the reading task through its worker's inbox, while that task
-/// runs, goes idle, or its worker falls asleep.
+/// Models the complete wake-up: a writer publishes and wakes the reading task through its worker's inbox,
+/// while that task runs, goes idle, or its worker falls asleep.
 fn wake_up(how: u8, messages: usize) {
     model(move || {
         let shared = shared();

@@ -162,8 +162,8 @@ fn full_streams_round_in_a_circle_are_told() {
     }
 }
 
-/// A fork fills its direct stream to a join, which waits for the detour; there a collector waits for the fork
-/// or for an echo of its own. With `blocking` the fork has a thread of its own.
+/// A fork fills its direct stream to a join, which waits for the detour; on the detour a collector waits for
+/// the fork or for an echo of its own. With `blocking` the fork has a thread of its own.
 fn fork_and_join(runtime: Runtime, collects: impl Fn(Vec<In<u64>>) -> Reads, blocking: bool) -> String {
     use Step::{Read, Write};
     let [straight, round, echoed, back, joined] = [(); 5].map(|()| runtime.stream(room(4)));

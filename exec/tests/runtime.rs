@@ -507,7 +507,7 @@ fn a_hundred_thousand_tasks_come_and_go() {
 
 #[test]
 fn dynamic_tasks_stay_in_blocks_of_eight() {
-    /// A star: each replica creates the next.
+    /// A replica of a star, which creates the next one.
     struct Replica {
         number: usize,
         places: Arc<Mutex<Vec<String>>>,

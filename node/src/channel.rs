@@ -4,8 +4,8 @@
 //!   bytes of the object, u32 · bytes behind it, u32 · the object · the bytes          (little endian)
 //! ```
 //! Before that, over TCP, both ends prove that they know the cluster's token without sending it: each sends a
-//! number that it never sent before, and the HMAC-SHA-256 of both under the token. So a recording of a
-//! greeting is useless to an attacker.
+//! number that it never sent before, and the HMAC-SHA-256 of both under the token. Because the numbers are
+//! new each time, a recording of a greeting is useless to an attacker.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -72,7 +72,7 @@ impl Channel {
     /// Connects to a node of the cluster with this token.
     ///
     /// # Errors
-    /// No process listens there, or the process does not know the token.
+    /// No process listens at the address, or the process does not know the token.
     pub fn connect(address: &str, token: &Token) -> io::Result<Channel> {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         for resolved in address.to_socket_addrs()? {

@@ -112,7 +112,7 @@ impl Cluster {
     /// Connects to a node.
     ///
     /// # Errors
-    /// Nothing listens there, or the node is not of this cluster.
+    /// No process listens at the address, or the node is not of this cluster.
     pub fn connect(&self, node: &Known) -> Result<Channel, Error> {
         Channel::connect(&node.address, &self.token).map_err(|error| {
             Error::usage(format!("cannot reach node {} at {}", node.name, node.address)).because(error)

@@ -12,7 +12,7 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Reads a file of one `COMPONENT = NODE` a line; `#` begins a comment.
+    /// Reads a file with one `COMPONENT = NODE` on each line; `#` begins a comment.
     ///
     /// # Errors
     /// The file cannot be read, or a line has another form.

@@ -148,7 +148,7 @@ fn a_task_that_is_killed_stops_neither_the_tuner_nor_the_others() {
         let last = seen.windows.iter().rposition(|(pid, _)| *pid == killed).unwrap_or(0);
         is_killed.get() && seen.windows.len() > last + 30
     });
-    // The partner of the killed task waits for ever, so no call can be made there. The error names this
+    // The partner of the killed task waits for ever, so no call can be made in it. The error names this
     // process and no other.
     let waits = format!("process {}:", other.processes()[1]);
     let is_right = result.as_ref().map_or_else(|why| why.contains(&waits) && !why.contains(';'), |_| true);

@@ -19,9 +19,9 @@
 //! same however many streams it has.
 //!
 //! **Moving an end** to another task swaps the pointer to the task and waits until the peer is in no
-//! `section` that could still use the old one. A peer that took the local way made no fence, so if the old
-//! task belonged to another thread the mover lets the kernel make it (`membarrier`): an asymmetric hazard
-//! pointer.
+//! `section` that could still use the old one. A peer that took the local path made no fence, so if the old
+//! task belonged to another thread, the thread that moves the end lets the kernel make the fence
+//! (`membarrier`). So the section is an asymmetric hazard pointer.
 
 pub(crate) mod stream;
 pub(crate) mod tokens;
@@ -126,9 +126,9 @@ pub(crate) struct Ring<H: 'static> {
     pub(crate) refs: AtomicU32,
     pub(crate) id: u64,
     pub(crate) telemetry: StreamTelemetry,
-    /// Messages given to a stream without reader. The writer's own.
+    /// Messages written to a stream without reader. Only the writer accesses the field.
     pub(crate) refused: Cell<usize>,
-    /// Messages that the leaving reader dropped unread. The reader's own.
+    /// Messages that the leaving reader dropped unread. Only the reader accesses the field.
     pub(crate) discarded: Cell<usize>,
     /// Null unless the stream is in a group of inputs of the reader's task. The port is made by that task's
     /// thread before the port first waits, and is kept as long as the ring.
@@ -143,10 +143,11 @@ pub(crate) struct Writing<H> {
     /// Messages published. The field is written by the writer (release, or fenced when the reader is
     /// elsewhere), read by the reader with acquire.
     pub(crate) tail: AtomicUsize,
-    /// Messages written, published or not. The writer's own.
+    /// Messages written, published or not. Only the writer accesses the field.
     pub(crate) pushed: Cell<usize>,
-    /// `pushed` may grow to here without another look at `head`, in a dispatch of `task`. The writer's own;
-    /// equal to `pushed` between dispatches, so that the first push of each takes the long way.
+    /// `pushed` may grow to here without another look at `head`, in a dispatch of `task`. Only the writer
+    /// accesses the field, which is equal to `pushed` between dispatches, so that the first push of each
+    /// dispatch takes the slow path.
     pub(crate) limit: Cell<usize>,
     /// The writing task: a counted reference. The field is written by the thread that attaches the end; the
     /// end itself reads it relaxed, to see whether another task uses it.
@@ -159,7 +160,7 @@ pub(crate) struct Writing<H> {
     pub(crate) mask: Cell<u32>,
     /// The room beyond `limit`, in a block that is not allocated yet.
     pub(crate) beyond: Cell<u32>,
-    /// The low half of `pushed` when the writer's dispatch began. The writer's own.
+    /// The low half of `pushed` when the writer's dispatch began. Only the writer accesses the field.
     mark: Cell<u32>,
     /// 1 while the writer may use the reading task. The field is written by the writer (relaxed, then
     /// release), read by the thread that moves the reading end, after its fence.
@@ -184,7 +185,7 @@ pub(crate) struct Reading<H> {
     /// The number of messages read and published, so that their slots are free again. The field is written by
     /// the reader, read by the writer with acquire.
     pub(crate) head: AtomicUsize,
-    /// Messages read. The reader's own.
+    /// Messages read. Only the reader accesses the field.
     pub(crate) popped: Cell<usize>,
     /// `popped` may grow to here without another look at `tail`, in a dispatch of `task`. Equal to `popped`
     /// between dispatches.

@@ -60,7 +60,7 @@ impl<'a> Progress<'a> {
         (self.cell, self.first)
     }
 
-    /// The same progress, which counts from `nth` messages later.
+    /// This progress with a count that begins `nth` messages later.
     pub fn after(self, nth: usize) -> Progress<'a> {
         Progress { first: self.first + nth as u64, ..self }
     }

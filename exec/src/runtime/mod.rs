@@ -251,7 +251,7 @@ impl Runtime {
         let mut watch = Watch::default();
         let is_over = || shared.stop.load(Ordering::Relaxed);
         let deadlock = shared.ends.wait(is_over, deadlock::LOOK_EVERY, || {
-            // This thread does it, so it happens also while all workers sleep.
+            // This thread resets settings after their leases, so that happens also while all workers sleep.
             shared.see_to_leases();
             shared.adopt_workers();
             shared.look_at_limit();

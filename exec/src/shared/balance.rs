@@ -6,7 +6,7 @@ pub(crate) struct Part {
     pub(crate) worker: usize,
     /// The part's time in the window.
     pub(crate) ticks: u64,
-    /// Whether the part consists of many light replicas. Part of their gain is lost on the way to another
+    /// Whether the part consists of many light replicas. Part of a lump's gain is lost on the way to another
     /// worker, so the gain must be larger.
     pub(crate) is_lump: bool,
     /// The only worker to which this part may move, for a single light replica.
@@ -17,7 +17,7 @@ pub(crate) struct Part {
 /// move of one lump, `LEFT_BY_LUMP` is the limit.
 const LEFT_AT_MOST: u64 = 92;
 const LEFT_BY_LUMP: u64 = 75;
-/// The same percentage for moves that are only tried.
+/// The percentage corresponding to [`LEFT_AT_MOST`] for moves that are only tried.
 const LEFT_BY_TRIAL: u64 = 97;
 /// The number of parts that are considered, the largest ones; the others stay where they are.
 const WEIGHED_MAX: usize = 256;

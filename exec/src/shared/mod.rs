@@ -110,7 +110,7 @@ impl Shared {
     /// Resets settings after the end of their leases. The caller is a thread that runs no tasks and wakes at
     /// intervals.
     pub(crate) fn see_to_leases(&self) {
-        // If that fails the space was removed, so no process can change a setting.
+        // An error means that the space was removed, so no process can change a setting.
         _ = self.home.board.space().map(Space::see_to_leases);
     }
 

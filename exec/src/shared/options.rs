@@ -37,7 +37,7 @@ pub struct Options {
     pub unfinished: u64,
     /// Which ready task a worker takes next.
     pub order: Order,
-    /// How long a dispatch should last, in microseconds: the number of its messages follows from that.
+    /// How long a dispatch should last, in microseconds: the number of its messages follows from this time.
     pub quantum_us: u64,
     /// How long a worker without work spins before it sleeps, in microseconds.
     pub spin_us: u64,

@@ -41,7 +41,7 @@ use parts::{Family, Kind, Parts};
 use trial::{Rates, Trial};
 
 /// A replica is heavy if its work is worth the way to another worker: if its messages and dispatches took
-/// longer than this. A heavy replica becomes light again below the lower numbers of [`LIGHT`].
+/// longer than these prices. A heavy replica becomes light again below the lower numbers of [`LIGHT`].
 const HEAVY: Price = Price { cold_ns: COLD_NS, message_ns: 350, dispatch_ns: 600 };
 const LIGHT: Price = Price { cold_ns: 0, message_ns: 250, dispatch_ns: 400 };
 /// The additional time that a replica's first messages may take, because their code and memory are not in the
@@ -229,8 +229,8 @@ struct Known {
 }
 
 impl Known {
-    /// Whether the replica alone has enough work for another worker. If too few of its messages were
-    /// measured, its siblings decide; `None` if those are unknown as well.
+    /// Whether the replica alone has enough work for another worker. If too few of the replica's messages
+    /// were measured, its siblings' samples decide; `None` if there are none of these either.
     fn is_heavy(&self, clock: &Clock) -> Option<bool> {
         if self.is_heavy || self.all_messages >= LIGHT_FROM {
             return Some(self.is_heavy);

@@ -79,8 +79,8 @@ pub(crate) struct TaskCell {
     /// wakes it (acquire-release swap), cleared in the same way by its worker before it looks at the task's
     /// streams.
     pub(crate) in_inbox: AtomicBool,
-    /// Next in the inbox. The field is written by the thread that pushes, read by the worker that took the
-    /// inbox.
+    /// The next task in the inbox. The field is written by the thread that pushes, read by the worker that
+    /// took the inbox.
     next_in_inbox: AtomicPtr<TaskCell>,
     /// The parker on which a blocking task sleeps.
     pub(crate) parker: Parker,
@@ -88,9 +88,9 @@ pub(crate) struct TaskCell {
     pub(crate) state: Cell<State>,
     /// Whether the task was woken while it ran.
     pub(crate) notified: Cell<bool>,
-    /// Next in the worker's queue of ready tasks.
+    /// The next task in the worker's queue of ready tasks.
     pub(crate) next_ready: Cell<*mut TaskCell>,
-    /// Place in the worker's list of live tasks.
+    /// The index in the worker's list of live tasks.
     pub(crate) live_index: Cell<u32>,
     /// The messages that wait for the task less those that wait in its outputs, as of its last dispatch and
     /// since it was woken; kept only while ready tasks are ordered by demand.
@@ -389,7 +389,8 @@ impl TaskCell {
         }
     }
 
-    /// Clears the stream that was named first, because the task runs. The caller runs on the task's own thread.
+    /// Clears the stream that was named first, because the task runs. The caller runs on the task's own
+    /// thread.
     pub(crate) fn forget_first_wait(&self) {
         self.waits_on.store(std::ptr::null_mut(), Ordering::Relaxed);
     }

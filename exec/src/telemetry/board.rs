@@ -16,8 +16,8 @@ use super::threads::Threads;
 use crate::fault::Fault;
 
 /// The length of a dispatch from which on its thread asks the kernel whether it had a processor all the time,
-/// which takes about 1 µs. A thread that the kernel puts off its processor for another process waits for
-/// longer than this.
+/// which takes about 1 µs. A thread waits for longer than this if the kernel gives its processor to another
+/// process.
 const LONG_NS: u64 = 200_000;
 
 /// The length of a dispatch from which on its thread also asks the kernel for its processor time, which takes

@@ -26,7 +26,7 @@ const NEVER: usize = usize::MAX;
 pub(super) struct Sizes {
     /// The index of the next message to measure.
     next: AtomicUsize,
-    /// The mean distance, in messages, to the one after that.
+    /// The mean distance, in messages, from one measured message to the next.
     distance: AtomicU64,
     random: AtomicU64,
     /// The writing task's busy ticks, and the messages that it had written, at the last measurement.
@@ -168,7 +168,7 @@ struct Scale {
     first: u64,
     /// A bucket counts in units of 2^unit messages.
     unit: u64,
-    /// The buckets are being moved.
+    /// Whether the buckets are being moved.
     changing: bool,
     samples: u64,
 }

@@ -15,7 +15,7 @@ use crate::telemetry::{MadeReady, WatchedTask};
 /// The result of waking a task of another thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Woken {
-    /// Another thread woke it first, or its worker has ended.
+    /// Another thread woke the task first, or the task's worker has ended.
     Already,
     /// The task's thread is awake.
     Noted,

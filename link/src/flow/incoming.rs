@@ -101,8 +101,8 @@ impl Incoming {
         Ok(())
     }
 
-    /// Makes room for `bytes` bytes after those that are held; the first `got` of them are there already and
-    /// stay.
+    /// Makes room for `bytes` bytes after those that are held; the first `got` of them have arrived already
+    /// and stay.
     fn make_room(&mut self, bytes: usize, got: usize) {
         if self.given == self.held.end && got == 0 {
             (self.held, self.given) = (0..0, 0);

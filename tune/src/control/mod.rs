@@ -82,7 +82,7 @@ impl Default for Policy {
 /// An order to the tuning loop.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Order {
-    /// Nothing.
+    /// No order: the run goes on as it is.
     Wait,
     /// Apply the action's new values for now.
     Try(Action),
@@ -423,7 +423,7 @@ impl Controller {
             return Order::Wait;
         }
         let Some((other, other_rate)) = trial.half.take() else {
-            // The first half of a pair; the second is the other way.
+            // This window is the first half of a pair; in the second half the other values are in force.
             trial.half = Some((score, seen.rate));
             return self.turn(trial);
         };

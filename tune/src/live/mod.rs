@@ -456,7 +456,7 @@ impl Tuner<'_> {
         self.places.extend(moves.chain(places.iter().copied()).map(|(task, worker)| (task, worker as u32)));
     }
 
-    /// Reports new decisions, and lets the run write them.
+    /// Reports new decisions, and lets the run record them.
     fn say(&mut self, tell: &mut dyn FnMut(&TuneProgress<'_>)) {
         for decision in self.controller.told() {
             self.decisions += 1;

@@ -24,9 +24,9 @@ impl Family {
     }
 
     /// The time that a replica is expected to take in a window, given its sampled time. A replica may have
-    /// few samples, or none, by chance. So this is the mean of the gamma distribution that follows from the
-    /// samples (a Poisson process) and from the prior that replicas are like the mean of all, with the weight
-    /// of [`PRIOR_SAMPLES`].
+    /// few samples, or none, by chance. So the expected time is the mean of the gamma distribution that
+    /// follows from the samples (a Poisson process) and from the prior that replicas are like the mean of
+    /// all, with the weight of [`PRIOR_SAMPLES`].
     pub(super) fn expected(&self, sampled_ticks: u64) -> u64 {
         let Family { work, replicas, .. } = self;
         if work.samples == 0 {
@@ -56,7 +56,7 @@ pub(super) struct Parts {
     members: Vec<Vec<u32>>,
     /// The backlog of each part.
     backlog: Vec<u64>,
-    /// For light replicas: the part of each spread on each worker.
+    /// The part that the light replicas of each spread on each worker form.
     lumps: HashMap<(*const Siblings, u32), usize>,
 }
 

@@ -44,7 +44,7 @@ impl Rates {
     }
 }
 
-/// Moves on trial.
+/// A trial of moves.
 pub(super) struct Trial {
     of: *const Siblings,
     /// The moves that return each replica to its former worker.
