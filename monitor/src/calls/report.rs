@@ -175,7 +175,7 @@ pub struct LogLine {
     pub text: String,
 }
 
-/// A call whose begin was recorded, and whose end was not.
+/// A call whose start was recorded, and whose end was not.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct OpenCall {
     /// The operation.

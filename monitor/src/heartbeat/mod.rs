@@ -388,7 +388,7 @@ impl Watched {
             for found in found.into_iter().filter(|found| !found.name.starts_with("worker ")) {
                 self.writers.insert(found.number, found.thread);
             }
-            // A worker's element is made for it by another thread, before the worker's thread begins.
+            // Another thread creates a worker's element before the worker's thread begins.
             if let Some(number) = name.strip_prefix("worker ") {
                 let thread = kernel::thread_called(self.pid, &format!("thalweg-{number}"));
                 self.writers.insert(writer, thread.unwrap_or(0));

@@ -51,7 +51,7 @@ struct Done {
     took: u64,
 }
 
-/// A running dispatch: its end, its begin, the task, its messages, and the task's next state.
+/// A running dispatch: its end, its start, the task, its messages, and the task's next state.
 type Dispatched = (u64, u64, usize, Done, State);
 
 /// The state of a simulated network.
