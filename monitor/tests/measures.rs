@@ -230,8 +230,8 @@ fn pipeline_by_hand() {
     near(us(end_to_end.max_ns), 440.0);
     assert_eq!((end_to_end.count, report.latency.in_flight, report.latency.unattributed), (4, 0, 0));
 
-    // The box was created at 10 and ended at 580. It was ready 10–200, busy 200–300, without room 300–350,
-    // ready 350–380 and busy 380–580.
+    // The box was created at 10 and ended at 580. The box was ready 10–200, busy 200–300, without room
+    // 300–350, ready 350–380 and busy 380–580.
     let work = &component(&report, "net/work").work;
     let shares = work.shares.unwrap();
     near(shares.busy, 300.0 / 570.0);

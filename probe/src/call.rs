@@ -178,7 +178,7 @@ impl Operation {
 /// Whether a call is recorded.
 enum Begins {
     Recorded,
-    /// It is the outermost call of a trace that is not recorded.
+    /// The call is the outermost one of a trace that is not recorded.
     LeftOut,
     Not,
 }

@@ -70,8 +70,8 @@ impl Scene {
         own * (1.0 - thing.mirror) + self.seen(back, mirrors - 1) * thing.mirror
     }
 
-    /// The brightness of a light at a point: diffuse (Lambert), and as a highlight (Phong). It is 0 in a
-    /// shadow.
+    /// The brightness of a light at a point: diffuse (Lambert), and as a highlight (Phong). The brightness in
+    /// a shadow is 0.
     fn lit(&self, light: Light, at: Vector, normal: Vector, along: Vector) -> (f64, f64) {
         let way = light.at - at;
         let towards = way.unit();
