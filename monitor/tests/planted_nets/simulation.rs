@@ -60,7 +60,7 @@ pub(crate) struct Simulation<'n> {
     now: u64,
     streams: Vec<Stream>,
     tasks: Vec<Running>,
-    /// The running dispatch of each thread; workers come first, then the threads of tasks with their own.
+    /// The running dispatch of each thread; workers come first, then the threads that belong to one task.
     busy: Vec<Option<Dispatched>>,
     queues: Vec<VecDeque<usize>>,
     /// The time at which a sleeping worker runs again.
