@@ -151,7 +151,7 @@ fn at_once(count: u64, works: Vec<impl FnMut(u64) + Send>) -> Duration {
     })
 }
 
-/// A span: its begin and its end, each with its time.
+/// A span: its start and its end, each with its time.
 fn span() -> Case<'static> {
     let mut opened: Option<(Writer, KindId<Entered>, KindId<Left>)> = None;
     let ours = Contestant::nanoseconds("two events", "", 1, move |count| {

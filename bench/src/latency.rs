@@ -81,7 +81,7 @@ fn kept() -> Case<'static> {
 }
 
 fn rivals(placement: Placement) -> Vec<Contestant<'static>> {
-    // Rivals place tasks themselves.
+    // Rivals place their tasks themselves, so they cannot be compared in this case.
     if placement == Placement::Alternating {
         return Vec::new();
     }

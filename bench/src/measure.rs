@@ -213,7 +213,7 @@ impl Case<'_> {
                 (contestant, figures)
             })
             .collect();
-        // The first turn calibrates and warms up; it does not count.
+        // The first turn warms up, and its samples are dropped.
         turn(&mut all);
         all.iter_mut().for_each(|(_, figures)| figures.samples.clear());
         let begin = Instant::now();

@@ -91,7 +91,7 @@ fn bytes_in_use(space: Option<&Path>) -> u64 {
 
 /// Creates the tasks of a chain, one after the other, and waits until each has run and waits for its input.
 struct Grow {
-    /// The begin of the chain: while it is open, all tasks wait.
+    /// The start of the chain: while it is open, all tasks wait.
     _first: Out<u64>,
     last: Option<In<u64>>,
     left: u64,

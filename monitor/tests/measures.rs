@@ -230,8 +230,8 @@ fn pipeline_by_hand() {
     near(us(end_to_end.max_ns), 440.0);
     assert_eq!((end_to_end.count, report.latency.in_flight, report.latency.unattributed), (4, 0, 0));
 
-    // The box was created at 10 and ended at 580. It was ready 10–200, busy 200–300, without room 300–350,
-    // ready 350–380 and busy 380–580.
+    // The box was created at 10 and ended at 580. The box was ready 10–200, busy 200–300, without room
+    // 300–350, ready 350–380 and busy 380–580.
     let work = &component(&report, "net/work").work;
     let shares = work.shares.unwrap();
     near(shares.busy, 300.0 / 570.0);
@@ -424,7 +424,8 @@ fn derived_lineage_with_splits_and_drops() {
     script.stream(0, ENTRY, SOURCE, SPLIT).stream(0, left, SPLIT, MERGE).stream(0, right, SPLIT, BOX);
     script.stream(0, worked, BOX, MERGE).stream(0, EXIT, MERGE, 0);
     script.at(0, 0, Entry { stream: ENTRY }).at(0, 0, Exit { stream: EXIT });
-    script.run(0, SOURCE, (0, 4), Did { wrote: &[(ENTRY, 0, 4)], ..Did::default() }, Then::End); // entered at 1 2 3 4
+    // The messages enter at 1, 2, 3, 4.
+    script.run(0, SOURCE, (0, 4), Did { wrote: &[(ENTRY, 0, 4)], ..Did::default() }, Then::End);
     // Each message takes 10 µs. The splitter makes left 0, right 0 and right 1 of message 0, left 1 of
     // message 2, and nothing of messages 1 and 3. The messages are done at 20, 30, 40, 50.
     script.run(
@@ -600,7 +601,7 @@ fn entry_and_exit_without_a_network() {
 #[test]
 fn losses_are_said_not_guessed() {
     let mut script = pipeline();
-    // The box's first dispatch is lost.
+    // The event of the box's first dispatch is lost.
     script.events.retain(|&(time, writer, _)| !(writer == 1 && time == 300));
     script.lost.push((1, 5));
     let ended =
@@ -877,7 +878,7 @@ fn what_telling_took() {
     let mut script = pipeline();
     let report = script.report();
     let overhead = &report.overhead;
-    // The events of writer 0 have the times 0 (begin), 10 (creation), 20 (opening), 140, 350, 580 (close),
+    // The events of writer 0 have the times 0 (start), 10 (creation), 20 (opening), 140, 350, 580 (close),
     // 620 and 1000; those of writer 1 have 0, 300, 580 and 800.
     assert_eq!((overhead.clock_readings, overhead.clock_reading_ns), (12, None));
     assert_eq!((overhead.ns, overhead.share, overhead.bytes, overhead.bytes_per_s), (None, None, None, None));
@@ -960,7 +961,7 @@ fn a_worker_that_hangs_is_named_while_the_run_goes_on() {
     );
 }
 
-/// A box with a thread of its own, after its third message.
+/// The process is killed when a box with a thread of its own is on its third message.
 #[test]
 fn a_killed_box_with_its_own_thread_is_named() {
     let mut script = pipeline();

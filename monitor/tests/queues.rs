@@ -17,7 +17,7 @@ enum Service {
 /// The result of a simulation.
 struct Simulated {
     report: Report,
-    /// The mean time from arrival to the begin of service, by station.
+    /// The mean time from arrival to the start of service, by station.
     waits: Vec<f64>,
     /// The number of arrivals per tick.
     rate: f64,
@@ -173,7 +173,7 @@ fn littles_law_holds_on_every_stream() {
             near("wait", stream.wait_ns.unwrap(), wait, 0.02);
             near("occupancy", stream.occupancy_mean.unwrap(), rate * wait, 0.02);
             let course = stream.occupancy.clone().unwrap();
-            // The course counts a message as read when its dispatch ended.
+            // The occupancy over time counts a message as read when its dispatch ends.
             let steps: f64 = course.messages.iter().sum::<f64>() * course.step_ns;
             near("course", steps / report.window.duration_ns, rate * (waited + SERVICE), 0.02);
         }

@@ -1,7 +1,7 @@
 //! `#[probe]`: records the calls of a function. See `thalweg-probe`.
 //!
 //! The macro processes the function as tokens: the part before the body stays unchanged, and a guard is
-//! inserted at the begin of the body. So the macro needs to parse only `async`, `->` and the last braces.
+//! inserted at the start of the body. So the macro needs to parse only `async`, `->` and the last braces.
 #![forbid(unsafe_code)]
 
 use proc_macro2::{Delimiter, Group, Literal, Span, TokenStream, TokenTree};

@@ -89,7 +89,7 @@ impl Operation {
         Call { thread, entry: state.writer.clock().now(), id, depth, ..Call::NONE }
     }
 
-    /// Declares the operation, and decides at the begin of a trace whether the trace is recorded.
+    /// Declares the operation, and decides at the start of a trace whether the trace is recorded.
     fn begins(&'static self, state: &mut Thread) -> Begins {
         if state.muted || (self.id.load(Ordering::Acquire) == 0 && !self.declare()) {
             return Begins::Not;
@@ -178,7 +178,7 @@ impl Operation {
 /// Whether a call is recorded.
 enum Begins {
     Recorded,
-    /// It is the outermost call of a trace that is not recorded.
+    /// The call is the outermost one of a trace that is not recorded.
     LeftOut,
     Not,
 }

@@ -19,7 +19,7 @@ fn with<R>(otherwise: R, work: impl FnOnce(&mut Thread) -> R) -> R {
     }
 }
 
-/// Records that work is handed to another thread or executed later. [`Handed::take_over`] records the begin
+/// Records that work is handed to another thread or executed later. [`Handed::take_over`] records the start
 /// of this work, so that both belong to one trace.
 ///
 /// ```

@@ -9,7 +9,7 @@
 use crate::levels::Levels;
 use crate::summary::{STATES, State, Summary};
 
-/// A state, its begin and its end.
+/// A state, its start and its end.
 pub(crate) type Part = (State, u64, u64);
 
 /// The order in which a task passes its states until a dispatch ends.
@@ -41,7 +41,7 @@ fn lay(summary: &Summary, known: &[Part], from: u64, (a, b): (u64, u64), parts: 
             let inside = end.min(begin + width).saturating_sub(start.max(begin));
             left[state as usize] = left[state as usize].saturating_sub(inside);
         }
-        // In a cell that began before the window, the time outside the window came first.
+        // In a cell that began before the window, the part outside the window is the earlier one.
         if begin < from {
             let mut at = high;
             for state in [State::Ready, State::Blocked, State::Starved, State::Busy] {

@@ -27,7 +27,7 @@ pub struct Kept {
     pub of: String,
     /// The page.
     pub page: Made,
-    /// The lanes of each process, in the order of the feed, with the begin of the process relative to that of
+    /// The lanes of each process, in the order of the feed, with the start of the process relative to that of
     /// the page, in nanoseconds.
     pub levels: Vec<(f64, Levels)>,
 }

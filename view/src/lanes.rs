@@ -12,7 +12,7 @@ pub(crate) const NONE: i64 = -1;
 /// The numbers of the workers of the n-th process of a session begin at n times this number.
 const WORKERS: u64 = 1 << 20;
 
-/// The timeline as data of a page. Times are nanoseconds from the begin of the time shown.
+/// The timeline as data of a page. Times are nanoseconds from the start of the time shown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TimelinePage {
     /// The length of the time shown.
@@ -38,7 +38,7 @@ pub struct TimelinePage {
 pub struct Process {
     /// Its name; empty if it is the only process.
     pub name: String,
-    /// The begin of the first cell of the sums.
+    /// The start of the first cell of the sums.
     pub sums_from_ns: f64,
     /// Length of a cell of the sums.
     pub step_ns: f64,
@@ -123,7 +123,7 @@ pub struct Decided {
 /// A time in which events were lost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GapPage {
-    /// The begin of the gap.
+    /// The start of the gap.
     pub from_ns: f64,
     /// The end of the gap.
     pub to_ns: f64,
@@ -135,7 +135,7 @@ pub struct GapPage {
 
 impl TimelinePage {
     /// Combines the timelines of several processes into one: each part has its number in the report, the
-    /// offset of its begin from the page's in nanoseconds, and its timeline.
+    /// offset of its start from the page's in nanoseconds, and its timeline.
     pub fn together(parts: Vec<(u32, f64, TimelinePage)>) -> TimelinePage {
         // The time from which every process has its single spans: a process with all of its spans sets no
         // limit.

@@ -13,7 +13,7 @@ use serde::Serialize;
 const PART_MAX: usize = 256;
 /// The maximal length in bytes of an uncut text that is not a report.
 const TEXT_MAX: usize = 4096;
-/// The number of bytes kept at the begin of a cut part; [`END`] is the number kept at its end.
+/// The number of bytes kept at the start of a cut part; [`END`] is the number kept at its end.
 const BEGIN: usize = 128;
 const END: usize = 64;
 
@@ -43,7 +43,7 @@ fn cut_whole(text: &str) -> Cow<'_, str> {
     if text.len() <= TEXT_MAX { text } else { Cow::Owned(shortened(&text)) }
 }
 
-/// The begin and the end of a text, with a mark between them.
+/// The start and the end of a text, with a mark between them.
 fn shortened(text: &str) -> String {
     let mut begin = BEGIN;
     while !text.is_char_boundary(begin) {

@@ -125,7 +125,7 @@ pub struct Live {
     pub sequence: u64,
     /// The changes applied from this page that can be undone, the last one first.
     pub applied: Vec<Applied>,
-    /// The mean processor time of serving since its begin, as a share of one processor.
+    /// The mean processor time of serving since its start, as a share of one processor.
     pub cost_share: f64,
 }
 

@@ -115,7 +115,7 @@ mod tests {
             for ground in ["paper", "panel"] {
                 for text in ["ink", "faint", "accent"] {
                     let (ground, text) = (&in_style(ground)[theme], &in_style(text)[theme]);
-                    // WCAG 2.2, level AA.
+                    // The contrast required by WCAG 2.2, level AA, is 4.5.
                     assert!(contrast(ground, text) >= 4.5, "{text} on {ground}: {}", contrast(ground, text));
                 }
             }

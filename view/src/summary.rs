@@ -8,13 +8,13 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
-    /// It runs.
+    /// The task or worker runs.
     Busy = 0,
-    /// It waits for messages (a worker: for a ready task).
+    /// The task waits for messages, or the worker for a ready task.
     Starved = 1,
-    /// It waits for room in a stream.
+    /// The task waits for room in a stream.
     Blocked = 2,
-    /// It is ready, but its worker runs another task.
+    /// The task is ready, but its worker runs another task.
     Ready = 3,
 }
 

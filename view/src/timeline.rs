@@ -628,7 +628,7 @@ impl Timeline {
         spans.sort_by_key(|span| span.end);
         let ns = |ticks: u64| (ticks as f64 * ns_per_tick).round() as i64;
         let some = |n: u64| if n == 0 { NONE } else { n.cast_signed() };
-        // Ends are rounded as absolute times of the page, so a span's end does not depend on the begin of the
+        // Ends are rounded as absolute times of the page, so a span's end does not depend on the start of the
         // columns.
         let mut last = ns(from.saturating_sub(zero));
         let ends = spans.iter().map(|span| {

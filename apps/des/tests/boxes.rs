@@ -1,4 +1,4 @@
-//! The boxes, called one after the other as the network calls them.
+//! Calls the boxes one after the other, as the network does.
 
 use app_des::des::{Subkeys, encrypt};
 use thalweg_box::{BoxEntry, Bytes, Value};

@@ -166,7 +166,7 @@ fn files_of_any_length_come_back() {
 #[test]
 fn chunks_that_cannot_be_enciphered_fail_alone() {
     let result = through(Options::default(), &noise(100), 10, &KEY, false);
-    // Nine chunks of 10 bytes; the last one is padded.
+    // The data are nine chunks of 10 bytes, of which the last one is padded.
     assert_eq!(result.failures.len(), 9);
     assert!(result.failures[0].starts_with("10 bytes are not a whole number"), "{}", result.failures[0]);
     assert_eq!(result.bytes.len(), 16);

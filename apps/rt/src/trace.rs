@@ -70,8 +70,8 @@ impl Scene {
         own * (1.0 - thing.mirror) + self.seen(back, mirrors - 1) * thing.mirror
     }
 
-    /// The brightness of a light at a point: diffuse (Lambert), and as a highlight (Phong). It is 0 in a
-    /// shadow.
+    /// The brightness of a light at a point: diffuse (Lambert), and as a highlight (Phong). The brightness in
+    /// a shadow is 0.
     fn lit(&self, light: Light, at: Vector, normal: Vector, along: Vector) -> (f64, f64) {
         let way = light.at - at;
         let towards = way.unit();
@@ -214,7 +214,7 @@ mod tests {
         let [red, _, _] = middle(&format!("{wall} 0"));
         assert!(red > 180, "{red}: lit from the front");
         assert_eq!(middle(&format!("{wall} 1")), [0, 0, 255], "a mirror shows the sky behind the eye");
-        // A ball between light and wall, out of the camera's sight.
+        // A ball that the camera does not see is between the light and the wall.
         let [dark, _, _] = middle(&format!("{wall} 0\nsphere 0 0 -7 0.5 1 1 1 0"));
         assert_eq!(f64::from(dark), ((0.5 * AMBIENT).sqrt() * 255.0).round(), "only ambient light");
     }

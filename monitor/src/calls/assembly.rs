@@ -153,14 +153,14 @@ impl Thread {
         }
     }
 
-    /// Records the begin of a call whose end is another event.
+    /// Records the start of a call whose end is another event.
     pub(super) fn enter(&mut self, writer: usize, depth: u32, operation: u32, time: u64) {
         self.see(time);
         self.open.retain(|(of, deep, ..)| *of != writer || *deep < depth);
         self.open.push((writer, depth, operation, time));
     }
 
-    /// The begin of a call that ends now; `None` if its begin was not recorded.
+    /// The start of a call that ends now; `None` if its start was not recorded.
     pub(super) fn leave(&mut self, writer: usize, depth: u32, operation: u32) -> Option<u64> {
         let at = self
             .open

@@ -241,7 +241,7 @@ impl Reading {
             }
             ProbeRecord::Left { what, depth, outcome } => {
                 let operation = self.state.operations.number(place, space, what);
-                // A call whose begin is lost has no known duration.
+                // A call whose start is lost has no known duration.
                 if let Some(begin) = state.leave(place, depth, operation) {
                     let call = Ended { operation, writer: place, depth, outcome, begin, end: time, tick_ns };
                     state.end(call, &mut self.state);

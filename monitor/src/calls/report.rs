@@ -93,7 +93,7 @@ pub struct Edge {
     pub caller: Option<u32>,
     /// The operation that is called.
     pub callee: u32,
-    /// The number of times.
+    /// The number of calls.
     pub count: u64,
     /// Calls that failed or were left by an exception.
     pub failed: u64,
@@ -110,7 +110,7 @@ pub struct PathNode {
     pub parent: Option<usize>,
     /// The operation.
     pub operation: u32,
-    /// The number of times.
+    /// The number of calls.
     pub count: u64,
     /// Calls that failed or were left by an exception.
     pub failed: u64,
@@ -143,7 +143,7 @@ pub struct Counter {
     pub name: String,
     /// The sum of its increments.
     pub sum: i64,
-    /// The number of times.
+    /// The number of increments.
     pub count: u64,
 }
 
@@ -175,7 +175,7 @@ pub struct LogLine {
     pub text: String,
 }
 
-/// A call whose begin was recorded, and whose end was not.
+/// A call whose start was recorded, and whose end was not.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct OpenCall {
     /// The operation.

@@ -1,7 +1,7 @@
 //! The totals of tasks, streams and workers at the last restart of the measurement.
 //!
 //! The totals in the live table and in events of an end cover the whole life of a task, stream or worker. A
-//! window counts only what came after its begin, so the live table's totals at that time are subtracted from
+//! window counts only what came after its start, so the live table's totals at that time are subtracted from
 //! both.
 
 use crate::TaskCounts;
@@ -9,7 +9,7 @@ use crate::decoding::events::{Observation, StreamClosed, WorkerEnded};
 use crate::decoding::observation::{LiveRow, StreamTotals, TaskTotals};
 use crate::ids::IdMap;
 
-/// The totals at the begin of a window; empty if everything since the start of the run is measured.
+/// The totals at the start of a window; empty if everything since the start of the run is measured.
 #[derive(Debug, Default)]
 pub(crate) struct Base {
     tasks: IdMap<TaskTotals>,

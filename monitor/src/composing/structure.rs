@@ -150,7 +150,7 @@ impl Structure {
         })
     }
 
-    /// Both components of a stream, also if they became known after the stream was opened.
+    /// The components of a stream's reader and writer, also if they became known after the stream was opened.
     pub(crate) fn components_of(&self, stream: &Stream) -> (u64, u64) {
         let of = |task: u64, component: u64| match self.tasks.get(&task) {
             Some(task) if component == 0 => task.component,

@@ -55,7 +55,7 @@ impl Timeline {
         self.last = Some(woken);
     }
 
-    /// Records a dispatch from `start` to `end`. Returns the dispatch's begin, corrected so that dispatches
+    /// Records a dispatch from `start` to `end`. Returns the dispatch's start, corrected so that dispatches
     /// do not overlap, and the wait that it ended.
     pub(crate) fn dispatched(
         &mut self,
@@ -99,7 +99,7 @@ impl Timeline {
         })
     }
 
-    /// The wait at `time`, as if it ended then, or the begin of the present run.
+    /// The wait at `time`, as if it ended then, or the start of the present run.
     pub(crate) fn open(&self, task: u64, time: u64, running: bool) -> (Option<Wait>, Option<u64>) {
         let mut now = *self;
         match self.since {

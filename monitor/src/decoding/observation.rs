@@ -343,7 +343,7 @@ pub enum LiveRow {
         parked: bool,
         /// The time for which it was parked, until it last published.
         parked_ticks: u64,
-        /// It has ended.
+        /// Whether it has ended.
         ended: bool,
     },
 }
@@ -361,7 +361,7 @@ pub enum LiveState {
     BlockedInput,
     /// Waiting for room.
     BlockedOutput,
-    /// It has ended.
+    /// The task has ended.
     Ended,
 }
 

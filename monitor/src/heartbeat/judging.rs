@@ -1,5 +1,5 @@
-//! Judges why tasks make no progress, from their rows, their streams and their threads. These functions are
-//! pure: they read no files.
+//! Judges why tasks make no progress, from their rows, their streams and their threads. The functions of this
+//! module are pure: they read no files.
 
 use std::collections::{BTreeMap, BTreeSet};
 

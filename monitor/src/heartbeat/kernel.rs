@@ -9,9 +9,9 @@ use crate::report::SleepsFor;
 /// The state of a thread in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
-    /// It has a processor, or waits for one.
+    /// The thread has a processor, or waits for one.
     Runs,
-    /// It sleeps.
+    /// The thread sleeps.
     Sleeps(SleepsFor),
     /// A signal or a debugger stopped it.
     Stopped,

@@ -28,27 +28,27 @@ const OWN_THREAD: u64 = 0xffff_ffff;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Still {
-    /// It has ended.
+    /// The task or process has ended.
     Ended,
-    /// It has failed.
+    /// The task has failed.
     Failed,
     /// Its process was killed, or died.
     Killed,
-    /// It is stopped by a signal or a debugger.
+    /// The thread or process is stopped by a signal or a debugger.
     Stopped,
-    /// It waits for others that wait for it, so that none can ever continue.
+    /// The task waits for others that wait for it, so that none can ever continue.
     Deadlock,
-    /// It sleeps in its box, for longer than its messages usually take.
+    /// The task sleeps in its box for longer than its messages usually take.
     Asleep,
-    /// It runs in its box for longer than its messages usually take, perhaps in an endless loop.
+    /// The task runs in its box for longer than its messages usually take, perhaps in an endless loop.
     Running,
-    /// Its thread is runnable but gets no processor.
+    /// The task's thread is runnable but gets no processor.
     Kept,
-    /// It waits for messages.
+    /// The task waits for messages.
     Empty,
-    /// It waits for room in its output.
+    /// The task waits for room in its output.
     Full,
-    /// It could continue, but its worker is running another task.
+    /// The task could continue, but its worker is running another task.
     Ready,
 }
 
@@ -180,7 +180,7 @@ struct Thread {
 struct Shown {
     seen: Seen,
     names: HashMap<u64, String>,
-    /// Counters of each task. They change while the task makes progress.
+    /// Counters of each task. The counters change while the task makes progress.
     signatures: HashMap<u64, [u64; 6]>,
     /// The task and message that each worker is on.
     workers: HashMap<u64, (u64, u64)>,
@@ -388,7 +388,7 @@ impl Watched {
             for found in found.into_iter().filter(|found| !found.name.starts_with("worker ")) {
                 self.writers.insert(found.number, found.thread);
             }
-            // A worker's element is made for it by another thread, before the worker's thread begins.
+            // Another thread creates a worker's element before the worker's thread begins.
             if let Some(number) = name.strip_prefix("worker ") {
                 let thread = kernel::thread_called(self.pid, &format!("thalweg-{number}"));
                 self.writers.insert(writer, thread.unwrap_or(0));

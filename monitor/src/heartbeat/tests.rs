@@ -102,7 +102,7 @@ fn a_thread_that_something_has_just_come_for_is_not_asleep_in_its_box() {
         let stills = |stream| stills(&seen(&[(1, task)], &[stream])).first().map(|(_, still, _)| *still);
         (stills(come(2, 1, held)), stills(come(1, 2, held)))
     };
-    // A message has come for a sink, and room for a source.
+    // There is a new message for a sink, and new room for a source.
     assert_eq!(of(1, 10), (None, None));
     // Message and room have been available for long, so the thread sleeps for a lock of its own.
     assert_eq!(of(1, 5_000), (Some(Still::Asleep), Some(Still::Asleep)));

@@ -5,12 +5,13 @@
 //! depends on the messages in flight. A dispatch removes segments from the streams that it read and appends
 //! segments to those that it wrote:
 //!
-//! * a one-to-one task's k-th written message descends from its k-th read one, except those that failed;
+//! * the k-th message that a one-to-one task writes descends from the k-th one that it read and that did not
+//!   fail;
 //! * other tasks record in [`Derived`] which message descends from which. In a later dispatch, only two kinds
 //!   of messages can still get descendants: the message that the task read last, and the messages that the
-//!   task records as kept (`net.record_held`). They are held until the task reads on or waits for input, or
-//!   until it has written from them. A message that such a task writes before it reads anything in a
-//!   dispatch, without recording its descent, descends from the held message. If the task reads several
+//!   task records as kept (`net.record_held`). Both kinds are held until the task reads on or waits for
+//!   input, or until it has written from them. A message that such a task writes before it reads anything in
+//!   a dispatch, without recording its descent, descends from the held message. If the task reads several
 //!   streams, the held message is the one from which nothing was written yet: such tasks join streams, and
 //!   write each message before they read the next.
 //!

@@ -24,7 +24,7 @@ const FOLLOWED_MAX: usize = 100_000;
 /// The tree of an input message and all its recorded descendants, found from any one of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Story {
-    /// The message that was asked for.
+    /// The message whose story this is.
     pub message: String,
     /// The input message it descends from, if that is known.
     pub input: Option<String>,

@@ -35,8 +35,8 @@ pub(crate) struct Accounts {
     used: Option<(u64, ProcessorsUsed)>,
     /// The end of the last recorded dispatch.
     dispatched: u64,
-    /// The kernel's work for the threads of workers and of tasks with their own, before the measurement and
-    /// until now.
+    /// The kernel's work for the threads of workers, and of tasks with threads of their own, before the
+    /// measurement and until now.
     of_workers: IdMap<[InKernel; 2]>,
     of_tasks: IdMap<[InKernel; 2]>,
     refused: bool,

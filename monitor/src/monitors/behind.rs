@@ -34,7 +34,7 @@ struct Awaits {
     writer: u64,
 }
 
-/// A record that a task processed, with its begin and end.
+/// A record that a task processed, with its start and end.
 #[derive(Clone, Copy, Debug)]
 struct Worked {
     since: u64,
@@ -244,7 +244,7 @@ mod tests {
     fn only_room_that_lacked_while_another_was_awaited_counts() {
         let structure = structure();
         let mut orders = Orders::default();
-        // It waits for task 1 from 100 to 200, and for task 2 from 300 to 310.
+        // The keeper waits for task 1 from 100 to 200, and for task 2 from 300 to 310.
         orders.waited(&structure, &wait(9, For::Input, 11, 100, 200));
         orders.waited(&structure, &wait(9, For::Input, 12, 300, 310));
         // Task 2 has no room from 150 to 305: for 50 of that it waits behind task 1, and then the keeper

@@ -400,7 +400,7 @@ fn whole(samples: &[(u64, f64)]) -> Sum {
     Sum { messages: samples.len() as u64, ticks: samples.iter().map(|(_, ticks)| ticks).sum() }
 }
 
-/// The begin of the second of two classes of sorted times, if two classes explain them: the best split
+/// The start of the second of two classes of sorted times, if two classes explain them: the best split
 /// minimises the variance of the logarithms within classes (Otsu, 1979), and must leave much less variance
 /// than a split of a normal or uniform distribution.
 fn two_classes(times: &[f64]) -> Option<usize> {

@@ -449,7 +449,7 @@ fn work(moment: &Moment<'_>, of: Account<'_>) -> Work {
 }
 
 fn components(moment: &Moment<'_>, all: &Ended, report: &Report) -> Vec<Component> {
-    // Sites with one path (a network that was loaded twice) are one component.
+    // Sites with the same path (a network that was loaded twice) are one component.
     let mut by_path: BTreeMap<String, (SiteName, ComponentSum)> = BTreeMap::new();
     for (&site, sum) in &all.components {
         let name = moment.names.site(site);

@@ -413,7 +413,7 @@ fn edge_report(moment: &Moment<'_>, key: &EdgeKey, edge: &Edge) -> report::Strea
     let known = edge.unknown < edge.streams;
     let seen = edge.seen_read > 0;
     let open = edge.open_ticks as f64;
-    // If only a part of the events was read, the number of messages in a stream at its begin is not known.
+    // If only a part of the events was read, the number of messages in a stream at its start is not known.
     let has_events = moment.whole && edge.open_ticks > 0;
     let per_s = 1e9 / moment.ns(edge.open_ticks / edge.streams.max(1));
     let rate_per_s = (known && edge.open_ticks > 0).then_some(edge.positions.read as f64 * per_s);

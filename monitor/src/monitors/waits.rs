@@ -397,7 +397,7 @@ impl Waits {
         stuck(&now.chain(cut).copied().collect::<Vec<Going>>())
     }
 
-    /// The waits that the run reported, with their begins if recorded.
+    /// The waits that the run reported, with their starts if recorded.
     fn told(&self, now: &[Going]) -> Vec<Going> {
         let began = self.cut.iter().chain(now).map(|going| (going.wait.task, going.wait.since));
         let began: IdMap<u64> = began.collect();

@@ -151,7 +151,7 @@ impl Measurement {
 pub struct MessageTimes {
     /// The message, `STREAM:INDEX`.
     pub message: String,
-    /// The time at which it entered, from the window's begin.
+    /// The time at which it entered, from the window's start.
     pub entered_ns: f64,
     /// The time from its entry until its last descendant left.
     pub end_to_end_ns: f64,
@@ -170,7 +170,7 @@ pub struct FailedMessage {
     pub task: TaskId,
     /// Path of the component of the task in which it failed.
     pub component: Option<String>,
-    /// The time of the failure, from the window's begin.
+    /// The time of the failure, from the window's start.
     pub at_ns: f64,
 }
 
@@ -412,7 +412,7 @@ pub struct Window {
 pub struct ModeSpan {
     /// `off`, `metrics` or `full`.
     pub mode: String,
-    /// The time from which the mode applied, from the window's begin.
+    /// The time from which the mode applied, from the window's start.
     pub from_ns: f64,
 }
 
@@ -659,7 +659,7 @@ pub struct Volume {
 /// Messages in a stream over time: the means over steps of the same length.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Occupancy {
-    /// The start of the first step, from the window's begin.
+    /// The start of the first step, from the window's start.
     pub from_ns: f64,
     /// The length of a step.
     pub step_ns: f64,

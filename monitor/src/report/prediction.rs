@@ -74,9 +74,9 @@ pub struct Alternative {
 /// A part of the run with a verdict of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
-    /// The time at which it began, from the window's begin.
+    /// The time at which it began, from the window's start.
     pub from_ns: f64,
-    /// The time at which it ended, from the window's begin.
+    /// The time at which it ended, from the window's start.
     pub to_ns: f64,
     /// Input messages per second in this part of the run.
     pub entry_per_s: Option<f64>,

@@ -138,7 +138,7 @@ impl Sums<'_> {
         self.same(&format!("the busy time of {name}, by what it was spent on"), whole, sum);
     }
 
-    // ---- what tasks did
+    // ---- work of tasks
 
     fn work(&mut self) {
         for (name, work) in works(self.report) {

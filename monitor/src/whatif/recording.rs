@@ -164,7 +164,7 @@ impl ThreadLog {
     }
 }
 
-/// The number of a thread; the threads of tasks with their own are numbered after the workers.
+/// The number of a thread; threads that belong to one task are numbered after the workers.
 fn thread_of(worker: Option<u64>, task: u64) -> u64 {
     worker.unwrap_or(u64::from(u32::MAX) + task)
 }

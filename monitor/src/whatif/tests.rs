@@ -262,7 +262,7 @@ proptest! {
     fn a_line_lasts_as_long_as_its_recursion_says(costs in costs(2..5, 1..60), capacity in 1_usize..5) {
         let capacities = vec![capacity; costs.len() - 1];
         let lasted = run(&line(&costs, &capacities)).lasted_ns;
-        // Costs are kept in 32 bits.
+        // The tolerance covers the rounding of costs to 32 bits.
         prop_assert!(close(lasted, makespan(&costs, &capacities), 1e-5), "{lasted}");
     }
 

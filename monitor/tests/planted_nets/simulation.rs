@@ -51,7 +51,7 @@ struct Done {
     took: u64,
 }
 
-/// A running dispatch: its end, its begin, the task, its messages, and the task's next state.
+/// A running dispatch: its end, its start, the task, its messages, and the task's next state.
 type Dispatched = (u64, u64, usize, Done, State);
 
 /// The state of a simulated network.
@@ -60,7 +60,7 @@ pub(crate) struct Simulation<'n> {
     now: u64,
     streams: Vec<Stream>,
     tasks: Vec<Running>,
-    /// The running dispatch of each thread; workers come first, then the threads of tasks with their own.
+    /// The running dispatch of each thread; workers come first, then the threads that belong to one task.
     busy: Vec<Option<Dispatched>>,
     queues: Vec<VecDeque<usize>>,
     /// The time at which a sleeping worker runs again.

@@ -15,7 +15,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
         let entries = facts.report.streams.iter().filter(|stream| stream.role == role);
         entries.filter_map(|stream| stream.full_share).fold(0.0, f64::max)
     };
-    // A task that waits for room waits because of the reader of its stream.
+    // If a task waits for room, the reader of its stream is the cause.
     let is_pressed = facts.inside().any(|(_, shares)| shares.busy >= SATURATED)
         || facts.workers.iter().any(|(_, shares)| load(shares) >= SATURATED)
         || full("entry") >= HELD_BACK;

@@ -222,9 +222,9 @@ fn no_verdict_contradicts_an_account() {
         };
         match finding.kind {
             VerdictKind::Contention => {
-                // A worker was kept from a processor for a fifth of the time. This is known from the kernel's
-                // figures or, without these, from the time in which its thread was busy and used no
-                // processor.
+                // A worker was kept from a processor for a fifth of the time. The delay is known from the
+                // kernel's figures or, without these, from the time in which the worker's thread was busy and
+                // used no processor.
                 let kept = report.workers.iter().filter_map(|worker| {
                     let WorkerShares { waiting, .. } = worker.shares?;
                     let not_used = (1.0 - waiting) - worker.cpu_ns? / worker.lifetime_ns;
