@@ -1,4 +1,5 @@
-//! The example of a library in Rust, a crate of its own: built as a user builds it, run, and loaded anew while it runs.
+//! The example of a library in Rust, a crate of its own: built as a user builds it, run, and replaced while a
+//! network runs.
 
 mod controlled;
 mod des_run;
@@ -37,7 +38,7 @@ impl Pipes {
         Pipes { input: run.child.stdin.take().expect("piped"), output }
     }
 
-    /// Sends a record; so many that come out, in the order of their text.
+    /// Sends a record. Returns this many output records, in the order of their text.
     fn through(&mut self, record: &str, count: usize) -> Vec<String> {
         writeln!(self.input, "{record}").expect("it reads");
         let mut lines: Vec<String> =

@@ -105,7 +105,7 @@ fn of_kind(planted: &Planted, table: &[Remedy], kind: &str, component: &str) -> 
         "quantum" => every(|remedy| matches!(remedy, Remedy::Quantum(_))),
         "contention" => vec![Remedy::Alone],
         "order" => {
-            // The path does not say which of several components is meant.
+            // With several such components, the path does not identify one.
             let ordered = every(|remedy| matches!(remedy, Remedy::Unordered(_)));
             if ordered.len() == 1 { ordered } else { Vec::new() }
         }
@@ -223,7 +223,7 @@ fn of_change(table: &[Remedy], change: &Value) -> Option<Remedy> {
         "unlocked" => Some(Remedy::Unlock),
         "unordered" => {
             let mut ordered = table.iter().copied().filter(|remedy| matches!(remedy, Remedy::Unordered(_)));
-            // The path does not say which of several components is meant.
+            // With several such components, the path does not identify one.
             ordered.next().filter(|_| ordered.next().is_none())
         }
         _ => None,
