@@ -1,4 +1,5 @@
-//! The code that all trampolines of a module share. This module has `unsafe`: its bytes are this program's, between two labels.
+//! The code that all trampolines of a module share. This module has `unsafe`, because it reads the code
+//! between two labels of this program.
 
 use std::sync::LazyLock;
 
@@ -16,7 +17,7 @@ unsafe extern "C" {
     static thalweg_attach_blob_begin: [u64; 8];
 }
 
-/// The code, and where its routines begin in it.
+/// The code, with the offsets of its routines.
 #[derive(Debug)]
 pub(crate) struct Blob {
     pub(crate) bytes: Vec<u8>,
@@ -28,7 +29,7 @@ pub(crate) struct Blob {
     pub(crate) once: u64,
 }
 
-/// The table of calls under way: `blob.s` says how it is laid out.
+/// The size of the table of calls under way, whose layout is in `blob.s`.
 pub(crate) const TABLE_BYTES: u64 = 1024 * 4 * ENTRY_BYTES;
 /// Bytes of an entry of the table.
 pub(crate) const ENTRY_BYTES: u64 = 64;

@@ -1,10 +1,12 @@
-//! The claim on a target: one process at a time has it, and the kernel takes it back when that process ends, however it ends. This module has
-//! `unsafe`: the standard library has no `pidfd_open`.
+//! The claim on a target: one process at a time has it, and the kernel releases it when that process ends,
+//! however it ends. This module has `unsafe`: the standard library has no `pidfd_open`.
 //!
-//! A claim is a lock of a file that stands for the target and that nobody has to make or remove. From Linux 6.9 on this is the target's process
-//! descriptor, which is the same file in all containers. Before, it is `/proc/PID/mem`, which is the same for all that see the same `/proc`.
+//! A claim is a lock on a file of the kernel that represents the target, so no file has to be made or
+//! removed. From Linux 6.9 on this file is the target's process descriptor, which is the same file in all
+//! containers. On older kernels it is `/proc/PID/mem`, which is the same for all processes that see the same
+//! `/proc`.
 //!
-//! While a claim is held, the target may be attached to, restored, or only looked at.
+//! The holder of a claim may attach to the target, restore it, or only examine it.
 
 use crate::error::Error;
 use crate::memory::Found;
@@ -14,12 +16,13 @@ use std::os::fd::FromRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-/// How long a claim is waited for that is not held by an attachment, but by a process that looks at the target, or restores it.
+/// The longest time to wait for a claim that is held by a process which examines or restores the target, and
+/// not by an attachment.
 const WAIT: Duration = Duration::from_secs(2);
 /// The kind of file system that process descriptors have from Linux 6.9 on, as `<linux/magic.h>` numbers it.
 const PID_FS_MAGIC: i64 = 0x5049_4446;
 
-/// A claim that is held; given back when this is dropped.
+/// A held claim, which is released when dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
     _locked: File,
@@ -27,17 +30,17 @@ pub(crate) struct Claim {
     pub(crate) is_everywhere: bool,
 }
 
-/// What became of a try to claim a target.
+/// The result of an attempt to claim a target.
 #[derive(Debug)]
 pub(crate) enum Claimed {
-    /// This process has it.
+    /// This process has the claim.
     Ours(Claim),
-    /// Another one has it: its process id, unless it is in another container.
+    /// Another process has the claim: its process id, unless it is in another container.
     By(Option<i32>),
 }
 
 impl Claim {
-    /// Claims the target, if nobody has.
+    /// Claims the target, if no process has claimed it.
     pub(crate) fn tried(target: Identity) -> Result<Claimed, Error> {
         let (file, is_everywhere) = standing_for(target)?;
         if !target.lives() {
@@ -78,7 +81,7 @@ pub(crate) fn attached_by(pid: i32, by: Option<i32>) -> Error {
     })
 }
 
-/// The file that stands for a process, and whether it is the same in all containers.
+/// The file that represents a process, and whether it is the same in all containers.
 fn standing_for(target: Identity) -> Result<(File, bool), Error> {
     // SAFETY: the call takes numbers only, and what it gives is a descriptor that nobody else has.
     let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, target.pid, 0) };
