@@ -205,13 +205,13 @@ impl Stopped {
 impl Drop for Stopped {
     fn drop(&mut self) {
         for thread in &self.threads {
-            // A thread that was killed meanwhile needs nothing.
+            // An error is ignored, because the thread may have been killed meanwhile.
             let _ = call(libc::PTRACE_DETACH, thread.id, 0, thread.signal as usize);
         }
     }
 }
 
-/// Runs `work` in a thread of its own: what it traces goes on when it ends, whatever happens in it.
+/// Runs `work` in a thread of its own: threads that it traces continue when it ends, even by a panic.
 pub(crate) fn traced<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
     let ended = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("tracer".to_owned()).spawn_scoped(scope, work);
@@ -231,7 +231,7 @@ fn is_over(process: &Process, id: pid_t) -> bool {
         || Identity::of(process.pid()) != Some(process.identity)
 }
 
-/// Waits a moment: none at first, since most threads stop at once.
+/// Pauses briefly; not at all at first, because most threads stop at once.
 fn pause(since: Instant) {
     if since.elapsed() < Duration::from_micros(200) {
         std::thread::yield_now();

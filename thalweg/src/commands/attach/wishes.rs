@@ -1,4 +1,4 @@
-//! What is written behind the options of `thalweg attach`: functions with arguments and values.
+//! The arguments of options of `thalweg attach`: functions with arguments and values.
 
 use thalweg_attach::{Comparison, Condition};
 
