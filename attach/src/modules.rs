@@ -52,9 +52,9 @@ pub struct Function {
     pub name: String,
     /// The file that it is in, without folders.
     pub module: String,
-    /// Where it is in the target.
+    /// The address in the target.
     pub address: u64,
-    /// How many bytes it has.
+    /// The size in bytes.
     pub size: u64,
     /// Whether the loader chooses one of several implementations when the program starts.
     pub is_chosen_at_start: bool,

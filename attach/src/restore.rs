@@ -63,7 +63,7 @@ pub(crate) fn restore(pid: i32, patience: Duration) -> Result<Restored, Error> {
     Ok(restored)
 }
 
-/// Other processes that have memory of the same attachment; none if its name is not known.
+/// Other processes that have memory of the same attachment; empty if its name is not known.
 fn others(pid: i32, name: &str) -> Vec<i32> {
     if name.is_empty() {
         return Vec::new();
@@ -86,7 +86,7 @@ fn one(process: &Process, patience: Duration) -> Result<Restored, Error> {
     loop {
         let result = traced(|| attempt(process, &gadgets));
         if !process.identity.lives() {
-            // It has ended, and its memory with it.
+            // The process has ended, so its memory is gone.
             return Ok(Restored { bytes_left: 0, ..restored });
         }
         match result {

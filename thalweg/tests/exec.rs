@@ -188,7 +188,7 @@ fn a_program_that_drops_the_name_fails_its_records_with_advice() {
         assert!(said.contains("pass \"@\" through"), "{said}");
         assert!(said.contains(&format!(" records in, 0 out, {count} failed")), "{said}");
     }
-    // One that does so for one record.
+    // This program leaves the name out for one record.
     let command = r#"sed -u '/: 3}/s/"@": [0-9]*, //'"#;
     let output = ask("(n) -> (n)", command, PLAIN.0, PLAIN.1, &numbers(0..10));
     let said = text(&output.stderr);

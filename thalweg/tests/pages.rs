@@ -166,7 +166,7 @@ fn pages_of_errors_show_what_is_printed() {
 fn every_block_says_what_it_is_and_every_excuse_is_needed() {
     let mut excuses: Vec<_> = EXCUSED.iter().collect();
     for path in pages() {
-        // These draw bytes and crates.
+        // These two pages have blocks of text that are drawings.
         let draws = ["ARCHITECTURE.md", "space/docs/layout.md"].contains(&path.as_str());
         for block in Page::read(&path).code() {
             let prompts =

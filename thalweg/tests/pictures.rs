@@ -52,7 +52,7 @@ fn every_picture_is_drawn_in_every_mode() {
         }
         assert_eq!(drawing(&space, "latency").contains("not known"), mode != "full");
     }
-    // The same as `--graph svg`.
+    // The picture is equal to that of `--graph svg`.
     let space = folder.path().join("full");
     let output = des_run::succeed(des_run::thalweg().arg("report").arg(&space).args(["--graph", "svg"]));
     assert_eq!(drawing(&space, "graph").into_bytes(), output.stdout);

@@ -103,7 +103,8 @@ fn writer() -> &'static Path {
 
 const CALLS: u64 = 100_000;
 
-/// Its ring holds a tenth of what the program records: the program waits, and each call becomes one line.
+/// The program's ring holds a tenth of its events, so the program waits for the writer, and each call becomes
+/// one line.
 #[test]
 fn a_writer_of_ones_own_loses_nothing() {
     let (place, writer) = (Place::new(), writer());

@@ -265,7 +265,7 @@ fn signals_from_another_thread_leave_no_wrong_callers() {
                 missing += made - told;
                 all += made;
             }
-            // Of each `outer` there is a counter's event, too.
+            // Each call of `outer` also records an event of the counter.
             let counted = calls["counters"][0]["count"].as_u64().unwrap();
             assert!(counted <= made[0], "{name}");
             let lost = calls["lost"].as_u64().unwrap();

@@ -29,7 +29,8 @@ fn says(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// A run whose space is `space`, with elements that hold all its events. It reads records as long as its input is open.
+/// A run whose space is `space`, with elements that hold all its events. The run reads records as long as its
+/// input is open.
 struct Run {
     killed: Killed,
     output: BufReader<std::process::ChildStdout>,

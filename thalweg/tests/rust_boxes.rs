@@ -64,7 +64,7 @@ fn the_example_does_what_it_says() {
     assert_eq!(words, ["{\"<count>\": 2}", "{\"word\": \"incomprehens\"}", "{\"word\": \"to\"}"]);
     assert_eq!(pipes.through(r#"{"samples": [1, 2.5]}"#, 1), ["{\"mean\": 1.75}"]);
     assert_eq!(pipes.through(r#"{"<last>": 2}"#, 2), ["{\"<n>\": 1}", "{\"<n>\": 2}"]);
-    // One ticket was stamped twice, its copy once: they were shared until the first stamp.
+    // One ticket was stamped twice, its copy once, because the two shared a value until the first stamp.
     let tickets = pipes.through(r#"{"<number>": 7}"#, 2);
     assert_eq!(tickets, ["{\"<number>\": 7, \"<stamps>\": 1}", "{\"<number>\": 7, \"<stamps>\": 2}"]);
     drop(pipes);

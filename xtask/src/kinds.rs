@@ -86,7 +86,7 @@ mod tests {
                 pub(crate) struct ShelfMissed {
                     /// The shelf.
                     shelf: u32,
-                    /// What was read instead.
+                    /// The item that was read instead.
                     #[field(unit = "bytes", absent = -1)]
                     read_bytes: i64,
                     /// Why it was not there.

@@ -22,7 +22,7 @@ pub(crate) struct Browser {
     answers: Receiver<Value>,
     session: String,
     next: u64,
-    /// What the page reported: exceptions, errors on its console, requests.
+    /// The page's events: exceptions, errors on its console, requests.
     pub(crate) events: Vec<Value>,
     _profile: tempfile::TempDir,
 }
