@@ -103,7 +103,7 @@ fn standing_for(target: Identity) -> Result<(File, bool), Error> {
     Ok((memory, false))
 }
 
-/// Which process has locked a file, as far as this one can see it.
+/// The process that has locked a file, if it is visible to this process.
 fn holder(file: &File) -> Option<i32> {
     let about = file.metadata().ok()?;
     let (major, minor) = (libc::major(about.dev()), libc::minor(about.dev()));

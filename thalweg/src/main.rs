@@ -71,7 +71,7 @@ enum Command {
     Run(Box<commands::run::Arguments>),
     /// Check a network without running it: syntax, names, boxes, types.
     Check(commands::check::Arguments),
-    /// Show what is in a library of boxes.
+    /// List the contents of a library of boxes.
     Inspect(commands::inspect::Arguments),
     /// Run programs written for S-Net unchanged: compile their boxes, run their inputs, report obstacles.
     Adopt(commands::adopt::Arguments),

@@ -205,7 +205,8 @@ fn new_pages_are_counted_with_the_kernels_share() {
     assert!(account.kernel_ns > worker.cpu_ns.map(|ns| 0.3 * ns), "{worker:?}");
 }
 
-/// The box of each stage naps for most of the time that a message is under way, so nobody is busy, and no other can have begun.
+/// The box of each stage sleeps for most of the time of a message, so no task is busy, and no other message
+/// can have begun.
 #[test]
 fn a_limit_on_messages_under_way_is_named() {
     let planted = Planted::new(&["naps", "cheap"], "naps .. cheap .. naps .. cheap .. naps .. cheap .. naps");

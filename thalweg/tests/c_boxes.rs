@@ -81,7 +81,7 @@ fn boxes_in_c() {
             "{\"word\": \"to\", \"<id>\": 7}",
         ];
         assert_eq!(lines, wanted, "{told}");
-        // A record that fails is reported as it was.
+        // A record that fails is reported with its original values.
         assert!(told.contains("text: expected a text (message 1 of stream"), "{told}");
         assert!(told.contains("{text=5, <id>=8}"), "{told}");
         assert!(told.contains("{samples=I64[1, 2]}"), "{told}");

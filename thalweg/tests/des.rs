@@ -76,7 +76,7 @@ fn accounts_add_up(report: &Value, mode: &str, context: &str) {
         assert_eq!(stream["conserved"], true, "{context}: {stream}");
         written_in_all += count("written");
     }
-    // Each chunk passes the source's stream, sixteen rounds, and what is around them.
+    // Each chunk passes the source's stream, sixteen rounds, and the components before and after them.
     assert!(written_in_all >= 20 * messages, "{context}: only {written_in_all} messages on all streams");
 }
 

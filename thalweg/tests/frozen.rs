@@ -66,7 +66,7 @@ impl Drop for Run {
     }
 }
 
-/// Starts a run of a network, whose space is to be looked at.
+/// Starts a run of a network, with a space for reports.
 fn start(folder: &Path, net: &str, monitor: &str) -> Run {
     let file = folder.join("frozen.snet");
     std::fs::write(&file, net).expect("a temporary folder takes files");

@@ -50,7 +50,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A run whose space lies on the disk, and what it says, line by line.
+/// A run whose space is on the disk, and its messages, line by line.
 struct Run {
     child: Child,
     input: Option<ChildStdin>,

@@ -179,7 +179,7 @@ fn waiting_tasks_lead_to_what_they_wait_for() {
 #[test]
 fn a_full_network_leads_to_its_sink() {
     let place = Place::new();
-    // Nobody reads what the run writes.
+    // The output of the run is not read.
     let input: Vec<i64> = (0..200_000).map(|n| n % 7).collect();
     let run = place.start(&[], &["--monitor", "full"], &input);
     let standing = until(&run.space, |standing| {

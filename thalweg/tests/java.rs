@@ -323,7 +323,7 @@ fn traceparents_are_what_the_recommendation_says() {
     assert_eq!(succeed(&mut run, "the program"), "", "these are taken for what they are not");
 }
 
-/// Each of many operations has its call, and its name as it was given: in any script, of 10 KB.
+/// Each of many operations has its call and its exact name: in any script, of 10 KB.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn operations_may_be_many_and_have_any_names() {

@@ -113,7 +113,7 @@ fn names_of_a_megabyte_are_cut_in_pictures_and_whole_in_json() {
         assert!(shown.contains('…'), "{what}: nothing says that names were cut");
     }
     pictures.iter().for_each(|drawn| well_formed(drawn));
-    // The network as it is written has the same names.
+    // The drawing of `thalweg check` has the same names.
     let net = folder.path().join("long.snet");
     for format in ["svg", "text", "dot"] {
         let drawn = des_run::succeed(des_run::thalweg().arg("check").arg(&net).args(["--graph", format]));

@@ -383,8 +383,8 @@ fn a_program_whose_reader_is_killed_goes_on() {
     }
 }
 
-/// Each of many operations has its call, and its name as it was given: in any script, of 10 KB, with
-/// characters that other languages use as quotes.
+/// Each of many operations has its call and its exact name: in any script, of 10 KB, with characters that
+/// other languages use as quotes.
 #[test]
 fn operations_may_be_many_and_have_any_names() {
     let count = rounds(20_000, 1_000_000);

@@ -1,4 +1,4 @@
-//! `thalweg report`: what a run did and what limits its flow.
+//! `thalweg report`: reports on a run and the limit of its flow.
 
 pub(crate) mod accounts;
 mod graph;

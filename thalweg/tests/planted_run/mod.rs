@@ -24,7 +24,7 @@ fn work(ns: u64) {
     }
 }
 
-/// Turns of that loop in a microsecond.
+/// The number of turns of the loop of [`work`] in a microsecond.
 fn turns_per_us() -> u64 {
     static TURNS: OnceLock<u64> = OnceLock::new();
     *TURNS.get_or_init(|| {
