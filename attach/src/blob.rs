@@ -46,7 +46,8 @@ pub(crate) static BLOB: LazyLock<Blob> = LazyLock::new(|| {
 });
 
 impl Blob {
-    /// The bytes of the code, for this address of the table of calls, and this return address of timed functions.
+    /// The bytes of the code, for this address of the table of calls, and this return address of timed
+    /// functions.
     pub(crate) fn with(&self, table: u64, leave: u64) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         bytes[..8].copy_from_slice(&table.to_le_bytes());

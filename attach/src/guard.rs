@@ -22,7 +22,8 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Starts `command`, which has to call [`guard`] with the target's process id and begin, its last two arguments.
+    /// Starts `command`, which has to call [`guard`] with the target's process id and begin, its last two
+    /// arguments.
     pub(crate) fn start(mut command: Command, target: Identity) -> Result<Guard, Error> {
         command.args([target.pid.to_string(), target.start.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::null());
@@ -67,7 +68,8 @@ pub fn guard(target: Identity, mut life: impl Read) -> Result<(Restored, String)
     let mut notes = Vec::new();
     // Text that was read before a failure is used, too.
     let _ = life.read_to_end(&mut notes);
-    // The threads of a process that is killed end one after the other; the last that traces may hold the target still.
+    // The threads of a process that is killed end one after the other; the last that traces may hold the
+    // target still.
     let begin = Instant::now();
     while is_traced(target.pid) && begin.elapsed() < PATIENCE {
         std::thread::sleep(Duration::from_millis(5));
@@ -87,7 +89,8 @@ pub fn guard(target: Identity, mut life: impl Read) -> Result<(Restored, String)
     Ok((restored, last_note(&notes)))
 }
 
-/// The claim on the target. None if it has ended, or if another process has claimed it, which restores it first thing.
+/// The claim on the target. None if it has ended, or if another process has claimed it, which restores it
+/// first thing.
 fn claimed(target: Identity) -> Option<Claim> {
     let begin = Instant::now();
     loop {

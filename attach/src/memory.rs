@@ -8,7 +8,8 @@
 //!
 //! Near each module with points is a region of code, a file of its own with a similar name.
 //!
-//! The names of the files in the target's maps identify the attachment, so another process can find the mappings and remove them.
+//! The names of the files in the target's maps identify the attachment, so another process can find the
+//! mappings and remove them.
 
 use crate::blob::TABLE_BYTES;
 use crate::error::Error;
@@ -433,7 +434,8 @@ fn is_ours(path: &str) -> bool {
     path.strip_prefix("/memfd:").is_some_and(|name| name.starts_with(NAME))
 }
 
-/// The name of a file of an attachment by `maker` to `target`, ending with a zero byte. A maker may attach to several processes at a time.
+/// The name of a file of an attachment by `maker` to `target`, ending with a zero byte. A maker may attach to
+/// several processes at a time.
 fn named(maker: Identity, target: &Process, holds: &str) -> String {
     format!("{NAME}{}-{}-{}-{holds}\0", maker.pid, maker.start, target.pid())
 }

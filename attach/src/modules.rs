@@ -238,7 +238,8 @@ impl Module {
         }
     }
 
-    /// A function's other parts that are elsewhere, such as `f.cold`, and other functions that begin inside of it.
+    /// A function's other parts that are elsewhere, such as `f.cold`, and other functions that begin inside
+    /// of it.
     pub(crate) fn parts(&self, function: &Function) -> Vec<(u64, u64)> {
         let prefix = format!("{}.", function.name);
         let parts = self.symbols.iter().filter(|symbol| symbol.kind == Kind::Function);
@@ -292,8 +293,9 @@ impl Module {
     }
 }
 
-/// The file that is mapped: by its name as the target sees it, or by the kernel's list of mapped files, which only root may open, but where files
-/// are found that were deleted, or that no name of the target's leads to (in a container, or below another root).
+/// The file that is mapped: by its name as the target sees it, or by the kernel's list of mapped files, which
+/// only root may open, but where files are found that were deleted, or that no name of the target's leads to
+/// (in a container, or below another root).
 fn opened(process: &Process, code: &Mapping) -> Option<File> {
     if let Some(path) = code.path.strip_suffix(" (deleted)") {
         // The program itself can be read through `/proc/PID/exe` although its file was deleted.

@@ -58,7 +58,8 @@ fn of_status(pid: i32, status: &str, may_filter: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses programs that execute a translation of their code, check their own memory, or call functions in a way of their own.
+/// Refuses programs that execute a translation of their code, check their own memory, or call functions in a
+/// way of their own.
 pub(crate) fn of_code(process: &Process, maps: &[Mapping], modules: &Modules) -> Result<(), Error> {
     let pid = process.pid();
     let has_file = |part: &str| maps.iter().any(|mapping| mapping.path.contains(part));

@@ -173,7 +173,8 @@ fn is_journal(mapping: &Mapping) -> bool {
     mapping.offset == 0 && !mapping.path.contains("-code")
 }
 
-/// A stopped thread that can run system calls: its stack must be the one that the kernel or the C library gave it.
+/// A stopped thread that can run system calls: its stack must be the one that the kernel or the C library
+/// gave it.
 pub(crate) fn worker<'a>(
     process: &Process,
     stopped: &'a Stopped,
@@ -182,7 +183,8 @@ pub(crate) fn worker<'a>(
     stopped.threads.iter().filter(|thread| thread.is_free()).find(|thread| {
         let Ok(registers) = thread.registers() else { return false };
         let Some(stack) = maps.iter().find(|mapping| mapping.has(registers.rsp)) else { return false };
-        // A thread's own stack has its thread block at its end; a fiber's has not. 16 KiB below have to be there.
+        // A thread's own stack has its thread block at its end; a fiber's has not. 16 KiB below have to be
+        // there.
         let is_own = stack.path == "[stack]" || stack.has(registers.fs_base);
         let has_room = registers.rsp - stack.begin > 16 << 10;
         // The thread must belong to the process itself, and not to a child of `vfork`.

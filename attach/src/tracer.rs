@@ -270,7 +270,8 @@ fn waited(id: pid_t, options: c_int) -> Option<(pid_t, Stop)> {
 }
 
 fn call(request: libc::c_uint, id: pid_t, address: usize, data: usize) -> io::Result<()> {
-    // SAFETY: every caller in this file gives what the request needs, and pointers to memory that outlives the call.
+    // SAFETY: every caller in this file gives what the request needs, and pointers to memory that outlives
+    // the call.
     let result: c_long = unsafe { libc::ptrace(request, id, address as *mut c_void, data as *mut c_void) };
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

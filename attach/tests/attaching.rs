@@ -357,7 +357,8 @@ fn conditions_choose_what_is_changed() {
     }
 }
 
-/// Threads of a C program that end in the middle of calls that are timed: the library that unwinds stacks is loaded only then.
+/// Threads of a C program that end in the middle of calls that are timed: the library that unwinds stacks is
+/// loaded only then.
 #[test]
 fn threads_end_within_timed_calls() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,11 +1,12 @@
 //! Boxes whose cost a file sets: `cargo xtask remedies` builds networks of these boxes, slows them down, and
 //! applies remedies.
 //!
-//! The file `boxes.plan` in the folder in which the network runs has a line a box, `w3 turns=6000 cost=bimodal seed=7 how=mutex hot=2 times=9`: the box
-//! `w3` takes 6,000 turns of a loop on average (a turn is about 1.5 ns), with the distribution `cost`, and
-//! `times` as long for records with the key `hot`. `how` sets how the box spends this time: it computes,
-//! sleeps, holds a lock that all boxes of this kind share, fights for the allocator, touches fresh pages,
-//! reads memory at random, or waits for a byte of a FIFO or for the next tick of a timer.
+//! The file `boxes.plan` in the folder in which the network runs has a line a box, `w3 turns=6000
+//! cost=bimodal seed=7 how=mutex hot=2 times=9`: the box `w3` takes 6,000 turns of a loop on average (a turn
+//! is about 1.5 ns), with the distribution `cost`, and `times` as long for records with the key `hot`. `how`
+//! sets how the box spends this time: it computes, sleeps, holds a lock that all boxes of this kind share,
+//! fights for the allocator, touches fresh pages, reads memory at random, or waits for a byte of a FIFO or
+//! for the next tick of a timer.
 
 use std::fs::File;
 use std::hint::{black_box, spin_loop};
@@ -226,7 +227,8 @@ fn jump(turns: u64) {
     black_box(at);
 }
 
-/// The kernel adds 50 us to each sleep of a thread unless the thread asks for less: half of a sleep would take more than half of its time.
+/// The kernel adds 50 us to each sleep of a thread unless the thread asks for less: half of a sleep would
+/// take more than half of its time.
 fn wake_in_time() {
     thread_local! {
         static TOLD: () = {

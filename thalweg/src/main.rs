@@ -85,7 +85,8 @@ enum Command {
     Lsp(commands::lsp::Arguments),
     /// Say in a few sentences what limits the flow of a run.
     Report(commands::report::Arguments),
-    /// Show a run as a page in the browser: network, timeline, messages, what limits the flow, and what to do about it
+    /// Show a run as a page in the browser: network, timeline, messages, what limits the flow, and what to do
+    /// about it
     View(commands::view::Arguments),
     /// Show a run on this terminal while it goes on: what limits the flow, components, workers
     Top(commands::top::Arguments),

@@ -184,7 +184,8 @@ fn a_sink_that_waits_for_its_reader_is_said_to() {
     planted.make_fifo();
     let fifo = planted.fifo();
     let place = fifo.display().to_string();
-    // 200 kB a second: any machine writes faster, also without optimisation and with other programs beside it.
+    // 200 kB a second: any machine writes faster, also without optimisation and with other programs beside
+    // it.
     let reading = std::thread::spawn(move || slow_reader(&fifo, Duration::from_millis(40)));
     let report = planted.run(12_000, &["--output", &place]);
     reading.join().expect("it only reads");

@@ -230,7 +230,8 @@ fn tasks_that_change_workers_change_no_result() {
     }
 }
 
-/// Each path is a stage of ten tasks. The input ends long before the last path, so the stages behind it end as well.
+/// Each path is a stage of ten tasks. The input ends long before the last path, so the stages behind it end
+/// as well.
 #[test]
 fn a_replication_that_unfolds_keeps_no_stages_behind_it() {
     let option = MC.input.replace("2000", "20000");

@@ -1,4 +1,5 @@
-//! The archive of `cargo xtask dist`, unpacked and tried as its section of the README says, where there is no toolchain.
+//! The archive of `cargo xtask dist`, unpacked and tried as its section of the README says, where there is no
+//! toolchain.
 
 mod des_run;
 mod page;

@@ -444,7 +444,8 @@ fn functions_are_listed_and_unknown_ones_refused() {
     assert!(!target.attached());
 }
 
-/// One of several `thalweg attach` that were started at once, which waits for a library, so that nothing of it is in the target yet.
+/// One of several `thalweg attach` that were started at once, which waits for a library, so that nothing of
+/// it is in the target yet.
 fn waits_for_library(folder: &Path, target: &Target) -> Attaching {
     Attaching::start(folder, &["attach", &target.pid(), "--count", "libnever.so:work"])
 }
@@ -492,7 +493,8 @@ fn one_that_waits_for_a_library_is_detached() {
     waiting.ends();
 }
 
-/// The claim holds across containers where the kernel's process descriptors are files of their own: from Linux 6.9 on.
+/// The claim holds across containers where the kernel's process descriptors are files of their own: from
+/// Linux 6.9 on.
 #[test]
 fn a_second_one_in_another_container_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");

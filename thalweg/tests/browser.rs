@@ -118,7 +118,8 @@ fn a_kept_run_is_shown_as_it_is_reported() {
     for component in report["components"].as_array().expect("a list") {
         let told = component["work"]["busy_ns"].as_f64().expect("full");
         let drawn = busy[component["path"].as_str().expect("text")].as_f64().unwrap_or(0.0);
-        // A span is drawn with the time for which its thread had no processor, which the report counts elsewhere.
+        // A span is drawn with the time for which its thread had no processor, which the report counts
+        // elsewhere.
         let rounded = component["work"]["dispatches"].as_f64().expect("full");
         assert!(drawn >= told - rounded, "{}: {told} reported, {drawn} drawn", component["path"]);
     }

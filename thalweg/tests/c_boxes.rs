@@ -1,4 +1,5 @@
-//! Boxes in C and C++, and boxes written for S-Net: compiled with every warning an error, run with the sanitizers.
+//! Boxes in C and C++, and boxes written for S-Net: compiled with every warning an error, run with the
+//! sanitizers.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

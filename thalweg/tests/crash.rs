@@ -1,4 +1,5 @@
-//! A run killed at a random moment leaves a space that can be read, with every committed event of every worker.
+//! A run killed at a random moment leaves a space that can be read, with every committed event of every
+//! worker.
 //!
 //! Counters that are independent of the events give the expected events: when a dispatch ends, its events are
 //! committed first, and only then are the live rows of its streams and of its worker written.

@@ -1,5 +1,5 @@
-//! Random networks of boxes that are programs which drop, double, swap, invent and hold back lines, print banners, break off and
-//! die: every record is accounted for, and every answer is its own.
+//! Random networks of boxes that are programs which drop, double, swap, invent and hold back lines, print
+//! banners, break off and die: every record is accounted for, and every answer is its own.
 //!
 //! The record itself says what a program does to it, with a letter for each box on its path
 //! (`data/faulty.awk`). So the test knows the possible outcomes by walking the network, independently of the

@@ -234,7 +234,8 @@ fn call_trees_of_many_programs_in_one_jvm() {
     }
 }
 
-/// A client in Java, a server in Rust and a library in C that calls back: three writers, two processes, one tree.
+/// A client in Java, a server in Rust and a library in C that calls back: three writers, two processes, one
+/// tree.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn a_trace_crosses_java_rust_and_c() {
@@ -371,7 +372,8 @@ fn operations_may_be_many_and_have_any_names() {
     assert!(told == wanted, "{} of {} operations", told.len(), wanted.len());
 }
 
-/// A virtual thread has an element for a trace only: 50 threads of 15 traces each need one each at most, and `main` one.
+/// A virtual thread has an element for a trace only: 50 threads of 15 traces each need one each at most, and
+/// `main` one.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn calls_of_virtual_threads_are_told() {
@@ -475,7 +477,8 @@ fn what_was_recorded_survives_the_program() {
     }
 }
 
-/// Operations are switched by patterns, and traces sampled, while the program runs; one that starts off records nothing.
+/// Operations are switched by patterns, and traces sampled, while the program runs; one that starts off
+/// records nothing.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn operations_are_switched_while_the_program_runs() {

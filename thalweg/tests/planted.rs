@@ -1,10 +1,11 @@
-//! Planted causes in real time: networks made to be slow for one known reason, run, and diagnosed. The verdict has to name
-//! the reason.
+//! Planted causes in real time: networks made to be slow for one known reason, run, and diagnosed. The
+//! verdict has to name the reason.
 //!
 //! Other programs on the machine are themselves a cause, which the verdict then rightly names. So the test
 //! measures the share of the processors that others had; a disturbed run is made again, whatever its verdict.
 //!
-//! `PLANTED` is the number of networks of each cause, `PLANTED_CAUSE` chooses one cause, `PLANTED_SEED` one network.
+//! `PLANTED` is the number of networks of each cause, `PLANTED_CAUSE` chooses one cause, `PLANTED_SEED` one
+//! network.
 
 #![allow(clippy::print_stdout, reason = "what was named, for people who look")]
 

@@ -176,7 +176,8 @@ fn rows(csv: &[u8], place: &Place) -> Vec<Vec<String>> {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Another program's reader of such tables gets the values that were written, whatever characters are in them.
+/// Another program's reader of such tables gets the values that were written, whatever characters are in
+/// them.
 #[test]
 fn events_as_a_table() {
     let place = Place::new();

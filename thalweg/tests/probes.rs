@@ -426,7 +426,8 @@ fn probes_of_a_program_that_is_told_off_take_no_lock() {
     }
 }
 
-/// A library with probes is unloaded and loaded again, while threads that called it live on, by a program with probes of its own and by one without.
+/// A library with probes is unloaded and loaded again, while threads that called it live on, by a program
+/// with probes of its own and by one without.
 #[test]
 fn libraries_with_probes_come_and_go() {
     let folder = tempfile::tempdir().unwrap();
@@ -508,7 +509,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// The disk has room for the elements of some threads: those of the others lose their events, each of which is counted.
+/// The disk has room for the elements of some threads: those of the others lose their events, each of which
+/// is counted.
 #[test]
 fn events_without_room_on_a_full_disk_are_counted() {
     const CALLS: u64 = 20_000;
@@ -748,7 +750,8 @@ int main(void) {
     }
 }
 
-/// A program compiled with -finstrument-functions, without a change: names come from its symbols, in a library that is loaded later, too.
+/// A program compiled with -finstrument-functions, without a change: names come from its symbols, in a
+/// library that is loaded later, too.
 #[test]
 fn functions_of_an_instrumented_program_have_their_names() {
     let place = Place::new();

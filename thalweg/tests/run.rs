@@ -11,7 +11,8 @@ use program::{fed, run, started, write};
 /// A network that adds one to `<n>`, and fails on the largest integer.
 const COUNT: &str = "net count connect [{<n>} -> {<n=n+1>}];";
 
-/// Runs with `arguments`, which must be refused with exit code 2 and every one of `expected` on standard error, leaving no space behind.
+/// Runs with `arguments`, which must be refused with exit code 2 and every one of `expected` on standard
+/// error, leaving no space behind.
 fn refused(arguments: &[&str], expected: &[&str]) {
     let spaces = tempfile::tempdir().expect("a temporary folder");
     let output = fed(des_run::thalweg().arg("run").args(arguments).env("THALWEG_SPACES", spaces.path()), "");

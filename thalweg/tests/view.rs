@@ -299,9 +299,9 @@ fn older_detail_of_a_run_that_goes_on_is_read_from_its_rings() {
     reading.join().expect("all was read");
 }
 
-/// Whether two figures, or all figures of two objects, are the same. Counts are equal. Times may differ by one bucket of a histogram
-/// (up to 0.4 %): the rate of the clock is measured more exactly with time, and a quantile may pass a
-/// bucket's edge.
+/// Whether two figures, or all figures of two objects, are the same. Counts are equal. Times may differ by
+/// one bucket of a histogram (up to 0.4 %): the rate of the clock is measured more exactly with time, and a
+/// quantile may pass a bucket's edge.
 fn near(one: Option<&Value>, other: Option<&Value>) -> bool {
     match (one, other) {
         (Some(Value::Number(one)), Some(Value::Number(other))) if one.is_f64() && other.is_f64() => {

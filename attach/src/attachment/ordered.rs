@@ -9,8 +9,9 @@ use crate::tracer::{Stopped, traced};
 use std::time::{Duration, Instant};
 
 impl Attachment {
-    /// Calls a function once, in the first thread that enters one of the functions `at` from outside the called function's module and outside
-    /// signal handlers. Waits at most `wait` for the return. Returns the result.
+    /// Calls a function once, in the first thread that enters one of the functions `at` from outside the
+    /// called function's module and outside signal handlers. Waits at most `wait` for the return. Returns the
+    /// result.
     ///
     /// # Errors
     /// No thread entered these functions, or the call is not safe.

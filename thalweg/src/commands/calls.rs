@@ -66,9 +66,9 @@ pub(crate) struct Arguments {
     /// Print everything as one JSON object.
     #[arg(long)]
     json: bool,
-    /// While the program runs, switch off the operations whose probes cost most for what they record, until all probes
-    /// cost no more than this part of its processor time; switch operations on again when the budget permits.
-    /// Reports the operations that are left out.
+    /// While the program runs, switch off the operations whose probes cost most for what they record, until
+    /// all probes cost no more than this part of its processor time; switch operations on again when the
+    /// budget permits. Reports the operations that are left out.
     #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with_all = ["tree", "graph", "slowest", "json", "operation"])]
     budget: Option<f64>,
     /// The length of a window in which costs are counted.

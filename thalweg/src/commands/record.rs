@@ -53,8 +53,8 @@ pub(crate) struct Arguments {
     /// The directory of the archive: new, empty, or with an archive of the same run.
     #[arg(long, short, value_name = "DIR")]
     output: PathBuf,
-    /// Only the events of writers (threads, collectors) with such names, where `*` stands for any characters but `/`, `**` for
-    /// any, `?` for one.
+    /// Only the events of writers (threads, collectors) with such names, where `*` stands for any characters
+    /// but `/`, `**` for any, `?` for one.
     #[arg(long, value_name = "PATTERN")]
     writer: Option<String>,
     /// End after this time.

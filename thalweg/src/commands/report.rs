@@ -45,7 +45,8 @@ pub(crate) struct Arguments {
     /// The order of rows [default: load].
     #[arg(long, value_enum, value_name = "ORDER", conflicts_with = "json")]
     sort: Option<Sort>,
-    /// Draw the network as it ran: busy shares, messages a second, how full streams are, and what limits the flow.
+    /// Draw the network as it ran: busy shares, messages a second, how full streams are, and what limits the
+    /// flow.
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with_all = ["json", "watch", "columns", "sort"])]
     graph: Option<graph::Format>,
     /// Write a page with pictures of the run (network, timeline, messages, all figures) into a single file

@@ -1,4 +1,5 @@
-//! A browser that tests drive: Chromium by its DevTools protocol over two pipes, one JSON object each way, ended by a zero byte.
+//! A browser that tests drive: Chromium by its DevTools protocol over two pipes, one JSON object each way,
+//! ended by a zero byte.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::io::{BufRead, BufReader, Write};

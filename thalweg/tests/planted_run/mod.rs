@@ -1,4 +1,5 @@
-//! Planted networks as real runs: their tasks, the space that they record themselves in, and a look at them while they run.
+//! Planted networks as real runs: their tasks, the space that they record themselves in, and a look at them
+//! while they run.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 #[path = "../../../monitor/tests/planted_nets/mod.rs"]

@@ -21,7 +21,8 @@ pub(crate) fn long_name() -> String {
     "long".repeat(250_000)
 }
 
-/// A run, kept, of a network in `long.snet` whose nets and labels have names of a megabyte, two of which differ in their middle only.
+/// A run, kept, of a network in `long.snet` whose nets and labels have names of a megabyte, two of which
+/// differ in their middle only.
 #[allow(dead_code, reason = "as above")]
 pub(crate) fn with_long_names(folder: &Path) -> std::path::PathBuf {
     let name = long_name();

@@ -184,7 +184,8 @@ pub(super) fn mark(said: &Advice, gains: &BTreeMap<Remedy, Gained>) -> (Mark, bo
     (marked, is_open)
 }
 
-/// The predicted gains of remedies of the table, with their intervals, from `thalweg diagnose --what-if --json`.
+/// The predicted gains of remedies of the table, with their intervals, from `thalweg diagnose --what-if
+/// --json`.
 pub(super) fn predicted(planted: &Planted, what_if: &Value) -> BTreeMap<Remedy, [f64; 3]> {
     let table = remedies(&planted.case, planted.healthy);
     let mut gains = BTreeMap::new();

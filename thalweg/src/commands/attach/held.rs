@@ -27,7 +27,8 @@ enum What {
 }
 
 impl Held {
-    /// The settings of a point: `point/NAME.on`, and the value of an argument that it changes, `point/NAME.arg2`.
+    /// The settings of a point: `point/NAME.on`, and the value of an argument that it changes,
+    /// `point/NAME.arg2`.
     pub(super) fn point(&mut self, space: &Space, number: usize, point: &Point, name: &str) {
         let mut name = format!("point/{name}");
         if !self.names.insert(name.clone()) {

@@ -96,7 +96,8 @@ pub(crate) struct Arguments {
     /// Keep the results of the functions.
     #[arg(long)]
     result: bool,
-    /// Count, time and change only calls for which this holds: an argument, from 0 on, compared with a number.
+    /// Count, time and change only calls for which this holds: an argument, from 0 on, compared with a
+    /// number.
     #[arg(long, value_name = "argN > NUMBER", value_parser = wishes::condition)]
     when: Option<Condition>,
     /// Give an argument of a function another value on entry; arguments are counted from 0.

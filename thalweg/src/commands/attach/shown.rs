@@ -1,4 +1,5 @@
-//! The figures of an attachment: as a table, as JSON, and as events of a space, so that other commands read them.
+//! The figures of an attachment: as a table, as JSON, and as events of a space, so that other commands read
+//! them.
 
 use std::time::Instant;
 

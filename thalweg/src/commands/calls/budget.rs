@@ -19,8 +19,8 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::units::{count, duration, share};
 
-/// A call costs two readings of the clock. In compiled code the stores take no extra time, because the processor does
-/// them during the second reading; under a JIT they do.
+/// A call costs two readings of the clock. In compiled code the stores take no extra time, because the
+/// processor does them during the second reading; under a JIT they do.
 const READINGS: f64 = 2.5;
 /// An operation is switched on again if this part of the budget stays free with its calls.
 const ROOM: f64 = 0.8;
@@ -59,8 +59,8 @@ struct Keeper {
     /// A part of the program's processor time.
     budget: f64,
     call_ns: f64,
-    /// The operations that are off, in the order in which they were switched off, and the part of the processor time
-    /// that each cost before.
+    /// The operations that are off, in the order in which they were switched off, and the part of the
+    /// processor time that each cost before.
     off: Vec<(String, f64)>,
     calm: u32,
 }
@@ -75,7 +75,8 @@ impl Keeper {
         let seen: Vec<&Seen> = seen.iter().filter(is_on).collect();
         let mut all: f64 = seen.iter().map(|one| cost(one)).sum();
         let before = all;
-        // First the operation with the highest cost for what its probe records: the time that it explains, and failures.
+        // First the operation with the highest cost for what its probe records: the time that it explains,
+        // and failures.
         let worth = |one: &Seen| {
             let told = one.own_ns / one.calls.max(1.0) + call_ns;
             one.calls / told * if one.failed > 0 { 0.1 } else { 1.0 }

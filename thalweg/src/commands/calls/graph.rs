@@ -1,4 +1,5 @@
-//! The dependency graph of a program's operations, components or processes: for Graphviz, and as a picture of layers.
+//! The dependency graph of a program's operations, components or processes: for Graphviz, and as a picture of
+//! layers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
