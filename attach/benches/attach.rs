@@ -1,4 +1,5 @@
-//! What attaching costs: `cargo bench -p thalweg-attach`. Each figure is the least or the median of several; the program calls a function that does nearly nothing.
+//! The cost of attaching: `cargo bench -p thalweg-attach`. Each figure is the least or the median of several;
+//! the program calls a function of two instructions.
 
 #[path = "../tests/started/mod.rs"]
 mod started;
@@ -23,7 +24,7 @@ fn main() {
     rivals::all(folder.path(), &program);
 }
 
-/// How long two readings of the processor's clock take, which every timed call contains.
+/// The time of two readings of the processor's clock, which every timed call contains.
 fn clock_ns() -> f64 {
     const READINGS: u32 = 1_000_000;
     let once = || {
@@ -36,7 +37,7 @@ fn clock_ns() -> f64 {
     2.0 * (0..ROUNDS).map(|_| once()).fold(f64::MAX, f64::min)
 }
 
-/// A hundred thousand functions with names of C++, read, matched and made readable.
+/// Measures reading, matching and demangling a hundred thousand functions with C++ names.
 fn listing(folder: &std::path::Path) {
     let mut text = String::from(".text\n");
     for n in 0..100_000 {

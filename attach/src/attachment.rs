@@ -1,4 +1,4 @@
-//! An attachment: what is asked of a target, done, read, and taken back.
+//! An attachment: adds points to a target, reads their figures, and undoes all changes.
 
 mod ordered;
 mod signatures;
@@ -24,7 +24,7 @@ use std::os::unix::fs::FileExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Functions that begin an exception's way up the stack, or a walk over it: return addresses are put back before.
+/// Functions that throw an exception or unwind the stack: return addresses are restored before they run.
 const UNWINDERS: [&str; 5] = [
     "_Unwind_RaiseException",
     "_Unwind_Resume_or_Rethrow",
@@ -32,7 +32,7 @@ const UNWINDERS: [&str; 5] = [
     "_Unwind_Backtrace",
     "__pthread_unwind",
 ];
-/// Functions that return twice, or not to where they were called from.
+/// Functions that return twice, or do not return to their caller.
 const NOT_TIMED: [&str; 18] = [
     "vfork",
     "__vfork",
@@ -53,31 +53,33 @@ const NOT_TIMED: [&str; 18] = [
     "__restore_rt",
     "_dl_runtime_resolve_xsavec",
 ];
-/// How often a stop is tried in which no thread stands where it may not.
+/// The largest number of attempts to stop the threads with none inside the bytes to be changed.
 const STOPS_MAX: usize = 200;
-/// How long it is tried to free the memory when detaching.
+/// The time for which detaching tries to free the memory.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How to attach.
+/// Options of an attachment.
 #[derive(Debug, Default)]
 pub struct Options {
-    /// A command that calls [`guard`](crate::guard()) with its last two arguments and its standard input: it takes everything back when this process
-    /// is killed. Without one, the next attachment does.
+    /// A command that calls [`guard`](crate::guard()) with its last two arguments and its standard input: the
+    /// guard undoes all changes when this process is killed. Without a guard, the next attachment undoes
+    /// them.
     pub guard: Option<Command>,
-    /// The target's system calls are filtered, and the filter is known to allow those that attaching needs.
+    /// Whether the target's system calls are filtered by a filter that is known to permit those that
+    /// attaching needs.
     pub is_filtered: bool,
 }
 
-/// What is asked of a function: its calls are counted in any case.
+/// The measurements and changes of a function; its calls are counted in any case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
-    /// Keep how long calls last.
+    /// Whether to keep the times of calls.
     pub times: bool,
-    /// Keep these arguments, by their numbers from 0 to 5: integers and pointers.
+    /// The arguments to keep, by their numbers from 0 to 5: integers and pointers.
     pub arguments: Vec<usize>,
-    /// Keep what calls return: integers and pointers.
+    /// Whether to keep the results of calls: integers and pointers.
     pub results: bool,
-    /// Give this argument this value.
+    /// The argument to change, and its new value.
     pub set: Option<(usize, u64)>,
     /// Keep some calls one by one.
     pub keep: Option<Keep>,
@@ -88,10 +90,10 @@ pub struct Wish {
 pub struct Point {
     /// The function.
     pub function: Function,
-    /// What was asked.
+    /// The measurements and changes.
     pub wish: Wish,
     layout: Layout,
-    /// Where its figures are: in the target, and in the file.
+    /// The address of the figures in the target, and their offset in the file.
     stripes: u64,
     figures: u64,
     beginning: Beginning,
@@ -102,28 +104,28 @@ pub struct Point {
 }
 
 impl Point {
-    /// Whether its calls are counted now: it was not taken away, and its library is loaded.
+    /// Whether calls are counted at present: the point was not removed, and its library is loaded.
     pub fn is_on(&self) -> bool {
         self.is_on
     }
 }
 
-/// What an addition did.
+/// The result of an addition.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Added {
-    /// How long all threads of the target were stopped.
+    /// The time for which all threads of the target were stopped.
     pub stopped: Duration,
-    /// How long it took in all.
+    /// The total time of the addition.
     pub took: Duration,
 }
 
-/// Bytes of the target that are replaced at once.
+/// A change of consecutive bytes of the target.
 #[derive(Clone, Debug)]
 struct Patch {
     address: u64,
     old: Vec<u8>,
     new: Vec<u8>,
-    /// Where threads go on that stand within these bytes.
+    /// The addresses at which threads inside these bytes continue: old and new.
     places: Vec<(u64, u64)>,
     is_unwinder: bool,
 }
@@ -138,7 +140,7 @@ impl Patch {
     }
 }
 
-/// Code memory beside a module.
+/// Memory for code near a module.
 #[derive(Debug)]
 struct Neighbour {
     module: usize,
@@ -180,7 +182,7 @@ impl Neighbour {
     }
 }
 
-/// A target with what was added to it. Everything is taken back when this is dropped.
+/// A target with its points and changes. Dropping the attachment undoes everything.
 #[derive(Debug)]
 pub struct Attachment {
     process: Process,
@@ -192,27 +194,29 @@ pub struct Attachment {
     /// Patches that are no points: replaced functions, variables, unwinders.
     others: Vec<Patch>,
     has_unwinders: bool,
-    /// The room for vector registers, and which there are, once a call needed them.
+    /// The size of the vector registers, and the mask of those that exist, known after the first call that
+    /// needed them.
     vectors: Option<(u64, u64)>,
     is_detached: bool,
-    /// Given back before the guard is waited for, which takes it.
+    /// The claim is dropped before the guard, because the guard itself claims the target at its end.
     _claim: Claim,
-    /// Ends last: it looks whether anything is left.
+    /// The guard is dropped last, because it checks whether any change is left.
     guard: Option<Guard>,
 }
 
 impl Attachment {
-    /// Looks at a process and at its symbols; nothing is changed yet, but what a process that died has left there is taken back. From now on no
-    /// other process can attach to it.
+    /// Opens a process and reads its symbols. The process is not changed, except that changes which a dead
+    /// process has left in it are undone. From now on no other process can attach to it.
     ///
     /// # Errors
-    /// The process cannot be attached to safely, or may not be, or another process is attached to it: says why.
+    /// The process cannot be attached to safely, permissions forbid it, or another process is attached to it.
     pub fn open(pid: i32, options: Options) -> Result<Attachment, Error> {
         let process = Process::open(pid)?;
         refusal::of_process(&process, options.is_filtered)?;
         let claim = Claim::new(&process)?;
         if let Some(found) = Found::in_target(&process)? {
-            // A claim that holds everywhere says that the maker has given up; one that does not may leave out a maker of another container.
+            // If the claim holds across containers, the maker has ended its attachment; otherwise a maker in
+            // another container may still be attached.
             if let Some(maker) = found.maker.filter(|maker| !claim.is_everywhere && maker.lives()) {
                 return Err(attached_by(process.identity, Some(maker.pid)));
             }
@@ -257,12 +261,12 @@ impl Attachment {
     /// Attaches to functions: all of them, or none if one is refused.
     ///
     /// # Errors
-    /// A function cannot be attached to: says which and why.
+    /// A function cannot be attached to; the error names it and the reason.
     pub fn add(&mut self, wishes: &[(Function, Wish)]) -> Result<Added, Error> {
         self.add_when(wishes, None)
     }
 
-    /// The same, where only those calls are counted, timed and changed for which the condition holds.
+    /// As [`Attachment::add`], but only calls for which the condition holds are counted, timed and changed.
     ///
     /// # Errors
     /// As of [`Attachment::add`].
@@ -320,7 +324,7 @@ impl Attachment {
         Ok(Added { stopped, took: begin.elapsed() })
     }
 
-    /// The trampoline of a point, and its descriptor. The module has room for it.
+    /// Makes the trampoline of a point, and its descriptor. The module must have room for both.
     fn stub(
         &mut self,
         function: &Function,
@@ -337,7 +341,7 @@ impl Attachment {
         stub::point(&function.name, place, beginning, routines, (layout, descriptor, stripes), what)
     }
 
-    /// Changes of functions that begin an exception's way. Their modules have room.
+    /// The patches of functions that throw or unwind. Their modules must have room for the trampolines.
     fn unwinder_patches(&mut self, unwinders: &[(Function, Beginning)]) -> Result<Vec<Patch>, Error> {
         let mut patches = Vec::new();
         for (function, beginning) in unwinders {
@@ -351,10 +355,11 @@ impl Attachment {
         Ok(patches)
     }
 
-    /// Looks at what the target has loaded and unloaded since. Whether it has loaded anything, of which functions can be attached to now.
+    /// Updates the list of loaded modules. Returns whether modules were loaded, whose functions can then be
+    /// attached to.
     ///
     /// # Errors
-    /// The target cannot be looked at, or exceptions of what it has loaded would not pass functions that are timed.
+    /// The target cannot be read, or exceptions of a loaded module could not pass timed functions.
     pub fn look(&mut self) -> Result<bool, Error> {
         let maps = self.process.maps()?;
         let has_new = self.modules.look(&self.process, &maps);
@@ -372,7 +377,7 @@ impl Attachment {
         Ok(has_new)
     }
 
-    /// Attaches anew to a point that was taken away; its figures go on.
+    /// Attaches again to a point that was removed; its figures go on.
     ///
     /// # Errors
     /// Its library was unloaded, or its code has changed.
@@ -392,10 +397,10 @@ impl Attachment {
         Ok(Added { stopped, took: begin.elapsed() })
     }
 
-    /// Gives the argument that a point changes another value from now on; calls that have begun keep what they were given.
+    /// Sets another value for the argument that a point changes; calls that have begun keep their value.
     ///
     /// # Errors
-    /// The point changes no argument, or it cannot be done safely.
+    /// The point changes no argument, or the change is not safe.
     pub fn set_argument(&mut self, point: usize, value: u64) -> Result<Added, Error> {
         let begin = Instant::now();
         let Point { function, beginning, layout, stripes, when, patch, is_on, change, .. } =
@@ -414,7 +419,7 @@ impl Attachment {
         self.memory.as_mut().expect("there is room").record(&[patch.record()])?;
         let mut stopped = Duration::ZERO;
         if is_on {
-            // From the one jump to the other: no thread stands within either.
+            // One jump is replaced by another, and no thread can be inside the bytes of a jump.
             let step = Patch { old: old.new, new: patch.new.clone(), places: Vec::new(), ..patch.clone() };
             stopped = self.swap(std::slice::from_ref(&step), |patch| (&patch.old, &patch.new), true)?;
         }
@@ -425,14 +430,14 @@ impl Attachment {
         Ok(Added { stopped, took: begin.elapsed() })
     }
 
-    /// Why a wish would be refused, if it would be.
+    /// The reason why a wish would be refused, if any.
     pub fn refusal(&self, function: &Function, wish: &Wish) -> Option<Error> {
         self.prepared(function, wish).err()
     }
 
     fn prepared(&self, function: &Function, wish: &Wish) -> Result<(Beginning, Option<Change>), Error> {
         let (code, beginning) = self.beginning(function)?;
-        // Whether it can be moved does not depend on where to, but for the distance.
+        // Whether the beginning can be moved depends on the new place only by its distance.
         beginning.at(&function.name, function.address & !0xffff)?;
         if let Some(number) = wish.arguments.iter().find(|number| **number > 5) {
             return Err(Error::new(format!(
@@ -447,10 +452,10 @@ impl Attachment {
         Ok((beginning, change))
     }
 
-    /// Lets calls of a function go to another one instead.
+    /// Redirects calls of a function to another function.
     ///
     /// # Errors
-    /// It cannot be done safely: says why.
+    /// The replacement is not safe; the error gives the reason.
     pub fn replace(&mut self, function: &Function, with: &Function) -> Result<Added, Error> {
         let begin = Instant::now();
         if !(function.is_exported && self.modules.get(function.module_index).is_library) {
@@ -469,14 +474,14 @@ impl Attachment {
         let stub = stub::replacement(with.address);
         let place = neighbour.put(&stub)?;
         let mut patch = self.patch(function, place, &stub)?;
-        // A thread that stands within the beginning has begun the old function; none may.
+        // No thread may be inside the beginning, because such a thread has begun the old function.
         patch.places.clear();
         let stopped = self.apply(std::slice::from_ref(&patch))?;
         self.others.push(patch);
         Ok(Added { stopped, took: begin.elapsed() })
     }
 
-    /// Gives a variable of 1, 2, 4 or 8 bytes a value, until this is detached. Gives its former value.
+    /// Sets a variable of 1, 2, 4 or 8 bytes until detaching. Returns its former value.
     ///
     /// # Errors
     /// There is no such variable, or the value is too large for it.
@@ -507,7 +512,7 @@ impl Attachment {
         Ok(i128::from_le_bytes(word))
     }
 
-    /// What a point has kept.
+    /// The figures of a point.
     ///
     /// # Errors
     /// The shared memory cannot be read.
@@ -532,7 +537,7 @@ impl Attachment {
         Ok((&memory.file, point.figures, &point.layout))
     }
 
-    /// Takes a point away; its figures stay. A function without a point costs nothing.
+    /// Removes a point; its figures stay. A function without a point costs nothing.
     ///
     /// # Errors
     /// The target's threads cannot be stopped.
@@ -547,14 +552,14 @@ impl Attachment {
         Ok(Added { stopped, took: begin.elapsed() })
     }
 
-    /// Whether the target still runs the program that was attached to.
+    /// Whether the target still runs the program that this is attached to.
     pub fn is_alive(&self) -> bool {
         let mut byte = [0];
         let is_there = |memory: &Memory| self.process.read(memory.table(), &mut byte).is_ok();
         self.process.identity.lives() && self.memory.as_ref().is_none_or(is_there)
     }
 
-    /// Takes everything back.
+    /// Detaches and undoes all changes.
     ///
     /// # Errors
     /// The target's threads cannot be stopped.
@@ -601,7 +606,7 @@ impl Attachment {
         Ok((code, beginning))
     }
 
-    /// How an argument is changed so that no caller notices.
+    /// The change of an argument that no caller can notice.
     fn change(
         &self,
         function: &Function,
@@ -614,7 +619,8 @@ impl Attachment {
                 "`{name}` has its argument {argument} not in a register: only 0 to 5 are"
             )));
         }
-        // Callers of a library's function rely on the ABI alone. So do callers of a function that writes the register itself.
+        // Callers of a library's function, and of a function that writes the register itself, rely on the ABI
+        // alone.
         let by_abi = function.is_exported && self.modules.get(function.module_index).is_library;
         let is_restored = !by_abi && !code.writes(argument);
         if is_restored && argument == 2 {
@@ -671,7 +677,7 @@ impl Attachment {
         self.neighbours.iter_mut().rfind(|neighbour| neighbour.module == module).expect("there is room")
     }
 
-    /// Makes the memory, and the code beside these modules, if there is none yet or too little.
+    /// Makes the memory, and the memory for code near these modules, if there is none or too little.
     fn make_room(&mut self, modules: &[usize], figures: u64) -> Result<(), Error> {
         const FIGURES_BYTES: u64 = 16 << 20;
         const CODE_BYTES: u64 = 64 << 10;
@@ -731,7 +737,7 @@ impl Attachment {
         Ok(())
     }
 
-    /// Makes changes, all threads stopped and none within what is changed.
+    /// Applies patches while all threads are stopped and none is inside the changed bytes.
     fn apply(&mut self, patches: &[Patch]) -> Result<Duration, Error> {
         let records: Vec<Record> = patches.iter().map(Patch::record).collect();
         self.memory.as_mut().expect("there is room").record(&records)?;
@@ -791,7 +797,7 @@ impl Attachment {
 impl Drop for Attachment {
     fn drop(&mut self) {
         if !self.is_detached {
-            // What fails here is done by the guard, or by the next attachment.
+            // If restoring fails, the guard or the next attachment does it.
             let _ = restore(self.process.pid(), PATIENCE);
         }
     }
@@ -830,7 +836,7 @@ fn may_be_timed(function: &Function) -> Result<(), Error> {
     Ok(())
 }
 
-/// Stops one thread that can run system calls, the first one if it can.
+/// Stops one thread that can run system calls, the first one if possible.
 fn stop_worker(process: &Process, maps: &[Mapping]) -> Result<Stopped, Error> {
     const TRIES: usize = 50;
     for _ in 0..TRIES {
@@ -849,7 +855,8 @@ fn stop_worker(process: &Process, maps: &[Mapping]) -> Result<Stopped, Error> {
     ))
 }
 
-/// Moves threads that stand within the bytes to be changed to the moved copies. Whether none is left that will come back there.
+/// Moves threads inside the bytes to be changed to the moved copies. Returns whether no thread will return to
+/// these bytes.
 fn clear(
     process: &Process,
     maps: &[Mapping],

@@ -1,4 +1,5 @@
-//! The code that all trampolines of a module share. This module has `unsafe`: its bytes are this program's, between two labels.
+//! The code that all trampolines of a module share. This module has `unsafe`, because it reads the code
+//! between two labels of this program.
 
 use std::sync::LazyLock;
 
@@ -16,7 +17,7 @@ unsafe extern "C" {
     static thalweg_attach_blob_begin: [u64; 9];
 }
 
-/// The code, and where its routines begin in it.
+/// The code, with the offsets of its routines.
 #[derive(Debug)]
 pub(crate) struct Blob {
     pub(crate) bytes: Vec<u8>,
@@ -29,7 +30,7 @@ pub(crate) struct Blob {
     pub(crate) keep: u64,
 }
 
-/// The table of calls under way: `blob.s` says how it is laid out.
+/// The size of the table of calls under way, whose layout is in `blob.s`.
 pub(crate) const TABLE_BYTES: u64 = 1024 * 4 * ENTRY_BYTES;
 /// Bytes of an entry of the table.
 pub(crate) const ENTRY_BYTES: u64 = 64;
@@ -46,7 +47,8 @@ pub(crate) static BLOB: LazyLock<Blob> = LazyLock::new(|| {
 });
 
 impl Blob {
-    /// The bytes of the code, for this address of the table of calls, and this return address of timed functions.
+    /// The bytes of the code, for this address of the table of calls, and this return address of timed
+    /// functions.
     pub(crate) fn with(&self, table: u64, leave: u64) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         bytes[..8].copy_from_slice(&table.to_le_bytes());

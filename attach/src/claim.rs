@@ -1,14 +1,16 @@
-//! The claim on a target: one process at a time has it, and the kernel takes it back when that process ends, however it ends. This module has
-//! `unsafe`: the standard library has no `pidfd_open`.
+//! The claim on a target: one process at a time has it, and the kernel releases it when that process ends,
+//! however it ends. This module has `unsafe`: the standard library has no `pidfd_open`.
 //!
-//! A claim is a lock of a file that stands for the target and that nobody has to make or remove. From Linux 6.9 on this is the target's process
-//! descriptor, which is the same file in all containers. Before, it is `/proc/PID/mem`, which is the same for all that see the same `/proc`.
+//! A claim is a lock on a file of the kernel that represents the target, so no file has to be made or
+//! removed. From Linux 6.9 on this file is the target's process descriptor, which is the same file in all
+//! containers. On older kernels it is `/proc/PID/mem`, which is the same for all processes that see the same
+//! `/proc`.
 //!
-//! While a claim is held, the target may be attached to, restored, or only looked at.
+//! The holder of a claim may attach to the target, restore it, or only examine it.
 //!
-//! Any process can hold such a lock. So that a holder is known to have it from here, it also keeps an empty file in memory, the *mark*, whose name
-//! says which file is locked: others see it among the holder's descriptors. Nobody can give a mark to a process of which they do not have the
-//! rights.
+//! Any process can hold such a lock. So that others recognise the holder as an attacher of ours, it also keeps
+//! an empty file in memory, the *mark*, whose name says which file is locked: others see it among the holder's
+//! descriptors. A process can give a mark only to processes whose rights it has.
 
 use crate::error::Error;
 use crate::memory::Found;
@@ -18,12 +20,13 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-/// How long a claim is waited for that is not held by an attachment, but by a process that looks at the target, or restores it.
+/// The longest time to wait for a claim that is held by a process which examines or restores the target, and
+/// not by an attachment.
 const WAIT: Duration = Duration::from_secs(2);
 /// The kind of file system that process descriptors have from Linux 6.9 on, as `<linux/magic.h>` numbers it.
 const PID_FS_MAGIC: i64 = 0x5049_4446;
 
-/// A claim that is held; given back when this is dropped.
+/// A held claim, which is released when dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
     _locked: File,
@@ -32,17 +35,17 @@ pub(crate) struct Claim {
     pub(crate) is_everywhere: bool,
 }
 
-/// What became of a try to claim a target.
+/// The result of an attempt to claim a target.
 #[derive(Debug)]
 pub(crate) enum Claimed {
-    /// This process has it.
+    /// This process has the claim.
     Ours(Claim),
-    /// Another one has it: its process id, unless it is in another container.
+    /// Another process has the claim: its process id, unless it is in another container.
     By(Option<i32>),
 }
 
 impl Claim {
-    /// Claims the target, if nobody has.
+    /// Claims the target, if no process has claimed it.
     pub(crate) fn tried(target: Identity) -> Result<Claimed, Error> {
         let (file, is_everywhere) = standing_for(target)?;
         if !target.lives() {
@@ -85,7 +88,7 @@ pub(crate) fn attached_by(target: Identity, by: Option<i32>) -> Error {
     })
 }
 
-/// The error of a lock on the target that something else holds.
+/// The error if a process without a mark holds the lock on the target.
 pub(crate) fn not_ours(target: Identity, by: i32) -> Error {
     let pid = target.pid;
     let name = std::fs::read_to_string(format!("/proc/{by}/comm")).unwrap_or_default();
@@ -96,8 +99,8 @@ pub(crate) fn not_ours(target: Identity, by: i32) -> Error {
     ))
 }
 
-/// Asks the process that has the claim on a target to end. It is not signalled unless it has the mark: the number that the kernel gives for the
-/// holder of a lock may have been given to another process since.
+/// Asks the process that has the claim on a target to end. A process without the mark gets no signal: the
+/// kernel may have given the holder's number to another process since.
 pub(crate) fn end_holder(target: Identity, holder: i32) -> Result<(), Error> {
     let failed = |error| Error::of(&format!("cannot end process {holder}"), error);
     // From here on the descriptor means the same process, whatever becomes of the number.
@@ -111,7 +114,7 @@ pub(crate) fn end_holder(target: Identity, holder: i32) -> Result<(), Error> {
     if result == 0 { Ok(()) } else { Err(failed(std::io::Error::last_os_error())) }
 }
 
-/// The mark of whoever locked this file.
+/// Makes the mark of this process, which locked this file.
 fn mark(locked: &File) -> Result<File, Error> {
     let failed = |error| Error::of("cannot claim the process", error);
     let name = mark_of(locked).map_err(failed)? + "\0";
@@ -124,13 +127,14 @@ fn mark(locked: &File) -> Result<File, Error> {
     Ok(unsafe { File::from_raw_fd(number) })
 }
 
-/// The name of the mark of a locked file. Its inode is the same wherever processes respect the lock, the target's number is not.
+/// The name of the mark of a locked file. It is made of the file's inode, which is the same in all containers
+/// that share the lock; the target's number is not.
 fn mark_of(locked: &File) -> std::io::Result<String> {
     let about = locked.metadata()?;
     Ok(format!("thalweg-claim-{:x}-{}", about.dev(), about.ino()))
 }
 
-/// Whether a process has the mark of a claim on this target. One whose descriptors may not be looked at has none.
+/// Whether a process has the mark of a claim on this target. False if its descriptors may not be read.
 fn has_mark(target: Identity, holder: i32) -> bool {
     let Some(name) = standing_for(target).ok().and_then(|(file, _)| mark_of(&file).ok()) else {
         return false;
@@ -140,7 +144,7 @@ fn has_mark(target: Identity, holder: i32) -> bool {
     list.filter_map(|entry| std::fs::read_link(entry.path()).ok()).any(|link| link.to_str() == Some(&name))
 }
 
-/// A descriptor that means the process which has this number now, whichever process has the number later.
+/// A descriptor of the process that has this number now; it stays that process's if the number is reused.
 fn descriptor_of(pid: i32) -> Option<OwnedFd> {
     // SAFETY: the call takes numbers only, and what it gives is a descriptor that nobody else has.
     let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
@@ -149,7 +153,7 @@ fn descriptor_of(pid: i32) -> Option<OwnedFd> {
     Some(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// The file that stands for a process, and whether it is the same in all containers.
+/// The file that represents a process, and whether it is the same in all containers.
 fn standing_for(target: Identity) -> Result<(File, bool), Error> {
     if let Some(descriptor) = descriptor_of(target.pid) {
         let file = File::from(descriptor);
@@ -166,7 +170,7 @@ fn standing_for(target: Identity) -> Result<(File, bool), Error> {
     Ok((memory, false))
 }
 
-/// Which process has locked a file, as far as this one can see it.
+/// The process that has locked a file, if it is visible to this process.
 fn holder(file: &File) -> Option<i32> {
     let about = file.metadata().ok()?;
     let (major, minor) = (libc::major(about.dev()), libc::minor(about.dev()));

@@ -1,4 +1,4 @@
-//! Beginnings of functions: whether they can be replaced by a jump, and what they are elsewhere.
+//! Beginnings of functions: whether a jump can replace them, and their form at another address.
 
 use crate::error::Error;
 use iced_x86::{
@@ -16,7 +16,7 @@ pub(crate) const ARGUMENTS: [Register; 6] =
 #[derive(Clone, Debug)]
 pub(crate) struct Code {
     pub(crate) address: u64,
-    /// Its instructions, and what follows them up to the length of the jump.
+    /// The function's instructions, and the bytes after them up to the length of the jump.
     bytes: Vec<u8>,
     /// Its own length.
     len: usize,
@@ -27,11 +27,11 @@ pub(crate) struct Code {
 pub(crate) struct Beginning {
     instructions: Vec<Instruction>,
     bytes: Vec<u8>,
-    /// Where the function goes on.
+    /// The address after the overwritten instructions.
     pub(crate) end: u64,
 }
 
-/// A beginning at another place.
+/// A beginning moved to another address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Moved {
     pub(crate) bytes: Vec<u8>,
@@ -40,7 +40,8 @@ pub(crate) struct Moved {
 }
 
 impl Code {
-    /// Of a function of `len` bytes. `bytes` goes on behind it by what the jump may need.
+    /// The code of a function of `len` bytes. `bytes` also has the bytes after the function that the jump may
+    /// need.
     pub(crate) fn new(address: u64, bytes: Vec<u8>, len: usize) -> Code {
         Code { address, bytes, len }
     }
@@ -83,7 +84,7 @@ impl Code {
         Ok(Beginning { instructions, bytes: self.bytes[..covered].to_vec(), end })
     }
 
-    /// An instruction that jumps there.
+    /// The address of an instruction that jumps into this range.
     pub(crate) fn enters(&self, there: std::ops::Range<u64>) -> Option<u64> {
         let mut jumps = self.decoded().filter(is_branch);
         jumps.find(|jump| there.contains(&jump.near_branch_target())).map(|jump| jump.ip())
@@ -106,7 +107,7 @@ impl Code {
 }
 
 impl Beginning {
-    /// The same instructions for another place, where a jump to the rest of the function follows them.
+    /// The instructions moved to another address, followed by a jump to the rest of the function.
     pub(crate) fn at(&self, name: &str, place: u64) -> Result<Moved, Error> {
         let mut moved = Moved { bytes: Vec::new(), places: Vec::new() };
         let mut has_ended = false;
@@ -170,7 +171,8 @@ impl Beginning {
                 Ok(())
             }
             FlowControl::Call if is_branch(instruction) => {
-                // It returns to where it did before, so that nothing finds an address of this copy on the stack.
+                // The moved call has the original return address, so that no code finds an address of the
+                // copy on the stack.
                 let back = instruction.next_ip();
                 if back < self.instructions[0].ip() + JUMP_BYTES as u64 {
                     return refused("a short call");
@@ -217,15 +219,15 @@ fn is_branch(instruction: &Instruction) -> bool {
         )
 }
 
-/// What compilers put between functions.
+/// Whether this is padding that compilers put between functions.
 fn is_filler(instruction: &Instruction) -> bool {
     matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3)
 }
 
-/// Where in the instruction the distance to its operand is, and which it is.
+/// The offset of the displacement in the instruction, and its value.
 fn displacement(instruction: &Instruction, bytes: &[u8]) -> Option<(usize, i32)> {
     let old = instruction.ip_rel_memory_address().wrapping_sub(instruction.next_ip()) as i32;
-    // It is the last but for immediates, so the last place with these bytes.
+    // Only immediates follow the displacement, so the last position with these bytes is taken.
     (0..=bytes.len().checked_sub(4)?).rev().map(|at| (at, &bytes[at..at + 4])).find_map(|(at, four)| {
         let found = i32::from_le_bytes(four.try_into().ok()?);
         let with = |new: i32| {

@@ -1,4 +1,4 @@
-//! What went wrong, in one sentence that a person can act on.
+//! Errors: one sentence that says what failed, where, and what to do.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ impl Error {
         Error(text.into())
     }
 
-    /// The same, with what was being done before it.
+    /// An error with its cause, preceded by the failed operation.
     pub(crate) fn of(doing: &str, because: impl fmt::Display) -> Error {
         Error(format!("{doing}: {because}"))
     }

@@ -1,4 +1,5 @@
-//! The process that takes everything back when the one that attached is killed. This module has `unsafe`: it leaves its terminal.
+//! The guard: a process that undoes all changes when the attaching process is killed. This module has
+//! `unsafe`, because it changes the handling of signals.
 
 use crate::claim::{Claim, Claimed};
 use crate::error::Error;
@@ -9,19 +10,20 @@ use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a guard tries to free the memory.
+/// The time for which a guard tries to free the memory.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A guard at work; it ends when this is dropped, or its process ends.
+/// A running guard, which ends when this is dropped or this process ends.
 #[derive(Debug)]
 pub(crate) struct Guard {
     child: Child,
-    /// The guard reads its end.
+    /// The pipe whose end the guard reads.
     life: Option<ChildStdin>,
 }
 
 impl Guard {
-    /// Starts `command`, which has to call [`guard`] with the target's process id and begin, its last two arguments.
+    /// Starts `command`, which has to call [`guard`] with the target's process id and begin, its last two
+    /// arguments.
     pub(crate) fn start(mut command: Command, target: Identity) -> Result<Guard, Error> {
         command.args([target.pid.to_string(), target.start.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::null());
@@ -32,10 +34,11 @@ impl Guard {
 }
 
 impl Guard {
-    /// Gives the guard a text that [`guard`] gives back when this process was killed; the last one counts.
+    /// Gives the guard a text that [`guard`] returns when this process was killed; only the last text is
+    /// kept.
     pub(crate) fn note(&mut self, text: &str) {
         if let Some(life) = &mut self.life {
-            // A guard that has ended reads nothing, and does nothing either.
+            // A guard that has ended does not need the text, so errors are ignored.
             let _ = life.write_all(format!("{}\0", text.replace('\0', "")).as_bytes());
         }
     }
@@ -44,13 +47,13 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         self.life = None;
-        // It has nothing to do any more, or does it now.
+        // The guard undoes changes that are left, if any, and ends.
         let _ = self.child.wait();
     }
 }
 
-/// Waits until `life` ends, which the process that attached holds, then takes back what it has left in the target. Gives the last text that
-/// [`Attachment::note`](crate::Attachment::note) left.
+/// Waits for the end of `life`, whose other end the attaching process holds, then undoes the changes that are
+/// left in the target. Returns the last text of [`Attachment::note`](crate::Attachment::note).
 ///
 /// # Errors
 /// The target's memory cannot be written.
@@ -63,17 +66,19 @@ pub fn guard(target: Identity, mut life: impl Read) -> Result<(Restored, String)
         }
     }
     let mut notes = Vec::new();
-    // What was read before a failure counts too.
+    // Text that was read before a failure is used, too.
     let _ = life.read_to_end(&mut notes);
-    // The threads of a process that is killed end one after the other; the last that traces may hold the target still.
+    // The threads of a process that is killed end one after the other; the last that traces may hold the
+    // target still.
     let begin = Instant::now();
     while is_traced(target.pid) && begin.elapsed() < PATIENCE {
         std::thread::sleep(Duration::from_millis(5));
     }
     let mut restored = Restored::default();
-    // Without the claim, what the next attachment makes could be taken for what was left.
+    // Without the claim, changes of the next attachment could be mistaken for leftovers.
     if let Some(_claim) = claimed(target) {
-        // A thread may be in the kernel still, on behalf of the process that was killed: what it makes there is seen by the second look.
+        // A thread may be in the kernel still, on behalf of the process that was killed: mappings that it
+        // makes there are found by the second pass.
         for _ in 0..2 {
             std::thread::sleep(Duration::from_millis(2));
             if target.lives() {
@@ -84,7 +89,8 @@ pub fn guard(target: Identity, mut life: impl Read) -> Result<(Restored, String)
     Ok((restored, last_note(&notes)))
 }
 
-/// The claim on the target. None if it has ended, or if another process has claimed it, which restores it first thing.
+/// The claim on the target. None if it has ended, or if another process has claimed it, which restores it
+/// first thing.
 fn claimed(target: Identity) -> Option<Claim> {
     let begin = Instant::now();
     loop {
@@ -104,7 +110,7 @@ fn claimed(target: Identity) -> Option<Claim> {
     }
 }
 
-/// The last text that is whole: each ends with a zero byte.
+/// The last complete text: each text ends with a zero byte.
 fn last_note(notes: &[u8]) -> String {
     let whole = notes.iter().rposition(|byte| *byte == 0).map_or(&[][..], |end| &notes[..end]);
     let begin = whole.iter().rposition(|byte| *byte == 0).map_or(0, |end| end + 1);

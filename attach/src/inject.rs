@@ -1,9 +1,10 @@
 //! Making a stopped thread of the target run a system call.
 //!
-//! No code is written for it. The thread is sent to a `syscall; ret` that the target has, with a stack on which a return leads to the end of
-//! every signal handler (`rt_sigreturn`), and the frame of a signal lies there that holds the thread's own registers. So the thread takes its
-//! registers back by itself if this process is killed meanwhile. If not, they are put back from here, which restarts an interrupted system call
-//! as if nothing had been.
+//! No code is written for the system call. The tracer sets the thread's program counter to a `syscall; ret`
+//! in the target's code, with a stack on which the return goes to the end of signal handlers
+//! (`rt_sigreturn`), followed by a signal frame with the thread's own registers. So the thread restores its
+//! registers by itself if this process is killed meanwhile. Otherwise this process restores them, which
+//! restarts an interrupted system call.
 
 use crate::error::Error;
 use crate::process::{Mapping, Process};
@@ -16,19 +17,19 @@ const CALL: &[u8] = &[0x0f, 0x05, 0xc3];
 /// `mov rax, 15; syscall`, as glibc has it and as musl has it.
 const RESTORERS: [&[u8]; 2] =
     [&[0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05], &[0xb8, 15, 0, 0, 0, 0x0f, 0x05]];
-/// What the thread may use below its stack pointer without saying so.
+/// The size of the red zone, which the thread may use below its stack pointer.
 const RED_ZONE: u64 = 128;
 /// The part of a signal's frame before and after its registers.
 const FRAME_BYTES: usize = 512;
-/// In the frame: user registers, after flags, link and alternate stack.
+/// The offset of the user registers in the frame, after flags, link and alternate stack.
 const FRAME_REGISTERS: usize = 40;
 const FRAME_MASK: usize = FRAME_REGISTERS + 256;
-/// Where the vector registers' size stands within them.
+/// The offset of the vector registers' size within them.
 const XSTATE_SIZES: usize = 464;
 const XSTATE_MAGIC_1: u32 = 0x4650_5853;
 const XSTATE_MAGIC_2: u32 = 0x4650_5845;
 
-/// What of the target's code can be used.
+/// The instructions of the target's code that are used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gadgets {
     call: u64,
@@ -37,7 +38,7 @@ pub(crate) struct Gadgets {
 }
 
 impl Gadgets {
-    /// Looks for them in the C library first.
+    /// Searches the target's code for the instructions, in the C library first.
     pub(crate) fn find(process: &Process, maps: &[Mapping]) -> Result<Gadgets, Error> {
         let mut code: Vec<&Mapping> =
             maps.iter().filter(|mapping| mapping.is_executable && mapping.is_readable).collect();
@@ -70,7 +71,8 @@ impl Gadgets {
         ))
     }
 
-    /// Lets `thread` run the system call `number`. `data` lies in the target's memory meanwhile, and its address is the first argument.
+    /// Lets `thread` run the system call `number`. `data` is in the target's memory during the call, and its
+    /// address is the first argument.
     pub(crate) fn call(
         &self,
         process: &Process,
@@ -94,7 +96,8 @@ impl Gadgets {
         let vectors = put(&vectors_of_frame(vectors), 64).map_err(failed)?;
         let frame = frame(&restarting(&own), mask, vectors);
         let frame = put(&frame, 16).map_err(failed)?;
-        // The `ret` takes the restorer's address; the stack pointer is at the frame then, as after a handler's return.
+        // The `ret` pops the restorer's address; the stack pointer then points to the frame, as after a
+        // handler's return.
         let stack = put(&self.restorer.to_le_bytes(), 8).map_err(failed)?;
         debug_assert_eq!(stack + 8, frame);
 
@@ -114,7 +117,8 @@ impl Gadgets {
             ..own
         };
         let result = (|| {
-            // In this order, and in the other one afterwards: a process that is killed in between leaves a thread that takes all of its own back.
+            // The order matters, and is reversed afterwards: if this process is killed in between, the thread
+            // restores its state by itself.
             thread.set_registers(&calling).map_err(failed)?;
             thread.set_signal_mask(u64::MAX).map_err(failed)?;
             thread.run_to_kernel()?;
@@ -135,7 +139,7 @@ fn is_c_library(path: &str) -> bool {
     name.starts_with("libc.so") || name.starts_with("libc-2") || name.starts_with("ld-musl")
 }
 
-/// The registers with which the thread goes on by itself: an interrupted system call is made once more.
+/// The registers with which the thread continues by itself: an interrupted system call is restarted.
 fn restarting(own: &Registers) -> Registers {
     const RESTART_BLOCK: i64 = -516;
     let mut registers = *own;
@@ -147,17 +151,18 @@ fn restarting(own: &Registers) -> Registers {
             registers.rax = own.orig_rax;
             registers.rip -= 2;
         }
-        // What is left of the wait is lost with the frame's end: the call says that it was interrupted.
+        // The remaining time of the wait is lost with the frame, so the call returns EINTR.
         RESTART_BLOCK => registers.rax = (-i64::from(libc::EINTR)).cast_unsigned(),
         _ => {}
     }
     registers
 }
 
-/// The vector registers as a signal's frame has them.
+/// The vector registers in the format of a signal frame.
 fn vectors_of_frame(mut vectors: Vec<u8>) -> Vec<u8> {
     let size = vectors.len() as u32;
-    // `ptrace` says here which parts of the registers are present; a signal frame says it 8 bytes further on.
+    // `ptrace` has the mask of present parts of the registers at this offset; a signal frame has it 8 bytes
+    // later.
     let parts: [u8; 8] = vectors[XSTATE_SIZES..XSTATE_SIZES + 8].try_into().expect("8 bytes");
     vectors[XSTATE_SIZES..XSTATE_SIZES + 4].copy_from_slice(&XSTATE_MAGIC_1.to_le_bytes());
     vectors[XSTATE_SIZES + 4..XSTATE_SIZES + 8].copy_from_slice(&(size + 4).to_le_bytes());
@@ -167,7 +172,7 @@ fn vectors_of_frame(mut vectors: Vec<u8>) -> Vec<u8> {
     vectors
 }
 
-/// The user context of a signal's frame.
+/// The user context of a signal frame.
 fn frame(of: &Registers, mask: u64, vectors: u64) -> [u8; FRAME_BYTES] {
     /// The frame has vector registers, and a stack segment that is to be restored.
     const FLAGS: u64 = 1 | 2 | 4;

@@ -1,4 +1,5 @@
-//! Counts, times and changes calls of functions in programs that already run: nobody compiles, links or starts them anew.
+//! Counts, times and changes calls of functions in running programs, without compiling, linking or restarting
+//! them.
 //!
 //! ```no_run
 //! use thalweg_attach::{Attachment, Options, Wish};
@@ -12,10 +13,11 @@
 //! # Ok::<(), thalweg_attach::Error>(())
 //! ```
 //!
-//! The target gets some memory and no library. Its threads are stopped by `ptrace` while the beginnings of functions are replaced by jumps to
-//! *trampolines* (`stub`, `code`, `blob.s`); no tracer is left afterwards. What is changed is written down in the target before it is changed
-//! (`memory`), so it can be taken back at any time and by anybody (`restore`): by [`Attachment::detach`], by a [`guard()`] when the process that
-//! attached was killed, or by the next attachment.
+//! The target gets some memory and no library. Its threads are stopped by `ptrace` while the beginnings of
+//! functions are replaced by jumps to *trampolines* (`stub`, `code`, `blob.s`); no tracer is left afterwards.
+//! Each change is recorded in the target before it is made (`memory`), so any process can undo it at any time
+//! (`restore`): [`Attachment::detach`], a [`guard()`] when the attaching process was killed, or the next
+//! attachment.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 mod attachment;

@@ -1,4 +1,5 @@
-//! Which processes are attached to, and the end of attachments that others made.
+//! The list of processes that are attached to, and the end of attachments of other processes. This module has
+//! `unsafe`, because it sends a signal.
 
 use crate::claim::{Claim, Claimed, attached_by, end_holder};
 use crate::error::Error;
@@ -7,7 +8,7 @@ use crate::process::{Identity, Process};
 use crate::restore::{Restored, restore};
 use std::time::{Duration, Instant};
 
-/// How long the process that attached may take to end.
+/// The longest time to wait for the end of the attaching process.
 const WAIT: Duration = Duration::from_secs(10);
 
 /// A process that is attached to.
@@ -15,15 +16,15 @@ const WAIT: Duration = Duration::from_secs(10);
 pub struct Attached {
     /// Its process id.
     pub pid: i32,
-    /// The process that attached to it, if that still lives; none: it was killed, and nobody has cleaned up yet.
+    /// The attaching process, if it still lives; `None` if it was killed and its changes were not undone yet.
     pub maker: Option<Identity>,
-    /// Functions and variables that are changed.
+    /// The number of changed functions and variables.
     pub changes: usize,
-    /// Memory in the process, in bytes of its address space.
+    /// The size of the attachment's memory in the process, in bytes of address space.
     pub bytes: u64,
 }
 
-/// The processes that are attached to and that may be looked at.
+/// The processes that are attached to, as far as permissions allow reading them.
 pub fn attached() -> Vec<Attached> {
     let Ok(list) = std::fs::read_dir("/proc") else { return Vec::new() };
     let numbers = list.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -44,10 +45,11 @@ fn one(pid: i32) -> Option<Attached> {
     })
 }
 
-/// Ends an attachment: signals the process that made it to end, or undoes its changes if that process is gone.
+/// Ends an attachment: signals the process that made it to end, or undoes its changes if that process is
+/// gone.
 ///
 /// # Errors
-/// The process is not attached to, or may not be touched; or what holds the lock on it is no attachment, and is left alone.
+/// The process is not attached to, or permissions forbid it.
 pub fn detach(pid: i32) -> Result<Restored, Error> {
     let process = Process::open(pid)?;
     let found = Found::in_target(&process)?;

@@ -1,4 +1,4 @@
-//! The memory that the target gets: a file without a folder, mapped in parts.
+//! The memory in the target: an anonymous file, mapped in parts.
 //!
 //! ```text
 //! 0         journal   shared, read-only in the target: what is changed, written before it is
@@ -6,9 +6,10 @@
 //! 512 KiB   figures   shared: counters and histograms
 //! ```
 //!
-//! Beside each module that has points lies a region of code, which is a file of its own of a similar name.
+//! Near each module with points is a region of code, a file of its own with a similar name.
 //!
-//! The names of the files in the target's maps identify the attachment, so another process can find the mappings and remove them.
+//! The names of the files in the target's maps identify the attachment, so another process can find the
+//! mappings and remove them.
 
 use crate::blob::TABLE_BYTES;
 use crate::error::Error;
@@ -18,44 +19,45 @@ use crate::tracer::Thread;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// What the names of such files begin with.
+/// The beginning of the names of such files.
 pub(crate) const NAME: &str = "thalweg-attach-";
 const JOURNAL_BYTES: u64 = 64 << 10;
 const PRIVATE_BYTES: u64 = (512 << 10) - JOURNAL_BYTES;
-/// The first words of the journal: what this is, the length of the records, the maker's number and begin.
+/// The first word of the journal; the length of the records, the maker's process id and its start follow.
 const MAGIC: u64 = u64::from_le_bytes(*b"thalweg1");
 const HEADER_BYTES: u64 = 64;
 
-/// The memory in a target, as the process that made it knows it.
+/// The memory in a target, as seen by its maker.
 #[derive(Debug)]
 pub(crate) struct Memory {
     pub(crate) file: File,
-    /// Where the first mapping begins in the target.
+    /// The address of the first mapping in the target.
     base: u64,
-    /// Bytes of the journal that are written.
+    /// The number of written bytes of the journal.
     written: u64,
     private_next: u64,
     figures_next: u64,
     figures_end: u64,
 }
 
-/// Something that was changed, or is about to be.
+/// A change that was made, or is about to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
-    /// These bytes replace those.
+    /// The bytes `new` replace the bytes `old`.
     Bytes { address: u64, old: Vec<u8>, new: Vec<u8> },
-    /// The same, of a function that puts return addresses back before an exception passes them: needed as long as a thread may be in the code.
+    /// A change of a function that restores return addresses before an exception passes them, which is needed
+    /// as long as a thread may be in the code.
     Unwinder { address: u64, old: Vec<u8>, new: Vec<u8> },
-    /// Code of such functions' trampolines: a thread within does not change its return address.
+    /// The code of such a function's trampoline: a thread inside it does not change its return address.
     Harmless { begin: u64, end: u64 },
     /// Timed calls return to this address.
     Leave { address: u64 },
-    /// Calls that were ordered: how far one is stands there.
+    /// The address of an ordered call's state.
     Order { address: u64 },
 }
 
 impl Memory {
-    /// Makes it with the help of a stopped thread.
+    /// Makes the memory, by system calls of a stopped thread.
     pub(crate) fn make(
         process: &Process,
         gadgets: &Gadgets,
@@ -89,7 +91,7 @@ impl Memory {
         let header = [MAGIC, 0, u64::from(maker.pid.cast_unsigned()), maker.start];
         let header: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
         file.write_all_at(&header, 0).map_err(io)?;
-        // The first mapping takes the whole place; the others lie upon it.
+        // The first mapping reserves the whole range; the others replace parts of it.
         let base = placed(process, gadgets, thread, maps, (end, None), |address| {
             let place = Place { address, bytes: end, rights: libc::PROT_READ, kind: libc::MAP_SHARED };
             mapped(process, gadgets, thread, &place, number, 0)
@@ -119,7 +121,7 @@ impl Memory {
         self.base + JOURNAL_BYTES
     }
 
-    /// Room for a descriptor or an order, in the target.
+    /// Allocates memory for a descriptor or an order. Returns its address in the target.
     pub(crate) fn private(&mut self, bytes: u64) -> Result<u64, Error> {
         let at = self.private_next.next_multiple_of(64);
         if at + bytes > JOURNAL_BYTES + PRIVATE_BYTES {
@@ -129,7 +131,7 @@ impl Memory {
         Ok(self.base + at)
     }
 
-    /// Room for figures: in the target, and in the file.
+    /// Allocates memory for figures. Returns its address in the target, and its offset in the file.
     pub(crate) fn figures(&mut self, bytes: u64) -> Result<(u64, u64), Error> {
         let at = self.figures_next;
         if at + bytes > self.figures_end {
@@ -141,7 +143,7 @@ impl Memory {
         Ok((self.base + at, at))
     }
 
-    /// Writes down what is about to be changed.
+    /// Records changes in the journal before they are made.
     pub(crate) fn record(&mut self, records: &[Record]) -> Result<(), Error> {
         let bytes: Vec<u8> = records.iter().flat_map(Record::encoded).collect();
         let at = HEADER_BYTES + self.written;
@@ -160,7 +162,7 @@ impl Memory {
 pub(crate) struct Region {
     pub(crate) address: u64,
     pub(crate) bytes: u64,
-    /// What the target has there, as long as nobody else writes there.
+    /// The file that the region maps.
     pub(crate) file: File,
 }
 
@@ -216,7 +218,8 @@ struct Place {
     kind: i32,
 }
 
-/// Makes a mapping. Gives 0, or the error's number below 0. Nothing is replaced unless the kind says so.
+/// Makes a mapping. Returns 0, or a negative error number. No existing mapping is replaced unless the kind
+/// says so.
 fn mapped(
     process: &Process,
     gadgets: &Gadgets,
@@ -232,7 +235,8 @@ fn mapped(
     if result.cast_unsigned() == place.address { Ok(0) } else { Ok(result) }
 }
 
-/// Makes a mapping at a place that is free. Other threads run meanwhile and may take a place just before: then another one is chosen.
+/// Makes a mapping at a free address. Other threads run meanwhile and may map the same address first; then
+/// another address is chosen.
 fn placed(
     process: &Process,
     gadgets: &Gadgets,
@@ -254,7 +258,7 @@ fn placed(
         if result == 0 {
             return Ok(address);
         }
-        // A kernel that does not know the flag maps elsewhere.
+        // A kernel that does not know the flag maps at another address.
         if result > 0 {
             let arguments = [result.cast_unsigned(), bytes, 0, 0, 0, 0];
             gadgets.call(process, thread, (libc::SYS_munmap, arguments), &[])?;
@@ -271,12 +275,12 @@ fn failed(what: &str, result: i64) -> Error {
     Error::of(&format!("the target cannot {what}"), error)
 }
 
-/// A free place of the target's address space: within reach of `near`, or where new mappings usually are.
+/// A free range of the target's address space: within reach of `near`, or where new mappings usually are.
 fn free(maps: &[Mapping], bytes: u64, near: Option<(u64, u64)>) -> Option<u64> {
     const REACH: u64 = (1 << 31) - (16 << 20);
     const LOWEST: u64 = 1 << 16;
     const HIGHEST: u64 = (1 << 47) - (1 << 20);
-    // Room that is left to neighbours that grow.
+    // The distance to neighbours that may grow.
     const APART: u64 = 1 << 20;
     let (lowest, highest) = match near {
         Some((begin, end)) => (end.saturating_sub(REACH).max(LOWEST), (begin + REACH).min(HIGHEST)),
@@ -298,7 +302,8 @@ fn free(maps: &[Mapping], bytes: u64, near: Option<(u64, u64)>) -> Option<u64> {
     let begins = maps.iter().map(|mapping| mapping.begin).chain(std::iter::once(HIGHEST));
     for (from, to) in ends.zip(begins) {
         let (from, to) = (from.max(lowest), to.min(highest));
-        // Below its upper end, which the heap, growing upwards, reaches last; but not right below a stack, which grows downwards.
+        // The range is at the upper end of the gap, which a heap that grows upwards reaches last, but not
+        // directly below a stack, which grows downwards.
         for apart in [APART, 0] {
             let Some(at) = to.checked_sub(bytes + apart) else { continue };
             let at = at & !(PAGE - 1);
@@ -373,7 +378,7 @@ impl Record {
     }
 }
 
-/// The memory in a target, as anybody finds it there.
+/// The memory of an attachment, as found in a target.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) maker: Option<Identity>,
@@ -383,17 +388,17 @@ pub(crate) struct Found {
     pub(crate) table: Option<u64>,
     /// Descriptors of the file that the target still has.
     pub(crate) open: Vec<u64>,
-    /// What the names of all files of this attachment begin with; those of other attachments do not.
+    /// The beginning of the names of all files of this attachment, which is unique.
     pub(crate) name: String,
 }
 
 impl Found {
-    /// How many places are changed.
+    /// The number of changes.
     pub(crate) fn changes(&self) -> usize {
         self.records.iter().filter(|record| matches!(record, Record::Bytes { .. })).count()
     }
 
-    /// What there is of it; nothing if nothing was done to the target, or it was all undone.
+    /// Finds the memory in a target; `None` if the target was not changed, or all changes were undone.
     pub(crate) fn in_target(process: &Process) -> Result<Option<Found>, Error> {
         let mappings: Vec<Mapping> =
             process.maps()?.into_iter().filter(|mapping| is_ours(&mapping.path)).collect();
@@ -429,12 +434,13 @@ fn is_ours(path: &str) -> bool {
     path.strip_prefix("/memfd:").is_some_and(|name| name.starts_with(NAME))
 }
 
-/// The name of a file of an attachment by `maker` to `target`, ending with a zero byte. A maker may attach to several processes at a time.
+/// The name of a file of an attachment by `maker` to `target`, ending with a zero byte. A maker may attach to
+/// several processes at a time.
 fn named(maker: Identity, target: &Process, holds: &str) -> String {
     format!("{NAME}{}-{}-{}-{holds}\0", maker.pid, maker.start, target.pid())
 }
 
-/// Which process made a file of this name.
+/// The process that made a file of this name.
 fn maker(path: &str) -> Option<Identity> {
     let (pid, start) = path.strip_prefix("/memfd:")?.strip_prefix(NAME)?.split_once('-')?;
     let start = start.split([' ', '-']).next()?;

@@ -1,4 +1,4 @@
-//! Which files the target has mapped, and the functions and variables that their symbols name.
+//! The files that the target has mapped, and the functions and variables that their symbols name.
 
 use crate::error::Error;
 use crate::process::{Mapping, PAGE, Process};
@@ -16,14 +16,14 @@ const SYMBOL_BYTES: usize = 24;
 pub struct Module {
     /// Its file, as the target names it.
     pub path: String,
-    /// What is to be added to addresses of the file.
+    /// The difference between addresses in the target and in the file.
     pub(crate) bias: u64,
     pub(crate) begin: u64,
     pub(crate) end: u64,
-    /// It is a shared library: others call its exported functions by the ABI.
+    /// Whether it is a shared library, whose exported functions other modules call by the ABI.
     pub(crate) is_library: bool,
     pub(crate) is_go: bool,
-    /// It was unloaded since.
+    /// Whether it was unloaded.
     is_gone: bool,
     symbols: Vec<Symbol>,
     names: Vec<u8>,
@@ -53,19 +53,19 @@ pub struct Function {
     pub name: String,
     /// The file that it is in, without folders.
     pub module: String,
-    /// Where it is in the target.
+    /// The address in the target.
     pub address: u64,
-    /// How many bytes it has.
+    /// The size in bytes.
     pub size: u64,
-    /// Which of several functions it is, is decided when the program starts.
+    /// Whether the loader chooses one of several implementations when the program starts.
     pub is_chosen_at_start: bool,
-    /// Other modules may call it.
+    /// Whether other modules may call it.
     pub(crate) is_exported: bool,
     pub(crate) module_index: usize,
 }
 
 impl Function {
-    /// The name as people write it: without what compilers add.
+    /// The demangled name.
     pub fn readable(&self) -> String {
         readable(&self.name)
     }
@@ -75,7 +75,7 @@ impl Function {
 #[derive(Debug)]
 pub struct Modules {
     modules: Vec<Module>,
-    /// Where the target had which code when this was looked at last.
+    /// The target's code mappings at the last update.
     seen: Vec<(u64, String)>,
 }
 
@@ -86,7 +86,8 @@ impl Modules {
         modules
     }
 
-    /// Notes what the target has loaded and unloaded since. Whether it has loaded anything. Numbers of modules stay what they are.
+    /// Updates the list of loaded modules. Returns whether modules were loaded. The numbers of modules do not
+    /// change.
     pub(crate) fn look(&mut self, process: &Process, maps: &[Mapping]) -> bool {
         let is_code = |mapping: &&Mapping| {
             mapping.is_executable && mapping.path.starts_with('/') && !mapping.path.starts_with("/memfd:")
@@ -130,12 +131,13 @@ impl Modules {
         &self.modules
     }
 
-    /// The functions that a pattern names: `NAME` or `MODULE:NAME`, with `*` and `?`. A name is the symbol's, or what it says without the types of arguments.
+    /// The functions that a pattern names: `NAME` or `MODULE:NAME`, with `*` and `?`. A name is that of the
+    /// symbol, or the demangled name without the types of arguments.
     pub fn functions(&self, pattern: &str) -> Vec<Function> {
         self.matching(pattern, |kind| kind != Kind::Variable)
     }
 
-    /// Whether a pattern says in which module a function is, and no such module is loaded.
+    /// Whether a pattern names a module that is not loaded.
     pub fn has_none_of(&self, pattern: &str) -> bool {
         let Some(module) = split(pattern).0.map(Glob::new) else { return false };
         let is_named = |other: &Module| module.matches(other.short()) || module.matches(&other.path);
@@ -176,7 +178,7 @@ impl Modules {
                 let same = found[first..]
                     .last()
                     .is_some_and(|last| last.address == symbol.address + module.bias && last.name == name);
-                // What is seldom executed of a function is no function of its own.
+                // The rarely executed part of a function has a symbol, but is no function of its own.
                 let is_part = name.ends_with(".cold");
                 if !same && !is_part && names.match_name(name) {
                     found.push(module.function(index, symbol));
@@ -200,7 +202,7 @@ impl Modules {
         found
     }
 
-    /// Whether any module has a symbol that begins so.
+    /// Whether any module has a symbol with this prefix.
     pub(crate) fn have(&self, prefix: &str) -> bool {
         self.modules
             .iter()
@@ -214,7 +216,7 @@ impl Module {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// How many functions its symbols name.
+    /// The number of functions that its symbols name.
     pub fn functions(&self) -> usize {
         self.symbols.iter().filter(|symbol| symbol.kind != Kind::Variable).count()
     }
@@ -237,7 +239,8 @@ impl Module {
         }
     }
 
-    /// A function's other parts that are elsewhere, such as `f.cold`, and other functions that begin inside of it.
+    /// A function's other parts that are elsewhere, such as `f.cold`, and other functions that begin inside
+    /// of it.
     pub(crate) fn parts(&self, function: &Function) -> Vec<(u64, u64)> {
         let prefix = format!("{}.", function.name);
         let parts = self.symbols.iter().filter(|symbol| symbol.kind == Kind::Function);
@@ -292,7 +295,8 @@ impl Module {
 }
 
 impl Module {
-    /// The sections with debugging information, by their names: of its file, or of the one that Linux distributions install beside it.
+    /// The sections with debugging information, by their names: from the module's file, or from the separate
+    /// file that Linux distributions install.
     pub(crate) fn debugging(&self, process: &Process, maps: &[Mapping]) -> Option<HashMap<String, Vec<u8>>> {
         let code = maps.iter().find(|mapping| mapping.is_executable && mapping.path == self.path)?;
         let file = opened(process, code)?;
@@ -302,7 +306,7 @@ impl Module {
         }
         let build = elf.sections.iter().find(|section| section.name == ".note.gnu.build-id")?;
         let note = part(&file, build.offset, build.size)?;
-        // Three lengths and the name `GNU` stand before it.
+        // The note begins with three lengths and the name `GNU`; the identity follows them.
         let id: String = note.get(16..)?.iter().map(|byte| format!("{byte:02x}")).collect();
         let (folder, name) = id.split_at_checked(2)?;
         let file = File::open(format!("/usr/lib/debug/.build-id/{folder}/{name}.debug")).ok()?;
@@ -310,11 +314,12 @@ impl Module {
     }
 }
 
-/// The file that is mapped: by its name as the target sees it, or by the kernel's list of mapped files, which only root may open, but where files
-/// are found that were deleted, or that no name of the target's leads to (in a container, or below another root).
+/// The file that is mapped: by its name as the target sees it, or by the kernel's list of mapped files, which
+/// only root may open, but where files are found that were deleted, or that no name of the target's leads to
+/// (in a container, or below another root).
 fn opened(process: &Process, code: &Mapping) -> Option<File> {
     if let Some(path) = code.path.strip_suffix(" (deleted)") {
-        // The program itself can be read though its file is gone.
+        // The program itself can be read through `/proc/PID/exe` although its file was deleted.
         let exe = std::fs::read_link(process.proc("exe")).ok()?;
         if exe.to_str()?.trim_end_matches(" (deleted)") == path {
             return File::open(process.proc("exe")).ok();
@@ -329,7 +334,8 @@ const SHT_SYMTAB: u32 = 2;
 const SHT_DYNSYM: u32 = 11;
 const SHF_COMPRESSED: u64 = 1 << 11;
 
-/// The parts of a file in the Executable and Linkable Format that matter here. Nothing in it is believed.
+/// The parts of a file in the Executable and Linkable Format that matter here. All values in the file are
+/// checked.
 #[derive(Debug)]
 struct Elf {
     segments: Vec<Segment>,
@@ -472,13 +478,13 @@ fn split(pattern: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Which names a pattern has.
+/// The names that a pattern matches.
 struct Names {
     glob: Glob,
-    /// What a name that the compiler has changed has in it all the same.
+    /// Words of the pattern that the mangled name must contain, too.
     words: Vec<String>,
     text: String,
-    /// What stands before the first `*` or `?`.
+    /// The text before the first `*` or `?`.
     prefix: String,
 }
 

@@ -1,7 +1,8 @@
-//! What a point keeps, and where: stripes of counters and histograms in memory that the target and this process share.
+//! The figures of a point: stripes of counters and histograms in memory that the target and this process
+//! share.
 //!
-//! A point has several stripes; a thread takes one by where its stack is, so that threads seldom write the same line of the cache. Every number is
-//! added to atomically, so none is lost where threads share one after all.
+//! A point has several stripes; a thread chooses one by the address of its stack, so that threads seldom
+//! write the same cache line. All additions are atomic, so none is lost when threads share a stripe.
 
 use crate::error::Error;
 use crate::kept::{Keep, Ring};
@@ -14,10 +15,10 @@ pub(crate) const STRIPES: u64 = 8;
 pub(crate) const HISTOGRAM_BYTES: u64 = 256 * 8;
 /// Bytes before the first histogram of a stripe.
 const HEADER_BYTES: u64 = 128;
-/// Bytes of a stripe with nothing but the count.
+/// Bytes of a stripe with only the count.
 const COUNT_BYTES: u64 = 64;
 
-/// Where a stripe has the sum of a channel: 0 times, 1 to 6 arguments, 7 results.
+/// The offset of a channel's sum in a stripe. Channel 0 is times, 1 to 6 are arguments, 7 is results.
 pub(crate) fn sum_offset(channel: usize) -> u32 {
     16 + 8 * channel as u32
 }
@@ -27,18 +28,19 @@ pub(crate) fn sum_offset(channel: usize) -> u32 {
 pub(crate) struct Change {
     pub(crate) argument: usize,
     pub(crate) value: u64,
-    /// Its register gets its old value back on return, if it still has the new one.
+    /// Whether its register is restored on return, if it still has the new value.
     pub(crate) is_restored: bool,
 }
 
-/// When a call is to be counted, and its argument changed: how an argument compares with a number, both with signs.
+/// The condition for counting a call and changing its argument: a comparison of an argument with a number,
+/// both signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Condition {
     /// The argument, from 0 to 5.
     pub argument: usize,
-    /// How it has to compare.
+    /// The comparison that must hold.
     pub is: Comparison,
-    /// With what.
+    /// The number to compare with.
     pub value: i64,
 }
 
@@ -60,7 +62,7 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// The second byte of the conditional jump that is taken where it does not hold.
+    /// The second byte of the conditional jump that is taken if the comparison does not hold.
     pub(crate) fn opposite(self) -> u8 {
         match self {
             Comparison::Equal => 0x85,
@@ -73,7 +75,7 @@ impl Comparison {
     }
 }
 
-/// What a stripe of a point consists of.
+/// The layout of a stripe of a point.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) is_timed: bool,
@@ -108,7 +110,7 @@ impl Layout {
         self.stripe_bytes * STRIPES
     }
 
-    /// What a point that begins there has kept.
+    /// Reads the figures of a point at this offset.
     pub(crate) fn figures(&self, memory: &File, begin: u64) -> Result<Figures, Error> {
         let stripe = self.kept.map_or(self.stripe_bytes, |ring| ring.offset);
         let mut bytes = vec![0; (stripe * STRIPES) as usize];
@@ -140,7 +142,7 @@ impl Layout {
     }
 }
 
-/// What a point has kept since it was made.
+/// The figures of a point since it was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Calls that began.
@@ -151,11 +153,11 @@ pub struct Figures {
     pub ticks: Option<Histogram>,
     /// The arguments that are kept, by their numbers from 0.
     pub arguments: Vec<(usize, Histogram)>,
-    /// What calls returned.
+    /// The results of calls.
     pub results: Option<Histogram>,
 }
 
-/// How often which values came: in buckets, of which a power of two has four.
+/// A histogram of values, with four buckets for each power of two.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
     /// The sum of the values, modulo 2⁶⁴.
@@ -164,12 +166,12 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// How many values there were.
+    /// The number of values.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// Buckets that have values: the least value of each, the greatest, and how many there are.
+    /// The buckets that are not empty: the least value, the greatest value, and the count of each.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
         self.buckets.iter().enumerate().filter(|(_, count)| **count > 0).map(|(number, count)| {
             let (first, last) = bounds(number);
@@ -188,7 +190,7 @@ impl Histogram {
         })
     }
 
-    /// What came since `before`.
+    /// The difference to the earlier figures `before`.
     #[must_use]
     pub fn since(&self, before: &Histogram) -> Histogram {
         let old = |number: usize| before.buckets.get(number).copied().unwrap_or(0);

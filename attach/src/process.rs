@@ -1,4 +1,4 @@
-//! The target as `/proc` shows it: its identity, its maps, its threads, its memory.
+//! The target, read through `/proc`: its identity, its maps, its threads, its memory.
 
 use crate::error::Error;
 use std::fs::{self, File, OpenOptions};
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// Bytes of a page.
 pub(crate) const PAGE: u64 = 4096;
 
-/// A process: its number, and when it began, since numbers are given again.
+/// A process, identified by its id and its start time, because ids are reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Its process id, as this process sees it.
@@ -19,7 +19,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Of the process that has this number now.
+    /// The identity of the process that has this id at present.
     pub fn of(pid: i32) -> Option<Identity> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let (_, after) = stat.rsplit_once(") ")?;
@@ -67,7 +67,8 @@ impl Mapping {
     }
 }
 
-/// The target: its identity, and its memory, which stays that of the same program: after `exec` it can be neither read nor written.
+/// The target: its identity and its memory, which belongs to one program: after `exec` it can be neither read
+/// nor written.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) identity: Identity,
@@ -108,7 +109,7 @@ impl Process {
         tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
     }
 
-    /// How many threads it has, as the kernel counts them: the folder of threads has a link of each.
+    /// The number of threads, from the link count of the folder of threads.
     pub(crate) fn thread_count(&self) -> Option<usize> {
         use std::os::unix::fs::MetadataExt;
         let links = fs::metadata(self.proc("task")).ok()?.nlink();
@@ -119,7 +120,7 @@ impl Process {
         self.memory.read_exact_at(into, address)
     }
 
-    /// Reads as much as there is, up to the length of `into`.
+    /// Reads up to the length of `into`, and fewer bytes if the mapping ends before.
     pub(crate) fn read_some(&self, address: u64, into: &mut [u8]) -> usize {
         let mut done = 0;
         while done < into.len() {
@@ -137,7 +138,7 @@ impl Process {
         Ok(u64::from_le_bytes(word))
     }
 
-    /// Writes, also where the target itself may not: the kernel copies the page for it first.
+    /// Writes memory, also if the target itself must not: the kernel then copies the page first.
     pub(crate) fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
         self.memory.write_all_at(bytes, address)
     }
@@ -151,7 +152,7 @@ impl Process {
     }
 }
 
-/// Why a process's memory may not be touched, and what to do.
+/// The reason why a process's memory must not be accessed, and what to do.
 pub(crate) fn refused(pid: i32, error: &io::Error) -> Error {
     if error.kind() == io::ErrorKind::NotFound {
         return Error::new(format!("process {pid} has ended"));

@@ -1,11 +1,11 @@
-//! Programs that are not touched, each with the reason in a sentence.
+//! Programs to which attaching is refused, each with the reason in a sentence.
 
 use crate::error::Error;
 use crate::modules::Modules;
 use crate::process::{Mapping, Process};
 use std::os::unix::fs::FileExt;
 
-/// Refuses what cannot be done safely, by what the kernel says.
+/// Refuses processes that cannot be attached to safely, by the kernel's information.
 pub(crate) fn of_process(process: &Process, may_filter: bool) -> Result<(), Error> {
     let pid = process.pid();
     if pid.cast_unsigned() == std::process::id() {
@@ -25,7 +25,7 @@ pub(crate) fn of_process(process: &Process, may_filter: bool) -> Result<(), Erro
         )));
     }
     for thread in process.threads() {
-        // A thread that has just ended needs no reason.
+        // A thread that has just ended is no reason to refuse.
         let path = process.proc(&format!("task/{thread}/status"));
         let Ok(status) = std::fs::read_to_string(path) else { continue };
         of_status(pid, &status, may_filter)?;
@@ -33,7 +33,7 @@ pub(crate) fn of_process(process: &Process, may_filter: bool) -> Result<(), Erro
     Ok(())
 }
 
-/// Refuses a thread by what the kernel says of it.
+/// Refuses a thread by its `/proc/PID/task/TID/status`.
 fn of_status(pid: i32, status: &str, may_filter: bool) -> Result<(), Error> {
     let field = |name: &str| {
         status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
@@ -58,7 +58,8 @@ fn of_status(pid: i32, status: &str, may_filter: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses programs that execute a translation of their code, check their own memory, or call functions in a way of their own.
+/// Refuses programs that execute a translation of their code, check their own memory, or call functions in a
+/// way of their own.
 pub(crate) fn of_code(process: &Process, maps: &[Mapping], modules: &Modules) -> Result<(), Error> {
     let pid = process.pid();
     let has_file = |part: &str| maps.iter().any(|mapping| mapping.path.contains(part));

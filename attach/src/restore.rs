@@ -1,7 +1,7 @@
-//! Taking everything back: by the process that attached, by its guard if it was killed, or by the next attachment.
+//! Undoing all changes: by the attaching process, by its guard if it was killed, or by the next attachment.
 //!
-//! All that is needed lies in the target: the journal, in memory that is found by its name. So this can be done at any time, by anybody with the
-//! right to, and more than once.
+//! All data that restoring needs are in the target: the journal is in memory that is found by its name. So
+//! any process with the permission can restore a target at any time, also more than once.
 
 use crate::blob::{ENTRY_BYTES, TABLE_BYTES};
 use crate::error::Error;
@@ -12,36 +12,38 @@ use crate::stacks::interrupted;
 use crate::tracer::{Stopped, traced};
 use std::time::{Duration, Instant};
 
-/// What was taken back.
+/// The result of restoring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// Functions and variables that were changed, and are as before.
+    /// The number of functions and variables that were restored.
     pub changes: usize,
-    /// Bytes of memory that stay in the target, since threads still stand there; nothing leads there any more.
+    /// Bytes of memory that stay in the target, because threads still execute there; no code jumps to it any
+    /// more.
     pub bytes_left: u64,
-    /// How long the target's threads were stopped the longest.
+    /// The longest time for which the target's threads were stopped.
     pub stopped: Duration,
 }
 
 /// The state of an order while its call runs.
 const UNDER_WAY: u64 = 1;
 
-/// So often it is looked whether children of the target have the memory still.
+/// The number of passes over children of the target that still have the memory.
 const GENERATIONS: usize = 8;
 
-/// How a try ended.
+/// The result of an attempt.
 enum Try {
     Done(usize, Duration),
-    /// Threads stand in the memory that is to be freed.
+    /// Threads execute in the memory that is to be freed.
     Occupied(usize, Duration, u64),
 }
 
-/// Takes back what was done to a process, and to the children that it has forked since. Tries for so long to free the memory.
+/// Undoes all changes of a process, and of the children that it has forked since. Tries for `patience` to
+/// free the memory.
 pub(crate) fn restore(pid: i32, patience: Duration) -> Result<Restored, Error> {
     let Ok(process) = Process::open(pid) else { return Ok(Restored::default()) };
     let Some(found) = Found::in_target(&process)? else { return Ok(Restored::default()) };
     let mut restored = one(&process, patience)?;
-    // A child may have forked another one before it was seen to.
+    // A child may have forked another child before it was restored.
     for _ in 0..GENERATIONS {
         let children = others(pid, &found.name);
         if children.is_empty() {
@@ -61,7 +63,7 @@ pub(crate) fn restore(pid: i32, patience: Duration) -> Result<Restored, Error> {
     Ok(restored)
 }
 
-/// Other processes that have memory of the same attachment; none if its name is not known.
+/// Other processes that have memory of the same attachment; empty if its name is not known.
 fn others(pid: i32, name: &str) -> Vec<i32> {
     if name.is_empty() {
         return Vec::new();
@@ -84,7 +86,7 @@ fn one(process: &Process, patience: Duration) -> Result<Restored, Error> {
     loop {
         let result = traced(|| attempt(process, &gadgets));
         if !process.identity.lives() {
-            // It has ended, and its memory with it.
+            // The process has ended, so its memory is gone.
             return Ok(Restored { bytes_left: 0, ..restored });
         }
         match result {
@@ -92,7 +94,8 @@ fn one(process: &Process, patience: Duration) -> Result<Restored, Error> {
                 restored.changes += changes;
                 restored.stopped = restored.stopped.max(stopped);
                 restored.bytes_left = 0;
-                // A thread that the killed process had sent into the kernel may have come back with a mapping since this was looked at.
+                // A system call that the killed process had started in a thread may have made a mapping after
+                // the last check.
                 if Found::in_target(process)?.is_none() {
                     return Ok(restored);
                 }
@@ -130,8 +133,9 @@ fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Try, Error> {
     }
     within.retain(|place| found.mappings.iter().any(|mapping| mapping.has(*place)));
     let occupied = !within.is_empty();
-    // A thread that stands elsewhere in the code may be about to change its return address, and an exception would not pass it. But threads that
-    // throw all the time are within nearly always, and would be as long as these are not put back.
+    // A thread that stands elsewhere in the code may be about to change its return address, and an exception
+    // would not pass it. But threads that throw all the time are nearly always inside, and stay so until
+    // these functions are restored.
     if within.iter().all(|place| is_harmless(&found.records, *place)) {
         put_back(process, found.records.iter().filter(|record| is_unwinder(record)))?;
     }
@@ -145,7 +149,7 @@ fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Try, Error> {
     for number in &found.open {
         gadgets.call(process, thread, (libc::SYS_close, [*number, 0, 0, 0, 0, 0]), &[])?;
     }
-    // The journal goes last.
+    // The journal is removed last.
     for mapping in found
         .mappings
         .iter()
@@ -169,7 +173,8 @@ fn is_journal(mapping: &Mapping) -> bool {
     mapping.offset == 0 && !mapping.path.contains("-code")
 }
 
-/// A stopped thread that can run system calls: its stack must be the one that the kernel or the C library gave it.
+/// A stopped thread that can run system calls: its stack must be the one that the kernel or the C library
+/// gave it.
 pub(crate) fn worker<'a>(
     process: &Process,
     stopped: &'a Stopped,
@@ -178,15 +183,17 @@ pub(crate) fn worker<'a>(
     stopped.threads.iter().filter(|thread| thread.is_free()).find(|thread| {
         let Ok(registers) = thread.registers() else { return false };
         let Some(stack) = maps.iter().find(|mapping| mapping.has(registers.rsp)) else { return false };
-        // A thread's own stack has its thread block at its end; a fiber's has not. 16 KiB below have to be there.
+        // A thread's own stack has its thread block at its end; a fiber's has not. 16 KiB below have to be
+        // there.
         let is_own = stack.path == "[stack]" || stack.has(registers.fs_base);
         let has_room = registers.rsp - stack.begin > 16 << 10;
-        // Its process is this one: no child of `vfork`.
+        // The thread must belong to the process itself, and not to a child of `vfork`.
         is_own && has_room && process.identity.lives()
     })
 }
 
-/// Writes back what is still as it was changed; what another program changed again is left alone.
+/// Restores bytes that still have the changed value; bytes that another program has changed since are not
+/// touched.
 fn put_back<'a>(
     process: &Process,
     records: impl DoubleEndedIterator<Item = &'a Record>,
@@ -197,7 +204,7 @@ fn put_back<'a>(
             continue;
         };
         let mut now = vec![0; new.len()];
-        // A library that was unloaded took the change with it.
+        // If the library was unloaded, the change is gone with it.
         if process.read(*address, &mut now).is_ok() && now == *new && new != old {
             process
                 .write(*address, old)
@@ -208,7 +215,7 @@ fn put_back<'a>(
     Ok(changes)
 }
 
-/// Puts the return addresses of calls under way back to where they are on the stacks.
+/// Restores the return addresses of calls under way on the stacks.
 fn return_addresses(process: &Process, found: &Found) -> Result<(), Error> {
     let leave = found.records.iter().filter_map(|record| match record {
         Record::Leave { address } => Some(*address),

@@ -1,17 +1,19 @@
-//! Where threads are, and where they will go on when a signal handler that interrupted them returns.
+//! The positions of threads, and the addresses at which they continue when signal handlers return.
 
 use crate::process::{Mapping, Process};
 use crate::tracer::Registers;
 
-/// So much of a stack is looked at. What a handler interrupted lies right above the handler's own part.
+/// The largest part of a stack that is examined. The interrupted context is directly above the handler's own
+/// frames.
 const STACK_BYTES_MAX: u64 = 1 << 20;
-/// In a signal's frame, from the address of the handlers' end: the stack pointer and the instruction pointer of what was interrupted.
+/// The offsets in a signal frame, from the return address of the handler, of the interrupted stack pointer
+/// and instruction pointer.
 const FRAME_RSP: u64 = 8 + 40 + 15 * 8;
 const FRAME_RIP: u64 = 8 + 40 + 16 * 8;
 /// The most frames of a stack that are examined.
 const FRAMES_MAX: usize = 64;
 
-/// The places where what signal handlers interrupted in this thread goes on.
+/// The addresses at which code that signal handlers interrupted in this thread continues.
 pub(crate) fn interrupted(
     process: &Process,
     maps: &[Mapping],
@@ -28,9 +30,9 @@ pub(crate) fn interrupted(
         let from = start & !7;
         bytes.resize((mapping.end - from).min(STACK_BYTES_MAX) as usize, 0);
         let read = process.read_some(from, &mut bytes);
-        // What a former handler has left in memory that a later one does not use looks like a frame too. So
-        // the search goes on right behind each frame, whatever size the frame gives. At worst it finds a word
-        // that no code returns to.
+        // Remains of a former handler's frame, in memory that a later handler does not use, look like a frame
+        // too. So the search continues directly after each frame's first word, whatever size the frame has.
+        // At worst it finds a word to which no code returns.
         for (at, _) in words(&bytes[..read]).enumerate().filter(|(_, word)| *word == restorer) {
             let frame = from + 8 * at as u64;
             let word = |offset| process.read_word(frame + offset).unwrap_or(0);
@@ -38,7 +40,7 @@ pub(crate) fn interrupted(
             if found.len() == FRAMES_MAX {
                 return found;
             }
-            // A handler with a stack of its own interrupted something on another one.
+            // A handler on an alternate stack interrupted code on another stack.
             let next = word(FRAME_RSP);
             if maps.iter().any(|mapping| mapping.has(next) && !seen.contains(&mapping.begin)) {
                 starts.push(next);

@@ -1,15 +1,16 @@
-//! Trampolines: what a function does before it does what it did.
+//! Trampolines: code that runs before the beginning of a function.
 //!
-//! A trampoline saves what it changes, counts, keeps what was asked for, and goes on with the function's beginning, which stands at its end.
-//! A point that only counts has it all in itself; others call what `blob.s` holds.
+//! A trampoline saves the registers that it changes, counts, keeps the requested values, and continues with
+//! the function's beginning, which is copied to its end. The trampoline of a point that only counts is
+//! complete; others call the routines in `blob.s`.
 
 use crate::code::Beginning;
 use crate::error::Error;
 use crate::points::{Change, Condition, HISTOGRAM_BYTES, Layout, STRIPES, sum_offset};
 
-/// More than any trampoline needs.
+/// The memory of a trampoline, which is more than any trampoline needs.
 pub(crate) const STUB_BYTES: u64 = 512;
-/// The frame of `blob.s`: where the registers of arguments lie in it.
+/// The offsets of the arguments' registers in the frame of `blob.s`.
 pub(crate) const FRAME_ARGUMENTS: [u8; 6] = [16, 24, 32, 40, 8, 0];
 
 /// `push rax; lahf; seto al; push rax`: the flags, without the cost of `pushf`.
@@ -20,7 +21,7 @@ const RESTORE_FLAGS: [u8; 5] = [0x58, 0x04, 0x7f, 0x9e, 0x58];
 const PUSH_REST: [u8; 8] = [0x51, 0x52, 0x56, 0x57, 0x41, 0x50, 0x41, 0x51];
 const POP_REST: [u8; 8] = [0x41, 0x59, 0x41, 0x58, 0x5f, 0x5e, 0x5a, 0x59];
 
-/// A trampoline in the making.
+/// An assembler of trampolines.
 #[derive(Debug)]
 struct Assembler {
     bytes: Vec<u8>,
@@ -40,7 +41,7 @@ impl Assembler {
     fn call(&mut self, target: u64) {
         let next = self.place + self.bytes.len() as u64 + 5;
         self.bytes.push(0xe8);
-        // What is called stands in the same region.
+        // The called routine is in the same region.
         self.put(&(target.wrapping_sub(next) as u32).to_le_bytes());
     }
 
@@ -64,7 +65,8 @@ impl Assembler {
         self.put(&[0x48, 0x8b, 0x44, 0x24, offset]);
     }
 
-    /// Where the condition does not hold: jumps to where [`Assembler::lands`] will say. Clobbers rax and the flags.
+    /// Appends a jump, taken if the condition does not hold, whose target [`Assembler::lands`] sets. Clobbers
+    /// rax and the flags.
     fn unless(&mut self, when: Option<Condition>) -> Option<usize> {
         let when = when?;
         self.put_with(&[0x48, 0xb8], when.value.cast_unsigned());
@@ -98,15 +100,15 @@ impl Assembler {
     }
 }
 
-/// A trampoline for a certain place.
+/// A trampoline for a given address.
 #[derive(Clone, Debug)]
 pub(crate) struct Stub {
     pub(crate) bytes: Vec<u8>,
-    /// Where threads that stand in the function's beginning go on: old address, new address.
+    /// The addresses at which threads inside the function's beginning continue: old and new.
     pub(crate) places: Vec<(u64, u64)>,
 }
 
-/// Where a region's shared routines are.
+/// The addresses of a region's shared routines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Routines {
     pub(crate) count: u64,
@@ -117,7 +119,8 @@ pub(crate) struct Routines {
     pub(crate) keep: u64,
 }
 
-/// Counts, keeps values, begins a timed call, changes an argument: as the layout and the change say.
+/// The trampoline of a point: it counts, keeps values, begins a timed call, and changes an argument, as the
+/// layout and the change say.
 pub(crate) fn point(
     name: &str,
     place: u64,
@@ -172,7 +175,8 @@ pub(crate) fn point(
     if let Some(change) = change {
         let offset = FRAME_ARGUMENTS[change.argument];
         if change.is_restored {
-            // Without an entry it would not be restored: test r8, r8; jz past it. Else [r8 + 40] = what it was.
+            // Without an entry the argument could not be restored, so it is not changed: test r8, r8; jz past
+            // it. Otherwise [r8 + 40] = the old value.
             stub.put(&[0x4d, 0x85, 0xc0, 0x74, 5 + 4 + 10 + 5]);
             stub.load(offset);
             stub.put(&[0x49, 0x89, 0x40, 40]);
@@ -185,7 +189,7 @@ pub(crate) fn point(
     stub.end(name, beginning)
 }
 
-/// Puts return addresses back before an exception passes them.
+/// The trampoline of a function that throws or unwinds: it restores return addresses first.
 pub(crate) fn unwinder(
     name: &str,
     place: u64,
@@ -199,7 +203,7 @@ pub(crate) fn unwinder(
     stub.end(name, beginning)
 }
 
-/// Calls a function once.
+/// The trampoline that makes an ordered call once.
 pub(crate) fn caller(
     name: &str,
     place: u64,
@@ -215,7 +219,7 @@ pub(crate) fn caller(
     stub.end(name, beginning)
 }
 
-/// Goes to another function instead.
+/// The trampoline that jumps to another function.
 pub(crate) fn replacement(target: u64) -> Stub {
     let mut bytes = vec![0xff, 0x25, 0, 0, 0, 0];
     bytes.extend(target.to_le_bytes());

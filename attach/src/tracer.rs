@@ -1,7 +1,8 @@
-//! Stopping the threads of the target, and their registers. This module has `unsafe`: `ptrace` takes pointers.
+//! Stops the threads of the target, and reads and writes their registers. This module has `unsafe`, because
+//! `ptrace` has pointers as arguments.
 //!
-//! A thread is stopped by the thread that traces it, and goes on when that ends, however it ends. So all of this happens in threads of their own
-//! ([`traced`]): whatever fails there, the kernel lets the target go.
+//! A stopped thread continues when the thread that traces it ends, however it ends. So tracing is done in
+//! separate threads ([`traced`]): after any failure there, the kernel releases the target.
 
 use crate::error::Error;
 use crate::process::{Identity, Process, refused};
@@ -12,18 +13,18 @@ use std::time::{Duration, Instant};
 /// Registers of a thread.
 pub(crate) type Registers = user_regs_struct;
 
-/// How long a thread may take to stop.
+/// The longest time for a thread to stop.
 const STOP_MAX: Duration = Duration::from_secs(5);
 /// The number, from `<elf.h>`, of the ELF note that holds the vector registers.
 const NT_X86_XSTATE: usize = 0x202;
 /// More than any processor's vector registers need.
 const XSTATE_BYTES_MAX: usize = 16 << 10;
 
-/// A thread that is stopped.
+/// A stopped thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Thread {
     pub(crate) id: pid_t,
-    /// The signal that it was about to take: it takes it when it goes on.
+    /// The pending signal, which is delivered when the thread continues.
     signal: c_int,
 }
 
@@ -63,7 +64,7 @@ impl Thread {
         call(libc::PTRACE_SETSIGMASK, self.id, 8, std::ptr::from_ref(&mask) as usize)
     }
 
-    /// Lets it run up to the next entry to or return from the kernel.
+    /// Lets the thread run up to the next entry to or return from the kernel.
     pub(crate) fn run_to_kernel(&self) -> Result<(), Error> {
         call(libc::PTRACE_SYSCALL, self.id, 0, 0)
             .map_err(|error| Error::of("cannot continue a thread", error))?;
@@ -75,7 +76,7 @@ impl Thread {
         }
     }
 
-    /// Brings it back to where an interrupted thread stands, so that the kernel looks once more whether a system call is to be restarted.
+    /// Interrupts the thread, so that the kernel decides again whether to restart a system call.
     pub(crate) fn interrupt(&self) -> Result<(), Error> {
         let failed = |error| Error::of("cannot interrupt a thread", error);
         call(libc::PTRACE_INTERRUPT, self.id, 0, 0).map_err(failed)?;
@@ -102,7 +103,7 @@ impl Thread {
     }
 }
 
-/// How a thread stopped.
+/// The kind of a thread's stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
     Interrupted,
@@ -111,7 +112,7 @@ enum Stop {
     Gone,
 }
 
-/// Threads that are stopped; they go on when this is dropped.
+/// Stopped threads, which continue when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Stopped {
     pub(crate) threads: Vec<Thread>,
@@ -119,21 +120,21 @@ pub(crate) struct Stopped {
 }
 
 impl Stopped {
-    /// Stops one thread that can be made to run something.
+    /// Stops one thread that can run injected system calls.
     pub(crate) fn one(process: &Process, id: pid_t) -> Result<Stopped, Error> {
         let mut stopped = Stopped { threads: Vec::new(), since: Instant::now() };
         stopped.add(process, &[id])?;
         Ok(stopped)
     }
 
-    /// Stops all threads, those too that are made meanwhile.
+    /// Stops all threads, including those that are made meanwhile.
     pub(crate) fn all(process: &Process) -> Result<Stopped, Error> {
         let mut stopped = Stopped { threads: Vec::new(), since: Instant::now() };
         let since = stopped.since;
         let mut known: Vec<pid_t> = Vec::new();
         loop {
             let listed = process.threads();
-            // Threads that end while they are listed make the kernel leave others out.
+            // If threads end while they are listed, the kernel may leave other threads out of the list.
             let is_complete = process.thread_count().is_none_or(|count| count == listed.len());
             let new: Vec<pid_t> = listed.into_iter().filter(|id| !known.contains(id)).collect();
             if new.is_empty() {
@@ -152,7 +153,7 @@ impl Stopped {
         Ok(stopped)
     }
 
-    /// How long they have been stopped.
+    /// The time for which the threads have been stopped.
     pub(crate) fn lasts(&self) -> Duration {
         self.since.elapsed()
     }
@@ -180,7 +181,7 @@ impl Stopped {
                     self.threads.push(Thread { id, signal });
                 }
             }
-            // The first thread, if it ends before the others, never says so.
+            // If the first thread ends before the others, the kernel reports no event.
             if !has_news && looked.elapsed() > Duration::from_millis(5) {
                 waited.retain(|id| !is_over(process, *id));
                 looked = Instant::now();
@@ -204,13 +205,13 @@ impl Stopped {
 impl Drop for Stopped {
     fn drop(&mut self) {
         for thread in &self.threads {
-            // A thread that was killed meanwhile needs nothing.
+            // An error is ignored, because the thread may have been killed meanwhile.
             let _ = call(libc::PTRACE_DETACH, thread.id, 0, thread.signal as usize);
         }
     }
 }
 
-/// Runs `work` in a thread of its own: what it traces goes on when it ends, whatever happens in it.
+/// Runs `work` in a thread of its own: threads that it traces continue when it ends, even by a panic.
 pub(crate) fn traced<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
     let ended = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("tracer".to_owned()).spawn_scoped(scope, work);
@@ -230,7 +231,7 @@ fn is_over(process: &Process, id: pid_t) -> bool {
         || Identity::of(process.pid()) != Some(process.identity)
 }
 
-/// Waits a moment: none at first, since most threads stop at once.
+/// Pauses briefly; not at all at first, because most threads stop at once.
 fn pause(since: Instant) {
     if since.elapsed() < Duration::from_micros(200) {
         std::thread::yield_now();
@@ -269,7 +270,8 @@ fn waited(id: pid_t, options: c_int) -> Option<(pid_t, Stop)> {
 }
 
 fn call(request: libc::c_uint, id: pid_t, address: usize, data: usize) -> io::Result<()> {
-    // SAFETY: every caller in this file gives what the request needs, and pointers to memory that outlives the call.
+    // SAFETY: every caller in this file gives what the request needs, and pointers to memory that outlives
+    // the call.
     let result: c_long = unsafe { libc::ptrace(request, id, address as *mut c_void, data as *mut c_void) };
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! Programs that run are attached to, and are afterwards as they were.
+//! Running programs are attached to, and are restored afterwards.
 
 mod started;
 
@@ -176,7 +176,8 @@ fn exceptions_pass_timed_functions() {
         let figures = attachment.figures(0).expect("figures");
         // Half of the calls of `thrower` throw: they have no time.
         assert_eq!((figures.calls, figures.ticks.expect("times").count()), (1000, 500));
-        // Nor has a call that catches, since the exception's way up begins with putting all return addresses back.
+        // A call that catches has no time either, because all return addresses are restored when an exception
+        // is thrown.
         assert_eq!(attachment.figures(3).expect("figures").ticks.expect("times").count(), 500);
         attachment.detach().expect("detached");
         assert_eq!(target.ask("1000"), expected);
@@ -234,7 +235,7 @@ fn children_of_fork_are_detached_from_too() {
     let wishes = [(one(&attachment, "work"), counting()), (one(&attachment, "deep"), timing())];
     attachment.add(&wishes).expect("attached");
     assert_eq!(target.ask("fork"), "forked 0");
-    // What the child called is counted, too.
+    // Calls in the child are counted, too.
     assert_eq!(attachment.figures(0).expect("figures").calls, 7);
     attachment.detach().expect("detached");
     assert_eq!(target.ask("fork"), "forked 0");
@@ -287,7 +288,7 @@ fn functions_of_libraries_are_replaced() {
         assert_eq!(target.ask("kept 10"), "kept 72");
         let again = attachment.replace(&kept, &instead).expect_err("it is replaced already").to_string();
         assert!(again.contains("is attached to already"), "{again}");
-        // What it is replaced by can be counted, and what is replaced cannot.
+        // The replacing function can be counted, and the replaced function cannot.
         attachment.add(&[(instead, counting())]).expect("attached");
         assert_eq!(target.ask("calls 7"), "called");
         assert_eq!(attachment.figures(0).expect("figures").calls, 7);
@@ -400,7 +401,7 @@ fn conditions_choose_what_is_changed() {
     let (mut target, library) = user(folder.path());
     assert_eq!(target.ask(&format!("load {library}")), "loaded");
     for argument in 0..2 {
-        // An argument that the condition is on, and another one; counted only, and with more.
+        // The condition is on the kept argument or on another one, with and without further measurements.
         for more in [vec![], vec![0]] {
             let mut attachment = open(&target);
             let kept = one(&attachment, "kept");
@@ -417,7 +418,8 @@ fn conditions_choose_what_is_changed() {
     }
 }
 
-/// Threads of a C program that end in the middle of calls that are timed: the library that unwinds stacks is loaded only then.
+/// Threads of a C program that end in the middle of calls that are timed: the library that unwinds stacks is
+/// loaded only then.
 #[test]
 fn threads_end_within_timed_calls() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -450,7 +452,7 @@ fn exceptions_after_coroutines_that_were_given_up() {
     assert_eq!(target.ask("x"), expected);
 }
 
-/// Ten to the ninth calls in 64 threads: none is lost, none is counted twice.
+/// A thousand million calls in 64 threads: none is lost, none is counted twice.
 #[test]
 #[ignore = "takes minutes"]
 fn a_thousand_million_calls_are_counted() {

@@ -1,4 +1,5 @@
-//! What cannot be attached to safely is refused in one sentence; what looks unusual and is safe is attached to.
+//! Programs that cannot be attached to safely are refused in one sentence; unusual programs that are safe are
+//! attached to.
 
 #![allow(clippy::print_stdout, reason = "says what is skipped")]
 
@@ -22,7 +23,7 @@ fn tried(folder: &Path, source: &str, options: &[&str]) -> Option<PathBuf> {
     is_made.then_some(program)
 }
 
-/// Starts a program that says `ready`, if it can be started and says so.
+/// Starts a program that prints `ready`; `None` if it cannot be started or does not print that.
 fn tried_to_start(command: &mut Command) -> Option<Target> {
     let name = command.get_program().to_string_lossy().into_owned();
     let target = Target::tried(command);

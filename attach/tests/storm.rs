@@ -1,5 +1,6 @@
-//! Programs that do all that makes patching code dangerous are attached to, changed, and detached from, again and again: no crash, no wrong result,
-//! counts as the program's own, code as in the files. `ROUNDS=` and `SEED=` set how many cycles, and which.
+//! Programs with everything that makes patching code dangerous are attached to, changed, and detached from,
+//! repeatedly: there is no crash and no wrong result, counts agree with the program's own, and code is as in
+//! the files. `ROUNDS=` and `SEED=` set how many cycles, and which.
 
 #![allow(clippy::print_stdout, reason = "says what runs, and what is skipped")]
 
@@ -14,7 +15,8 @@ use std::time::{Duration, Instant};
 use thalweg_attach::{Attachment, Function, Options, Wish};
 use thalweg_chance::Chance;
 
-/// What a target does: signals, exceptions, longjmp, coroutines, forks, vfork and exec, threads, pages of code, libraries that come and go.
+/// The activities of a target: signals, exceptions, longjmp, coroutines, forks, vfork and exec, threads,
+/// pages of code, libraries that come and go.
 const KINDS: &str = "sxjcfvtpd";
 /// The functions of which the target itself counts the calls, in the order in which it prints the counts.
 const COUNTED: [&str; 11] =
@@ -72,7 +74,7 @@ impl Storm {
         Storm { folder, programs, chance: Chance::new(seed) }
     }
 
-    /// A target that is started anew, and its number of threads.
+    /// Starts a new target. Returns it with its number of threads.
     fn target(&mut self, threads: &[u64]) -> (Target, u64) {
         let number = self.chance.below(self.programs.len() as u64) as usize;
         let (name, program) = &self.programs[number];
@@ -102,7 +104,7 @@ fn one(attachment: &Attachment, name: &str) -> Function {
 fn wish(chance: &mut Chance) -> Wish {
     let times = chance.one_in(2);
     let arguments = (0..3).filter(|_| chance.one_in(3)).collect();
-    Wish { times, arguments, results: chance.one_in(4), set: None }
+    Wish { times, arguments, results: chance.one_in(4), set: None, keep: None }
 }
 
 /// The calls that the target has counted itself.
@@ -111,8 +113,8 @@ fn truth(target: &mut Target) -> Vec<u64> {
     answer.split(' ').skip(1).map(|number| number.parse().expect("a count")).collect()
 }
 
-/// Code in memory is what the files have, and nothing of ours is mapped or open. While the target works, libraries come and go, so that memory is
-/// read that has something else by then: it is looked at again.
+/// Checks that code in memory is equal to the files, and that no memory of an attachment is mapped or open.
+/// While the target works, libraries are loaded and unloaded, so a difference is checked again.
 fn assert_clean(target: &Target, is_hot: bool) {
     for again in (0..if is_hot { 50 } else { 1 }).rev() {
         let Some(wrong) = difference(target) else { return };
@@ -144,7 +146,8 @@ fn difference(target: &Target) -> Option<String> {
     })
 }
 
-/// One cycle: attached, changed, some of it undone, detached. While the target works, or around a time in which it does.
+/// One cycle: attaches, changes, undoes some of the changes, and detaches, while the target works or before
+/// and after it works.
 fn cycle(target: &mut Target, threads: u64, chance: &mut Chance, is_hot: bool) {
     let mut attachment = Attachment::open(target.pid(), Options::default()).expect("it can be attached to");
     let counted: Vec<usize> = (0..COUNTED.len()).filter(|_| chance.one_in(2)).collect();
@@ -167,7 +170,7 @@ fn cycle(target: &mut Target, threads: u64, chance: &mut Chance, is_hot: bool) {
         }
     }
     let before = truth(target);
-    // A library may be unloaded between being looked at and being patched, or its memory may hold another by then.
+    // A library may be unloaded, or replaced by another at the same address, between reading and patching it.
     while let Err(error) = attachment.add(&wishes) {
         assert!(wishes.iter().any(|(function, _)| function.module.starts_with("libstorm_part")), "{error}");
         wishes.retain(|(function, _)| !function.module.starts_with("libstorm_part"));
@@ -198,7 +201,8 @@ fn cycle(target: &mut Target, threads: u64, chance: &mut Chance, is_hot: bool) {
     for (point, number) in counted.iter().enumerate() {
         let figures = attachment.figures(point).expect("figures");
         let most = truth(target);
-        // A call may stand between its count and its function, and children that were forked before do not know of this.
+        // A call may be between its count and its function, and children that were forked before are not
+        // patched.
         let slack = if is_hot { threads + 32 } else { 0 };
         let (low, high) = (least[*number] - after[*number], most[*number] - before[*number] + slack);
         let name = COUNTED[*number];
@@ -210,7 +214,7 @@ fn cycle(target: &mut Target, threads: u64, chance: &mut Chance, is_hot: bool) {
         let timed = figures.ticks.as_ref().map_or(0, thalweg_attach::Histogram::count);
         assert!(timed + figures.not_timed <= figures.calls + slack, "{name}: {timed} of {}", figures.calls);
         for (argument, values) in &figures.arguments {
-            // They are read one after the other, while the program goes on.
+            // The figures are read one after the other, while the program goes on.
             let range = figures.calls.saturating_sub(slack)..=if is_hot { high } else { figures.calls };
             assert!(
                 range.contains(&values.count()),
@@ -258,7 +262,7 @@ fn storm(rounds: u64, seed: u64, options: &[&str], threads: &[u64]) {
             if is_hot {
                 assert_right(&mut target);
             }
-            // Without anything attached it goes on as well.
+            // After detaching, the program goes on.
             assert_eq!(target.ask("begin"), "begun");
             assert_right(&mut target);
         }

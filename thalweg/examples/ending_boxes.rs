@@ -1,8 +1,8 @@
-//! Boxes that end the process, for the tests of what is said of them.
+//! Boxes that end the process, for tests of the messages about them.
 
 use thalweg_box::{Out, library};
 
-/// What ends the process at `<n> = 2`.
+/// Ends the process at `<n> = 2`.
 fn ending(n: i64, how: i64, out: &mut Out) {
     if n == 2 {
         end(how);
@@ -18,14 +18,14 @@ fn end(how: i64) {
     }
 }
 
-/// Takes more of the stack than there is.
+/// Overflows the stack.
 #[allow(unconditional_recursion, reason = "that is what it is for")]
 fn deeper(depth: usize) -> usize {
     let room = std::hint::black_box([depth; 256]);
     deeper(depth + 1) + room[depth % 256]
 }
 
-/// The same from a generator.
+/// Ends the process at `<n> = 2` from a generator.
 fn later(n: i64, out: &mut Out) {
     out.generate((0..3_i64).map(move |k| {
         if n == 2 && k == 1 {

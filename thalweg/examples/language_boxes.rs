@@ -1,4 +1,5 @@
-//! The boxes of `docs/language.md`: `cargo build --example language_boxes` makes a library that `thalweg run` loads.
+//! The boxes of `docs/language.md`: `cargo build --example language_boxes` makes a library that `thalweg run`
+//! loads.
 
 use thalweg_box::{Out, Text, library};
 

@@ -1,11 +1,16 @@
-//! Random calls with probes; what was called is written elsewhere as well, by other means. `thalweg/tests/probes.rs` runs it.
+//! Random calls with probes; the calls are also written to a file without probes. `thalweg/tests/probes.rs`
+//! runs this program.
 //!
-//! `probed trees SEED COUNT THREADS TRUTH`: random trees of calls, some of which are polls of futures or hand work to other threads or to later; TRUTH.N
-//! has a line a call of thread N: the operations that enclose it, and how it ended. `probed count SEED COUNT THREADS TRUTH`: so many calls in each thread; a
-//! line on standard output after each tenth of them. `probed many SEED COUNT 1 TRUTH`: so many operations, a call of each. `probed serve LIBRARY`: a server
-//! that continues the traces of its messages and calls a C library; its port goes to standard output. `probed endless SEED 0 THREADS TRUTH`: calls for ever; TRUTH has two counters a thread: calls begun, calls done. `probed alternate`: calls
-//! of `one`, as many as each line of standard input says; a line is answered by the count so far. `probed library PATH`: calls a C library that calls back.
-//! `probed continue TRACEPARENT`: continues a trace and prints the `traceparent` of a message of its own. `probed accepts TEXT`: succeeds if that is one.
+//! `probed trees SEED COUNT THREADS TRUTH`: random trees of calls, some of which are polls of futures or hand
+//! work over to other threads or to later calls; TRUTH.N has a line for each call of thread N: the enclosing
+//! operations, and how the call ended. `probed count SEED COUNT THREADS TRUTH`: COUNT calls in each thread; a
+//! line on standard output after each tenth of them. `probed many SEED COUNT 1 TRUTH`: COUNT operations, with
+//! one call of each. `probed serve LIBRARY`: a server that continues the traces of its messages and calls a C
+//! library; its port goes to standard output. `probed endless SEED 0 THREADS TRUTH`: calls for ever; TRUTH
+//! has two counters a thread: calls begun, calls done. `probed alternate`: calls of `one`, as many as each
+//! line of standard input says; a line is answered by the count so far. `probed library PATH`: calls a C
+//! library that calls back. `probed continue TRACEPARENT`: continues a trace and prints the `traceparent` of
+//! a message of its own. `probed accepts TEXT`: succeeds if that is one.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -17,15 +22,15 @@ use std::task::{Context, Poll, Waker};
 
 use thalweg_probe::{probe, span};
 
-/// What a thread does at random, and what it did.
+/// The random decisions of a thread, and the calls that it made.
 struct World {
     random: u64,
     truth: String,
     path: Vec<u32>,
     budget: u32,
-    /// What was handed to later: its trace, its callers, its operation.
+    /// Work that was handed over to later calls: its trace, its callers, its operation.
     later: Vec<(thalweg_probe::Handed, Vec<u32>, usize)>,
-    /// Where threads write that work is handed to, and how many there were.
+    /// The file name for threads that get work, and the number of such threads.
     handed: (String, u64),
 }
 
@@ -56,7 +61,7 @@ fn leave(how: char) {
     });
 }
 
-/// Calls that return while a panic passes by.
+/// A value whose drop makes calls that return while a panic unwinds.
 struct Cleaner;
 
 impl Drop for Cleaner {
@@ -118,7 +123,7 @@ fn operation_3() -> Result<(), ()> {
     }
 }
 
-/// Each poll is a call; before each but the last one it waits.
+/// A future: each poll is a call, and each but the last returns `Pending`.
 #[probe(errors, name = "op4")]
 async fn operation_4_polled() -> Result<(), ()> {
     for _ in 0..below(3) {
@@ -142,7 +147,7 @@ fn operation_4() -> Result<(), ()> {
         if let Poll::Ready(result) = future.as_mut().poll(&mut context) {
             return result;
         }
-        // What comes between two polls is none of its calls.
+        // Calls between two polls are not calls of the future.
         if below(3) == 0 {
             cleaner();
         }
@@ -164,7 +169,8 @@ fn in_thread() {
             (world.random, world.path, world.handed.0) = (random | 1, path, file.clone())
         });
         handed.take_over();
-        // Of an operation whose calls are polls the first one alone would be what was handed over.
+        // If the operation's calls were polls, only the first poll would belong to the work that was handed
+        // over.
         call(below(4) as usize, 20);
         write(&file);
     };
@@ -184,7 +190,7 @@ fn call(operation: usize, budget: u32) {
     let _ = catch_unwind(OPERATIONS[operation]);
 }
 
-/// A root, and what it left for later.
+/// Makes a root call, and the work that it handed over to later calls.
 fn root() {
     call(below(OPERATIONS.len() as u64) as usize, 60);
     while let Some((handed, path, operation)) = WORLD.with_borrow_mut(|world| world.later.pop()) {
@@ -195,7 +201,7 @@ fn root() {
     }
 }
 
-/// Writes what was called.
+/// Writes the calls to a file.
 fn write(file: &str) {
     let text = WORLD.with_borrow_mut(|world| std::mem::take(&mut world.truth));
     let file = std::fs::OpenOptions::new().append(true).create(true).open(file);
@@ -258,7 +264,8 @@ fn counting(count: u64) {
     }
 }
 
-/// Makes this many operations and calls each once. Some names are long, and in any script.
+/// Makes this many operations and calls each once. Some names are long, and contain characters of many
+/// scripts.
 fn many(count: u64) {
     const SCRIPTS: [&str; 8] =
         ["order", "größe", "заказ", "価格", "سعر", "𝒳", "a\"b\\c/d", "two words, a\ttab (it)"];
@@ -287,7 +294,7 @@ fn endless(number: u64, truth: &str) -> ! {
     }
 }
 
-/// Answers each line with how many calls there were so far.
+/// Answers each line with the number of calls so far.
 fn alternate() {
     let mut count = 0;
     for line in std::io::stdin().lock().lines() {
@@ -329,7 +336,7 @@ fn server(traceparent: &str) {
     }
 }
 
-/// A line is a message: a `traceparent`. The answer has as many calls as the library made.
+/// Each line is a message with a `traceparent`. The answer has the number of calls that the library made.
 #[allow(unsafe_code)]
 fn serve(path: &str) {
     type Work = unsafe extern "C" fn(extern "C" fn(), i32);
@@ -374,7 +381,7 @@ fn main() {
         "many" => many(number(3)),
         mode => {
             let (seed, count, threads, truth) = (number(2), number(3), number(4), arguments[5].as_str());
-            // All threads are there at once.
+            // All threads exist at the same time.
             let all_counted = &std::sync::Barrier::new(threads as usize);
             for wave in 1..3 {
                 std::thread::scope(|scope| {

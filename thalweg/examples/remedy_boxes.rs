@@ -1,9 +1,12 @@
-//! Boxes that cost what a file says: `cargo xtask remedies` builds networks of them, slows them, and mends them again.
+//! Boxes whose cost a file sets: `cargo xtask remedies` builds networks of these boxes, slows them down, and
+//! applies remedies.
 //!
-//! The file `boxes.plan` in the folder in which the network runs has a line a box, `w3 turns=6000 cost=bimodal seed=7 how=mutex hot=2 times=9`: the box
-//! `w3` takes 6,000 turns of a loop on average (a turn is about 1.5 ns), distributed so, and `times` as long for records with the key `hot`. How it spends the time:
-//! it computes, sleeps, holds a lock that all boxes of this kind share, fights for the allocator, touches fresh pages, reads
-//! memory at random, or waits for a byte of a FIFO or for the next tick of a timer.
+//! The file `boxes.plan` in the folder in which the network runs has a line a box, `w3 turns=6000
+//! cost=bimodal seed=7 how=mutex hot=2 times=9`: the box `w3` takes 6,000 turns of a loop on average (a turn
+//! is about 1.5 ns), with the distribution `cost`, and `times` as long for records with the key `hot`. `how`
+//! sets how the box spends this time: it computes, sleeps, holds a lock that all boxes of this kind share,
+//! fights for the allocator, touches fresh pages, reads memory at random, or waits for a byte of a FIFO or
+//! for the next tick of a timer.
 
 use std::fs::File;
 use std::hint::{black_box, spin_loop};
@@ -14,11 +17,11 @@ use std::time::Duration;
 
 use thalweg_box::{Out, library};
 
-/// Boxes in the library, from `w0` on.
+/// The number of boxes in the library, from `w0` on.
 const BOXES: usize = 12;
-/// Turns of the loop in a microsecond, about.
+/// The approximate number of turns of the loop in a microsecond.
 const TURNS_PER_US: f64 = 650.0;
-/// Numbers among which those that are bound by memory jump: 16 MiB, more than a processor's own caches hold.
+/// The number of words through which memory-bound boxes jump: 16 MiB, more than a core's own caches hold.
 const NUMBERS: usize = 2 << 20;
 
 /// How a box spends its time.
@@ -48,7 +51,7 @@ enum Cost {
     Rare,
 }
 
-/// What the file says of a box.
+/// The file's line about a box.
 #[derive(Clone, Copy, Debug, Default)]
 struct Plan {
     turns: f64,
@@ -126,7 +129,7 @@ impl Plan {
         Some(())
     }
 
-    /// What this record costs, in turns.
+    /// The cost of this record, in turns.
     fn turns_of(&self, number: i64, key: i64) -> u64 {
         let chance = mixed(self.seed ^ mixed(number as u64));
         let uniform = (chance >> 11) as f64 / (1_u64 << 53) as f64;
@@ -180,18 +183,18 @@ fn mixed(number: u64) -> u64 {
     number ^ number >> 31
 }
 
-/// Computes this many turns, each of which depends on the one before. A thread that is put off the processor
-/// meanwhile has no less to do.
+/// Computes this many turns, each of which depends on the one before. A thread that is preempted meanwhile
+/// computes no less.
 fn compute(turns: u64) {
     let mut number = black_box(1_u64);
     for _ in 0..turns {
-        // A compiler would take several turns of a product and a sum at once.
+        // The xor prevents the compiler from combining several turns of a product and a sum.
         number = (number ^ number >> 29).wrapping_mul(6_364_136_223_846_793_005);
     }
     black_box(number);
 }
 
-/// Many small pieces of all sizes, freed in another order.
+/// Allocates many small blocks of all sizes, and frees them in another order.
 fn allocate(turns: u64) {
     let mut kept: Vec<Vec<u8>> = Vec::new();
     for step in 0..turns / 60 {
@@ -202,7 +205,7 @@ fn allocate(turns: u64) {
     }
 }
 
-/// Pages that nobody has touched before.
+/// Writes to pages of memory for the first time.
 fn fault(turns: u64) {
     const BYTES: usize = 1 << 20;
     for _ in 0..(turns / 100_000).max(1) {
@@ -214,7 +217,7 @@ fn fault(turns: u64) {
     }
 }
 
-/// Each place says where to look next.
+/// Reads memory at random: each word has the index of the next.
 fn jump(turns: u64) {
     let Some(large) = LARGE.get() else { return };
     let mut at = turns as usize % NUMBERS;
@@ -224,7 +227,8 @@ fn jump(turns: u64) {
     black_box(at);
 }
 
-/// The kernel adds 50 us to each sleep of a thread unless the thread asks for less: half of a sleep would take more than half of its time.
+/// The kernel adds 50 us to each sleep of a thread unless the thread asks for less: half of a sleep would
+/// take more than half of its time.
 fn wake_in_time() {
     thread_local! {
         static TOLD: () = {
@@ -234,7 +238,7 @@ fn wake_in_time() {
     TOLD.with(|()| ());
 }
 
-/// A multiple of the period, by the clock that all share.
+/// Waits for the next multiple of the period, by the clock that all processes share.
 fn wait_for_tick(period: Duration) {
     wake_in_time();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();

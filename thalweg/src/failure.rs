@@ -78,7 +78,7 @@ impl Failure {
         }
     }
 
-    /// What failed, as one text.
+    /// The failure as a text.
     pub(crate) fn text(&self) -> String {
         match self {
             Failure::Usage(message) | Failure::Run(message) | Failure::Coded(_, message) => message.clone(),

@@ -71,7 +71,7 @@ enum Command {
     Run(Box<commands::run::Arguments>),
     /// Check a network without running it: syntax, names, boxes, types.
     Check(commands::check::Arguments),
-    /// Show what is in a library of boxes.
+    /// List the contents of a library of boxes.
     Inspect(commands::inspect::Arguments),
     /// Run programs written for S-Net unchanged: compile their boxes, run their inputs, report obstacles.
     Adopt(commands::adopt::Arguments),
@@ -85,7 +85,8 @@ enum Command {
     Lsp(commands::lsp::Arguments),
     /// Say in a few sentences what limits the flow of a run.
     Report(commands::report::Arguments),
-    /// Show a run as a page in the browser: network, timeline, messages, what limits the flow, and what to do about it
+    /// Show a run as a page in the browser: network, timeline, messages, what limits the flow, and what to do
+    /// about it
     View(commands::view::Arguments),
     /// Show a run on this terminal while it goes on: what limits the flow, components, workers
     Top(commands::top::Arguments),

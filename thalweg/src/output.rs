@@ -39,7 +39,7 @@ impl Output {
         Output::shaped(terminal, &ShapeArguments::default())
     }
 
-    /// The same output with tables of this shape.
+    /// An output with tables of this shape.
     pub(crate) fn shaped(terminal: Terminal, arguments: &ShapeArguments) -> Output {
         let stdout = io::stdout();
         let is_terminal = stdout.is_terminal();

@@ -352,7 +352,7 @@ mod tests {
         table.render(&Shape::of(width))
     }
 
-    /// What stands in the first column of the rows.
+    /// The texts in the first column of the rows.
     fn names(rendered: &str) -> Vec<&str> {
         let rows = rendered.lines().skip(1).filter(|line| !line.starts_with('…') && !line.starts_with("  "));
         rows.map(|line| line.split("  ").next().unwrap_or("")).collect()

@@ -1,5 +1,5 @@
-//! Boxes that are slow for a known reason, in real runs: what their busy time was spent on, and what the verdict says of it. All of them
-//! would be slow on any machine, and what others do there changes how slow, not why.
+//! Boxes that are slow for a known reason, in real runs: the accounts of their busy time, and the verdicts.
+//! These boxes are slow on any machine; other programs change how slow they are, not the reason.
 
 mod program;
 
@@ -16,7 +16,7 @@ use thalweg_monitor::{
 
 use program::{Killed, fed};
 
-/// The library of the boxes, compiled once, where cargo keeps what tests make.
+/// The library of the boxes, compiled once, in cargo's folder for files of tests.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     let made = || {
@@ -37,7 +37,7 @@ fn library() -> &'static Path {
     LIBRARY.get_or_init(made)
 }
 
-/// A network of these boxes, in a folder that is gone with this.
+/// A network of these boxes, in a folder that is removed when this is dropped.
 struct Planted {
     folder: tempfile::TempDir,
     net: String,
@@ -76,7 +76,7 @@ impl Planted {
         assert!(made.success());
     }
 
-    /// The report of a run on so many records.
+    /// The report of a run on this many records.
     fn run(&self, records: usize, options: &[&str]) -> Report {
         let output = fed(&mut self.command(options), &records_to(records));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -104,13 +104,13 @@ fn account<'r>(report: &'r Report, name: &str) -> &'r BusyAccount {
     component(report, name).work.account.as_ref().expect("its threads were looked at")
 }
 
-/// The part of its busy time that a box slept for this.
+/// The fraction of its busy time that a box slept for this reason.
 fn slept(report: &Report, name: &str, what: SleepsFor) -> f64 {
     let account = account(report, name);
     account.asleep.parts()[what as usize] / account.total_ns()
 }
 
-/// The verdict is that this box sleeps for this.
+/// Checks that the verdict names this box and the reason for which it sleeps.
 fn check(report: &Report, name: &str, what: SleepsFor) {
     let found = &report.verdict.finding;
     let told = format!("{:?}\n{:?}", report.verdict.words, account(report, name));
@@ -127,7 +127,7 @@ fn a_box_that_sleeps_is_said_to_sleep_in_every_mode_and_wherever_it_runs() {
         let planted = Planted::new(&["cheap", "sleepy", "work"], "cheap .. sleepy .. work");
         let report = planted.run(30, options);
         check(&report, "sleepy", SleepsFor::Sleep);
-        // Each dispatch is long: what it slept is measured, and not only seen.
+        // Each dispatch is long, so its sleep is measured exactly and not only sampled.
         let measured = account(&report, "sleepy");
         assert!(measured.measured_ns > 0.9 * measured.total_ns(), "{measured:?}");
         assert!(measured.asleep.total_ns() > 30.0 * 49e6, "{measured:?}");
@@ -169,7 +169,7 @@ fn a_box_that_waits_for_a_pipe_is_said_to_read_or_to_write() {
     reading.join().expect("it only reads");
 }
 
-/// Reads what a pipe holds, 8 KiB at a time with a pause after each.
+/// Reads a pipe, 8 KiB at a time with a pause after each.
 fn slow_reader(fifo: &Path, pause: Duration) {
     let mut pipe = std::fs::File::open(fifo).expect("a pipe");
     let mut bytes = [0; 8192];
@@ -184,7 +184,8 @@ fn a_sink_that_waits_for_its_reader_is_said_to() {
     planted.make_fifo();
     let fifo = planted.fifo();
     let place = fifo.display().to_string();
-    // 200 kB a second: any machine writes faster, also without optimisation and with other programs beside it.
+    // 200 kB a second: any machine writes faster, also without optimisation and with other programs beside
+    // it.
     let reading = std::thread::spawn(move || slow_reader(&fifo, Duration::from_millis(40)));
     let report = planted.run(12_000, &["--output", &place]);
     reading.join().expect("it only reads");
@@ -205,7 +206,8 @@ fn new_pages_are_counted_with_the_kernels_share() {
     assert!(account.kernel_ns > worker.cpu_ns.map(|ns| 0.3 * ns), "{worker:?}");
 }
 
-/// The box of each stage naps for most of the time that a message is under way, so nobody is busy, and no other can have begun.
+/// The box of each stage sleeps for most of the time of a message, so no task is busy, and no other message
+/// can have begun.
 #[test]
 fn a_limit_on_messages_under_way_is_named() {
     let planted = Planted::new(&["naps", "cheap"], "naps .. cheap .. naps .. cheap .. naps .. cheap .. naps");
@@ -220,7 +222,7 @@ fn what_looking_takes_is_told_and_little() {
     let report = planted.run(30, &[]);
     let processors = report.processors.expect("it was recorded");
     assert!(processors.looks > 10, "{processors:?}");
-    // Its part, and what its beginning and its end take.
+    // The budget of sampling, and an allowance for its beginning and end.
     assert!(processors.sampling_ns <= 0.003 * (processors.span_ns + 250e6) + 5e6, "{processors:?}");
     assert!(processors.run_ns >= processors.sampling_ns, "{processors:?}");
 }
@@ -271,7 +273,7 @@ fn boxes_that_wait_for_each_others_locks_are_a_deadlock() {
 fn a_box_that_waits_for_what_never_comes_hangs() {
     let planted = Planted::new(&["cheap", "waits_for_more", "work"], "cheap .. waits_for_more .. work");
     planted.make_fifo();
-    // Somebody has it open, and writes nothing.
+    // The FIFO is open for writing, but nothing is written.
     let _pipe = std::fs::OpenOptions::new().read(true).write(true).custom_flags(0).open(planted.fifo());
     let report = live(&planted, VerdictKind::Hang);
     let found = &report.verdict.finding;

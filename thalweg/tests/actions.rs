@@ -1,4 +1,4 @@
-//! What verdicts say can be done is taken as it stands: settings by `thalweg set`, commands by `thalweg`.
+//! The actions of verdicts are valid: `thalweg set` accepts their settings, `thalweg` their commands.
 
 mod planted_run;
 
@@ -15,7 +15,7 @@ use thalweg_host::RunCommand;
 use thalweg_monitor::{Action, CommandLine, NewValue};
 use thalweg_space::mailbox::{Mailbox, Received};
 
-/// Networks of each cause.
+/// The number of networks of each cause.
 const VARIANTS: u64 = 4;
 
 fn thalweg(arguments: &[&str]) -> Output {
@@ -23,14 +23,15 @@ fn thalweg(arguments: &[&str]) -> Output {
     command.args(arguments).stdin(Stdio::null()).output().expect("thalweg starts")
 }
 
-/// Applies it to the run in this space.
+/// Applies the setting to the run in this space.
 fn set(space: &Path, NewValue { setting, value, .. }: &NewValue) {
     let output = thalweg(&["set", space.to_str().expect("UTF-8"), setting, value]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "thalweg set {setting} {value}: {said}");
 }
 
-/// Parses it: a user who asks for help gets the errors in what stands before.
+/// Parses the command line with `--help` at its end, which reports errors in the arguments before it without
+/// running the command.
 fn parse(CommandLine { command, arguments, .. }: &CommandLine) {
     let mut line = vec![command.as_str()];
     line.extend(arguments.iter().map(String::as_str));
@@ -39,7 +40,7 @@ fn parse(CommandLine { command, arguments, .. }: &CommandLine) {
     assert!(output.status.success(), "thalweg {line:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Runs the network as long as `look` looks at its space. The run takes moves of tasks, as each of `thalweg run` does.
+/// Runs the network until `look` returns. The run accepts moves of tasks, as each run of `thalweg run` does.
 fn while_it_takes_moves(net: &Net, look: impl FnOnce(&Path)) {
     let place = Place::new();
     let space = space_in(&place);
@@ -56,11 +57,11 @@ fn while_it_takes_moves(net: &Net, look: impl FnOnce(&Path)) {
         drop(over);
     });
     runtime.abort();
-    // What stands still for ever was aborted: that is an error.
+    // A network that stands still for ever was aborted, which gives an error.
     let _ = runtime.join();
 }
 
-/// Nobody looks any more, also if the look failed.
+/// Ends the run when `look` has returned or panicked.
 struct Over<'a>(&'a AtomicBool, std::thread::Thread);
 
 impl Drop for Over<'_> {

@@ -1,4 +1,4 @@
-//! `thalweg adopt` on programs in the style of S-Net's published ones (`tests/snet/`), and on what stands in their way.
+//! `thalweg adopt` on programs in the style of S-Net's published ones (`tests/snet/`), and on obstacles.
 
 mod program;
 
@@ -29,7 +29,7 @@ fn objects(folder: &Path, into: &Path, arguments: &[&str]) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("an object a program")).collect()
 }
 
-/// A folder that goes with the test, and one in it for what is made.
+/// A folder that is removed with the test, with a folder in it for output.
 struct Try {
     folder: tempfile::TempDir,
 }
@@ -51,7 +51,7 @@ impl Try {
         self.folder.path().join("into")
     }
 
-    /// What stands in the way of the only program.
+    /// The obstacles of the only program.
     #[track_caller]
     fn check(&self, arguments: &[&str], code: i32, wanted: &str) {
         let output = adopt(&self.program(), &self.made(), arguments);
@@ -83,7 +83,7 @@ fn programs_in_the_style_of_s_nets_own() {
     assert_eq!(shown, wanted, "UPDATE=1 writes it anew");
     assert_eq!(output.status.code(), Some(1));
 
-    // A second time nothing is compiled and nothing that ran well is run.
+    // The second call compiles nothing, and runs no input that ran successfully before.
     for object in objects(&programs(), folder.path(), &[]) {
         let name = object["name"].as_str().expect("a name");
         // A file that cannot be compiled is tried again.
@@ -118,7 +118,7 @@ fn what_changed_is_compiled_and_run_again() {
         "{why}"
     );
 
-    // The expectation counts, and so does a header.
+    // A change of the expected output, or of a header, causes another run.
     write(&tried.program(), "in.expected", "<record type='terminate' />");
     assert_eq!(of(&[])["state"], "runs");
     write(&tried.program(), "f.h", "#define TAKE C4SNetFree(x)\n");

@@ -1,8 +1,9 @@
-//! "Replicate it" is followed: networks with a slow box are run, diagnosed, and run again with replicas of what the verdict names.
+//! The advice to replicate a box is followed: networks with a slow box are run, diagnosed, and run again with
+//! replicas of the box that the verdict names.
 //!
-//! Where the verdict says so, replicas have to gain something where the runtime puts them; where it says that no worker has time
-//! for them, they must not have gained much either. Both are compared in pairs of runs that follow each other, so that what else
-//! the machine does falls on both. Other advice, such as to move a task, is printed and not judged here.
+//! If the verdict advises replicas, they must gain; if it says that no worker has time for replicas, they
+//! must not gain much. Both variants are compared in pairs of consecutive runs, so that other programs on the
+//! machine affect both. Other advice, such as to move a task, is printed and not judged.
 
 #![allow(clippy::print_stdout, reason = "what was gained, for people who look")]
 
@@ -17,12 +18,12 @@ use thalweg_net::record::Record;
 use thalweg_net::{Boxes, Network};
 use thalweg_space::{Space, SpaceOptions};
 
-/// What a run takes, about.
+/// The approximate duration of a run.
 const LASTS: Duration = Duration::from_millis(80);
 const PAIRS: usize = 7;
-/// Runs that are diagnosed at most, until others leave one alone.
+/// The largest number of runs that are diagnosed to get an undisturbed one.
 const RUNS_MAX: usize = 8;
-/// What following the advice has to gain, and what it may gain where nobody gives it.
+/// The factor that replicas must gain if advised, and that they may gain at most if not.
 const GAIN: f64 = 1.1;
 const GAIN_UNADVISED_MAX: f64 = 1.25;
 /// The least number of networks for which the advice is to replicate the slow box.
@@ -122,7 +123,7 @@ const PLANTED: [Planted; 10] = [
     },
 ];
 
-/// Uses the processor for so long.
+/// Uses the processor for this time.
 fn work(ns: u64) {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_nanos(ns) {
@@ -157,7 +158,7 @@ impl Planted {
         LASTS.as_nanos() as u64 / self.slow_ns / if self.name == "a star" { 3 } else { 1 }
     }
 
-    /// How long the run took, and the verdict if it is to be observed.
+    /// The duration of the run, and the verdict if the run is observed.
     fn run(&self, replicated: bool, observed: bool) -> (Duration, Option<Verdict>) {
         let place = tempfile::tempdir().expect("a directory");
         let space = Space::create(SpaceOptions {
@@ -198,13 +199,13 @@ impl Planted {
         (ended - begun, verdict)
     }
 
-    /// The verdict on a run that others did not disturb, unless they disturb all.
+    /// The verdict on a run that other programs did not disturb, or on the last run if all were disturbed.
     fn diagnosed(&self) -> Option<Verdict> {
         let mut runs = (0..RUNS_MAX).filter_map(|_| self.run(false, true).1);
         runs.find(|verdict| !verdict.finding.rule.starts_with("contention"))
     }
 
-    /// How many times as fast it is with replicas: the median of pairs.
+    /// The speed-up by replicas: the median of pairs.
     fn gain(&self) -> f64 {
         let pair = |_| {
             let (plain, replicated) = (self.run(false, false).0, self.run(true, false).0);
@@ -217,7 +218,7 @@ impl Planted {
 }
 
 struct Source {
-    /// Of the tag, the last first.
+    /// The values of the tag, the last first.
     values: Vec<i64>,
     output: Out<Record>,
 }

@@ -12,12 +12,12 @@ use serde_json::Value;
 const WORKERS: [usize; 2] = [1, 2];
 const MODES: [&str; 3] = ["off", "metrics", "full"];
 
-/// Less than half of what 20,000 stages take.
+/// The limit of memory: less than half of the memory of 20,000 stages.
 const MEGABYTES_MAX: u64 = 60;
-/// So often tasks change workers in a run where they do.
+/// The number of moves of tasks in a run with moves.
 const MOVES: u32 = 30;
 
-/// A network of an app and what it is run on.
+/// A network of an app and its input.
 #[derive(Clone, Copy)]
 struct App {
     package: &'static str,
@@ -67,7 +67,7 @@ const DES: App = App {
 };
 
 impl App {
-    /// What it gives, which must be the same on 1 and 2 workers in all modes.
+    /// The output, which must be the same on 1 and 2 workers in all modes.
     fn results(&self) -> Vec<u8> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let input = self.input_in(folder.path());
@@ -99,7 +99,7 @@ impl App {
         report["verdict"]["kind"].as_str().expect("a kind").to_owned()
     }
 
-    /// What it gives while tasks change workers at random.
+    /// The output while tasks change workers at random.
     fn moved(&self) -> Vec<u8> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let space = folder.path().join("space");
@@ -116,7 +116,7 @@ impl App {
         let text = self.input;
         let feeder = std::thread::spawn(move || {
             input.write_all(text.as_bytes()).expect("it reads");
-            // The thread that holds this end holds the run.
+            // The run goes on as long as the thread holds this end of the pipe.
             input
         });
         let reader = std::thread::spawn(move || {
@@ -154,7 +154,7 @@ fn move_tasks(space: &Path) {
         let (task, worker) = (1 + (random >> 33) % 40, random >> 63);
         let mut set = des_run::thalweg();
         set.arg("set").arg(space).args([format!("task/{task}.worker"), worker.to_string()]);
-        // Many a number is no task's, or no longer.
+        // Many numbers belong to no task, or to a task that has ended.
         let said = set.output().expect("thalweg starts").stdout;
         moves += u32::from(String::from_utf8_lossy(&said).contains("moves from"));
     }
@@ -174,8 +174,8 @@ fn pictures_are_the_same_whoever_solves_them() {
 #[test]
 fn a_network_of_a_task_a_path_is_said_to_be_of_too_fine_a_grain() {
     for (workers, mode) in WORKERS.into_iter().flat_map(|workers| [(workers, "metrics"), (workers, "full")]) {
-        // Where other tests leave it no processor, that is the verdict, or a dispatch that was put off counts as long work: one run of five is
-        // left alone.
+        // If other tests leave the run no processor, the verdict names that, or a preempted dispatch counts
+        // as long work; so one undisturbed run of five is enough.
         let mut kinds = (0..5).map(|_| MC.verdict(workers, mode));
         let named = kinds.any(|kind| kind == "grain" || kind == "contention");
         assert!(named, "{workers} workers, mode {mode}: neither grain nor contention in five runs");
@@ -185,7 +185,7 @@ fn a_network_of_a_task_a_path_is_said_to_be_of_too_fine_a_grain() {
 #[test]
 fn the_colony_finds_the_best_order_however_its_ants_come_back() {
     let schedule: Value = serde_json::from_slice(&ANT.results()).expect("one record");
-    // apps/ant/tests/optimum.rs finds the same by looking at all orders.
+    // apps/ant/tests/optimum.rs finds the same cost by comparing all orders.
     assert_eq!(schedule["<tardiness>"], 1112);
     let mut order: Vec<u64> = serde_json::from_value(schedule["order"].clone()).expect("numbers");
     order.sort_unstable();
@@ -230,7 +230,8 @@ fn tasks_that_change_workers_change_no_result() {
     }
 }
 
-/// Each path is a stage of ten tasks. The input ends long before the last path, so the stages behind it end as well.
+/// Each path is a stage of ten tasks. The input ends long before the last path, so the stages behind it end
+/// as well.
 #[test]
 fn a_replication_that_unfolds_keeps_no_stages_behind_it() {
     let option = MC.input.replace("2000", "20000");

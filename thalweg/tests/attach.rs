@@ -1,4 +1,5 @@
-//! `thalweg attach`, `detach` and `functions`: programs that run are counted, timed and changed, and go on as before, also when what attached is killed.
+//! `thalweg attach`, `detach` and `functions`: running programs are counted, timed and changed, and are
+//! restored, also when the attaching process is killed.
 #![allow(clippy::print_stdout, reason = "says what is skipped, and how many were killed where")]
 
 use std::io::{BufRead, BufReader, Write};
@@ -6,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A program that runs; killed when this is dropped.
+/// A running program, which is killed when this is dropped.
 struct Target {
     child: Child,
     input: ChildStdin,
@@ -46,13 +47,13 @@ impl Target {
         self.answer()
     }
 
-    /// What is mapped there by those who attach.
+    /// Whether the program has mappings of an attachment.
     fn attached(&self) -> bool {
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid())).expect("maps");
         maps.contains("thalweg-attach")
     }
 
-    /// The program's own code.
+    /// The bytes of the program's own code.
     fn code(&self) -> Vec<u8> {
         let program = std::fs::read_link(format!("/proc/{}/exe", self.pid())).expect("a program");
         let program = program.to_string_lossy();
@@ -182,8 +183,8 @@ fn actions_are_done_and_undone() {
     assert!(!target.attached());
 }
 
-/// Kills what attaches at any moment: what it did is taken back, and the target's results are right all the time. In some rounds the guard is
-/// killed as well: the next one that attaches takes everything back.
+/// Kills the attaching process at any moment: its changes are undone, and the target's results are right all
+/// the time. In some rounds the guard is killed as well; then the next attachment undoes everything.
 fn killed(rounds: u64) {
     let folder = tempfile::tempdir().expect("a folder");
     let mut target = Target::start(folder.path(), "4");
@@ -196,7 +197,8 @@ fn killed(rounds: u64) {
         let mut arguments = vec!["attach", &pid, "--time", "work", "--time", "deep", "--count", "wide"];
         arguments.extend(["--set-var", "level=4"]);
         for some in [
-            // It may be killed while it detaches, or while a thread makes a call for it.
+            // The process may be killed while it detaches, or while a thread of the target makes a call for
+            // it.
             &["--for", "5ms"][..],
             &["--set-arg", "note:0=7"],
             &["--call", "libc.so.6:labs(-12)", "--at", "safe_point"],
@@ -208,7 +210,7 @@ fn killed(rounds: u64) {
         let mut command = thalweg(folder.path(), &arguments);
         let mut attaching =
             command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("thalweg starts");
-        // From the first system call made in the target on, or at any moment at all.
+        // The kill comes after the first system call made in the target, or at any moment.
         if chance.one_in(2) {
             until("it begins to attach", || {
                 target.attached() || attaching.try_wait().expect("a status").is_some()
@@ -238,7 +240,7 @@ fn killed(rounds: u64) {
     assert!(attached > 0, "no round got as far as to attach");
     let ended = target.ask("end");
     assert!(ended.ends_with(" 0"), "{ended}");
-    // A changed argument may have been the last that was noted.
+    // The target may have recorded a changed argument last.
     assert!(target.ask("ask").starts_with("value 3 0 "));
     println!("{attached} of {rounds} were killed while attached, {made_up_for} together with their guards");
 }
@@ -254,7 +256,7 @@ fn what_a_hundred_killed_ones_have_left_is_taken_back() {
     killed(100);
 }
 
-/// `thalweg attach` at work, and what it says so far.
+/// A running `thalweg attach`, and its output so far.
 struct Attaching {
     child: Child,
     said: BufReader<std::process::ChildStderr>,
@@ -268,7 +270,7 @@ impl Attaching {
         Attaching { child, said }
     }
 
-    /// Waits for a line that has this in it.
+    /// Waits for a line that contains this text.
     fn says(&mut self, part: &str) -> String {
         let mut all = String::new();
         loop {
@@ -305,7 +307,7 @@ fn the_costliest_points_are_taken_away() {
     let mut attaching = Attaching::start(folder.path(), &[&["attach", &pid], &points[..], &limits].concat());
     let said = attaching.says("is taken away");
     assert!(said.contains("work costs ") && said.contains("are allowed"), "{said}");
-    // The one that costs nothing is still there.
+    // The point that costs nothing is still attached.
     assert!(target.attached() && target.code() != code);
     assert!(ran(folder.path(), &["detach", &pid]).status.success());
     attaching.ends();
@@ -350,7 +352,7 @@ fn points_and_values_are_set_from_outside() {
         assert_eq!(target.ask("note 1"), "noted");
         target.ask("ask") == "value 6 0 8"
     });
-    // A change with a lease goes back by itself.
+    // A change with a lease is undone by itself.
     let lent = ran(folder.path(), &["set", "attach-hot", "point/note.arg0", "9", "--for", "100ms"]);
     assert!(lent.status.success(), "{}", text(&lent.stderr));
     until("the lease ends", || {
@@ -381,7 +383,7 @@ fn only_calls_of_a_condition_are_counted() {
     assert_eq!(object["calls"], 10);
 }
 
-/// What another user may not, and why, in a sentence.
+/// Another user may not attach, and the error says why.
 #[test]
 fn other_users_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -450,7 +452,8 @@ fn functions_are_listed_and_unknown_ones_refused() {
     assert!(!target.attached());
 }
 
-/// One of several `thalweg attach` that were started at once, which waits for a library, so that nothing of it is in the target yet.
+/// One of several `thalweg attach` that were started at once, which waits for a library, so that nothing of
+/// it is in the target yet.
 fn waits_for_library(folder: &Path, target: &Target) -> Attaching {
     Attaching::start(folder, &["attach", &target.pid(), "--count", "libnever.so:work"])
 }
@@ -473,7 +476,7 @@ fn of_several_at_once_one_has_the_process() {
         std::io::Read::read_to_string(&mut other.said, &mut said).expect("text");
         assert!(said.contains(&expected) && said.trim_end().lines().count() == 1, "{said}");
     }
-    // What it held is free as soon as it is gone, and the next one counts.
+    // The claim of a killed process is free at once, and the next attachment counts calls.
     first.child.kill().expect("it is killed");
     first.child.wait().expect("it ends");
     let mut next = Attaching::start(folder.path(), &["attach", &target.pid(), "--count", "work"]);
@@ -498,7 +501,8 @@ fn one_that_waits_for_a_library_is_detached() {
     waiting.ends();
 }
 
-/// The claim holds across containers where the kernel's process descriptors are files of their own: from Linux 6.9 on.
+/// The claim holds across containers where the kernel's process descriptors are files of their own: from
+/// Linux 6.9 on.
 #[test]
 fn a_second_one_in_another_container_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,6 @@
-//! The page in a browser: each panel of a kept run of DES, of a deadlock, of a run that lost events; that it says what the report says; that
-//! names do nothing; a live page, its changes, its end. `cargo xtask test --only pictures` runs these.
+//! The page in a browser: each panel of a kept run of DES, of a deadlock, of a run that lost events; its
+//! agreement with the report; names with markup, which must have no effect; a live page, its changes, its
+//! end. `cargo xtask test --only pictures` runs these.
 
 mod browser_run;
 mod controlled;
@@ -40,7 +41,7 @@ fn page_and_report(space: &Path, folder: &Path) -> (PathBuf, Value) {
     (page, serde_json::from_slice(&output.stdout).expect("JSON"))
 }
 
-/// Opens every tab; what the page says is what the report says.
+/// Opens every tab, and checks that the page agrees with the report.
 fn check(browser: &mut Browser, report: &Value) {
     let said = browser.text("document.getElementById('verdict-text').textContent");
     assert_eq!(said, report["verdict"]["text"].as_str().expect("a verdict"));
@@ -103,7 +104,7 @@ fn a_kept_run_is_shown_as_it_is_reported() {
     let (page, report) = page_and_report(&des(folder.path()), folder.path());
     browser.open_file(&page);
     check(&mut browser, &report);
-    // Nothing but the file itself was asked for.
+    // The page requested no address but the file itself.
     assert!(
         browser.requests().iter().all(|address| address.starts_with("file://")),
         "{:?}",
@@ -117,12 +118,13 @@ fn a_kept_run_is_shown_as_it_is_reported() {
     for component in report["components"].as_array().expect("a list") {
         let told = component["work"]["busy_ns"].as_f64().expect("full");
         let drawn = busy[component["path"].as_str().expect("text")].as_f64().unwrap_or(0.0);
-        // A span is drawn with the time for which its thread had no processor, which the report counts elsewhere.
+        // A span is drawn with the time for which its thread had no processor, which the report counts
+        // elsewhere.
         let rounded = component["work"]["dispatches"].as_f64().expect("full");
         assert!(drawn >= told - rounded, "{}: {told} reported, {drawn} drawn", component["path"]);
     }
 
-    // The keyboard does what the mouse does.
+    // The keys have the same effect as the mouse.
     let window = |browser: &mut Browser| {
         browser
             .value("[window.thalweg.from, window.thalweg.to]")
@@ -163,7 +165,7 @@ fn a_kept_run_is_shown_as_it_is_reported() {
     assert!(brushed[0] > 0.1 * whole[1] && brushed[1] < 0.9 * whole[1], "{brushed:?} of {whole:?}");
     browser.key("Escape");
 
-    // A click on a component leaves the others out.
+    // A click on a component hides the others.
     browser.value("window.thalweg.choose('des/initial')");
     assert_eq!(browser.value("document.querySelectorAll('#tab tbody tr').length"), 1);
     assert!(browser.troubles().is_empty(), "{:#?}", browser.troubles());
@@ -187,7 +189,7 @@ fn a_message_that_is_pointed_at_lights_its_story() {
         "JSON.stringify(window.thalweg.data.stories[0].story.hops) === JSON.stringify(({told}).hops)"
     );
     assert_eq!(browser.value(&same), true, "{told}");
-    // In the list, and in the timeline at the place where it was read.
+    // The message is in the list, and in the timeline at the place where it was read.
     browser.value("window.thalweg.openTab('messages')");
     browser.value("document.querySelector('#tab tbody tr').dispatchEvent(new PointerEvent('pointerenter'))");
     assert!(browser.value("window.thalweg.lit === window.thalweg.data.stories[0]") == true);
@@ -216,7 +218,7 @@ fn names_with_markup_are_text() {
     assert!(!text.contains("<img src=x"), "markup of a name stands in the page");
     browser.open_file(&page);
     check(&mut browser, &report);
-    // As data of a page whose names are all markup.
+    // The names are also tested as data of a page whose names are all markup.
     browser.value(
         "(() => { const odd = '<img src=x onerror=\"window.hit=1\"></table>'; const data = structuredClone(window.thalweg.data); \
          const walk = (o) => { for (const k of Object.keys(o)) { if (typeof o[k] === 'string' && !['schema', 'kind', 'what', 'role'].includes(k)) o[k] = odd; else if (o[k] && typeof o[k] === 'object') walk(o[k]); } }; \
@@ -248,7 +250,7 @@ fn names_and_labels_of_a_megabyte_are_cut_and_the_page_stays_fast() {
         browser.value("window.thalweg.openTab('components')");
         let rows = browser.value("document.querySelectorAll('#tab tbody tr').length").as_u64();
         assert_eq!(rows, report["components"].as_array().map(|all| all.len() as u64));
-        // Each name is another one still, says that it was cut, and the page has no long text at all.
+        // The shortened names differ and show that they were cut, and the page has no long text.
         assert_eq!(
             browser
                 .value("new Set(window.thalweg.data.report.components.map((of) => of.path)).size")
@@ -260,7 +262,7 @@ fn names_and_labels_of_a_megabyte_are_cut_and_the_page_stays_fast() {
             true
         );
         assert_eq!(browser.value("JSON.stringify(window.thalweg.data).length < 500000 && document.body.textContent.length < 400000"), true);
-        // What is chosen by a cut name is found by it.
+        // A component is found by its shortened name.
         browser.value("window.thalweg.choose(window.thalweg.data.report.components.find((of) => of.path.includes('…(cut')).path)");
         assert!(browser.value("document.querySelectorAll('#tab tbody tr').length").as_u64() > Some(0));
         assert!(browser.value("window.thalweg.timeline.rows().length").as_u64() > Some(0));
@@ -274,7 +276,7 @@ fn lost_events_are_drawn_as_gaps() {
     let Some(mut browser) = browser("lost_events_are_drawn_as_gaps") else { return };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (mut run, reading) = live();
-    // Killed when its rings have come around: what they hold is the end of it.
+    // The run is killed when its rings have wrapped around, so they hold only its end.
     let lost = |space: &Path| {
         let output = des_run::succeed(des_run::thalweg().arg("report").arg(space).arg("--json"));
         let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -338,14 +340,14 @@ fn a_live_page_follows_applies_undoes_and_survives_the_end() {
     feed(&mut run, 2000);
     browser.wait(&format!("window.thalweg.data.live.sequence > {first}"));
     browser.wait("window.thalweg.data.report.components.length > 0");
-    // What came piece by piece is what somebody who comes now is given as a whole.
+    // A page that was updated in parts is equal to the page that a new viewer gets.
     browser.wait(
         "(async () => { const { data } = window.thalweg; const whole = await (await fetch(window.thalweg.server.address('/page.json'))).json(); \
          return data.live.sequence > 10 && whole.live.sequence === data.live.sequence && JSON.stringify(whole.timeline) === JSON.stringify(data.timeline) \
          && JSON.stringify(whole.report) === JSON.stringify(data.report) && JSON.stringify(whole.settings) === JSON.stringify(data.settings); })()",
     );
 
-    // What is applied is set in the run, and undone again.
+    // An applied change is set in the run, and undone again.
     let setting = |run: &controlled::Run| {
         let output =
             des_run::succeed(des_run::thalweg().arg("get").arg(run.space()).args(["exec.quantum", "--json"]));
@@ -361,7 +363,7 @@ fn a_live_page_follows_applies_undoes_and_survives_the_end() {
     browser.value("document.querySelector('#applied button').click()");
     browser.wait("window.thalweg.data.live.applied[0].undone");
     assert_eq!(setting(&run), before);
-    // What cannot be done is said.
+    // An impossible change gives a message.
     browser
         .value("window.thalweg.server.apply({ set: { setting: 'exec.quantun', value: '1', gain: null } })");
     browser.wait("document.getElementById('state').textContent.includes('did you mean `exec.quantum`')");
@@ -373,7 +375,7 @@ fn a_live_page_follows_applies_undoes_and_survives_the_end() {
     browser.wait("window.thalweg.data.live.running === false");
     browser.wait("document.getElementById('state').textContent.includes('ended')");
 
-    // The page says when nobody answers.
+    // The page reports that the server does not answer.
     drop(view);
     browser.wait("document.getElementById('state').textContent.includes('does not answer')");
 }
@@ -396,7 +398,7 @@ fn strangers_are_refused() {
     assert_eq!(status(&view.get(&good, "Origin: http://evil.example\r\n")), "403");
     assert_eq!(status(&view.get(&good, "Origin: null\r\n")), "403");
     assert_eq!(status(&view.get(&good, "Sec-Fetch-Site: cross-site\r\n")), "403");
-    // A name that was made to lead here.
+    // A foreign name that resolves to this machine.
     let rebound =
         view.ask(&format!("GET {good} HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"));
     assert_eq!(status(&rebound), "403");
@@ -421,7 +423,7 @@ fn strangers_are_refused() {
     assert_eq!(status(&view.get(&format!("/nothing?token={token}"), "")), "404");
     assert_eq!(status(&view.get(&format!("/story?token={token}&message=x"), "")), "400");
 
-    // A thousand connections that say nothing: those who come later are answered when they are gone.
+    // A thousand connections send nothing: later clients are answered when these connections are closed.
     let idle: Vec<Option<TcpStream>> =
         (0..1000).map(|_| TcpStream::connect(format!("127.0.0.1:{}", view.port())).ok()).collect();
     drop(idle);

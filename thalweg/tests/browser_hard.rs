@@ -1,5 +1,6 @@
-//! The page in a browser where it is hard: a live network, one of 10,000 components, a session, tuning, calls and comparison, a run that is
-//! killed, a server that is started anew, keyboards and screen readers, hostile names and origins. `cargo xtask test --only pictures` runs these.
+//! The page in a browser in difficult cases: a live network, one of 10,000 components, a session, tuning,
+//! calls and comparison, a run that is killed, a server that is started again, keyboards and screen readers,
+//! hostile names and origins. `cargo xtask test --only pictures` runs these.
 
 mod browser_run;
 mod controlled;
@@ -71,7 +72,7 @@ fn every_panel_shows_des_while_it_runs_and_in_the_end_what_the_report_says() {
     browser.open(&view.address);
     browser.wait("window.thalweg.data.live.sequence > 3 && window.thalweg.data.report.components.length > 5");
     every_tab(&mut browser);
-    // What the page says is what its data say, of one and the same moment.
+    // The page agrees with its data of the same moment.
     browser.value("window.thalweg.paused = true; window.thalweg.openTab('components')");
     assert!(
         browser.value(
@@ -84,7 +85,7 @@ fn every_panel_shows_des_while_it_runs_and_in_the_end_what_the_report_says() {
     assert!(run.wait().expect("it ends").success());
     browser.wait("window.thalweg.data.live.running === false");
     browser.wait("window.thalweg.data.report.window.duration_ns > 1e8");
-    // At its end the page has the whole run, as the report has it.
+    // When the run has ended, the page shows the whole run, in agreement with the report.
     let report = report_of(&space);
     browser.wait(&format!(
         "window.thalweg.data.report.throughput.messages_in === {}",
@@ -124,7 +125,7 @@ fn ten_thousand_components_are_drawn_and_moved() {
     assert!(count >= 10_000, "{count} nodes");
     let drawn = "(() => { const c = document.getElementById('graph'); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; let n = 0; for (let i = 3; i < d.length; i += 4) if (d[i]) n++; return n; })()";
     browser.wait(&format!("{drawn} > 500"));
-    // From all of it to one component.
+    // The view zooms from the whole network to one component.
     browser.key("g");
     for _ in 0..40 {
         browser.key("+");
@@ -160,7 +161,7 @@ fn all_processes_of_a_session_are_on_one_page() {
         browser.text("document.getElementById('verdict-text').textContent"),
         report["verdict"]["text"]
     );
-    // Each process has its lanes, in one time: the second began when the first was over.
+    // Each process has its lanes on one time axis: the second began when the first had ended.
     let lanes = browser.value("window.thalweg.timeline.rows().map((row) => row.title)");
     let lanes: Vec<&str> =
         lanes.as_array().expect("rows").iter().map(|row| row.as_str().expect("text")).collect();
@@ -187,7 +188,7 @@ fn all_processes_of_a_session_are_on_one_page() {
             figure(process, 0)
         );
     }
-    // A message of the second process lights in its lanes.
+    // A message of the second process is highlighted in that process's lanes.
     let stories = browser
         .value("window.thalweg.data.stories.filter((shown) => shown.story.message.startsWith('2/')).length");
     assert!(stories.as_u64() > Some(0));
@@ -204,7 +205,7 @@ fn what_a_tuner_decided_stands_on_the_page() {
     let Some(mut browser) = browser("what_a_tuner_decided_stands_on_the_page") else { return };
     let (mut run, reading) = live();
     feed(&mut run, 200);
-    // A tuner that only looks says that it began, and that it ended.
+    // A tuner that only advises records that it began, and that it ended.
     let tuned =
         des_run::thalweg().arg("tune").arg(run.space()).args(["--for", "2s"]).output().expect("it starts");
     assert!(tuned.status.success(), "{}", String::from_utf8_lossy(&tuned.stderr));
@@ -292,7 +293,7 @@ fn two_runs_stand_beside_one_another() {
     html(&new, &["--compare", old.to_str().expect("UTF-8")], &file);
     browser.open_file(&file);
     check_comparison(&mut browser, &old, &new);
-    // The same, served.
+    // The served page shows the same.
     let view = View::start(&new, &["--compare", old.to_str().expect("UTF-8")]);
     browser.open(&view.address);
     browser.wait("window.thalweg.other !== null");
@@ -419,13 +420,13 @@ fn keys_reach_everything_and_screen_readers_are_told_what_it_is() {
         }
     }
     assert!(met.len() as u64 >= wanted, "{} of {wanted} controls", met.len());
-    // Arrows go from tab to tab.
+    // The arrow keys move from tab to tab.
     browser.value("document.getElementById('tab-components').focus()");
     browser.key("ArrowRight");
     assert_eq!(browser.text("document.activeElement.id"), "tab-latency");
     browser.key("0");
     assert_eq!(browser.text("window.thalweg.tab"), tabs[9].as_str().expect("ten tabs"));
-    // A user who wants no motion has none.
+    // With the preference for reduced motion, nothing is animated.
     assert_eq!(browser.value("document.getAnimations().length"), 0);
     // Every panel and figure is explained by `?`.
     browser.key("?");
@@ -455,7 +456,7 @@ fn a_page_of_another_origin_gets_nothing_and_changes_nothing() {
     let (mut run, reading) = live();
     feed(&mut run, 500);
     let view = View::start(&run.space(), &[]);
-    // An attacker who even knows the token, on a page of his own.
+    // An attacker's page of another origin is refused, even with the token.
     let folder = tempfile::tempdir().expect("a temporary folder");
     let evil = folder.path().join("evil.html");
     let base = format!("http://127.0.0.1:{}", view.port());
@@ -484,7 +485,7 @@ fn a_page_of_another_origin_gets_nothing_and_changes_nothing() {
 #[ignore = "needs a browser: cargo xtask test --only pictures"]
 fn the_page_looks_as_it_did() {
     let Some(mut browser) = browser("the_page_looks_as_it_did") else { return };
-    // Data that stay the same, of a report that other tests read too.
+    // The data are constant, from a report that other tests read too.
     let report: thalweg_monitor::Report =
         serde_json::from_str(include_str!("data/report.json")).expect("a report");
     let timeline = thalweg_view::TimelinePage {

@@ -1,4 +1,5 @@
-//! Boxes in C and C++, and boxes written for S-Net: compiled with every warning an error, run with the sanitizers.
+//! Boxes in C and C++, and boxes written for S-Net: compiled with every warning an error, run with the
+//! sanitizers.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ fn succeed(command: &mut Command) -> Output {
     output
 }
 
-/// A shared library that only one of the compilers knows the place of.
+/// The path of a shared library whose place only one of the compilers knows.
 fn runtime(name: &str) -> Option<String> {
     let output = Command::new("c++").arg(format!("-print-file-name={name}")).output().ok()?;
     let path = String::from_utf8(output.stdout).ok()?.trim().to_owned();
@@ -32,7 +33,7 @@ fn library(compiler: &str, standard: &str, sources: &[PathBuf], include: &Path, 
     library
 }
 
-/// `thalweg`, in which libraries with sanitizers can be loaded: what leaks makes it fail with 99.
+/// The command `thalweg` that can load libraries with sanitizers; a memory leak makes it fail with 99.
 fn sanitized() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
     let preload: Vec<String> =
@@ -81,7 +82,7 @@ fn boxes_in_c() {
             "{\"word\": \"to\", \"<id>\": 7}",
         ];
         assert_eq!(lines, wanted, "{told}");
-        // A record that fails is reported as it was.
+        // A record that fails is reported with its original values.
         assert!(told.contains("text: expected a text (message 1 of stream"), "{told}");
         assert!(told.contains("{text=5, <id>=8}"), "{told}");
         assert!(told.contains("{samples=I64[1, 2]}"), "{told}");
@@ -159,7 +160,7 @@ fn what_a_box_prints_is_no_record() {
     let (out, said) = run(&[]);
     assert_eq!(out, "{\"x\": 1}\n{\"x\": 2}\n", "{said}");
     assert_eq!((said.matches(printed).count(), said.matches("loaded\n").count()), (2, 1), "{said}");
-    // Nobody else needs it.
+    // This box is the only owner of the value.
     let file = folder.path().join("records.jsonl");
     let (out, said) = run(&["--output", file.to_str().unwrap()]);
     assert_eq!(out, format!("loaded\n{}", printed.repeat(2)), "{said}");

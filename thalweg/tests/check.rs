@@ -1,4 +1,4 @@
-//! `thalweg check` as it is called: codes, places, exit codes.
+//! `thalweg check` on the command line: codes, places, exit codes.
 
 use std::process::{Command, Output};
 

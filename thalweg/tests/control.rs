@@ -1,4 +1,4 @@
-//! Commands to a run that goes on: another network, pause, resume, drain, stop.
+//! Commands to a live run: another network, pause, resume, drain, stop.
 
 mod controlled;
 mod des_run;
@@ -13,7 +13,7 @@ use thalweg_space::Answer;
 use thalweg_space::lease::Terms;
 use thalweg_space::reader::SpaceReader;
 
-/// Marks the records that went through it, and fails on every seventh number.
+/// The text of a network that marks its records, and fails on every seventh number.
 fn marking(name: &str, mark: i64) -> String {
     format!("net {name} connect [{{<n>}} -> {{<n>, <mark = {mark} + 0 / (n % 7)>}}] .. [];")
 }
@@ -41,7 +41,7 @@ fn fifty_networks_under_load_lose_nothing() {
     let written = written.join().expect("it wrote");
     let lines = read.join().expect("it read");
     let said = run.end(1);
-    // Every number once, in its order or reported as failed: 0 / (n % 7) fails on every seventh.
+    // Every number occurs once, in order or reported as failed: 0 / (n % 7) fails on every seventh.
     let number = |line: &String| {
         let record: serde_json::Value = serde_json::from_str(line).expect("JSON");
         (record["<n>"].as_u64().expect("a number"), record["<mark>"].as_i64().expect("a number"))
@@ -68,7 +68,7 @@ fn a_run_pauses_drains_and_stops() {
     output.read_line(&mut line).expect("a record");
     assert!(run.done("pause", None).starts_with("paused: 1 record in, 1 out"));
     input.write_all(b"{\"<n>\": 2}\n").expect("the pipe takes it");
-    // A paused run takes commands, but no records.
+    // A paused run accepts commands, but reads no records.
     assert!(run.done("drain", None).starts_with("drained and paused: 1 record in, 1 out"));
     assert!(run.done("resume", None).starts_with("resumed"));
     output.read_line(&mut line).expect("a record");
@@ -117,7 +117,8 @@ fn a_run_without_control_says_so() {
     assert!(child.wait().expect("it ends").success());
 }
 
-/// Nothing goes in, all workers sleep, and yet what was set for a while is put back; so is a pause.
+/// In a run without input, in which all workers sleep, settings and pauses with a lease are undone all the
+/// same.
 #[test]
 fn what_was_changed_for_a_while_is_taken_back_by_a_run_that_has_nothing_to_do() {
     let mut run = Run::start("net first connect [{<n>} -> {<n = n + 1>}];");
@@ -133,7 +134,7 @@ fn what_was_changed_for_a_while_is_taken_back_by_a_run_that_has_nothing_to_do() 
         settings.into_iter().find(|setting| setting.name == "exec.quantum").expect("there is one")
     };
     let until = Instant::now() + Duration::from_secs(20);
-    // The run says that it sees to leases with its first look.
+    // The run announces that it handles leases with its first check of them.
     while reader.lease("exec.order", 1, Terms::lasting(Duration::from_millis(1))).is_err() {
         assert!(Instant::now() < until, "it takes no leases");
         std::thread::sleep(Duration::from_millis(1));
@@ -175,7 +176,7 @@ fn what_was_changed_for_a_while_is_taken_back_by_a_run_that_has_nothing_to_do() 
     let output =
         des_run::thalweg().arg("stop").arg(&space).args(["--for", "1s"]).output().expect("it starts");
     assert_eq!(output.status.code(), Some(2), "nothing takes an end back");
-    // It reads on by itself.
+    // The run continues reading by itself.
     let mut input = run.child.stdin.take().expect("piped");
     input.write_all(b"{\"<n>\": 1}\n").expect("the pipe takes it");
     let mut line = String::new();

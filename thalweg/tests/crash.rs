@@ -1,6 +1,7 @@
-//! A run killed at a random moment leaves a space that can be read, with every committed event of every worker.
+//! A run killed at a random moment leaves a space that can be read, with every committed event of every
+//! worker.
 //!
-//! Counters that do not come from the events say what must be there: when a dispatch ends, its events are
+//! Counters that are independent of the events give the expected events: when a dispatch ends, its events are
 //! committed first, and only then are the live rows of its streams and of its worker written.
 
 mod des_run;
@@ -12,15 +13,15 @@ use std::time::{Duration, Instant};
 use thalweg_space::reader::{Item, SpaceReader};
 
 const FILE_BYTES: usize = 10 << 20;
-/// Runs that die between their first event and their last.
+/// The number of runs that are killed between their first event and their last.
 const ROUNDS: usize = 100;
 
-/// What the events of a space add up to.
+/// The sums of a space's events.
 #[derive(Default)]
 struct Seen {
     events: u64,
     lost: u64,
-    /// Written and read, by stream.
+    /// Messages written and read, by stream.
     written: HashMap<u64, u64>,
     read: HashMap<u64, u64>,
     by_writer: HashMap<u32, u64>,
@@ -48,7 +49,8 @@ fn seen(reader: &SpaceReader, context: &str) -> Seen {
                     "exec.dispatch_base" => {
                         streams.insert((event.writer, count("number")), (count("input"), count("output")));
                     }
-                    // What a task is made with is the base of its dispatches, if it has a number.
+                    // The streams with which a task is made are the base of its dispatches, if the event has
+                    // a number for them.
                     "exec.task_created" => {
                         streams
                             .insert((event.writer, count("base_number")), (count("input"), count("output")));
@@ -138,7 +140,7 @@ fn a_killed_run_shows_every_committed_event() {
         while Instant::now() < deadline {
             std::thread::sleep(Duration::from_micros(200));
         }
-        // SIGKILL; the run may have ended just before, which is a moment like any other.
+        // This sends SIGKILL; the run may have ended just before.
         child.kill().expect("a child of ours");
         let child_was_killed = child.wait().expect("a child of ours").code().is_none();
         if !space.join("space").exists() {
@@ -149,7 +151,7 @@ fn a_killed_run_shows_every_committed_event() {
         let events = check(&space, &context).events;
         in_the_middle += usize::from(events > 0 && events < all);
         if !child_was_killed {
-            // It ended on its own: this machine is faster now than it was during the first run.
+            // The run ended before the kill, because the machine is faster now than during the first run.
             duration = duration.mul_f64(0.9);
         }
         for command in ["report", "events"] {

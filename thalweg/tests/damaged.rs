@@ -1,5 +1,5 @@
-//! What the commands that measure say of spaces that are not whole: half-written and lost blocks, cut files, another version, a
-//! message that never was. What is missing is named, never guessed.
+//! Reports on damaged spaces: half-written and lost blocks, cut files, another version, a message that does
+//! not exist. Missing data are named, never guessed.
 
 mod planted_run;
 
@@ -17,7 +17,7 @@ use thalweg_space::layout::{element, identity};
 /// Bytes of a block of these spaces: about a thousand events.
 const BLOCK: u64 = 1 << 15;
 
-/// A run goes on for so long, and on a busy machine until there are a few blocks.
+/// The duration of a run; on a busy machine the run goes on until there are a few blocks.
 const LONG_ENOUGH: Duration = Duration::from_millis(200);
 const TOO_LONG: Duration = Duration::from_secs(60);
 
@@ -36,7 +36,7 @@ fn ended() -> Place {
     place
 }
 
-/// The element that holds most, which is a worker's.
+/// The element with most events, which is a worker's.
 fn fullest(place: &Place) -> PathBuf {
     fullest_in(&place.0)
 }
@@ -74,7 +74,8 @@ fn note<'r>(report: &'r Report, code: &str) -> &'r str {
     &found.unwrap_or_else(|| panic!("no note {code}: {:?}", report.notes)).text
 }
 
-/// Counts come from the totals that no lost event can falsify; what only the events tell is left out.
+/// Checks that counts come from the totals, which lost events cannot falsify, and that figures which need the
+/// lost events are left out.
 fn is_honest(damaged: &Report, whole: &Report) {
     assert!(whole.window.complete && !damaged.window.complete);
     assert_eq!(damaged.throughput.messages_in, whole.throughput.messages_in);
@@ -89,7 +90,7 @@ fn a_lost_block_is_a_gap_and_is_counted() {
     let whole = report(&place);
     let file = fullest(&place);
     assert!(head(&file) > 2 * BLOCK, "the run was too short: {} bytes", head(&file));
-    // Its number makes it a block; without one it is none.
+    // A block without its number is not recognised as a block.
     write_at(&file, element::DATA as u64 + BLOCK, &[0; 8]);
     let damaged = report(&place);
     is_honest(&damaged, &whole);

@@ -1,11 +1,11 @@
-//! A file through the DES network: the bytes are OpenSSL's, and the report's accounts add up.
+//! A file through the DES network: the output is equal to OpenSSL's, and the report's accounts add up.
 
 mod des_run;
 
 use serde_json::Value;
 
 const FILE_BYTES: usize = 10 << 20;
-/// What `thalweg run` cuts by default.
+/// The default size of chunks of `thalweg run`.
 const CHUNK_BYTES: usize = 16384;
 
 #[test]
@@ -31,7 +31,7 @@ fn the_network_equals_openssl_with_every_mode_and_worker_count() {
     }
 }
 
-/// Every account of the report against the others.
+/// Checks every account of the report against the others.
 fn accounts_add_up(report: &Value, mode: &str, context: &str) {
     let messages = FILE_BYTES.div_ceil(CHUNK_BYTES) as u64;
     assert_eq!(report["window"]["lost"], 0, "{context}: events were lost");
@@ -61,7 +61,7 @@ fn accounts_add_up(report: &Value, mode: &str, context: &str) {
         // Every message is followed from its entry to its exit.
         let followed = &report["latency"]["end_to_end"]["count"];
         assert_eq!(*followed, messages, "{context}: {}", report["latency"]);
-        // Nor is there any other whose input is not known, such as what unfolds the rounds.
+        // No other message has an unknown input, including those that unfold the rounds.
         assert_eq!(report["latency"]["unattributed"], 0, "{context}: {}", report["latency"]);
     }
 
@@ -76,7 +76,7 @@ fn accounts_add_up(report: &Value, mode: &str, context: &str) {
         assert_eq!(stream["conserved"], true, "{context}: {stream}");
         written_in_all += count("written");
     }
-    // Each chunk passes the source's stream, sixteen rounds, and what is around them.
+    // Each chunk passes the source's stream, sixteen rounds, and the components before and after them.
     assert!(written_in_all >= 20 * messages, "{context}: only {written_in_all} messages on all streams");
 }
 
@@ -102,7 +102,7 @@ fn the_throughput_agrees_with_the_wall_clock() {
     }
 }
 
-/// The wall clock's word, from the run's own last line: `640 records in, 640 out in 0.312345 s, …`.
+/// The wall-clock time, from the run's last line: `640 records in, 640 out in 0.312345 s, …`.
 fn wall_s(summary: &[u8]) -> f64 {
     let text = String::from_utf8_lossy(summary);
     let line = text

@@ -1,4 +1,5 @@
-//! How a run ends that does not end by itself: boxes that end the process are named, signals end it in order.
+//! Runs that are ended from inside or outside: boxes that end the process are named, signals end the run in
+//! order.
 
 mod program;
 
@@ -98,10 +99,10 @@ impl Place {
         spaces.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// How a run on `input` ends, and what it says.
+    /// The exit status and the messages of a run on `input`.
     fn run(&self, net: &str, library: &str, more: &[&str], input: &str) -> (ExitStatus, String, String) {
         let mut child = self.start(net, library, more);
-        // It may be gone before it has read all.
+        // The process may end before it has read all input.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         let output = child.wait_with_output().unwrap();
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
@@ -118,7 +119,7 @@ impl Place {
     }
 }
 
-/// The program, with no signal ignored: tests may run below `nohup`, which the program respects.
+/// The program with no signal ignored, because the program respects `nohup`, under which tests may run.
 fn heeding() -> Command {
     let mut command = Command::new("env");
     command.args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_thalweg")]);
@@ -148,7 +149,7 @@ fn check(
         line.ends_with(&format!("; `thalweg report {}` shows what was recorded", space.display())),
         "{said}"
     );
-    // A box with a thread of its own is on no worker, and workers tell no replicas.
+    // A box with a thread of its own runs on no worker, and the report on workers does not name replicas.
     let on = if path.ends_with("waiting") {
         (Value::Null, Value::Null)
     } else {
@@ -313,7 +314,8 @@ fn a_second_signal_ends_a_run_that_hangs_and_leaves_nothing_behind() {
             let mut child = place.start(net, &library, kept);
             child.stdin.take().unwrap().write_all(input("").as_bytes()).unwrap();
             let mut output = BufReader::new(child.stdout.take().unwrap());
-            // The box hangs in the third record, so the second is out or waits for the end of its dispatch.
+            // The box hangs in the third record, so the second record was written or waits for the end of its
+            // dispatch.
             while place.spaces().is_empty() {
                 std::thread::yield_now();
             }
@@ -345,7 +347,7 @@ fn a_hangup_that_is_ignored_stays_ignored() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// When a terminal is gone, nobody reads what the run says of it.
+/// When a terminal is closed, the run's messages cannot be read.
 #[test]
 fn a_run_ends_in_order_where_nobody_reads_what_it_says() {
     let place = Place::new();

@@ -39,7 +39,7 @@ fn without_tests(text: &str) -> &str {
     text.find("#[cfg(test)]\nmod ").map_or(text, |tests| &text[..tests])
 }
 
-/// What stands between the brackets of a reading: a literal, or a constant of the file.
+/// The name of a variable that a call reads: a literal, or a constant of the file.
 fn named(argument: &str, text: &str) -> Option<String> {
     if let Some(literal) = argument.strip_prefix('"') {
         return literal.split('"').next().map(str::to_owned);

@@ -1,6 +1,6 @@
-//! `docs/language.md`: every example gives what the page says, run by the program as a reader would.
+//! `docs/language.md`: every example gives the output that the page shows, when run as a reader would run it.
 //!
-//! `UPDATE=1 cargo test -p thalweg --test examples` writes the messages and the boxes into the page anew.
+//! `UPDATE=1 cargo test -p thalweg --test examples` updates the messages and the boxes in the page.
 
 mod des_run;
 mod page;
@@ -12,7 +12,7 @@ use std::process::Command;
 use page::{Block, Page};
 use serde_json::Value;
 
-/// One network with what it takes and gives.
+/// One network with its input and output.
 struct Example<'a> {
     name: &'a str,
     files: Vec<(&'a str, &'a str)>,
@@ -43,7 +43,7 @@ fn examples(page: &Page) -> Vec<Example<'_>> {
                 example.in_order = block.fence.ends_with("in-order");
             }
             Block { fence: "text,said", text } => examples.last_mut().expect("an example").said = text.trim(),
-            // Shown only, with its messages.
+            // This network is not run; only its messages are compared.
             Block { fence: "text,message", .. } => files.clear(),
             _ => {}
         }

@@ -15,7 +15,7 @@ fn ask(signature: &str, command: &str, topology: &str, arguments: &[&str], input
     ask_by("", signature, command, topology, arguments, input)
 }
 
-/// The same in a mode.
+/// Runs the box in a mode.
 fn ask_by(
     mode: &str,
     signature: &str,
@@ -102,7 +102,7 @@ fn lines(lines: &[&str]) -> String {
     lines.iter().enumerate().map(line).collect()
 }
 
-/// The ids of the records that came, each with the line that it had.
+/// The ids of the output records, each with its line.
 fn answered(output: &Output) -> Vec<(i64, String)> {
     let pair = |record: &Value| {
         (record["id"].as_i64().expect("an id"), record["line"].as_str().expect("a line").to_owned())
@@ -126,7 +126,7 @@ fn a_dropped_line_fails_its_record_and_shifts_no_answer() {
     assert!(said.contains("4 records in, 2 out, 2 failed"), "{said}");
 }
 
-/// One line dropped and one doubled: the counts are equal.
+/// One line is dropped and one doubled, so the counts are equal.
 #[test]
 fn a_line_dropped_and_one_doubled_are_two_errors() {
     let output = ask("(n) -> (n)", "sed -e '/: 3}/d' -e '/: 6}/p'", PLAIN.0, PLAIN.1, &numbers(0..10));
@@ -176,7 +176,7 @@ fn banners_and_invented_answers_are_told_and_every_record_is_answered() {
     }
 }
 
-/// Nothing says what such lines answer: they are not taken for answers.
+/// Lines without a name are not accepted as answers.
 #[test]
 fn a_program_that_drops_the_name_fails_its_records_with_advice() {
     for (mode, count) in [("", 10), ("", 900), ("", 5_000), ("filter", 10), ("filter", 5_000)] {
@@ -188,7 +188,7 @@ fn a_program_that_drops_the_name_fails_its_records_with_advice() {
         assert!(said.contains("pass \"@\" through"), "{said}");
         assert!(said.contains(&format!(" records in, 0 out, {count} failed")), "{said}");
     }
-    // One that does so for one record.
+    // This program leaves the name out for one record.
     let command = r#"sed -u '/: 3}/s/"@": [0-9]*, //'"#;
     let output = ask("(n) -> (n)", command, PLAIN.0, PLAIN.1, &numbers(0..10));
     let said = text(&output.stderr);
@@ -210,7 +210,7 @@ fn a_program_that_never_ends_to_print_is_ended() {
 
 #[test]
 fn a_filter_gives_none_one_or_many_answers() {
-    // As it goes, and all of it at its end.
+    // The program prints answers as it reads, or all answers at its end.
     for command in ["grep --line-buffered water", "grep water"] {
         let output = ask_by("filter", "(line) -> (line)", command, PLAIN.0, PLAIN.1, &lines(&WATER));
         assert!(output.status.success(), "{command}: {}", text(&output.stderr));
@@ -220,11 +220,11 @@ fn a_filter_gives_none_one_or_many_answers() {
     let output = ask_by("filter", "(n) -> (n)", many, PLAIN.0, PLAIN.1, &numbers(0..6));
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout), numbers([0, 2, 2, 3, 3, 3, 5]));
-    // Nothing is found: grep says so with its status, which is no error of the box.
+    // If nothing is found, grep's status is 1, which is no error of the box.
     let output = ask_by("filter", "(line) -> (line)", "grep wine", PLAIN.0, PLAIN.1, &lines(&WATER));
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout), "");
-    // Few of many.
+    // The program answers few of many questions.
     let count = 30_000;
     let output = ask_by("filter", "(n) -> (n)", "grep ': 7*}'", "ask .. ask", &[], &numbers(0..count));
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -247,7 +247,8 @@ fn a_filter_in_a_deterministic_network_keeps_the_order() {
     assert!(text(&output.stdout) == wanted, "what is wanted, in order");
 }
 
-/// What it was asked about together is asked again, so nothing is there twice, and nothing is taken for rejected.
+/// Records that were asked about together are asked again, so no record occurs twice, and none counts as
+/// rejected.
 #[test]
 fn a_filter_that_dies_loses_the_record_that_it_dies_of() {
     let programs = [
@@ -290,20 +291,20 @@ fn each_record_may_have_a_process_of_its_own() {
 
 #[test]
 fn lines_without_names_are_counted() {
-    // A line too few.
+    // The program prints one line too few.
     let output = ask_by("lines", "(n) -> (n)", "sed '/: 3}/d'", PLAIN.0, PLAIN.1, &numbers(0..6));
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("printed fewer lines than it was asked for"), "{said}");
     assert!(said.contains("messages 0 to 5 may be another's") && said.contains("{n=5}"), "{said}");
-    // One too many.
+    // The program prints one line too many.
     let output = ask_by("lines", "(n) -> (n)", "sed '/: 3}/p'", PLAIN.0, PLAIN.1, &numbers(0..6));
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("error[E0803]: asks/ask") && said.contains("more than it was asked for"), "{said}");
     assert!(said.contains("messages 0 to 5 may be another's"), "{said}");
     assert!(!said.contains("panicked"), "{said}");
-    // As many.
+    // The program prints as many lines as questions.
     let count = 10_000;
     let output = ask_by("lines", "(n) -> (n)", "sed 's/\"@\"/x/'", "ask .. ask", &[], &numbers(0..count));
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -377,7 +378,7 @@ fn of_what_a_program_dies_is_told_and_all_else_is_answered() {
         let came = came(output);
         (0..count).filter(|n| came.binary_search(n).is_err()).collect::<Vec<i64>>()
     };
-    // It answers as it goes, and all of it when it ends.
+    // The program answers as it reads, or all at its end.
     for command in ["sed -u '/: 13}$/Q5; /: 2000}$/Q5'", "sed '/: 13}$/Q5; /: 2000}$/Q5'"] {
         let output = ask("(n) -> (n)", command, PLAIN.0, PLAIN.1, &numbers(0..3000));
         let said = text(&output.stderr);
@@ -390,13 +391,13 @@ fn of_what_a_program_dies_is_told_and_all_else_is_answered() {
         );
         assert!(said.contains("message 13 of stream") && said.contains("message 2000 of stream"), "{said}");
     }
-    // It answers nothing at all if it dies.
+    // A program that dies answers nothing.
     let command = r#"all=$(sed '/: 77}$/Q5') || { echo broke >&2; exit 3; }; printf '%s\n' "$all""#;
     let output = ask("(n) -> (n)", command, PLAIN.0, PLAIN.1, &numbers(0..200));
     let said = text(&output.stderr);
     assert_eq!(lost(&output, 200), [77], "{said}");
     assert!(said.contains("ended with status 3") && said.contains("it said: broke"), "{said}");
-    // It is killed.
+    // The program is killed.
     let command = r#"while read line; do case $line in *": 7}") kill -9 $$;; esac; echo "$line"; done"#;
     let output = ask("(n) -> (n)", command, PLAIN.0, PLAIN.1, &numbers(0..20));
     let said = text(&output.stderr);
@@ -465,7 +466,7 @@ fn an_interrupt_lets_the_program_finish() {
     let mut child = started(command.args(["run", &net, "--allow-exec"]));
     let mut input = child.stdin.take().unwrap();
     std::io::Write::write_all(&mut input, numbers(0..100).as_bytes()).unwrap();
-    // What it was given may not have been read yet: it stops where it is and tells how far it got.
+    // The run may not have read all its input yet: it stops and reports how many records it has read.
     std::thread::sleep(std::time::Duration::from_millis(100));
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
@@ -479,8 +480,8 @@ fn an_interrupt_lets_the_program_finish() {
     );
 }
 
-/// Everything is full while nobody reads the output, and a source, a sink and a program sleep in the system: no task can go on,
-/// and none is in a deadlock.
+/// While the output is not read, all streams are full, and a source, a sink and a program sleep in the
+/// system: no task can go on, and none is in a deadlock.
 #[test]
 fn a_run_that_is_held_back_is_no_deadlock() {
     let folder = tempfile::tempdir().unwrap();
@@ -497,7 +498,7 @@ fn a_run_that_is_held_back_is_no_deadlock() {
         );
         let mut input = child.stdin.take().unwrap();
         let feeding = std::thread::spawn(move || input.write_all(numbers(0..count).as_bytes()).unwrap());
-        // Longer than it takes to fill everything, and then to look for deadlocks.
+        // The pause is longer than the time to fill all streams and to check for deadlocks.
         std::thread::sleep(Duration::from_millis(700));
         let output = child.wait_with_output().unwrap();
         feeding.join().unwrap();

@@ -1,9 +1,10 @@
-//! Random networks of boxes that are programs which drop, double, swap, invent and hold back lines, print banners, break off and
-//! die: every record is accounted for, and every answer is its own.
+//! Random networks of boxes that are programs which drop, double, swap, invent and hold back lines, print
+//! banners, break off and die: every record is accounted for, and every answer is its own.
 //!
-//! What a program does to a record stands in the record, a letter for each box on its way (`data/faulty.awk`). So what may
-//! become of it is known without a look at how a program is asked: the test walks the network with it. A record that has an
-//! answer shows whose that is: its `id` is inherited past the boxes, its `x` is what they computed.
+//! The record itself says what a program does to it, with a letter for each box on its path
+//! (`data/faulty.awk`). So the test knows the possible outcomes by walking the network, independently of the
+//! protocol with the program. A record with an answer shows whose answer it is: its `id` is inherited past
+//! the boxes, its `x` is computed by them.
 
 #[allow(dead_code, reason = "each test binary uses its part")]
 mod program;
@@ -18,7 +19,7 @@ use program::write;
 use serde_json::Value;
 use thalweg_chance::Chance;
 
-/// A run that writes nothing for this long is taken to hang.
+/// The time without output after which a run counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,14 +42,14 @@ struct Faulty {
 enum Net {
     Box(usize),
     Serial(Vec<Net>),
-    /// By which of the tags `<l…>` and `<r…>` of this number a record has.
+    /// A parallel composition: a record goes left or right by its tag `<l…>` or `<r…>` of this number.
     Parallel(usize, Box<[Net; 2]>, bool),
     Split(Box<Net>, bool),
-    /// As many rounds as the tag `<c…>` of this number says.
+    /// A star with as many rounds as the tag `<c…>` of this number says.
     Star(usize, Box<Net>, bool),
 }
 
-/// A network and what it runs on.
+/// A network and its input.
 #[derive(Debug)]
 struct Case {
     boxes: Vec<Faulty>,
@@ -56,11 +57,12 @@ struct Case {
     parallels: usize,
     stars: usize,
     records: Vec<Input>,
-    /// The records from here on go in when all that those before surely give has come out.
+    /// The index of the first record that is written only after the certain outputs of the records before it
+    /// have come out.
     pause: Option<usize>,
 }
 
-/// A record that goes in.
+/// An input record.
 #[derive(Clone, Debug)]
 struct Input {
     x: u64,
@@ -70,14 +72,14 @@ struct Input {
     replica: u64,
 }
 
-/// What becomes of a record, or of one of those that it gave.
+/// The outcome of a record, or of one of its descendants.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     Out(u64),
     Failed(usize),
 }
 
-/// One of the things that may become of a record: all that it gives, and whether some line answered nothing.
+/// One possible outcome of a record: all its outputs, and whether some line answered no record.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Outcome {
     fates: Vec<Fate>,
@@ -159,7 +161,7 @@ impl Case {
         }
     }
 
-    /// Whether records leave in the order in which they came.
+    /// Whether records leave in the order of their input.
     fn keeps_order(net: &Net) -> bool {
         match net {
             Net::Box(_) => true,
@@ -235,7 +237,8 @@ impl Case {
     }
 }
 
-/// What a box may do to a record: how often it may answer, or fail it (`None`), and whether it prints more.
+/// The possible behaviours of a box for a record: the number of its answers or a failure (`None`), and
+/// whether it prints further lines.
 fn may(faulty: &Faulty, letter: u8, has_unnamed: bool) -> Vec<(Option<usize>, bool)> {
     let (fails, none, one, two) = ((None, false), (Some(0), false), (Some(1), false), (Some(2), false));
     let told = |(what, _)| (what, true);
@@ -255,20 +258,20 @@ fn may(faulty: &Faulty, letter: u8, has_unnamed: bool) -> Vec<(Option<usize>, bo
         (Mode::Each, b'b' | b'i' | b'w') => vec![fails],
         (Mode::Line | Mode::Filter, b'u') => vec![fails],
         (Mode::Each, b'u' | b's') => vec![one],
-        // It may be the last one that its process is asked about.
+        // The record may be the last for its process.
         (Mode::Line, b's') => vec![one, fails],
         (Mode::Filter, b's') if has_unnamed => vec![one, told(none), fails],
         (Mode::Filter, b's') => vec![one, told(none)],
         (Mode::Line, b'w') => vec![fails],
         (Mode::Filter, b'w') if has_unnamed => vec![told(none), fails],
         (Mode::Filter, b'w') => vec![told(none)],
-        // Nothing would show what else such a program does.
+        // Other faults of such a program would not be noticed.
         (Mode::Lines, _) => vec![one],
         (_, other) => panic!("no letter {}", other as char),
     }
 }
 
-/// A record on its way.
+/// A record inside the network.
 #[derive(Clone, Debug)]
 struct Token {
     x: u64,
@@ -284,7 +287,7 @@ struct Way {
     is_told: bool,
 }
 
-/// What may become of records.
+/// The walk that computes the possible outcomes of records.
 struct Walk<'a> {
     case: &'a Case,
     record: &'a Input,
@@ -316,7 +319,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Lets all tokens of each way go on, in all ways they may.
+    /// Continues all tokens of each outcome in all possible ways.
     fn all(ways: Vec<Way>, go_on: impl Fn(Token) -> Vec<Way>) -> Vec<Way> {
         let mut all = Vec::new();
         for Way { tokens, failed, is_told } in ways {
@@ -365,7 +368,7 @@ impl Outcome {
 }
 
 impl Case {
-    /// All that may become of a record.
+    /// All possible outcomes of a record.
     fn outcomes(&self, id: usize) -> BTreeSet<Outcome> {
         let record = &self.records[id];
         let has_unnamed = self.records.iter().any(|record| record.letters.contains(&b'u'));
@@ -376,7 +379,7 @@ impl Case {
     }
 }
 
-/// What a run did.
+/// The result of a run.
 struct Run {
     out: Vec<Value>,
     letters: Vec<Value>,
@@ -384,7 +387,7 @@ struct Run {
     code: Option<i32>,
 }
 
-/// Lines as they come; the run has stopped saying anything if none comes.
+/// The lines of output as they arrive; a run without a line for long counts as hanging.
 struct Lines(Receiver<String>);
 
 impl Lines {
@@ -418,7 +421,7 @@ fn run(number: u64, case: &Case, outcomes: &[BTreeSet<Outcome>]) -> Run {
         let _ = wait.recv();
         stdin.write_all(second.as_bytes()).expect("the run reads");
     });
-    // What surely comes out of the first ones, before the others go in.
+    // The certain outputs of the first records come out before the other records are written.
     let least = |outcomes: &BTreeSet<Outcome>| outcomes.iter().map(Outcome::count_out).min().unwrap_or(0);
     let mut out: Vec<String> = Vec::new();
     if case.pause.is_some() {

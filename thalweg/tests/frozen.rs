@@ -1,4 +1,4 @@
-//! Boxes that take a worker, or the process, with them: the report names them.
+//! Boxes that block a worker for ever, or end the process: the report names these boxes.
 
 mod des_run;
 
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use des_run::{succeed, thalweg};
 
-/// Boxes that pass on a number, but for 3: each has its own way not to come back from that.
+/// Boxes that pass on each number except 3, from which each fails to return in its own way.
 const BOXES: &str = r#"
 #include "thalweg.h"
 #include <stdlib.h>
@@ -66,7 +66,7 @@ impl Drop for Run {
     }
 }
 
-/// Starts a run of a network, whose space is to be looked at.
+/// Starts a run of a network, with a space for reports.
 fn start(folder: &Path, net: &str, monitor: &str) -> Run {
     let file = folder.join("frozen.snet");
     std::fs::write(&file, net).expect("a temporary folder takes files");
@@ -82,7 +82,7 @@ fn report(folder: &Path) -> String {
     String::from_utf8(succeed(thalweg().arg("report").arg(folder.join("space"))).stdout).expect("text")
 }
 
-/// The report of a run that `name` took down at its fourth record.
+/// The report of a run that the box `name` ended at its fourth record.
 fn dead(name: &str, monitor: &str) -> String {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let net = format!("net frozen {{ box {name} ((<n>) -> (<n>)); }} connect {name};");
@@ -116,7 +116,8 @@ fn a_box_with_its_own_thread_that_kills_the_process_is_named() {
     }
 }
 
-/// A run with a worker that never comes back from a box: the others go on, and the report names it meanwhile.
+/// A run with a worker that never returns from a box: the other workers go on, and the report names the box
+/// meanwhile.
 fn hanging(monitor: &str) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let net =
@@ -124,7 +125,7 @@ fn hanging(monitor: &str) {
     let mut run = start(folder.path(), net, monitor);
     let mut input = run.0.stdin.take().expect("piped");
     let mut lines = BufReader::new(run.0.stdout.take().expect("piped")).lines();
-    // One by one: what a dispatch writes is seen when it ends.
+    // Records are written one by one, because the output of a dispatch is visible when the dispatch ends.
     for n in 0..3 {
         writeln!(input, "{{\"<n>\": {n}}}").expect("it reads");
         assert_eq!(lines.next().expect("a line").expect("text"), format!("{{\"<n>\": {n}}}"));

@@ -1,5 +1,5 @@
-//! A run that keeps its events (`--keep`) on a disk that is full: it says so, does as `--on-full` says, and its report knows.
-//! Mounting a small disk needs root.
+//! A run that keeps its events (`--keep`) on a full disk: it prints a message, follows `--on-full`, and its
+//! report mentions the full disk. Mounting a small disk needs root.
 
 mod program;
 
@@ -23,7 +23,7 @@ impl SmallDisk {
         if mount.output().is_ok_and(|output| output.status.success()) {
             return Some(SmallDisk(folder));
         }
-        // Past the harness, which counts it.
+        // The line bypasses the harness's capture, so that `cargo xtask test` counts it.
         let line = format!("\nskipped: {test}: mounting a small file system needs root\n");
         std::io::stdout().write_all(line.as_bytes()).unwrap();
         None
@@ -37,7 +37,7 @@ impl SmallDisk {
         self.path().join("filler")
     }
 
-    /// Leaves no room.
+    /// Fills the disk.
     fn fill(&self) {
         let mut file = std::fs::File::create(self.filler()).unwrap();
         while file.write_all(&[0; 512]).is_ok() {}
@@ -50,7 +50,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A run whose space lies on the disk, and what it says, line by line.
+/// A run whose space is on the disk, and its messages, line by line.
 struct Run {
     child: Child,
     input: Option<ChildStdin>,
@@ -91,7 +91,7 @@ impl Run {
         Run { child, input, output, said, space }
     }
 
-    /// One record goes in and comes out, so all that the run needs from the start is there.
+    /// Passes one record through the run, so that all files that the run needs exist.
     fn one(&mut self) {
         self.input.as_mut().unwrap().write_all(b"{\"<n>\": 1}\n").unwrap();
         let mut line = String::new();
@@ -99,7 +99,7 @@ impl Run {
         assert_eq!(line, "{\"<n>\": 1}\n");
     }
 
-    /// Feeds so many records from a thread of its own, and reads what comes out in another.
+    /// Starts one thread that writes this many records, and another that reads the output.
     fn feed(&mut self, count: u64) -> (std::thread::JoinHandle<()>, std::thread::JoinHandle<u64>) {
         let mut input = self.input.take().unwrap();
         let feeding = std::thread::spawn(move || {
@@ -110,7 +110,7 @@ impl Run {
         (feeding, std::thread::spawn(move || output.lines().count() as u64))
     }
 
-    /// The next line that it says with this text.
+    /// The run's next line that contains this text.
     fn says(&self, wanted: &str) -> String {
         loop {
             let line =
@@ -188,7 +188,7 @@ fn a_run_that_waits_for_a_full_disk_can_be_interrupted() {
     let (code, said, report) = run.end();
     assert_eq!(code, Some(130), "{said:?}");
     assert_eq!(report["window"]["state"], json!("ended"), "{said:?}");
-    // Whether somebody waited already when the signal came is up to the moment.
+    // Whether a thread already waited when the signal came depends on timing.
     let says = |text: &str| said.iter().any(|line| line.contains(text));
     let lost = report["window"]["lost"].as_u64().unwrap();
     assert_eq!(lost > 0, says("events of the run are lost"), "{lost} {said:?}");
@@ -239,10 +239,11 @@ fn a_run_may_stop_in_order() {
     assert!(out < MANY);
 }
 
-/// A source that gets no element says why in the error itself, and names itself.
+/// The error of a source that gets no element has the source's name and the reason.
 #[test]
 fn a_source_without_an_element_says_why() {
-    // Room for a worker's element and the space's own files, and not for all threads.
+    // The disk has room for a worker's element and the space's own files, but not for the elements of all
+    // threads.
     let Some(disk) = SmallDisk::mount("a_source_without_an_element_says_why", 3) else { return };
     let mut run = Run::start(&disk, &[]);
     drop(run.input.take());

@@ -1,4 +1,5 @@
-//! Heartbeats of real runs: each way to stand still is made, and named; boxes that are slow by their own record are no alarm.
+//! Heartbeats of real runs: each kind of standstill is produced, and recognised; boxes that have always been
+//! slow cause no alarm.
 
 mod planted_run;
 mod program;
@@ -17,8 +18,8 @@ use thalweg_space::reader::SpaceReader;
 
 const STABLE: Duration = Duration::from_millis(400);
 
-/// What the box does with `<n>`: -1 sleeps for ever, -2 loops for ever, more than 1,000 sleeps for so many µs, more than 1,000,000 works
-/// through so many turns of a loop.
+/// The effect of `<n>` on the box: -1 sleeps for ever, -2 loops for ever, more than 1,000 sleeps for `<n>`
+/// µs, more than 1,000,000 computes `<n>` turns of a loop.
 const BOXES: &str = r#"
 #define _GNU_SOURCE
 #include "thalweg.h"
@@ -61,9 +62,9 @@ impl Place {
         Place { folder, library }
     }
 
-    /// A run on these numbers, whose input stays open; `before` is what starts it.
+    /// A run on these numbers, whose input stays open; `before` is the command that starts it.
     fn start(&self, before: &[&str], more: &[&str], input: &[i64]) -> Run {
-        // What a run before has left is not what is looked for.
+        // Spaces of former runs are ignored.
         let spaces = self.folder.path().join("spaces");
         let _ = std::fs::remove_dir_all(&spaces);
         std::fs::create_dir(&spaces).expect("a folder");
@@ -76,7 +77,7 @@ impl Place {
         let mut child = Killed::start(&mut command, &spaces);
         let lines: String = input.iter().map(|n| format!("{{\"<n>\": {n}}}\n")).collect();
         let mut stdin = child.child.stdin.take().expect("piped");
-        // The pipe is smaller than the input, so writing it blocks until the network reads: hence the thread.
+        // The pipe is smaller than the input, so writing blocks until the network reads, and needs a thread.
         let feeding = std::thread::spawn(move || {
             _ = stdin.write_all(lines.as_bytes());
             stdin
@@ -113,7 +114,7 @@ fn found(spaces: &Path) -> PathBuf {
     }
 }
 
-/// Looks until something stands still as wanted.
+/// Checks repeatedly until the standstill is as wanted.
 fn until(space: &Path, is_wanted: impl Fn(&[Standing]) -> bool) -> Vec<Standing> {
     let mut heartbeat = Heartbeat::open(Target::of(space), STABLE).expect("a space");
     until_of(&mut heartbeat, is_wanted)
@@ -135,7 +136,7 @@ fn one(standing: &[Standing], name: &str, still: Still) -> Option<Standing> {
     standing.iter().find(|of| of.name.contains(name) && of.still == still).cloned()
 }
 
-/// Numbers that the box takes little time for, and one that it does not.
+/// Numbers that take the box little time, and a last number.
 fn few_and(last: i64) -> Vec<i64> {
     (0..2000).map(|n| n % 7).chain([last]).collect()
 }
@@ -151,7 +152,7 @@ fn a_box_that_sleeps_and_one_that_loops_are_told_apart_and_name_their_message() 
             assert!(boxed.is_alarm && boxed.message == Some(2000), "{mode}: {boxed:?}");
             assert!(boxed.usual_ns.is_some_and(|usual_ns| usual_ns < 100e6), "{mode}: {boxed:?}");
             assert_eq!(boxed.sleeps_for.is_some(), still == Still::Asleep, "{mode}: {boxed:?}");
-            // Nobody else is accused.
+            // No other task is an alarm.
             let alarms: Vec<&Standing> = standing.iter().filter(|of| of.is_alarm).collect();
             assert_eq!(alarms.len(), 1, "{mode}: {alarms:#?}");
         }
@@ -162,7 +163,7 @@ fn a_box_that_sleeps_and_one_that_loops_are_told_apart_and_name_their_message() 
 fn waiting_tasks_lead_to_what_they_wait_for() {
     let place = Place::new();
     let run = place.start(&[], &["--monitor", "full"], &few_and(1));
-    // All was read and written: the source waits for more.
+    // All records were read and written, so the source waits for more.
     let standing = until(&run.space, |standing| {
         ["source", "boxed", "sink"].iter().all(|name| one(standing, name, Still::Empty).is_some())
     });
@@ -178,7 +179,7 @@ fn waiting_tasks_lead_to_what_they_wait_for() {
 #[test]
 fn a_full_network_leads_to_its_sink() {
     let place = Place::new();
-    // Nobody reads what the run writes.
+    // The output of the run is not read.
     let input: Vec<i64> = (0..200_000).map(|n| n % 7).collect();
     let run = place.start(&[], &["--monitor", "full"], &input);
     let standing = until(&run.space, |standing| {
@@ -199,7 +200,7 @@ fn stopped_killed_and_ended_processes_are_told_apart() {
     assert!(stopped.len() == 1 && stopped[0].is_alarm && stopped[0].task.is_none(), "{stopped:#?}");
     run.signal("-CONT");
     until_of(&mut heartbeat, |standing| standing.iter().all(|of| of.still != Still::Stopped));
-    // It ends, because nothing more comes.
+    // The run ends, because its input is closed.
     drop(run.feeding.take().map(|feeding| feeding.join()));
     let ended = until_of(&mut heartbeat, |standing| standing.iter().any(|of| of.task.is_none()));
     assert!(ended.len() == 1 && ended[0].still == Still::Ended && !ended[0].is_alarm, "{ended:#?}");
@@ -242,13 +243,13 @@ fn idle_circles_are_no_deadlock() {
     });
 }
 
-/// A process that gets the processor only when nobody else wants it, and somebody always does.
+/// A process of idle priority on a core that another process always uses.
 #[test]
 fn a_thread_without_a_processor_is_kept_from_it() {
     let place = Place::new();
     let mut hog = Command::new("taskset");
     hog.args(["-c", "0", "sh", "-c", "while :; do :; done"]).stdin(Stdio::null());
-    // Works: some 50 ms each, and far longer where there is no processor.
+    // Each number computes for some 50 ms, and far longer without a processor.
     let input: Vec<i64> = (0..1000).map(|_| 40_000_000).collect();
     let run = place.start(&["taskset", "-c", "0"], &["--monitor", "full"], &input);
     let mut heartbeat = Heartbeat::open(Target::of(&run.space), STABLE).expect("a space");
@@ -268,7 +269,8 @@ fn a_thread_without_a_processor_is_kept_from_it() {
     until_of(&mut heartbeat, |standing| one(standing, "boxed", Still::Kept).is_none());
 }
 
-/// What a box takes long for is no alarm as soon as it has done so before, however much longer that is than what else stands still.
+/// A long message is no alarm if the box took as long before, however much longer that is than other
+/// standstills.
 #[test]
 fn boxes_that_are_slow_by_their_own_record_are_no_alarm() {
     let place = Place::new();
@@ -284,7 +286,7 @@ fn boxes_that_are_slow_by_their_own_record_are_no_alarm() {
             let reads = SpaceReader::open(&run.space).and_then(|space| space.live_rows());
             let reads = reads.unwrap_or_default().into_iter().filter(|row| row.kind_name() == "exec.worker");
             let on = reads.filter_map(|row| row.cell("message")).max().unwrap_or(0);
-            // The first ones have no record yet.
+            // For the first messages there is no record of usual times yet.
             if on >= 3 {
                 looks += 1;
                 let alarms: Vec<&Standing> = standing.iter().filter(|of| of.is_alarm).collect();
@@ -328,7 +330,8 @@ fn the_command_says_what_hangs_and_exits_so() {
     assert!(stills.contains(&"sink empty".to_owned()), "{stills:?}");
 }
 
-/// Changes a run, and looks until this, or one of these, stands still: it is reported by the first look after it has done so for long enough.
+/// Changes a run, and checks until one of these standstills is reported, by the first check after it has
+/// lasted long enough.
 fn told_of(space: &Path, still: &[Still], is_process: bool, change: impl FnOnce()) {
     let stable = Duration::from_secs(1);
     let mut heartbeat = Heartbeat::open(Target::of(space), stable).expect("a space");
@@ -343,7 +346,7 @@ fn told_of(space: &Path, still: &[Still], is_process: bool, change: impl FnOnce(
         let standing = heartbeat.beat();
         let is_it = |of: &&Standing| still.contains(&of.still) && of.task.is_none() == is_process;
         if let Some(found) = standing.iter().find(is_it) {
-            // At the look before it was not due.
+            // At the check before, the report was not due.
             let since_before = now - before;
             let due = Duration::from_nanos(found.for_ns).saturating_sub(since_before);
             assert!(due < stable + Duration::from_millis(2), "{still:?} was due {due:?} before: {found:?}");
@@ -355,7 +358,7 @@ fn told_of(space: &Path, still: &[Still], is_process: bool, change: impl FnOnce(
     }
 }
 
-/// Looks lie less than a second apart, so all is reported within a second after it is due.
+/// Checks are less than a second apart, so a standstill is reported within a second after it is due.
 #[test]
 fn what_stands_still_is_told_by_the_first_look_after_it_is_due() {
     let place = Place::new();
@@ -381,19 +384,19 @@ fn what_stands_still_is_told_by_the_first_look_after_it_is_due() {
     });
 }
 
-/// The same of a thread that has no processor, on a core that is busy otherwise.
+/// A thread without a processor, on a core that another process uses, is reported in time, too.
 #[test]
 fn a_thread_without_a_processor_is_told_by_the_first_look_after_it_is_due() {
     let place = Place::new();
     let input: Vec<i64> = (0..1000).map(|_| 40_000_000).collect();
     let run = place.start(&["taskset", "-c", "0"], &["--monitor", "full"], &input);
-    // Messages have a record before it is starved.
+    // The usual time of messages is recorded before the thread is starved.
     let mut heartbeat = Heartbeat::open(Target::of(&run.space), STABLE).expect("a space");
     until_of(&mut heartbeat, |_| true);
     let mut hog = Command::new("taskset");
     hog.args(["-c", "0", "sh", "-c", "while :; do :; done"]).stdin(Stdio::null());
     let mut hogs = None;
-    // Until it was starved for most of that time, it runs.
+    // The task counts as running until it was starved for most of the time.
     told_of(&run.space, &[Still::Kept, Still::Running], false, || {
         hogs = Some(Killed { child: hog.spawn().expect("taskset starts") });
         let pid = run.child.child.id().to_string();

@@ -1,4 +1,4 @@
-//! `--help` in terminals of any width; manual pages and completions, which say the same as `--help`.
+//! `--help` in terminals of any width; manual pages and completions, which agree with `--help`.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -74,7 +74,7 @@ fn manual_pages_and_completions_know_every_option() {
             }
             count += 1;
         }
-        // What stands below the options is on the page, too.
+        // The text below the options is on the manual page, too.
         let (_, below) = help.split_once("\n\n  -h, --help\n").expect("every command has --help");
         let Some(last) = below.trim_end().lines().skip(1).last() else { continue };
         let words: Vec<&str> = last.split_whitespace().collect();
@@ -120,7 +120,7 @@ fn shells_read_their_completions() {
     }
 }
 
-/// Says it past what the test harness keeps to itself, so that `cargo xtask test` counts it.
+/// Prints the line past the harness's capture, so that `cargo xtask test` counts it.
 fn skipped(test: &str, why: &str) {
     let line = format!("\nskipped: {test}: {why}\n");
     std::io::stdout().write_all(line.as_bytes()).expect("standard output");

@@ -1,4 +1,5 @@
-//! Inputs and outputs of `thalweg run`: formats, places, several of them, their pace, and what they must survive.
+//! Inputs and outputs of `thalweg run`: formats, places, several of them, their pace, and malformed or
+//! endless input.
 
 mod program;
 
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use program::{Killed, run, started, write};
 
-/// Lets every record through as it is.
+/// A network that passes every record on unchanged.
 const SAME: &str = "net same connect [];";
 
 fn same(folder: &Path) -> String {
@@ -22,7 +23,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What was written, of a run that must succeed.
+/// The output of a run that must succeed.
 fn written(arguments: &[&str], input: &str) -> String {
     let output = run(arguments, input);
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
@@ -43,7 +44,8 @@ fn end(child: Child) -> Output {
     output
 }
 
-/// Where the run says that it listens; the rest of its standard error is read on, so that it never waits.
+/// The address at which the run listens; a thread reads the rest of its standard error, so that the run never
+/// blocks.
 fn listening(child: &mut Child) -> (String, std::thread::JoinHandle<String>) {
     let mut said = BufReader::new(child.stderr.take().expect("piped"));
     let mut line = String::new();
@@ -71,7 +73,7 @@ fn csv_goes_in_and_out() {
     let tabs = folder.path().join("out.tsv");
     written(&[&net, "--input", &input, "--output", tabs.to_str().unwrap()], "");
     assert_eq!(std::fs::read_to_string(tabs).unwrap().lines().next(), Some("name\tx\t<n>"));
-    // A row of other labels has no place, and is reported.
+    // A record with other labels cannot be written as a row, and is reported.
     let same = same(folder.path());
     let output =
         run(&[&same, "--output-format", "csv"], "{\"a\": 1}\n{\"b\": 1}\n{\"a\": {\"$base64\": \"AA==\"}}\n");
@@ -288,7 +290,7 @@ fn a_rate_and_a_recording_set_the_pace() {
     assert!(text(&output.stderr).contains("a record without <at_ns>"), "{}", text(&output.stderr));
 }
 
-/// Resident memory of a process at its peak, in bytes; nothing when it has ended.
+/// The peak resident memory of a process in bytes; `None` when it has ended.
 fn peak_bytes(child: &Child) -> Option<u64> {
     let status =
         std::fs::read_to_string(format!("/proc/{}/status", child.id())).expect("it was not waited for");
@@ -296,7 +298,8 @@ fn peak_bytes(child: &Child) -> Option<u64> {
     Some(peak.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024)
 }
 
-/// Feeds `bytes` of an endless record, then `after`; returns what the run wrote, said, and its peak of memory.
+/// Feeds `bytes` of an endless record, then `after`; returns the run's output, its messages, and its peak
+/// memory.
 fn fed_with_endless_record(arguments: &[&str], bytes: usize, begin: &str, after: &str) -> (Output, u64) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
     let mut child = started(command.arg("run").args(arguments));
@@ -312,7 +315,7 @@ fn fed_with_endless_record(arguments: &[&str], bytes: usize, begin: &str, after:
     });
     drop(input);
     let output = child.wait_with_output().unwrap();
-    // One that cannot go on after such a record does not read all.
+    // A format that cannot continue after such a record does not read the whole input.
     if fed.is_err() {
         assert!(!output.status.success());
     }
@@ -377,7 +380,7 @@ fn a_consumer_that_does_not_read_holds_the_run_back() {
     let mut input = run.child.stdin.take().unwrap();
     rustix::io::ioctl_fionbio(&input, true).unwrap();
     let line = format!("{{\"text\": \"{}\"}}\n", "x".repeat(1000));
-    // Until the run takes nothing for a while.
+    // Writes until the run reads nothing for a while.
     let (mut taken, mut full_since) = (0_usize, Instant::now());
     while full_since.elapsed() < Duration::from_millis(500) {
         match input.write(line.as_bytes()) {

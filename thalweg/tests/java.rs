@@ -1,5 +1,6 @@
-//! Programs in Java under the agent: what `thalweg calls` says is what they wrote of their calls by other means. `cargo xtask test --only java` builds
-//! the agent, fetches what the tests need from Maven Central, and runs them.
+//! Programs in Java under the agent: `thalweg calls` agrees with the counts that the programs write
+//! themselves. `cargo xtask test --only java` builds the agent, fetches what the tests need from Maven
+//! Central, and runs them.
 
 #[path = "java/generated.rs"]
 mod generated;
@@ -14,19 +15,19 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// How many programs are generated, each run by a JVM of its own.
+/// The number of generated programs that run in JVMs of their own.
 const PROGRAMS: u64 = 24;
-/// And how many more whose names every agent can have.
+/// The number of further programs with names in ASCII.
 const OF_ASCII: u64 = 2;
-/// How many programs there are in all for `cargo xtask test --only java`; of the others a JVM runs many.
+/// The number of all programs for `cargo xtask test --only java`; one JVM runs many of the further ones.
 const ALL_PROGRAMS: u64 = 1000;
 const OF_A_JVM: u64 = 61;
 
-/// How many rounds a test has: few every day, many for `cargo xtask test --only java`.
+/// The number of rounds of a test: few by default, many for `cargo xtask test --only java`.
 fn rounds(few: u64, many: u64) -> u64 {
     if std::env::var_os("THALWEG_TEST_LONG").is_some() { many } else { few }
 }
-/// What of them is no operation of theirs.
+/// The parts of the generated programs that are not recorded.
 const LEFT_OUT: &str = "exclude=truth.*,exclude=*.Dispatch.*,exclude=*.Dispatch,exclude=*.call_*,exclude=*.Program.n?,exclude=*lambda$*,\
      exclude=*.Program.<init>,exclude=*Does*,exclude=*.<clinit>";
 
@@ -116,7 +117,7 @@ impl Place {
         serde_json::from_str(&self.thalweg(&["calls", &self.space(), "--json"])).unwrap()
     }
 
-    /// How often each path was called and failed, as the program wrote it.
+    /// The counts of calls and failures of each path, as the program wrote them.
     fn written(&self) -> Paths {
         let mut paths = Paths::new();
         for entry in std::fs::read_dir(self.folder.path()).unwrap() {
@@ -137,7 +138,7 @@ impl Place {
 /// By path: calls, and calls that an exception left.
 type Paths = BTreeMap<String, (u64, u64)>;
 
-/// The same, as `thalweg calls` tells it.
+/// The counts of each path, as `thalweg calls` reports them.
 fn told(calls: &Value) -> Paths {
     let operations = calls["operations"].as_array().unwrap().iter();
     let names: BTreeMap<u64, &str> = operations
@@ -151,7 +152,7 @@ fn told(calls: &Value) -> Paths {
             Some(parent) => format!("{}/{name}", paths[parent as usize]),
             None => name.to_owned(),
         };
-        // Calls of a path and work that was handed over on it are told apart.
+        // Calls of a path and work that was handed over on that path are listed separately.
         let figures = told.entry(path.clone()).or_default();
         figures.0 += node["count"].as_u64().unwrap();
         figures.1 += node["failed"].as_u64().unwrap();
@@ -193,8 +194,8 @@ fn trees(place: &Place, options: &str, seed: u64, threads: u64) -> Command {
 
 const OPTIONS: [&str; 4] = ["", ",native=off", ",events=pairs", ",boot=on"];
 
-/// Hundreds of random trees with recursion, exceptions, constructors, overloads, names in any script, threads that come and go, and work that is handed to
-/// executors.
+/// Hundreds of random trees with recursion, exceptions, constructors, overloads, names in any script, threads
+/// that begin and end, and work that is handed over to executors.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn call_trees_are_those_that_generated_programs_made() {
@@ -203,13 +204,13 @@ fn call_trees_are_those_that_generated_programs_made() {
         let options = OPTIONS[seed as usize % 4];
         let said =
             succeed(&mut trees(&place, options, seed, seed % 4 + 1), &format!("program {seed}{options}"));
-        // With more on the boot path a JVM says that it shares fewer classes.
+        // With a longer boot path a JVM warns that it shares fewer classes.
         assert!(said.is_empty() || options == ",boot=on", "program {seed}: {said}");
         assert_as_written(&place, &format!("program {seed}{options}"));
     }
 }
 
-/// The rest of a thousand programs, many to a JVM.
+/// The remaining programs of the thousand, of which one JVM runs many.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn call_trees_of_many_programs_in_one_jvm() {
@@ -233,7 +234,8 @@ fn call_trees_of_many_programs_in_one_jvm() {
     }
 }
 
-/// A client in Java, a server in Rust and a library in C that calls back: three writers, two processes, one tree.
+/// A client in Java, a server in Rust and a library in C that calls back: three writers, two processes, one
+/// tree.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn a_trace_crosses_java_rust_and_c() {
@@ -297,7 +299,7 @@ fn a_trace_crosses_java_rust_and_c() {
     assert_eq!(calls["notes"], serde_json::json!([]));
 }
 
-/// What the W3C's recommendation calls a `traceparent` is continued, and nothing else is.
+/// A `traceparent` that is valid by the W3C's recommendation is continued, and no other text.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn traceparents_are_what_the_recommendation_says() {
@@ -322,7 +324,7 @@ fn traceparents_are_what_the_recommendation_says() {
     assert_eq!(succeed(&mut run, "the program"), "", "these are taken for what they are not");
 }
 
-/// Each of many operations has its call, and its name as it was given: in any script, of 10 KB.
+/// Each of many operations has its call and its exact name: in any script, of 10 KB.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn operations_may_be_many_and_have_any_names() {
@@ -370,13 +372,14 @@ fn operations_may_be_many_and_have_any_names() {
     assert!(told == wanted, "{} of {} operations", told.len(), wanted.len());
 }
 
-/// A virtual thread has an element for a trace only: 50 threads of 15 traces each need one each at most, and `main` one.
+/// A virtual thread has an element for a trace only: 50 threads of 15 traces each need one each at most, and
+/// `main` one.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn calls_of_virtual_threads_are_told() {
     let Some(java) = later_java() else {
         let line = "\nskipped: calls_of_virtual_threads_are_told: there is no JVM from version 21 on in /usr/lib/jvm\n";
-        // Past what captures the output of tests: the test command counts it.
+        // The line bypasses the harness's capture, so that the test command counts it.
         std::io::stdout().write_all(line.as_bytes()).unwrap();
         return;
     };
@@ -430,7 +433,7 @@ fn another_agent_does_not_disturb() {
     }
 }
 
-/// A program that is killed when the test is over, whatever comes of it.
+/// A program that is killed when dropped.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -447,7 +450,7 @@ fn counters(path: &str) -> Vec<(u64, u64)> {
     (0..2).map(|thread| (word(2 * thread), word(2 * thread + 1))).collect()
 }
 
-/// `kill -9` at random moments: every call that was done is there, and none that was not begun.
+/// After `kill -9` at random moments, every call that was finished is recorded, and none that was not begun.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn what_was_recorded_survives_the_program() {
@@ -468,13 +471,14 @@ fn what_was_recorded_survives_the_program() {
         let (least, most) =
             counters(&truth).iter().fold((0, 0), |(least, most), (begun, done)| (least + done, most + begun));
         let calls = place.calls();
-        // Where the ring came around, the rest is counted as lost.
+        // If the ring wrapped around, the overwritten calls are counted as lost.
         let told = calls["calls"].as_u64().unwrap() + calls["lost"].as_u64().unwrap();
         assert!((least..=most).contains(&told), "round {round}: {told} of {least} to {most}");
     }
 }
 
-/// Operations are switched by patterns, and traces sampled, while the program runs; one that starts off records nothing.
+/// Operations are switched by patterns, and traces sampled, while the program runs; one that starts off
+/// records nothing.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn operations_are_switched_while_the_program_runs() {
@@ -493,7 +497,7 @@ fn operations_are_switched_while_the_program_runs() {
     let recorded = || place.calls()["calls"].as_u64().unwrap();
     call(10);
     assert_eq!(recorded(), 0);
-    // The agent looks at its switches again and again: calls are made until as many of them are recorded.
+    // The agent polls its switches, so calls are made until the expected number of them is recorded.
     let mut until = |each: u64| {
         let begun = Instant::now();
         loop {
@@ -522,7 +526,8 @@ fn operations_are_switched_while_the_program_runs() {
     assert_eq!(recorded() - now, 20);
 }
 
-/// Wrong options of the agent, and places where it cannot write: it says so on standard error, and the program goes on.
+/// Wrong options of the agent, and places where it cannot write: the agent prints the reason on standard
+/// error, and the program goes on.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn a_program_goes_on_where_nothing_can_be_recorded() {
@@ -549,7 +554,7 @@ fn a_program_goes_on_where_nothing_can_be_recorded() {
     }
 }
 
-/// A temporary folder that cannot be written, as in many containers, is none of the agent's business.
+/// The agent needs no writable temporary folder, which many containers lack.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn no_temporary_folder_is_needed() {
@@ -561,7 +566,8 @@ fn no_temporary_folder_is_needed() {
     assert_as_written(&place, "without a temporary folder");
 }
 
-/// A database that none of us wrote, as Maven Central has it: it answers as it does without the agent, and its calls are recorded.
+/// H2, a database from Maven Central, gives the same answers with and without the agent, and its calls are
+/// recorded.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn a_foreign_program_runs_as_without_the_agent() {
@@ -579,7 +585,7 @@ fn a_foreign_program_runs_as_without_the_agent() {
     let without: Vec<String> = run(&mut Command::new("java")).lines().map(str::to_owned).collect();
     let mut command = place.java("include=org.h2.*,bytes=64M");
     let with: Vec<String> = run(&mut command).lines().map(str::to_owned).collect();
-    // The last line says how long it took.
+    // The last line has the time of the statement.
     let answer =
         |lines: &[String]| lines.iter().filter(|line| !line.contains(" ms)")).cloned().collect::<Vec<_>>();
     assert_eq!(answer(&with), answer(&without));
@@ -595,7 +601,8 @@ fn a_foreign_program_runs_as_without_the_agent() {
     assert!(calls["calls"].as_u64().unwrap() > 10_000);
 }
 
-/// A class made from a description writes what it is given: numbers of all widths, texts in any script, names that are words of Java.
+/// A class generated from a description writes its arguments: numbers of all widths, texts in any script,
+/// names that are words of Java.
 #[test]
 #[ignore = "needs a JVM and the agent: `cargo xtask test --only java`"]
 fn writers_made_from_a_description_write_what_they_are_given() {

@@ -1,4 +1,5 @@
-//! Data files as users have them: they pass through a network unchanged, and through a box that takes two of their fields.
+//! Typical data files of users pass through a network unchanged, and through a box that takes two of their
+//! fields.
 
 mod program;
 
@@ -9,12 +10,12 @@ use std::process::Command;
 use program::{run, write};
 use serde_json::Value;
 
-/// A file, and what its records are: their members as JSON, in order.
+/// A file, and the expected records: their members as JSON, in order.
 struct Case {
     name: &'static str,
     bytes: Vec<u8>,
     records: &'static str,
-    /// Two of its fields: labels, and what `--label` says for them.
+    /// Two fields of the file: labels, and their `--label` arguments.
     takes: [&'static str; 2],
     labels: &'static [&'static str],
 }
@@ -24,7 +25,7 @@ const ORDERS: &str = r#"{"id": 4711, "customer": {"name": "Zoë \"Z\" Müller", 
 {"id": 12345678901234567890, "customer": {"name": "\u00c5se", "emails": [], "address": {"city": "Oslo", "geo": []}}, "items": [], "paid": false, "coupon": "\ud83d"}
 "#;
 
-/// Logs as a shipper of logs writes them.
+/// Logs in the format of a log shipper.
 const LOGS: &str = r#"{"@timestamp": "2024-02-29T23:59:59.123Z", "@version": "1", "level": "WARN", "user-id": 17, "duration_ms": 0.10, "labels": {"k8s.pod/name": "web-1"}}
 {"@timestamp": "2024-03-01T00:00:00.000Z", "@version": "1", "level": "INFO", "user-id": 18, "duration_ms": 12.50, "tags": ["a", "b"]}
 "#;
@@ -146,7 +147,7 @@ fn concat_orders() -> &'static str {
     &TWICE
 }
 
-/// Compressed by a run of the program itself.
+/// The text compressed by a run of the program itself.
 fn zstd(text: &str) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let net = write(folder.path(), "same.snet", "net same connect [];");
@@ -198,7 +199,7 @@ fn written(arguments: &[&str]) -> String {
 /// The members without the spaces between their parts, in which pretty-printed ones differ.
 fn dense(members: Vec<Vec<(String, String)>>) -> Vec<Vec<(String, String)>> {
     let dense = |(key, value): (String, String)| {
-        // No text in these files but with blanks is nested.
+        // Nested texts in these files contain no blanks.
         let value = if value.starts_with(['[', '{']) { value.replace(' ', "") } else { value };
         (key, value)
     };
@@ -225,7 +226,7 @@ fn files_pass_through_a_box_that_takes_two_of_their_fields() {
     for case in cases() {
         let path = file(folder.path(), &case);
         let [a, b] = case.takes;
-        // The box gives back what it takes, as a program that reads JSON.
+        // The box is a program that reads JSON and returns its input.
         let text = format!(
             "net two {{ box two (({a}, {b}) -> ({a}, {b})) {{ <<< exec lines | cat >>> }} }} connect two;"
         );
@@ -234,7 +235,7 @@ fn files_pass_through_a_box_that_takes_two_of_their_fields() {
         case.labels.iter().for_each(|label| arguments.extend(["--label", label]));
         let out = written(&arguments);
         let values = |lines: &str| -> Vec<Value> {
-            // Half a character of UTF-16 is JSON that serde_json does not read.
+            // A lone surrogate of UTF-16 is valid JSON that serde_json refuses.
             let lines = lines.replace("\\ud83d", "?");
             lines.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
         };
@@ -274,7 +275,7 @@ fn a_sheet_passes_through_unchanged() {
             lines.contains("\"Unit Price (€)\": 19.90") && lines.contains("\"größe\": \"007\""),
             "{lines}"
         );
-        // And through a box that takes two of the columns, one by a label of one's own.
+        // The file also passes through a box that takes two columns, one of them by a label from `--label`.
         let text = "net two { box two ((price, Order_x20_ID) -> (price, Order_x20_ID)) { <<< exec lines | cat >>> } } connect two;";
         let two = write(folder.path(), "two.snet", text);
         let label = "price=Unit Price (€)";
@@ -291,7 +292,7 @@ fn a_sheet_passes_through_unchanged() {
     }
 }
 
-/// Rows of cells, read in the plainest way.
+/// Parses rows of cells by a simple reader.
 fn csv_rows(text: &str) -> Vec<Vec<String>> {
     let (mut rows, mut cell, mut quoted) = (vec![vec![]], String::new(), false);
     let mut characters = text.chars().peekable();
@@ -323,11 +324,11 @@ fn what_is_compressed_is_known_by_its_name_or_its_bytes() {
         let out = out.to_str().unwrap();
         written(&[&net, "--input", &path, "--output", out]);
         assert!(std::fs::metadata(out).unwrap().len() < input.len() as u64 / 4);
-        // By its bytes, from a pipe.
+        // The compression is recognised by the first bytes, from a pipe.
         let line = format!("{} run {net} < {out}", env!("CARGO_BIN_EXE_thalweg"));
         let piped = Command::new("sh").args(["-c", &format!("cat {out} | {line}")]).output().unwrap();
         assert!(String::from_utf8_lossy(&piped.stdout) == input);
-        // Cut off: what came before the end was read.
+        // A truncated file is read up to its end.
         let bytes = std::fs::read(out).unwrap();
         let cut = folder.path().join(format!("cut.{name}"));
         std::fs::write(&cut, &bytes[..bytes.len() - 9]).unwrap();
@@ -344,7 +345,7 @@ fn what_is_compressed_is_known_by_its_name_or_its_bytes() {
 fn a_list_without_its_end_is_told_by_where_it_began() {
     let folder = tempfile::tempdir().unwrap();
     let net = write(folder.path(), "same.snet", "net same connect [];");
-    // The input, what comes out, where the list began that has no end (or nowhere), and how much is wrong in all.
+    // The input, the output, the place of a list without an end (if any), and the number of errors.
     let table: [(&str, &str, Option<&str>, usize); 8] = [
         ("[1,2\n", "", Some(":1:1:"), 3),
         ("{\"a\": 1}\n  [1,2\n{\"a\": 2}\n", "{\"a\": 1}\n{\"a\": 2}\n", Some(":2:3:"), 3),

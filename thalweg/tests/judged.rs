@@ -1,4 +1,4 @@
-//! `thalweg diagnose` of a whole recording: what would help, and what a change brought.
+//! `thalweg diagnose` on complete recordings: suggested changes, and the gain of a change.
 
 mod program;
 
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// Runs a line of filters on so many records, and keeps its space under this name.
+/// Runs a chain of filters on this many records, and keeps its space under this name.
 fn recorded(folder: &Path, name: &str, records: u64, options: &[&str]) -> String {
     let net =
         "net steps connect [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n * 2>}] .. [{<n>} -> {<n = n - 3>}];";
@@ -47,7 +47,7 @@ fn a_whole_recording_says_what_would_help_or_why_that_is_not_known() {
     if !replay["refused"].is_null() {
         assert!(suggestions.is_empty(), "nothing is suggested that cannot be predicted: {replay}");
     }
-    // The first may be one that gains nearly as much as the second with less work.
+    // The first suggestion may gain slightly less than the second if it needs less work.
     let mut before = suggestions.first().map_or(0.0, |head| number(head, "gain") / 0.95);
     for row in suggestions {
         let [gain, least, most] = ["gain", "least", "most"].map(|name| number(row, name));
@@ -63,7 +63,7 @@ fn a_whole_recording_says_what_would_help_or_why_that_is_not_known() {
         let all = confidence + others.iter().map(|other| number(other, "share")).sum::<f64>();
         assert!((all - 1.0).abs() < 1e-6, "shares of samples are parts of a whole: {}", report["verdict"]);
     }
-    // An overruled sentence stands in the evidence.
+    // The evidence contains the overruled verdict.
     if let Some(said) = replay["overruled"].as_str() {
         let evidence = report["verdict"]["evidence"].to_string();
         assert!(evidence.contains(said.trim_end_matches('.')), "{evidence}");
@@ -80,7 +80,7 @@ fn what_is_no_whole_recording_is_judged_as_ever() {
     let space = recorded(folder.path(), "space", 500, &["--monitor", "metrics"]);
     let report = json(&[&space]);
     assert_eq!(report["verdict"]["confidence"], Value::Null);
-    // Nothing was replayed; what tasks took in all may say more than the rules.
+    // Nothing was replayed; the sums of tasks' times may change the verdict of the rules.
     assert_eq!(report["replay"]["replayed_per_s"], Value::Null);
     assert_eq!(report["replay"].is_null(), report["verdict"]["rule"] != "replayed");
     assert_eq!(report["phases"], Value::Array(Vec::new()));
@@ -113,7 +113,7 @@ fn two_runs_are_compared_by_what_was_really_done() {
     assert!(told["limits"].as_str().is_some_and(|text| !text.is_empty()));
     let text = String::from_utf8(diagnose(&["--compare", &old, &new]).stdout).expect("text");
     assert!(text.starts_with("The flow is ") && text.contains("now, and so not more: "), "{text}");
-    // A run against itself.
+    // A run is compared with itself.
     let same = json(&["--compare", &old, &old]);
     assert_eq!((number(&same, "gain"), same["differences"].as_array().map(Vec::len)), (0.0, Some(0)));
     assert!(same["least"].as_f64().is_none_or(|least| least <= 0.0));

@@ -1,4 +1,4 @@
-//! `thalweg fmt`, `explain`, `check --types` and `check --graph` as they are called.
+//! `thalweg fmt`, `explain`, `check --types` and `check --graph` on the command line.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn thalweg(dir: &TempDir, arguments: &[&str], input: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
     command.args(arguments).current_dir(dir).stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // A command that fails early does not read.
+    // A command that fails early does not read its input.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }
@@ -84,7 +84,8 @@ fn types_are_printed_a_net_each() {
     check(&directory(text), &["check", "--types", "main.snet"], "", 0, expected);
 }
 
-/// What sixty optional relabellings take in a star are 2^60 sets of labels and more: the check tries some and says so.
+/// Sixty optional relabellings in a star have 2^60 or more sets of labels as input: the check tries some of
+/// them and says so.
 #[test]
 fn variants_that_were_not_all_tried_are_said_to_be_so() {
     let net = |count: usize| {

@@ -1,4 +1,5 @@
-//! Dead letters: whatever does not get through a run lies in their file as it came, a record or the bytes of an input.
+//! Dead letters: the file has everything that fails in a run, in its original form: records, and the bytes of
+//! malformed input.
 
 mod program;
 
@@ -14,7 +15,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The bytes of a text in JSON, or of what stands for bytes there.
+/// The bytes of a JSON text, or of JSON's form of bytes.
 fn bytes_of(value: &Value) -> Vec<u8> {
     const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     if let Some(text) = value.as_str() {
@@ -42,7 +43,7 @@ fn letters(arguments: &[&str], input: &str) -> (Vec<Value>, Output) {
     (letters.lines().map(|line| serde_json::from_str(line).expect(line)).collect(), output)
 }
 
-/// Compares what stands in the letters with what stands at these places of the input.
+/// Compares the letters with the bytes at the same places of the input.
 fn assert_raw(letters: &[Value], name: &str, input: &[u8], wanted: &[(Option<u64>, &[u8])]) {
     assert_eq!(letters.len(), wanted.len(), "{letters:?}");
     for (letter, (line, raw)) in letters.iter().zip(wanted) {
@@ -170,7 +171,7 @@ fn records_that_no_output_takes_are_kept() {
     assert_eq!(found[0]["record"], json!({"b": "other"}));
 }
 
-/// What takes its arguments, changes them in place or emits them, and then fails.
+/// Boxes that take their arguments, change them in place or emit them, and then fail.
 const BOXES: &str = r#"
 #include "thalweg.h"
 static thalweg_status hold(const void *data, thalweg_value *arguments, uint32_t count, thalweg_out *out) {
@@ -228,7 +229,7 @@ fn what_a_box_in_c_took_is_in_the_letter() {
         .collect();
     let found: Vec<Value> = found.iter().map(|letter| letter["record"].clone()).collect();
     assert_eq!(found, wanted, "{}", text(&output.stderr));
-    // Without letters a message names what was changed, and shows all else as it came.
+    // Without letters a message names the changed values, and shows all other values as they came.
     let output = run(
         &[&net, "--boxes", library, "--workers", "1"],
         "{\"a\": \"a text\", \"<how>\": 2}\n{\"a\": \"a text\", \"<how>\": 3}\n",
@@ -238,7 +239,7 @@ fn what_a_box_in_c_took_is_in_the_letter() {
     assert!(said.contains("{a=\"(changed in place by the box)\", <how>=3}"), "{said}");
 }
 
-/// A device that is always full stands for a disk that is.
+/// A device that is always full replaces a full disk.
 #[test]
 fn letters_and_records_that_a_full_disk_does_not_take_are_counted() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! `thalweg tune --library` and `thalweg pack`: a library of processes that run is tuned, and put back when the tuner is killed.
+//! `thalweg tune --library` and `thalweg pack`: a library in running processes is tuned, and restored when
+//! the tuner is killed.
 
 #[path = "../../tune/tests/machine/mod.rs"]
 mod machine;
@@ -16,7 +17,7 @@ fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Whether a guard of this process is at work.
+/// Whether a guard of this process is running.
 fn is_guarded(process: &str) -> bool {
     let list = std::fs::read_dir("/proc").expect("a list of processes").flatten();
     list.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok()).any(|line| {
@@ -33,7 +34,7 @@ fn a_killed_tuner_leaves_nothing_changed() {
     let processes: Vec<String> = run.processes().iter().map(i32::to_string).collect();
     let mut tuner = Command::new(env!("CARGO_BIN_EXE_thalweg"))
         .args(["tune", &processes.join(","), "--library", "pvm"])
-        // What a killed tuner leaves goes with the folder.
+        // Files of a killed tuner are removed with the folder.
         .env("THALWEG_SPACES", spaces.path())
         .stdout(Stdio::piped())
         .spawn()
@@ -43,7 +44,7 @@ fn a_killed_tuner_leaves_nothing_changed() {
     assert!(kept.is_some() && run.is_attached());
     tuner.kill().expect("it is killed");
     tuner.wait().expect("it is gone");
-    // Its guards put things back, and end.
+    // The tuner's guards undo its changes, and end.
     let begin = Instant::now();
     while processes.iter().any(|process| is_guarded(process)) && begin.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(50));

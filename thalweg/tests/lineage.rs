@@ -1,5 +1,5 @@
-//! The lineage that events record equals the truth: records carry the number of the input record they came from, and flow
-//! inheritance takes it along through random networks of all constructs.
+//! The recorded lineage is correct: records carry the number of their input record, and flow inheritance
+//! passes that number through random networks of all constructs.
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -53,7 +53,7 @@ fn boxes() -> &'static Boxes {
     &MADE
 }
 
-/// Writes networks at random.
+/// A generator of random networks.
 struct Writer(Chance);
 
 impl Writer {
@@ -117,7 +117,7 @@ impl Drop for Place {
     }
 }
 
-/// What a run brought: where its space is, its exit stream, and of each output the inputs it carries.
+/// The result of a run: its space, its exit stream, and for each output the inputs that it carries.
 struct Ran {
     place: Place,
     entry: u64,
@@ -173,7 +173,7 @@ fn run(text: &str, records: u64, workers: usize, fuse: bool) -> Ran {
     Ran { place, entry, exit, outputs: outputs.into_iter().collect(), failed }
 }
 
-/// The input records that a record says it came from.
+/// The numbers of input records that a record carries.
 fn carried(record: &Record) -> Vec<u64> {
     let mut line = Vec::new();
     json::write_record(record, &mut line);
@@ -181,7 +181,8 @@ fn carried(record: &Record) -> Vec<u64> {
     ["<ia>", "<ib>"].iter().filter_map(|tag| value.get(tag)?.as_u64()).collect()
 }
 
-/// What is recorded wrongly of a random network, in which records are handed on or not.
+/// Compares the recorded lineage of a random network with the truth; `fuse`: whether records are handed on.
+/// Returns the first difference.
 fn check(seed: u64, fuse: bool) -> Result<(), String> {
     let text = Writer(Chance::new(seed)).network();
     let ran = run(&text, 24, 1 + (seed % 2) as usize, fuse);
@@ -217,7 +218,7 @@ fn check(seed: u64, fuse: bool) -> Result<(), String> {
     let mut failed: Vec<Option<u64>> = ran.failed.into_iter().map(Some).collect();
     told.sort_unstable();
     failed.sort_unstable();
-    // A cell that was never completed reports its records at the end, when they were read long ago.
+    // A synchrocell that was never completed reports its records only at the end, long after they were read.
     if told != failed && !net.contains("[|") {
         return Err(format!("seed {seed}: of {failed:?} something failed, recorded is {told:?}\n{net}"));
     }

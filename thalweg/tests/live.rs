@@ -1,4 +1,5 @@
-//! A network that runs, seen from outside: deadlocks are found at once, and tasks can be slowed to see what depends on them.
+//! A live network observed from another process: deadlocks are found at once, and tasks can be slowed to find
+//! the dependence of the flow on them.
 
 mod planted_run;
 
@@ -11,7 +12,7 @@ use planted_run::while_it_runs;
 use thalweg_monitor::{Follower, Measured, Report, State, VerdictKind};
 use thalweg_space::reader::SpaceReader;
 
-/// Reports again and again, until one is as wanted.
+/// Makes reports until one is as wanted.
 fn await_report(follower: &mut Follower<'_>, is_wanted: impl Fn(&Report) -> bool) -> Report {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
@@ -25,13 +26,13 @@ fn await_report(follower: &mut Follower<'_>, is_wanted: impl Fn(&Report) -> bool
     }
 }
 
-/// A reader that a busy machine keeps from reading for long may lose the two events that report it; then another run is looked at.
+/// On a busy machine a reader may lose the two events that report the deadlock; then another run is tried.
 #[test]
 fn a_deadlock_is_found_while_the_network_runs_and_names_its_streams() {
     assert!((0..5).any(|_| deadlock_is_found()), "events were lost in each of five runs");
 }
 
-/// Whether a deadlock was found; false: events were lost before.
+/// Whether a deadlock was found; false if events were lost before.
 fn deadlock_is_found() -> bool {
     let mut found = false;
     while_it_runs(&Net::planted(Cause::Deadlock, 1), |path, start| {
@@ -64,7 +65,7 @@ fn deadlock_is_found() -> bool {
 #[test]
 fn an_idle_network_is_not_called_a_deadlock() {
     let mut net = Net::planted(Cause::Deadlock, 1);
-    // Nobody begins: the two wait for each other's messages for ever.
+    // Without a source, the two tasks wait for each other's messages for ever.
     net.tasks.retain(|task| !task.inputs.is_empty());
     net.tasks.iter_mut().for_each(|task| task.seed = 0);
     while_it_runs(&net, |path, start| {
@@ -94,7 +95,7 @@ fn slowed(path: &Path) -> u64 {
     settings.iter().find(|setting| setting.name == "exec.delay_task").expect("there is such a setting").value
 }
 
-/// How much the flow depends on tasks, by their names.
+/// The sensitivities of the flow to tasks, by their names.
 fn sensitivities(path: &Path) -> Vec<(String, f64)> {
     let output = perturb(path).output().expect("thalweg starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -117,7 +118,7 @@ fn tasks_are_slowed_and_left_as_they_were() {
     });
 }
 
-/// Messages that a task of box 1 read in the time that the report speaks of.
+/// The number of messages that a task of box 1 read in the report's window.
 fn reads(report: &Report) -> u64 {
     let of_box = report.components.iter().find(|component| component.path == "net/box1");
     of_box.and_then(|component| component.work.messages_in).unwrap_or(0)
@@ -134,7 +135,8 @@ fn a_delay_lasts_until_its_moment_and_no_longer() {
         let task = report.tasks.iter().find(|task| task.name == "net/box1").expect("it is busy").id.number;
         let clock = reader.info().unwrap().clock;
         let set = |name: &str, value: u64| reader.set(name, value).unwrap();
-        // What a task reads in that time when each message takes so long, and a dispatch that was under way.
+        // The largest number that a task reads in that time with this delay for each message, plus one
+        // dispatch that had begun.
         let at_most = |report: &Report| (report.window.duration_ns / DELAY_NS as f64) as u64 + 65;
         set("exec.delay_ns", DELAY_NS);
         set("exec.delay_until", u64::MAX);
@@ -143,7 +145,7 @@ fn a_delay_lasts_until_its_moment_and_no_longer() {
         follower.restart();
         let slowed = await_report(&mut follower, |report| report.window.duration_ns > 300e6);
         assert!(reads(&slowed) <= at_most(&slowed), "{} in {}", reads(&slowed), slowed.window.duration_ns);
-        // The moment is over, though nobody took the delay back.
+        // The delay ends at its time, although no process undid it.
         set("exec.delay_until", clock.now());
         follower.restart();
         await_report(&mut follower, |report| reads(report) > 2 * at_most(report));

@@ -1,4 +1,4 @@
-//! `thalweg lsp`: whole conversations over pipes, as an editor has them.
+//! `thalweg lsp`: complete sessions over pipes, as with an editor.
 
 mod des_run;
 
@@ -125,7 +125,7 @@ impl Client {
         self.tell("textDocument/didChange", json!({ "textDocument": document, "contentChanges": changes }));
     }
 
-    /// Ends as the protocol says; gives the exit code.
+    /// Ends the session as the protocol says. Returns the exit code.
     fn end(mut self) -> Option<i32> {
         assert_eq!(self.result("shutdown", Value::Null), Value::Null);
         self.tell("exit", Value::Null);
@@ -169,7 +169,7 @@ fn a_whole_conversation() {
     client.open(&main, MAIN);
     assert_eq!(client.diagnostics_or_none(&main), [""; 0]);
 
-    // Behind the wave, columns count UTF-16 units: it takes two of them.
+    // After the wave, columns count UTF-16 units, of which the wave has two.
     let helper = 24;
     let definition = client.result("textDocument/definition", at(&main, 6, helper));
     assert_eq!(definition, json!({ "uri": main, "range": range(4, 8, 14) }));
@@ -220,9 +220,9 @@ impl Client {
         self.result("textDocument/formatting", json!({ "textDocument": { "uri": uri }, "options": options }))
     }
 
-    /// The codes of a text after all that was sent; none if nothing was ever wrong.
+    /// The codes of a text after all messages were processed; empty if there never was an error.
     fn diagnostics_or_none(&mut self, uri: &str) -> Vec<String> {
-        // What comes after the answer was known when nothing more waited.
+        // The answer to this request comes after diagnostics for all earlier messages.
         self.result("textDocument/documentSymbol", json!({ "textDocument": { "uri": uri } }));
         let of_text = |m: &Value| m["params"]["uri"] == uri;
         match self.notified.iter().any(of_text) {
@@ -258,7 +258,7 @@ fn errors_come_and_go_while_one_types() {
     assert_eq!((codes.len(), &codes[0][..3], version), (1, "E02", json!(3)), "{codes:?}");
     client.change(&main, 4, json!([{ "text": "net main connect [{a, a} -> {b = a}];" }]));
     assert_eq!(client.diagnostics(&main), (vec!["W0604 0:22-23".to_owned()], json!(4)));
-    // A text that is closed and has no file has nothing wrong.
+    // A closed text without a file has no diagnostics.
     client.tell("textDocument/didClose", json!({ "textDocument": { "uri": main } }));
     assert_eq!(client.diagnostics(&main), (vec![], Value::Null));
     assert_eq!(client.end(), Some(0));
@@ -294,7 +294,7 @@ fn what_is_not_saved_wins_in_external_nets_too() {
     // The file is made wrong without saving; the main text is checked with it.
     client.change(&inner, 2, json!([{ "text": "net other connect [];" }]));
     assert_eq!(&client.diagnostics(&inner).0[0][..5], "E0303");
-    // Closed, the file counts again.
+    // After the text is closed, the file's content is used again.
     client.tell("textDocument/didClose", json!({ "textDocument": { "uri": inner } }));
     assert_eq!(&client.diagnostics(&inner).0[0][..5], "E0202");
     assert_eq!(client.end(), Some(0));
@@ -353,7 +353,7 @@ fn what_is_wrong_with_messages_is_answered_and_survived() {
     client.tell("$/no/such/notification", json!({ "a": [1, 2] }));
     client.tell("textDocument/didChange", json!({ "text": 7 }));
     client.write(r#"{"jsonrpc": "2.0", "id": 77, "result": null}"#);
-    // Texts that were never opened, and addresses that are no files.
+    // Requests may name texts that were never opened, and addresses that are no files.
     assert_eq!(client.result("textDocument/hover", at("file:///no/such.snet", 0, 0)), Value::Null);
     client.change("file:///no/such.snet", 2, json!([{ "text": "net" }]));
     client.open("untitled:Untitled-1", "net a connect b");
@@ -399,7 +399,8 @@ fn a_large_file_can_be_edited_quickly() {
     client.open(&main, &large());
     client.result("textDocument/definition", at(&main, 5000, 8));
     client.notified.clear();
-    // 500 keys, with a request after each tenth that is given up at once: all is sent before anything is read.
+    // 500 keys are typed, with a request after each tenth that is cancelled at once; all messages are sent
+    // before any answer is read.
     let typed = "a".repeat(500);
     let mut asked = Vec::new();
     for (i, _) in typed.char_indices() {
@@ -419,7 +420,7 @@ fn a_large_file_can_be_edited_quickly() {
     for answer in &answers[..asked.len() - 1] {
         assert!(answer["result"].is_array() || answer["error"]["code"] == -32800, "{answer}");
     }
-    // The last text is reported; those between may be left out.
+    // The diagnostics of the last text are reported; those of earlier texts may be left out.
     loop {
         let (codes, version) = client.diagnostics(&main);
         if version == json!(501) {

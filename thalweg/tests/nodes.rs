@@ -1,4 +1,5 @@
-//! One network over several nodes of this machine, as processes: equal results, errors that say where, what happens when a node goes.
+//! One network over several nodes of this machine, as processes: equal results, errors with their place, the
+//! loss of a node.
 
 mod des_run;
 mod program;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use program::{fed, write};
 
-/// Nodes with a folder of their own; they end with this.
+/// Nodes with a folder of their own, which end when this is dropped.
 struct Cluster {
     folder: tempfile::TempDir,
     nodes: Vec<(String, Child)>,
@@ -178,7 +179,7 @@ fn a_library_travels_once() {
     assert_eq!(libraries.len(), 1, "both nodes, of one cluster on one machine, have it once");
 }
 
-/// Of the colony, opaque values go from box to box, so its boxes stay together.
+/// The colony's boxes exchange opaque values, so they stay on one node.
 #[test]
 fn the_applications_give_the_same_over_nodes() {
     let option = r#"{"spot": 100.0, "strike": 105.0, "rate": 0.03, "volatility": 0.25, "years": 1.0, "<paths>": 300, "<batches>": 30, "<lanes>": 3}"#;
@@ -222,18 +223,18 @@ fn children(parent: &str) -> Vec<String> {
     let processes = std::fs::read_dir("/proc").expect("processes").flatten();
     let child = |entry: std::fs::DirEntry| {
         let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
-        // Behind the name, which may have any characters: the state, the parent.
+        // After the name, which may have any characters, come the state and the parent.
         let is_child = stat.rsplit(')').next()?.split_whitespace().nth(1) == Some(parent);
         is_child.then(|| entry.file_name().into_string().ok())?
     };
     processes.filter_map(child).collect()
 }
 
-/// The faults of the daily rounds.
+/// The seed of the faults in the short test.
 const SEED: u64 = 88_172_645_463_325_252;
 
-/// Rounds in which a node is killed, its session's process is, or it stops, at any time of a run; `ROUNDS` and `SEED` say how
-/// many and which for the long test.
+/// Rounds in which a node is killed, its session's process is killed, or the node is stopped, at any time of
+/// a run; `ROUNDS` and `SEED` set the number of rounds and the seed of the long test.
 fn rounds_of_faults(rounds: u64, seed: u64) {
     let mut random = seed;
     let mut below = |below: u64| {
@@ -276,7 +277,7 @@ fn rounds_of_faults(rounds: u64, seed: u64) {
         match fault {
             0 => cluster.kill("b"),
             1 => _ = Command::new("kill").args(["-STOP", &id]).status(),
-            // The process of the session, if there is one already.
+            // The process of the session, if it exists already.
             _ => children(&id)
                 .iter()
                 .for_each(|child| _ = Command::new("kill").args(["-KILL", child]).status()),
@@ -306,7 +307,7 @@ fn rounds_of_faults(rounds: u64, seed: u64) {
                 whole += 1;
                 assert_eq!(count, 600, "{context}");
             }
-            // It was lost before the run had begun.
+            // The node was lost before the run had begun.
             Some(1) if said.contains("error: node b: ") && out.is_empty() => {}
             Some(1) if goes_on => {
                 lost += 1;
@@ -315,7 +316,8 @@ fn rounds_of_faults(rounds: u64, seed: u64) {
             Some(1) => {
                 lost += 1;
                 assert!(said.contains("error[E0804]: node b is lost"), "{context}");
-                // What was there is named by part and number; here a deterministic combinator even keeps it.
+                // The records on the lost node are named by part and number; a deterministic combinator even
+                // keeps the order.
                 assert!(came.iter().copied().eq(0..count), "a prefix: {context}");
             }
             Some(2) => assert!(said.contains("node b"), "it was lost before the run began: {context}"),
@@ -370,7 +372,8 @@ fn slow(cluster: &Cluster) -> String {
     )
 }
 
-/// Runs it, and lets `act` happen when the first record is out. What it wrote, what it said, and how long it took from the act on.
+/// Runs the network, and calls `act` when the first record has come out. Returns the output, the messages,
+/// and the time since the act.
 fn while_running(cluster: &mut Cluster, more: &[&str], act: impl FnOnce(&mut Cluster)) -> (Output, Duration) {
     let net = slow(cluster);
     let mut command = cluster.command();
@@ -511,7 +514,7 @@ fn mistakes_are_told() {
 fn strangers_get_nowhere_and_hinder_nobody() {
     let cluster = Cluster::of(&["a"]);
     let address = cluster.address("a");
-    // A recording of a greeting that succeeded, played again.
+    // An attacker replays the recording of a successful greeting.
     let mut held = Vec::new();
     for round in 0..2_000_u32 {
         let Ok(mut stream) = TcpStream::connect(&address) else { continue };
@@ -620,7 +623,7 @@ impl Copying {
         }
     }
 
-    /// Ends it: the bytes that the run has sent and the node, in MB, as the run says them.
+    /// Ends the run. Returns the megabytes that the run and the node sent, as the run prints them.
     fn end(mut self) -> String {
         drop(self.input.take());
         let mut said = String::new();
@@ -671,7 +674,8 @@ fn the_encoding_of_links_changes_while_records_go_over_them() {
     ] {
         assert!(out(&done).contains(process), "{}", out(&done));
     }
-    // Each process adopts it when it is next asked how it is; what is under way until then is plain.
+    // Each process adopts the setting at the next exchange on its control connection; until then frames are
+    // plain.
     changed.copy(30);
     let changed = sent(&changed.end());
     assert!((0.5 * all..0.9 * all).contains(&changed), "{changed}");
@@ -702,7 +706,8 @@ fn links_are_throttled_while_records_go_over_them() {
     }
     let began = Instant::now();
     copying.copy(100);
-    // A million bytes over one of four ports of 8 MB/s, there and back over the node's one of eight: no faster than this.
+    // A million bytes go over one of four ports of 8 MB/s, and back over the node's one port of 8 MB/s, so
+    // this is the least time.
     let least = Duration::from_millis(500);
     assert!(began.elapsed() > least, "{:?}", began.elapsed());
 

@@ -1,4 +1,4 @@
-//! Runs of the runtime, seen through the space: what the report says must agree with what the test knows.
+//! Runs of the runtime, observed through the space: the report must agree with the facts that the test knows.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -182,7 +182,7 @@ fn full_tells_everything() {
     assert_ne!(report.verdict.finding.kind, VerdictKind::Unknown);
 }
 
-/// Where other programs take the processors from a run, what they do limits it. So it has five runs.
+/// Other programs may limit a run by using its processors, so the test makes up to five runs.
 #[test]
 fn the_verdict_names_the_only_box_with_work() {
     let verdicts =
@@ -225,7 +225,8 @@ fn off_tells_counts() {
     assert_eq!(report.verdict.finding.kind, VerdictKind::Unknown);
 }
 
-/// A ring too small for the run: the oldest events are gone, what is said is still right.
+/// With a ring that is too small for the run, the oldest events are overwritten, but the report is still
+/// right.
 #[test]
 fn overwritten_events_are_losses() {
     let Ran { report, .. } = run(Mode::Full, 10 * MESSAGES, Duration::ZERO, 3);
@@ -254,7 +255,8 @@ impl Task for Brief {
     }
 }
 
-/// What a task and a stream are was said when they were made. Where that is overwritten, the live table still says it.
+/// Tasks and streams are described by events when they are made. If these events are overwritten, the live
+/// table still has the descriptions.
 #[test]
 fn events_have_names_though_those_that_told_them_are_overwritten() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! The example of a monitor of one's own, built as a user would build it and run on a real run.
+//! The example of a user's own monitor, built as a user would build it and applied to a real run.
 
 mod des_run;
 

@@ -1,4 +1,4 @@
-//! What the README and the pages of `docs/` tell a reader to type does what they show.
+//! The commands in the README and the pages of `docs/` give the output that the pages show.
 
 mod des_run;
 mod page;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use page::{Page, session};
 
-/// What no test types, with the reason: the page, how the command begins, why.
+/// Commands that the test does not execute: the page, the beginning of the command, the reason.
 const EXCUSED: &[(&str, &str, &str)] = &[
     ("README.md", "cargo install", "`cargo xtask test --only archive` does it, into a folder of its own"),
     ("README.md", "cargo xtask", "minutes each, and one of them runs this test"),
@@ -70,7 +70,7 @@ const FOLDERS: &[&str] = &[
     "view",
 ];
 
-/// Every page there is, by its path from the root, in order.
+/// Every page, by its path from the root, in order.
 fn pages() -> Vec<String> {
     let mut pages = Vec::new();
     for folder in FOLDERS {
@@ -86,7 +86,7 @@ fn pages() -> Vec<String> {
     pages
 }
 
-/// A folder `thalweg` with what the source tree has, whose `target/release` is what the tests run.
+/// A folder `thalweg` with the source tree's files, in which `target/release` has the tested program.
 fn source_tree(parent: &Path) -> PathBuf {
     use std::os::unix::fs::symlink;
     let tree = parent.join("thalweg");
@@ -101,12 +101,12 @@ fn source_tree(parent: &Path) -> PathBuf {
     tree
 }
 
-/// Where the program under test is.
+/// The folder of the program under test.
 fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_thalweg")).parent().expect("a folder")
 }
 
-/// Types a page; gives the number of commands, and of those excused.
+/// Executes a page's commands. Returns the number of commands, and of those left out.
 fn type_in(path: &str) -> (usize, usize) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let tree = source_tree(folder.path());
@@ -117,7 +117,7 @@ fn type_in(path: &str) -> (usize, usize) {
         known
     };
     let cargo = Path::new(env!("CARGO")).parent().expect("a folder");
-    // What is only in the archive is typed there (tests/archive.rs).
+    // The section about the archive is tested in tests/archive.rs.
     let chosen = |section: &str| section != "Without a toolchain";
     let typed = session::type_in(&Page::read(path), &tree, &[program(), cargo], chosen, is_excused);
     (typed, excused)
@@ -166,7 +166,7 @@ fn pages_of_errors_show_what_is_printed() {
 fn every_block_says_what_it_is_and_every_excuse_is_needed() {
     let mut excuses: Vec<_> = EXCUSED.iter().collect();
     for path in pages() {
-        // These draw bytes and crates.
+        // These two pages have blocks of text that are drawings.
         let draws = ["ARCHITECTURE.md", "space/docs/layout.md"].contains(&path.as_str());
         for block in Page::read(&path).code() {
             let prompts =

@@ -1,4 +1,5 @@
-//! Pages and drawings as files: what they hold, of runs that ended, were killed, or are damaged, and what is said where none can be made.
+//! Pages and drawings as files: their contents for runs that ended, were killed, or are damaged, and the
+//! errors if none can be made.
 
 mod des_run;
 mod program;
@@ -32,7 +33,7 @@ fn drawing(space: &Path, picture: &str) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Reads a drawing to its end, as XML.
+/// Parses a drawing as XML.
 fn well_formed(drawing: &str) {
     let mut reader = quick_xml::Reader::from_str(drawing);
     while !matches!(reader.read_event().expect("well-formed XML"), quick_xml::events::Event::Eof) {}
@@ -51,7 +52,7 @@ fn every_picture_is_drawn_in_every_mode() {
         }
         assert_eq!(drawing(&space, "latency").contains("not known"), mode != "full");
     }
-    // The same as `--graph svg`.
+    // The picture is equal to that of `--graph svg`.
     let space = folder.path().join("full");
     let output = des_run::succeed(des_run::thalweg().arg("report").arg(&space).args(["--graph", "svg"]));
     assert_eq!(drawing(&space, "graph").into_bytes(), output.stdout);
@@ -112,7 +113,7 @@ fn names_of_a_megabyte_are_cut_in_pictures_and_whole_in_json() {
         assert!(shown.contains('…'), "{what}: nothing says that names were cut");
     }
     pictures.iter().for_each(|drawn| well_formed(drawn));
-    // The network as it is written has the same names.
+    // The drawing of `thalweg check` has the same names.
     let net = folder.path().join("long.snet");
     for format in ["svg", "text", "dot"] {
         let drawn = des_run::succeed(des_run::thalweg().arg("check").arg(&net).args(["--graph", format]));
@@ -120,7 +121,7 @@ fn names_of_a_megabyte_are_cut_in_pictures_and_whole_in_json() {
     }
 }
 
-/// How long each task ran: a count of its own, beside the timeline's.
+/// A monitor that sums the busy time of each task, independently of the timeline.
 #[derive(Default)]
 struct Busy {
     ticks: HashMap<u64, (u64, u64)>,
@@ -152,7 +153,7 @@ impl Monitor for Busy {
     }
 }
 
-/// The timeline of a space with so many single spans, and what the count says.
+/// The timeline of a space with at most this many single spans, and the sums of the monitor.
 fn timeline_of(space: &Path, spans_max: usize) -> (TimelinePage, HashMap<u64, (f64, u64)>) {
     let (timeline, mut busy) = (Shared::new(Timeline::new(spans_max)), Busy::default());
     let mut follower = Follower::open(space, 10).expect("a space");
@@ -201,7 +202,7 @@ fn spans_and_sums_hold_what_a_count_of_dispatches_says() {
         if spans_max == 100 {
             assert!(page.spans.lane.len() <= 100 && page.exact_from_ns > Some(0.0));
         }
-        // Ends do not go back, and nothing lasts longer than the run.
+        // Ends never decrease, and no span is longer than the run.
         assert!(page.spans.end.iter().all(|&later| later >= 0));
         assert!(page.spans.length.iter().all(|&ns| ns >= 0 && ns as f64 <= page.duration_ns + 1.0));
     }

@@ -1,10 +1,11 @@
-//! Planted causes in real time: networks made to be slow for one known reason, run, and diagnosed. The verdict has to name
-//! the reason.
+//! Planted causes in real time: networks made to be slow for one known reason, run, and diagnosed. The
+//! verdict has to name the reason.
 //!
-//! A machine that does something else meanwhile is itself a cause, and the verdict then rightly speaks of that. So it is
-//! asked how much of the processors others had; a run they disturbed is made again, whatever its verdict.
+//! Other programs on the machine are themselves a cause, which the verdict then rightly names. So the test
+//! measures the share of the processors that others had; a disturbed run is made again, whatever its verdict.
 //!
-//! `PLANTED` is the number of networks of each cause, `PLANTED_CAUSE` chooses one cause, `PLANTED_SEED` one network.
+//! `PLANTED` is the number of networks of each cause, `PLANTED_CAUSE` chooses one cause, `PLANTED_SEED` one
+//! network.
 
 #![allow(clippy::print_stdout, reason = "what was named, for people who look")]
 
@@ -17,14 +18,14 @@ use planted_run::planted_nets::{CAUSES, Cause, Net, Score};
 use planted_run::{Place, build, runtime_of, space_in};
 use thalweg_monitor::{Report, report_space};
 
-/// How long a source goes on.
+/// The time for which a source writes.
 const LASTS: Duration = Duration::from_millis(200);
-/// Runs of one network at most, until the machine leaves one alone.
+/// The largest number of runs of one network to get an undisturbed one.
 const RUNS_MAX: usize = 6;
-/// Others may have had so much of the processors.
+/// The largest share of the processors that others may have had.
 const FOREIGN_MAX: f64 = 0.1;
 
-/// A process that wants one processor all the time; gone with this.
+/// A process that uses one processor all the time, and is killed when this is dropped.
 struct Burner(Child);
 
 impl Burner {
@@ -96,7 +97,7 @@ fn from_environment<T: std::str::FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// However busy the machine is, a circle that nobody can leave is one.
+/// A deadlock is found on a busy machine, too.
 #[test]
 fn deadlocks_are_named_on_any_machine() {
     let mut score = Score::default();

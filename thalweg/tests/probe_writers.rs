@@ -1,4 +1,5 @@
-//! Where else events of probes go than into the archive: tables for people, and a writer of one's own outside of the workspace.
+//! Destinations of probes' events besides the archive: tables, and a user's own writer outside of the
+//! workspace.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ fn succeed(command: &mut Command) -> Output {
     output
 }
 
-/// A process that is killed when the test is over, whatever comes of it.
+/// A process that is killed when dropped.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -28,7 +29,7 @@ impl Drop for Killed {
     }
 }
 
-/// A program with probes, and a folder for what it records.
+/// A program with probes, and a folder for its space.
 struct Place {
     folder: TempDir,
 }
@@ -70,7 +71,7 @@ impl Place {
         output
     }
 
-    /// The space of the program, when there is one.
+    /// Waits for the space of the program.
     fn space(&self) -> String {
         let begun = Instant::now();
         loop {
@@ -102,7 +103,8 @@ fn writer() -> &'static Path {
 
 const CALLS: u64 = 100_000;
 
-/// Its ring holds a tenth of what the program records: the program waits, and each call becomes one line.
+/// The program's ring holds a tenth of its events, so the program waits for the writer, and each call becomes
+/// one line.
 #[test]
 fn a_writer_of_ones_own_loses_nothing() {
     let (place, writer) = (Place::new(), writer());
@@ -141,7 +143,8 @@ fn a_program_whose_own_writer_is_killed_goes_on() {
     program.env("THALWEG_PROBE_FULL", "wait").env("THALWEG_PROBE_BYTES", "256k");
     let mut program = Killed(program.spawn().unwrap());
     let mut writer = Command::new(writer);
-    // Nobody reads its lines: it stands still when the pipe is full, and with it the program.
+    // The writer's output is not read, so the writer blocks when the pipe is full, and the program waits for
+    // it.
     let mut writer = Killed(writer.arg(place.space()).stdout(Stdio::piped()).spawn().unwrap());
     let element = PathBuf::from(place.space()).join("0001.element");
     let begun = Instant::now();
@@ -162,7 +165,7 @@ fn a_program_whose_own_writer_is_killed_goes_on() {
     assert_eq!(told, 20 * CALLS, "{} lost", calls["lost"]);
 }
 
-/// Where the header of an element has the process that consumes (docs: the element's layout).
+/// The offset of the consuming process in the header of an element.
 const READER_AT: usize = thalweg_space::layout::element::READER;
 
 /// Rows as Python's csv module reads them.
@@ -173,7 +176,8 @@ fn rows(csv: &[u8], place: &Place) -> Vec<Vec<String>> {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Another program's reader of such tables gets the values that were written, whatever characters are in them.
+/// Another program's reader of such tables gets the values that were written, whatever characters are in
+/// them.
 #[test]
 fn events_as_a_table() {
     let place = Place::new();
@@ -210,7 +214,7 @@ fn events_as_a_table() {
     assert_eq!(named.matches("(other)").count(), 4, "{named}");
 }
 
-/// What is recorded as it is, without columns or compression, is what is recorded otherwise: event by event.
+/// Recordings with and without columns and compression have the same events.
 #[test]
 fn an_archive_of_events_as_they_are_has_the_same_events() {
     let place = Place::new();

@@ -1,4 +1,5 @@
-//! Programs with probes in C, C++ and Rust: what `thalweg calls` says is what they wrote of their calls by other means.
+//! Programs with probes in C, C++ and Rust: `thalweg calls` agrees with the calls that the programs write
+//! themselves.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +15,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The program in each language: its name, and where it is, which is where cargo keeps what tests make.
+/// The program in each language: its name and its path, in cargo's folder for files of tests.
 fn programs() -> &'static [(&'static str, PathBuf)] {
     static PROGRAMS: OnceLock<Vec<(&'static str, PathBuf)>> = OnceLock::new();
     PROGRAMS.get_or_init(|| {
@@ -44,7 +45,7 @@ fn programs() -> &'static [(&'static str, PathBuf)] {
                 Err(error) => panic!("{compiler}: {error}"),
             }
         }
-        // A test of this file alone has not built it.
+        // The example is not built when only this file is tested.
         let mut build = Command::new(env!("CARGO"));
         build.args(["build", "--quiet", "--locked", "-p", "thalweg", "--example", "probed"]);
         if !cfg!(debug_assertions) {
@@ -54,7 +55,7 @@ fn programs() -> &'static [(&'static str, PathBuf)] {
         assert!(built.success());
         let folder_of_builds = Path::new(env!("CARGO_BIN_EXE_thalweg")).parent().unwrap();
         programs.push(("Rust", folder_of_builds.join("examples/probed")));
-        // One language at a time, where the long way is gone in pieces.
+        // The variable selects one language, so that the long test can be divided.
         if let Ok(only) = std::env::var("THALWEG_TEST_PROGRAMS") {
             programs.retain(|(name, _)| *name == only);
         }
@@ -124,7 +125,7 @@ impl Place {
         entries.filter(|path| path.is_dir()).collect()
     }
 
-    /// How often each path was called and failed, as the program wrote it.
+    /// The counts of calls and failures of each path, as the program wrote them.
     fn written(&self) -> Paths {
         let mut paths = Paths::new();
         for entry in std::fs::read_dir(self.folder.path()).unwrap() {
@@ -145,7 +146,7 @@ impl Place {
 /// By path: calls, and calls that failed or were left by an exception.
 type Paths = BTreeMap<String, (u64, u64)>;
 
-/// The same, as `thalweg calls` tells it.
+/// The counts of each path, as `thalweg calls` reports them.
 fn told(calls: &Value) -> Paths {
     let names: BTreeMap<u64, &str> = calls["operations"]
         .as_array()
@@ -162,7 +163,7 @@ fn told(calls: &Value) -> Paths {
             Some(parent) => format!("{}/{name}", paths[parent as usize]),
             None => name.to_owned(),
         };
-        // Calls of a path and work that was handed over on it are told apart.
+        // Calls of a path and work that was handed over on that path are listed separately.
         let figures = told.entry(path.clone()).or_default();
         figures.0 += node["count"].as_u64().unwrap();
         figures.1 += node["failed"].as_u64().unwrap();
@@ -171,7 +172,7 @@ fn told(calls: &Value) -> Paths {
     told
 }
 
-/// What callers and operations add up to, from paths.
+/// The counts of pairs of caller and operation, from paths.
 fn edges_of(paths: &Paths) -> BTreeMap<(String, String), u64> {
     let mut edges = BTreeMap::new();
     for (path, (count, _)) in paths {
@@ -197,7 +198,7 @@ fn told_edges(calls: &Value) -> BTreeMap<(String, String), u64> {
     edges
 }
 
-/// How many rounds a test has: few every day, many for `cargo xtask test --only probes`.
+/// The number of rounds of a test: few by default, many for `cargo xtask test --only probes`.
 fn rounds(few: u64, many: u64) -> u64 {
     if std::env::var_os("THALWEG_TEST_LONG").is_some() { many } else { few }
 }
@@ -214,8 +215,8 @@ fn assert_as_written(place: &Place, context: &str) {
     assert_eq!(calls["calls"].as_u64(), Some(count), "{context}");
 }
 
-/// Random trees in each language, with recursion, errors, exceptions, longjmp, futures, threads that come and go, and work that is handed to other
-/// threads and to later: of each program there are hundreds.
+/// Random trees in each language, with recursion, errors, exceptions, longjmp, futures, threads that begin
+/// and end, and work that is handed over to other threads and to later calls, in hundreds of programs.
 #[test]
 fn call_trees_are_those_that_the_programs_made() {
     for (name, program) in programs() {
@@ -228,7 +229,8 @@ fn call_trees_are_those_that_the_programs_made() {
     }
 }
 
-/// A child has a space of its own, with the calls that it is in; the parent's goes on as if there were none.
+/// A child of `fork` has a space of its own, with the calls that were open at the fork; the parent's space is
+/// not affected.
 #[test]
 fn the_child_of_a_fork_records_its_own_calls() {
     for (name, program) in in_c() {
@@ -241,8 +243,8 @@ fn the_child_of_a_fork_records_its_own_calls() {
     }
 }
 
-/// Threads are interrupted in the middle of whatever probes do, handlers by other handlers: every event is there or counted, and no call stands where it
-/// was not made.
+/// Signals interrupt threads anywhere in the code of probes, and handlers interrupt handlers: every event is
+/// recorded or counted, and no call appears where it was not made.
 #[test]
 fn signals_from_another_thread_leave_no_wrong_callers() {
     for (name, program) in in_c() {
@@ -263,16 +265,18 @@ fn signals_from_another_thread_leave_no_wrong_callers() {
                 missing += made - told;
                 all += made;
             }
-            // Of each `outer` there is a counter's event, too.
+            // Each call of `outer` also records an event of the counter.
             let counted = calls["counters"][0]["count"].as_u64().unwrap();
             assert!(counted <= made[0], "{name}");
             let lost = calls["lost"].as_u64().unwrap();
             let unplaced = calls["not_recorded"].as_u64().unwrap();
             assert_eq!(missing + made[0] - counted, lost + unplaced, "{name}: of {all}");
             assert!(made[2] > 1000 && lost < all / 2, "{name}: {made:?} {lost}");
-            // An event is lost where it interrupts another's writing: an inner one with its handler, and neither alone.
+            // An event is lost if its handler interrupts the writing of another event; `inner` is then lost
+            // together with its handler.
             assert_eq!(told.get("inner"), told.get("handler"), "{name}");
-            // A handler between a call's last steps may record itself before the call does: then callers are not known, and that is said.
+            // A handler that interrupts the last steps of a call may be recorded before the call: then
+            // callers are unknown, and a note says so.
             let is_said = !calls["notes"].as_array().unwrap().is_empty();
             for ((caller, callee), count) in told_edges(&calls) {
                 let may = match (callee.as_str(), caller.as_str()) {
@@ -286,7 +290,7 @@ fn signals_from_another_thread_leave_no_wrong_callers() {
     }
 }
 
-/// What a handler cannot record, since it interrupted the writing of another event, is counted.
+/// Events that a handler cannot record, because it interrupted the writing of another event, are counted.
 #[test]
 fn events_of_signal_handlers_are_recorded_or_counted() {
     for (name, program) in in_c() {
@@ -299,7 +303,7 @@ fn events_of_signal_handlers_are_recorded_or_counted() {
     }
 }
 
-/// A program that is killed when the test is over, whatever comes of it.
+/// A program that is killed when dropped.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -316,7 +320,7 @@ fn counters(path: &str, threads: usize) -> Vec<(u64, u64)> {
     (0..threads).map(|thread| (word(2 * thread), word(2 * thread + 1))).collect()
 }
 
-/// `kill -9` at random moments: every call that was done is there, and none that was not begun.
+/// After `kill -9` at random moments, every call that was finished is recorded, and none that was not begun.
 #[test]
 fn what_was_recorded_survives_the_program() {
     for (name, program) in programs() {
@@ -338,14 +342,15 @@ fn what_was_recorded_survives_the_program() {
             let (least, most) =
                 counters.iter().fold((0, 0), |(least, most), (begun, done)| (least + done, most + begun));
             let told = calls["calls"].as_u64().unwrap();
-            // Where the ring came around, the rest is counted as lost.
+            // If the ring wrapped around, the overwritten calls are counted as lost.
             let told = told + calls["lost"].as_u64().unwrap();
             assert!((least..=most).contains(&told), "{name}: {told} of {least} to {most}");
         }
     }
 }
 
-/// The program waits for its reader; when that is gone it goes on, and what was not kept is counted: not one call more or less.
+/// The program waits for its reader; when the reader has ended, the program goes on, and the calls that were
+/// not kept are counted exactly.
 #[test]
 fn a_program_whose_reader_is_killed_goes_on() {
     const CALLS: u64 = 400_000;
@@ -378,7 +383,8 @@ fn a_program_whose_reader_is_killed_goes_on() {
     }
 }
 
-/// Each of many operations has its call, and its name as it was given: in any script, of 10 KB, with what other languages take for quotes.
+/// Each of many operations has its call and its exact name: in any script, of 10 KB, with characters that
+/// other languages use as quotes.
 #[test]
 fn operations_may_be_many_and_have_any_names() {
     let count = rounds(20_000, 1_000_000);
@@ -408,7 +414,7 @@ fn operations_may_be_many_and_have_any_names() {
     }
 }
 
-/// With THALWEG_PROBE=off nothing is made, and no probe asks for the lock that guards the making of things.
+/// With THALWEG_PROBE=off no space or element is made, and no probe takes the lock that guards making them.
 #[test]
 fn probes_of_a_program_that_is_told_off_take_no_lock() {
     for (name, program) in in_c() {
@@ -420,7 +426,8 @@ fn probes_of_a_program_that_is_told_off_take_no_lock() {
     }
 }
 
-/// A library with probes is unloaded and loaded again, while threads that called it live on, by a program with probes of its own and by one without.
+/// A library with probes is unloaded and loaded again, while threads that called it live on, by a program
+/// with probes of its own and by one without.
 #[test]
 fn libraries_with_probes_come_and_go() {
     let folder = tempfile::tempdir().unwrap();
@@ -442,7 +449,8 @@ fn libraries_with_probes_come_and_go() {
         let library = path("libcalled.so");
         place.run(&path(program), &[library.to_str().unwrap(), &LOADED.to_string()]);
         let calls = place.calls();
-        // Of each loading the main thread, a thread that ends later, and one child of a fork.
+        // Each time the library is loaded, the main thread, a thread that ends later, and one child of a fork
+        // call it.
         let count = |name: &str| {
             paths(&calls).iter().filter(|(path, _)| path.ends_with(name)).map(|(_, n)| n).sum::<u64>()
         };
@@ -456,11 +464,12 @@ fn libraries_with_probes_come_and_go() {
     }
 }
 
-/// The program goes on where its element, or its space, can't be made, and what was not recorded is counted.
+/// The program goes on if its element, or its space, can't be made, and the unrecorded calls are counted.
 #[test]
 fn a_program_without_room_goes_on() {
     for (name, program) in in_c() {
-        // In 512 bytes: the space has room and an element has none; nothing has room but the truth.
+        // The limits are in units of 512 bytes: with the first there is room for the space but not for an
+        // element, with the second for neither.
         for (limit, has_space) in [("200", true), ("100", false)] {
             let place = Place::new();
             let script = "ulimit -f \"$1\"; shift; exec \"$@\"";
@@ -500,7 +509,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// The disk has room for the elements of some threads: those of the others lose their events, each of which is counted.
+/// The disk has room for the elements of some threads: those of the others lose their events, each of which
+/// is counted.
 #[test]
 fn events_without_room_on_a_full_disk_are_counted() {
     const CALLS: u64 = 20_000;
@@ -533,7 +543,7 @@ fn events_without_room_on_a_full_disk_are_counted() {
     }
 }
 
-/// A probe that is off is switched on though nothing of the program's probes runs, and the other way.
+/// Probes are switched on and off while the program runs no code of its probes.
 #[test]
 fn operations_are_switched_and_sampled_while_the_program_runs() {
     let (_, program) = programs().iter().find(|(name, _)| *name == "Rust").unwrap();
@@ -563,7 +573,8 @@ fn operations_are_switched_and_sampled_while_the_program_runs() {
     drop(input);
 }
 
-/// While a program runs, what is called most and tells least is switched off until the probes cost no more than they may, and no more than that.
+/// While a program runs, the operations with most calls and least information are switched off until the
+/// probes keep their budget, and no further operations.
 #[test]
 fn a_budget_is_kept_by_leaving_out_what_tells_least() {
     let (_, program) = in_c().next().unwrap();
@@ -579,14 +590,14 @@ fn a_budget_is_kept_by_leaving_out_what_tells_least() {
     let said = place.thalweg(&["calls", &space, "--budget", "2%", "--every", "300ms", "--for", "3s"]);
     assert!(said.contains("off goes one,"), "{said}");
     assert!(said.contains("left out: one."), "{said}");
-    // Behind it all is on again, and was not while it went on.
+    // After the command all operations are on again, which were off while it ran.
     let switches = || thalweg_space::reader::SpaceReader::open(&space).unwrap().probes().unwrap();
     assert!(switches().iter().all(|probe| probe.on));
     assert!(switches().iter().any(|probe| probe.name == "one"));
     child.0.kill().unwrap();
 }
 
-/// Compiles the C side of traces that cross; as a library, too.
+/// Compiles the C side of traces that cross languages, also as a library.
 fn pair(folder: &Path) -> (PathBuf, PathBuf) {
     let source = root().join("thalweg/tests/data/probed/pair.c");
     let (program, library) = (folder.join("pair"), folder.join("libpair.so"));
@@ -619,7 +630,8 @@ fn a_program_and_a_library_of_another_language_are_one_tree() {
     assert_eq!(paths(&place.calls()), wanted.map(|(path, count)| (path.to_owned(), count)));
 }
 
-/// C sends to Rust, Rust to C: three processes, one tree; a thread that work is handed to is in it as well.
+/// C sends to Rust, Rust to C: three processes, one tree; a thread that gets work by hand-over is in the tree
+/// as well.
 #[test]
 fn traces_cross_processes_and_threads() {
     let place = Place::new();
@@ -650,7 +662,7 @@ fn traces_cross_processes_and_threads() {
     assert_eq!(remote, 3);
 }
 
-/// What the W3C's recommendation calls a `traceparent` is continued in C and Rust, and nothing else is.
+/// A `traceparent` that is valid by the W3C's recommendation is continued in C and Rust, and no other text.
 #[test]
 fn traceparents_are_what_the_recommendation_says() {
     let place = Place::new();
@@ -664,7 +676,8 @@ fn traceparents_are_what_the_recommendation_says() {
     }
 }
 
-/// Every type of field, names that are words of C, and texts of any kind: what a generated function is given is what is read.
+/// Every type of field, names that are words of C, and texts of any kind: a reader gets the values that were
+/// passed to the generated function.
 #[test]
 fn writers_made_from_a_description_write_what_they_are_given() {
     let place = Place::new();
@@ -737,7 +750,8 @@ int main(void) {
     }
 }
 
-/// A program compiled with -finstrument-functions, without a change: names come from its symbols, in a library that is loaded later, too.
+/// A program compiled with -finstrument-functions, without a change: names come from its symbols, in a
+/// library that is loaded later, too.
 #[test]
 fn functions_of_an_instrumented_program_have_their_names() {
     let place = Place::new();

@@ -1,4 +1,5 @@
-//! `thalweg record`: what it keeps is what the run's own space has, while the run lives, when it ends, when one of both is killed.
+//! `thalweg record`: the archive has the same events as the run's own space, while the run lives, when it
+//! ends, and when the run or the recorder is killed.
 
 mod program;
 
@@ -28,7 +29,8 @@ fn says(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// A run whose space is `space`, with elements that hold all its events. It reads records as long as its input is open.
+/// A run whose space is `space`, with elements that hold all its events. The run reads records as long as its
+/// input is open.
 struct Run {
     killed: Killed,
     output: BufReader<std::process::ChildStdout>,
@@ -48,7 +50,7 @@ impl Run {
         Run { killed, output }
     }
 
-    /// Sends records through it, and waits until they came out.
+    /// Sends records through the run, and waits until they come out.
     fn send(&mut self, count: usize) {
         let input = self.killed.child.stdin.as_mut().expect("open");
         for n in 0..count {
@@ -75,7 +77,7 @@ fn recorder(space: &str, kept: &str, more: &[&str]) -> Child {
     command.spawn().expect("thalweg starts")
 }
 
-/// Waits until the archive has a segment with something in it.
+/// Waits until the archive has a segment that is not empty.
 fn until_begun(kept: &str) {
     let begun = Instant::now();
     while output(&["events", kept, "--limit", "1"]).stdout.is_empty() {
@@ -95,7 +97,7 @@ fn interrupt(child: &Child, signal: &str) {
     assert!(status.success());
 }
 
-/// What a report says of the flow, without where it was read.
+/// The report's figures about the flow, without the path of its source.
 fn measured(path: &str) -> Value {
     let mut report: Value = serde_json::from_str(&says(&["report", path, "--json"])).expect("JSON");
     report["space"]["path"] = Value::Null;
@@ -125,11 +127,11 @@ fn a_run_that_is_recorded_to_its_end_is_in_the_archive_as_in_its_space() {
     assert!(events.lines().count() > 30, "{events}");
     assert_eq!(says(&["events", &kept, "--json"]), events);
     assert_eq!(measured(&kept), measured(&space));
-    // Each message has its story there as well.
+    // The archive has the story of each message, too.
     let report = measured(&kept);
     let message = report["slowest"][0]["message"].as_str().expect("a slow message");
     assert_eq!(says(&["message", &kept, message]), says(&["message", &space, message]));
-    // What is kept is no longer where the run was.
+    // The run's own space is removed, so that only the archive remains.
     std::fs::remove_dir_all(&space).expect("it is there");
     assert_eq!(says(&["events", &kept, "--json"]), events);
 }
@@ -163,7 +165,8 @@ fn a_recording_ends_at_ctrl_c_and_goes_on_after_a_kill() {
     let events = says(&["events", &kept, "--json"]);
     assert_eq!(events, says(&["events", &space, "--json"]));
     assert_eq!(measured(&kept)["window"]["state"], "killed");
-    // What was recorded before is there still. (Seconds change a little as the clock becomes more exact.)
+    // Events that were recorded before are kept. (Times in seconds change a little, because the clock's rate
+    // is measured more exactly.)
     let event = |line: &str| {
         let event: Value = serde_json::from_str(line).expect("JSON");
         [&event["ticks"], &event["writer"], &event["sequence"], &event["kind"], &event["fields"]]
@@ -173,7 +176,8 @@ fn a_recording_ends_at_ctrl_c_and_goes_on_after_a_kill() {
     assert!(before.lines().chain(between.lines()).all(|line| all.contains(&event(line))));
 }
 
-/// A run takes its space along when it ends; what the recorder had not written yet, it still has at hand.
+/// A run removes its space when it ends; the recorder still has the mappings with the events that it had not
+/// written yet.
 #[test]
 fn a_run_that_leaves_nothing_is_in_the_archive() {
     let (folder, _, kept) = folder();
@@ -253,7 +257,8 @@ fn a_window_is_what_lies_between_its_times() {
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("has to come after"));
 }
 
-/// What lies more than a second before a window is only looked through for what there was: its report is whole nevertheless.
+/// Of events more than a second before a window only the descriptions of tasks and streams are read; the
+/// report on the window is complete nevertheless.
 #[test]
 fn a_report_of_a_late_window_knows_what_began_long_before() {
     let (folder, space, kept) = folder();
@@ -263,7 +268,7 @@ fn a_report_of_a_late_window_knows_what_began_long_before() {
     run.send(300);
     run.end();
     assert_eq!(ended(recorder(&space, &kept, &[])).0, Some(0));
-    // A source looks for input now and then.
+    // A source polls its input at intervals.
     let times: Vec<f64> = says(&["events", &kept, "--kind", "exec.dispatch*", "--json"])
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))

@@ -1,4 +1,4 @@
-//! Libraries of boxes that are loaded anew while a network runs, and what they share with observers.
+//! Libraries of boxes that are replaced while a network runs, and their parameters.
 
 mod controlled;
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A box that says which build of it took a record, in a tag and in a text of its own; `finish` counts its calls.
+/// A box that writes the number of its build into a tag and a text; `finish` counts its calls.
 const MARK: &str = r#"
 #include "thalweg.h"
 static thalweg_parameter finished = THALWEG_PARAMETER("finished", "", "Builds that ended", 0, 1000000, 0);
@@ -108,7 +108,7 @@ fn a_hundred_reloads_under_load_lose_nothing_and_leave_nothing() {
     let output = BufReader::new(run.child.stdout.take().expect("piped"));
     let read = std::thread::spawn(move || output.lines().map(|line| line.expect("text")).collect::<Vec<_>>());
     for reload in 1..=RELOADS {
-        // Written over the file that was loaded, as some compilers do.
+        // The loaded file is overwritten in place, as some compilers do.
         std::fs::copy(&builds[(reload % 2) as usize], &library).expect("a copy");
         let told = run.done("reload", library.to_str());
         assert!(told.starts_with("reloaded: "), "{told}");
@@ -203,7 +203,7 @@ fn parameters_are_set_and_state_and_events_are_seen_while_it_runs() {
         told.contains("box.levels.clipped") && told.contains("20000") && told.contains("1.2207"),
         "{told}"
     );
-    // A value that the parameter cannot have is refused, and a network that would begin with it does not begin.
+    // A value outside the parameter's range is refused, and a network does not start with it.
     let set = Command::new(env!("CARGO_BIN_EXE_thalweg"))
         .arg("set")
         .arg(run.space())
@@ -243,7 +243,7 @@ fn a_library_is_looked_for_by_name_in_the_directories_named_only() {
     assert_eq!(check(Some(folder.path())).0, Some(0));
 }
 
-/// A box whose answer another library has, which is found beside it.
+/// A box that calls another library, which is found in the same directory.
 const ASKING: &str = r#"
 #include "thalweg.h"
 int64_t answer(void);
@@ -256,7 +256,7 @@ static const thalweg_box boxes[] = {THALWEG_BOX("box ask ((<n>) -> (<answer>))",
 THALWEG_LIBRARY(boxes)
 "#;
 
-/// Compiles `libask.so` under a name, and beside it the library that it wants by `$ORIGIN`.
+/// Compiles `libask.so` under a name, and in the same directory the library that it needs by `$ORIGIN`.
 fn with_neighbour(folder: &Path, name: &str) -> PathBuf {
     let neighbour = folder.join("libneighbour.so");
     compile("long answer(void) { return 42; }", &[], &neighbour);
@@ -302,7 +302,7 @@ fn a_library_finds_its_neighbours() {
 #[test]
 fn a_library_that_cannot_be_copied_beside_itself_says_what_is_missing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    // With anything before it, the name is too long for a file.
+    // With a prefix, the name would be too long for a file.
     let name = format!("lib{}.so", "k".repeat(248));
     let library = with_neighbour(folder.path(), &name);
     let net = write(folder.path(), "first.snet", "net first { box ask ((<n>) -> (<answer>)); } connect ask;");
@@ -323,7 +323,7 @@ fn a_library_that_cannot_be_copied_beside_itself_says_what_is_missing() {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert_eq!(run(None).0, Some(0), "as it is, it is loaded from where it is");
-    // One that wants nothing beside it does without.
+    // A library that needs no other file is loaded nevertheless.
     build(folder.path(), 1, &[]);
     std::fs::copy(folder.path().join("build1.so"), &library).expect("a copy");
     let (code, said) = run(Some("--control"));

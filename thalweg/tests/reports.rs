@@ -1,4 +1,5 @@
-//! What is said of runs that fail records, are switched, given another network, paused, watched to their end, or killed.
+//! Reports on runs with failed records, changed modes, another network, or pauses, on runs that are watched
+//! to their end, and on killed runs.
 
 mod controlled;
 mod des_run;
@@ -16,7 +17,7 @@ use thalweg_space::reader::SpaceReader;
 
 const PLUS: &str = "net first connect [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n + 1>}];";
 
-/// What `thalweg` prints for these arguments, which must succeed.
+/// The output of `thalweg` with these arguments, which must succeed.
 fn says(arguments: &[&str], space: &Path) -> String {
     let output = des_run::succeed(des_run::thalweg().arg(arguments[0]).arg(space).args(&arguments[1..]));
     String::from_utf8(output.stdout).expect("text")
@@ -52,7 +53,7 @@ fn failed_messages_are_listed_in_every_mode() {
         let failures: Value =
             serde_json::from_str(&says(&["message", "--failed", "--json"], &space)).unwrap();
         assert_eq!(failures.as_array().expect("a list").len(), 1, "{mode}");
-        // Only mode full says where messages come from.
+        // Only mode full records the origin of messages.
         assert_eq!(failures[0]["input"].is_string(), mode == "full", "{mode}: {failures}");
     }
 }
@@ -67,7 +68,7 @@ fn a_window_after_another_network_was_loaded_counts_its_messages_alone() {
     run.done("load", Some(&next));
     through(&mut run, &mut output, 100);
 
-    // Nothing moves in this window: what the networks did before is not counted into it.
+    // No message moves in this window: earlier work of the networks is not counted in it.
     let still = report(&run.space(), &["--window", "50ms"]);
     assert_eq!(still["throughput"]["messages_in"], 0, "{still:#}");
     for stream in still["streams"].as_array().expect("a list") {
@@ -88,13 +89,13 @@ fn a_window_after_another_network_was_loaded_counts_its_messages_alone() {
     run.end(0);
 }
 
-/// What ends within a window is counted from its begin, as what goes on is.
+/// Tasks that end within a window are counted from the window's beginning, as tasks that go on are.
 #[test]
 fn a_window_that_a_network_ends_in_counts_from_its_begin() {
     let mut run = Run::start(PLUS);
     let mut output = BufReader::new(run.child.stdout.take().expect("piped"));
     through(&mut run, &mut output, 1000);
-    // Counted when the dispatches before have published what they did.
+    // The counts are read when all earlier dispatches have published their work.
     run.done("pause", None);
     let mut follower = thalweg_monitor::Follower::open(run.space(), 10).expect("a space");
     follower.poll();
@@ -258,7 +259,7 @@ fn a_large_kept_run_is_reported_alike_on_one_core_and_on_several() {
     let mut alone = Command::new("taskset");
     alone.args(["-c", &first_core()]).arg(des_run::thalweg().get_program());
     assert_eq!(several, report(&mut alone));
-    // So much that it is not analysed as it is read.
+    // The recording is too long to be analysed in memory at once.
     assert!(several["window"]["events"].as_u64().expect("a number") > 100_000, "{}", several["window"]);
     let failures = several["failures"].as_array().expect("a list");
     assert!(failures.len() > 1, "{failures:?}");

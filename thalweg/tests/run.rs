@@ -1,4 +1,4 @@
-//! `thalweg run` as a user meets it: mistakes, failing records, pipes that close, Ctrl-C.
+//! `thalweg run` on the command line: mistakes, failing records, closed pipes, Ctrl-C.
 
 mod des_run;
 mod program;
@@ -8,10 +8,11 @@ use std::process::{Child, Command};
 
 use program::{fed, run, started, write};
 
-/// Adds one to `<n>`, fails on numbers that have no successor.
+/// A network that adds one to `<n>`, and fails on the largest integer.
 const COUNT: &str = "net count connect [{<n>} -> {<n=n+1>}];";
 
-/// Runs with `arguments`, which must be refused with exit code 2 and every one of `expected` on standard error, leaving no space behind.
+/// Runs with `arguments`, which must be refused with exit code 2 and every one of `expected` on standard
+/// error, leaving no space behind.
 fn refused(arguments: &[&str], expected: &[&str]) {
     let spaces = tempfile::tempdir().expect("a temporary folder");
     let output = fed(des_run::thalweg().arg("run").args(arguments).env("THALWEG_SPACES", spaces.path()), "");
@@ -146,7 +147,8 @@ fn what_passes_a_feedback_by_keeps_its_place() {
     let (mut input, mut wanted) = (String::new(), String::new());
     for n in 0..400 {
         input += &format!("{{\"<n>\": {n}}}\n{{\"a\": {n}}}\n");
-        // What the pattern matches goes round until it is a multiple of four; what is one passes by.
+        // Records that match the pattern go round until `<n>` is a multiple of four; multiples of four bypass
+        // the loop.
         wanted += &format!("{{\"<n>\": {}}}\n{{\"a\": {n}}}\n", n / 4 * 4);
     }
     for workers in ["1", "2"] {
@@ -187,7 +189,7 @@ fn an_output_that_nobody_reads_ends_the_run_quietly() {
     let mut child = started(des_run::thalweg().arg("run").arg(&count));
     let mut input = child.stdin.take().expect("piped");
     drop(child.stdout.take());
-    // The pipe is closed at the other end sooner or later; until then the run takes what it is given.
+    // The run closes the pipe sooner or later; until then it reads all input.
     while input.write_all(b"{\"<n>\": 1}\n").is_ok() {}
     let mut said = String::new();
     child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
@@ -204,7 +206,7 @@ fn one_interrupt_drains_and_reports() {
     input.write_all(b"{\"<n>\": 1}\n{\"<n>\": 2}\n").expect("it reads");
     let mut output = BufReader::new(child.stdout.take().expect("piped"));
     let mut line = String::new();
-    // Records come out although the input stays open: nothing waits for a buffer to fill.
+    // Records come out although the input stays open, because output is not held back until a buffer is full.
     output.read_line(&mut line).expect("a record");
     assert_eq!(line, "{\"<n>\": 2}\n");
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
@@ -227,7 +229,7 @@ fn all_sleep(process: u32) -> bool {
     })
 }
 
-/// The source is held because nobody reads the output, so the sink waits and five records are under way.
+/// The output is not read, so the sink waits, the source is held, and five records are inside the network.
 #[test]
 fn an_interrupt_while_the_source_is_held_drains_and_reports() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -250,7 +252,7 @@ fn an_interrupt_while_the_source_is_held_drains_and_reports() {
     assert!(said.contains(&format!("{0} records in, {0} out", rest + 1)) && rest < 500, "{said}");
 }
 
-/// Runs `thalweg set`; what it said on standard output, or on standard error if it failed.
+/// Runs `thalweg set`. Returns its standard output, or its standard error if it failed.
 fn set(arguments: &[&str]) -> Result<String, String> {
     let output = des_run::thalweg().arg("set").args(arguments).output().expect("thalweg starts");
     let text = |bytes| String::from_utf8(bytes).expect("text").trim_end().to_owned();

@@ -1,4 +1,4 @@
-//! `thalweg scope` and `thalweg serve` on real runs: what views say agrees with what `thalweg report` says of the same run.
+//! `thalweg scope` and `thalweg serve` on real runs: views agree with `thalweg report` on the same run.
 
 mod program;
 
@@ -103,7 +103,7 @@ fn every_built_in_view_can_be_pulled_here_and_through_a_server() {
         with_the_word.args(["scope", "pull", name, &space, "--json"]);
         let with_the_word = said(&with_the_word.output().expect("thalweg starts"));
         assert_eq!(objects(&here).len(), objects(&with_the_word).len(), "{name}");
-        // What does not depend on the moment is the same.
+        // Figures that do not depend on the time of the pull are equal.
         if name == "events" || name == "dispatches" {
             assert_eq!(here, there, "{name}");
         }
@@ -139,7 +139,7 @@ fn a_view_of_ones_own_is_checked_and_pulled() {
         complaint.contains("wrong.toml:7:6") && complaint.contains("did you mean `reduce`?"),
         "{complaint}"
     );
-    // A kind may be one of a program's own, so it is only a doubt.
+    // An unknown kind may belong to a user's program, so it causes only a warning.
     let doubtful = write(folder.path(), "doubtful.toml", &right.replace("task_created", "task_creatd"));
     let output = thalweg(folder.path()).args(["scope", "check", &doubtful]).output().expect("thalweg starts");
     let complaint = String::from_utf8_lossy(&output.stderr);
@@ -179,7 +179,7 @@ impl Live {
         live
     }
 
-    /// Sends records through it; when this returns, its tasks have recorded what they read.
+    /// Sends records through the run, and returns when its tasks have recorded them.
     fn send(&mut self, count: u64) {
         let input = self.run.child.stdin.as_mut().expect("open");
         (0..count).for_each(|n| writeln!(input, "{{\"<n>\": {n}}}").expect("it reads"));
@@ -196,7 +196,7 @@ impl Live {
         }
     }
 
-    /// What all tasks have read and written, by the live table.
+    /// The messages read and written by all tasks, from the live table.
     fn totals(&self) -> [u64; 2] {
         let rows = SpaceReader::open(&self.space).and_then(|space| space.live_rows()).expect("a table");
         let tasks = rows.iter().filter(|row| row.kind_name() == "exec.task");
@@ -227,7 +227,7 @@ fn an_overview_says_how_fast_a_process_is() {
     assert_eq!(rows.len(), 1, "a line for each process");
     let number = |name: &str| rows[0].field(name).and_then(|value| value.number()).unwrap_or(f64::NAN);
     assert_eq!(number("process.pid"), f64::from(live.run.child.id()));
-    // What lies between two looks is divided by a time that is known within these bounds.
+    // The increase between two readings is divided by a time that is known within these bounds.
     for (n, name) in ["reads/s", "writes/s"].into_iter().enumerate() {
         let grown = (after[n] - before[n]) as f64;
         assert!(grown >= 6000.0, "{grown}");
@@ -240,7 +240,7 @@ fn an_overview_says_how_fast_a_process_is() {
         assert!(share >= 0.0, "{share}");
     }
     assert!(number("no input") > 0.0, "tasks wait for input most of the time");
-    // And as the command prints it: a session has a line for each of its processes.
+    // The command prints a line for each process of a session.
     let printed = thalweg(folder.path())
         .args(["scope", "overview"])
         .arg(&live.space)
@@ -313,7 +313,7 @@ fn a_view_is_recorded_and_read_as_any_archive() {
         std::thread::sleep(Duration::from_millis(10));
     }
     let sent = live.sent;
-    // The run ends; its space stays as it is.
+    // The run ends; its space stays unchanged.
     let space = live.space.clone();
     let kept = folder.join("copy");
     let mut whole = thalweg(folder);
@@ -326,12 +326,12 @@ fn a_view_is_recorded_and_read_as_any_archive() {
         let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success() && complaint.contains("none is lost"), "{complaint}");
     }
-    // What was kept is what the view gives of all that the run recorded.
+    // The archive has the tuples that the view gives for the whole run.
     let text = std::fs::read_to_string(&view).expect("it was written");
     let (expected, found) = (pulled(&text, &kept), pulled("events", &raw));
     let number =
         |tuple: &thalweg_scope::Tuple<'_>, name: &str| tuple.field(name).and_then(|value| value.number());
-    // By element and sequence.
+    // The tuples, sorted by element and sequence.
     let of = |pulled: &Pulled,
               from: &dyn Fn(&thalweg_scope::Tuple<'_>) -> String|
      -> BTreeMap<String, (String, [f64; 2])> {
@@ -358,11 +358,11 @@ fn a_view_is_recorded_and_read_as_any_archive() {
     for (key, (values, times)) in &expected {
         let (found, found_times) = &found[key];
         assert_eq!(found, values, "{key}");
-        // How long a tick is was measured again until the run ended.
+        // The length of a tick was measured until the run ended, so times differ slightly.
         let is_near = |n: usize| (found_times[n] - times[n]).abs() <= 2.0 + 1e-4 * times[n];
         assert!(is_near(0) && is_near(1), "{key}: {found_times:?}, {times:?}");
     }
-    // Of a view that adds up, a row for each pull: together they are all.
+    // A view with sums gives a row for each pull; the rows together cover the whole run.
     let sums = pulled("events", &sums);
     let sink = sums
         .batch
@@ -370,7 +370,7 @@ fn a_view_is_recorded_and_read_as_any_archive() {
         .filter(|tuple| tuple.field("task.component") == Some(thalweg_scope::Value::Text("sink")));
     let read: f64 = sink.filter_map(|tuple| number(&tuple, "read")).sum();
     assert_eq!(read as u64, sent);
-    // Other commands read it, and no space is left over.
+    // Other commands read the archive, and no space is left behind.
     let events = said(
         &thalweg(folder)
             .args(["events", raw.to_str().expect("UTF-8"), "--json"])

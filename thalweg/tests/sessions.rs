@@ -1,4 +1,4 @@
-//! One report over the processes of a session: what adds up is added up, and ids say of which process they are.
+//! One report on the processes of a session: counts are added up, and ids have the number of their process.
 
 mod program;
 
@@ -12,7 +12,7 @@ use thalweg_monitor::Report;
 
 const RECORDS: usize = 500;
 
-/// Two processes, one after the other, that join one session: the same network, to another end.
+/// A session of two processes that run one after the other: the same network with different ends.
 fn session(folder: &Path) -> String {
     let session = folder.join("together").to_str().expect("UTF-8").to_owned();
     let input = folder.join("input");
@@ -56,7 +56,7 @@ fn two_processes_are_in_one_report_and_cannot_be_confused() {
     assert!(paths.contains("1/plus/filter") && paths.contains("2/plus/filter"), "{paths:?}");
     let pids: BTreeSet<u32> = report.spaces.iter().map(|part| part.space.pid).collect();
     assert_eq!(pids.len(), 2);
-    // Of one space ids are the numbers that they always were.
+    // In the report on one space, ids are plain numbers.
     let alone = &report.spaces[1].space.path;
     let json: Value = serde_json::from_str(&says(&["report", alone, "--json"])).expect("JSON");
     assert!(json["tasks"][0]["id"].is_u64() && json["spaces"] == Value::Array(Vec::new()), "{json:#}");
@@ -81,7 +81,7 @@ fn a_message_of_a_process_has_its_story() {
     let slowest: Value =
         serde_json::from_str(&says(&["message", &session, "--slowest", "4", "--json"])).expect("JSON");
     assert_eq!(slowest.as_array().map(Vec::len), Some(4));
-    // What people read names the processes, too.
+    // The text of the report has the names of the processes, too.
     let shown = says(&["report", &session]);
     assert!(shown.starts_with("together (a session of 2 processes"), "{shown}");
     assert!(shown.contains("1/plus/filter") && shown.contains("* Process 2 ("), "{shown}");
@@ -183,7 +183,7 @@ fn settings_are_wrapped_in_a_narrow_terminal_and_whole_in_a_pipe() {
     let narrow = shown("64");
     assert!(narrow.lines().all(|line| line.chars().count() <= 64), "{narrow}");
     assert!(narrow.contains("… not shown: ") && narrow.contains("AFFECTS"), "{narrow}");
-    // Every setting is there, and every word of what it does.
+    // The output has every setting, with its complete description.
     for setting in whole.lines().skip(1).filter_map(|line| line.split_whitespace().next()) {
         assert!(narrow.lines().any(|line| line.starts_with(&format!("{setting} "))), "{setting}: {narrow}");
     }

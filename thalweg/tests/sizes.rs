@@ -1,5 +1,5 @@
-//! How large the records in streams are, against what they were made of: the lengths of their values and the overheads that
-//! docs/report.md states, for boxes in C, C++ and Rust.
+//! The reported sizes of records in streams agree with the lengths of their values and the overheads in
+//! docs/report.md, for boxes in C, C++ and Rust.
 
 mod program;
 
@@ -10,7 +10,7 @@ use std::process::Command;
 use program::{Killed, fed, write};
 use serde_json::Value as Json;
 
-/// As docs/report.md states them, in bytes.
+/// The overheads in docs/report.md, in bytes.
 const RECORD: u64 = 16;
 const LABEL: u64 = 16;
 const VALUE: u64 = 48;
@@ -81,7 +81,7 @@ fn volumes(space: &Path) -> Vec<(String, Json, Json)> {
         .collect()
 }
 
-/// A stream's volume is that of messages of these sizes, all of which were taken.
+/// Checks that a stream's volume is that of messages of these sizes, all of which were measured.
 fn check(volumes: &[(String, Json, Json)], ends: &str, mut sizes: Vec<u64>) {
     let (_, volume, rate) =
         volumes.iter().find(|(of, ..)| of == ends).unwrap_or_else(|| panic!("{ends}: {volumes:?}"));
@@ -100,7 +100,7 @@ fn check(volumes: &[(String, Json, Json)], ends: &str, mut sizes: Vec<u64>) {
     assert!((number("bytes_per_s") / bytes_per_s - 1.0).abs() < 1e-9, "{ends}: {volume}");
 }
 
-/// Runs a network so that every size is taken; the report on its space.
+/// Runs a network with every size measured. Returns the volumes in the report on its space.
 fn run(folder: &Path, mode: &str, network: &str, boxes: &str, input: &str) -> Vec<(String, Json, Json)> {
     let space = folder.join(format!("space-{mode}"));
     let name = network.split_whitespace().nth(1).expect("net NAME");
@@ -127,7 +127,7 @@ fn records_of_boxes_in_c_are_as_large_as_their_values_and_shared_ones_count_whol
     let input: String = (0..RECORDS).map(line).collect();
     for mode in ["metrics", "full"] {
         let volumes = run(folder.path(), mode, NETWORK, &boxes, &input);
-        // What a box does not take travels on: here the line and a tag.
+        // Labels that a box does not take stay on the record: here the line and a tag.
         let text = |n: u64| LABEL + VALUE + length(n);
         let parcel = |n: u64| LABEL + VALUE + 1000 + n;
         let numbers = |n: u64| LABEL + VALUE + 4 * (n % 7);
@@ -213,7 +213,7 @@ fn a_live_run_tells_sizes_and_so_does_one_that_was_killed() {
         let length = |n: u64| if n.is_multiple_of(25) { 3000 } else { 10 + n % 10 };
         let mut next = 0;
         let mut passed = |count: u64| {
-            // One at a time: neither pipe is ever full.
+            // One record is written at a time, so neither pipe is ever full.
             for n in next..next + count {
                 let line = format!("{{\"line\": \"{}\", \"<n>\": {n}}}\n", "x".repeat(length(n) as usize));
                 input.write_all(line.as_bytes()).expect("it reads");
@@ -222,7 +222,7 @@ fn a_live_run_tells_sizes_and_so_does_one_that_was_killed() {
             next += count;
         };
         passed(RECORDS);
-        // A size is taken before the record is published, so before its answer is here.
+        // A size is measured before the record is published, and so before its answer arrives.
         let sizes = |count: u64| (0..count).map(|n| RECORD + 2 * LABEL + VALUE + length(n)).collect();
         let told = volumes(&space);
         check(&told, "source → n/filter", sizes(RECORDS));

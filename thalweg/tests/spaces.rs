@@ -27,7 +27,7 @@ impl Place {
         command.args(arguments).env("THALWEG_SPACES", &self.0).env_remove("THALWEG_SESSION").output().unwrap()
     }
 
-    /// What a command prints that succeeds.
+    /// The output of a command, which must succeed.
     fn says(&self, arguments: &[&str]) -> String {
         let output = self.thalweg(arguments);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -65,7 +65,7 @@ fn ls_shows_sessions_with_their_processes() {
     assert_eq!(session["processes"].as_array().unwrap().len(), 2);
     assert_eq!(session["processes"][0]["space"], name(members[0].path()));
     assert_eq!(objects.iter().filter(|object| object["session"] == session["path"]).count(), 2);
-    // What is in a session is found by its name as any other space; a session has no settings of its own.
+    // A space in a session is found by its name as any other space; a session has no settings of its own.
     assert!(place.thalweg(&["get", name(members[0].path())]).status.code() == Some(2), "it has no settings");
     let output = place.thalweg(&["get", session["path"].as_str().unwrap(), "*"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("is a session"), "{output:?}");
@@ -103,7 +103,7 @@ fn commands_take_the_newest_run() {
     refused(&["message", "newer", "1:0", "--failed"], "--slowest and --failed choose");
 }
 
-/// A step was made.
+/// A step of the test was made.
 #[derive(Kind)]
 #[kind(name = "test.step")]
 struct Step {

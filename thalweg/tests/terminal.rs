@@ -10,7 +10,7 @@ use program::write;
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-/// Both ends of a pseudo-terminal: what the test has, and what the program gets.
+/// Both ends of a pseudo-terminal: the test's end, and the program's.
 fn terminal() -> (File, File) {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
     grantpt(&ours).expect("granted");
@@ -39,7 +39,7 @@ fn a_run_that_waits_for_somebody_to_type_says_so() {
     let mut record = String::new();
     records.read_line(&mut record).expect("a record");
     assert_eq!(record, "{\"<n>\": 2}\n");
-    // Ctrl-D.
+    // This byte is Ctrl-D.
     keyboard.write_all(&[4]).expect("it is typed");
     let mut rest = String::new();
     said.read_to_string(&mut rest).expect("text");

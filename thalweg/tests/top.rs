@@ -1,4 +1,5 @@
-//! `thalweg top` on a terminal (tmux) of three sizes: what it shows, and that it leaves the terminal as it was, also when it is killed.
+//! `thalweg top` on a terminal (tmux) of three sizes: its screen, and that it restores the terminal, also
+//! when it is ended by a signal.
 
 mod controlled;
 
@@ -63,7 +64,7 @@ impl Terminal {
         }
     }
 
-    /// How the terminal is set.
+    /// The settings of the terminal, by `stty`.
     fn state(&self, folder: &Path) -> String {
         let file = folder.join("state");
         let _ = std::fs::remove_file(&file);
@@ -137,7 +138,7 @@ fn the_screen_fits_and_the_terminal_is_as_it_was() {
             );
             assert_eq!(terminal.state(folder.path()), before, "after {ending}");
         }
-        // The terminal is closed over it.
+        // The terminal is closed while the command runs.
         terminal.type_in(&top);
         terminal.enter();
         terminal.wait("WORKERS");

@@ -1,4 +1,5 @@
-//! `thalweg tune` on runs that live: trials go back when the tuner is killed, one tuner at a time, people come first, and the log says why.
+//! `thalweg tune` on live runs: trials are undone when the tuner is killed, a run has one tuner at a time,
+//! settings of users are respected, and the log gives reasons.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +9,10 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use thalweg_space::reader::{SettingView, SpaceReader};
 
-/// What any wait takes at most.
+/// The longest wait.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Rules that always want another quantum, so that something is tried soon and for long.
+/// Rules that always propose another quantum, so that trials begin soon and last long.
 const EAGER: &str = r#"
 format = 1
 name = "eager"
@@ -97,7 +98,7 @@ impl Zeros {
         tuner
     }
 
-    /// Dispatches so far.
+    /// The number of dispatches so far.
     fn dispatches(&self) -> u64 {
         let rows = SpaceReader::open(self.space()).unwrap().live_rows().unwrap();
         rows.iter()
@@ -106,7 +107,7 @@ impl Zeros {
             .sum()
     }
 
-    /// What its streams hold, each number once.
+    /// The distinct capacities of the run's streams.
     fn capacities(&self) -> Vec<u64> {
         let rows = SpaceReader::open(self.space()).unwrap().live_rows().unwrap();
         let streams = rows.iter().filter(|row| row.kind_name() == "exec.stream");
@@ -192,7 +193,7 @@ fn the_second_tuner_is_refused_and_a_person_wins() {
     assert!(set.status.success(), "{}", text(&set.stderr));
     let log = || text(&run.ask(&["tune", "log", "--json"]).stdout);
     until("the tuner leaves it to the person", || log().contains("\"what\":\"pinned\""));
-    // Longer than any trial's turn.
+    // The pause is longer than a turn of any trial.
     std::thread::sleep(Duration::from_secs(1));
     let quantum = run.quantum();
     assert_eq!((quantum.value, quantum.lease), (17, None));
@@ -201,7 +202,7 @@ fn the_second_tuner_is_refused_and_a_person_wins() {
     let log = log();
     let decisions: Vec<serde_json::Value> =
         log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    // On a busy machine it may have tried a mapping before.
+    // On a busy machine the tuner may have tried a mapping before.
     let is_ours =
         |decision: &&serde_json::Value| decision["what"] == "tried" && decision["model"] == "eager/hope";
     let tried = decisions.iter().find(is_ours).expect("it tried what the pack says");

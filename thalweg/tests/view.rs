@@ -1,5 +1,5 @@
-//! What a server of pages answers and keeps: any part of the timeline in all detail, what is kept beside a run that is over, its address,
-//! and which requests are refused.
+//! The server of pages: any part of the timeline in full detail, the data kept beside a run that has ended,
+//! the address, and refused requests.
 #![allow(clippy::needless_range_loop, reason = "a state is a place in several lists")]
 
 mod controlled;
@@ -18,13 +18,13 @@ use program::write;
 use serde_json::Value;
 use viewed::{View, feed, free_port, live};
 
-/// A run of so many messages through filters, kept.
+/// A kept run of this many messages through filters.
 fn kept(folder: &Path, messages: usize) -> PathBuf {
     let net = "net small connect [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n * 2>}];";
     kept_of(folder, net, (0..messages).map(|n| format!("{{\"<n>\": {n}}}\n")).collect())
 }
 
-/// A run of a network on some input, kept.
+/// A kept run of a network on some input.
 fn kept_of(folder: &Path, net: &str, input: String) -> PathBuf {
     let net = write(folder, "small.snet", net);
     let space = folder.join("kept");
@@ -65,7 +65,7 @@ fn by_spans(timeline: &Value, from: f64, to: f64) -> Vec<[f64; 4]> {
     sums
 }
 
-/// Holds a timeline's spans against the times that tasks have been in each state.
+/// Compares a timeline's spans with the times that tasks were in each state.
 fn same_times(part: &Value, want: &[[f64; 4]], from: f64, to: f64) {
     let tasks = part["tasks"].as_array().expect("tasks");
     for ((task, want), told) in tasks.iter().zip(want).zip(by_spans(part, from, to)) {
@@ -90,10 +90,10 @@ fn what_is_kept_beside_a_run_makes_the_same_page_and_is_made_anew_when_the_run_i
     let pictures = space.join("pictures");
     let bytes = std::fs::read(&pictures).expect("pictures are kept");
     assert!(!space.join("pictures.new").exists());
-    // The page is made from it: the same one, and not from the events.
+    // The same page is made from the kept data, not from the events.
     assert_eq!(page(&space, &file), first);
     assert_eq!(std::fs::read(&pictures).expect("pictures"), bytes);
-    // Damaged, cut or of another run, it is made anew.
+    // Data that are damaged, truncated or of another run are made again.
     for damaged in [b"no pictures".to_vec(), bytes[..bytes.len() / 2].to_vec(), Vec::new()] {
         std::fs::write(&pictures, &damaged).expect("it can be written");
         assert_eq!(page(&space, &file).len(), first.len());
@@ -106,7 +106,7 @@ fn what_is_kept_beside_a_run_makes_the_same_page_and_is_made_anew_when_the_run_i
     modified.set_modified(std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(7)).expect("a time");
     page(&space, &file);
     assert_ne!(std::fs::read(&pictures).expect("pictures"), bytes, "what it was made from is noted");
-    // It goes with the run.
+    // The data are removed with the run.
     des_run::succeed(des_run::thalweg().args(["clean", "--all"]).env("THALWEG_SPACES", folder.path()));
     assert!(!space.exists());
 }
@@ -118,7 +118,7 @@ fn any_window_is_told_span_by_span_or_in_sums_that_agree_with_all_spans() {
     let view = View::start(&space, &[]);
     let whole = json(&view.body("/page.json"));
     let duration = whole["timeline"]["duration_ns"].as_f64().expect("a number");
-    // All spans of this run are in the page's file, which a monitor of its own pass made.
+    // The page's file has all spans of this run, made in a separate pass.
     let all = &whole["timeline"];
     assert_eq!(all["exact_from_ns"].as_f64(), Some(0.0), "the run is small enough");
     for (from, to) in [(0.4, 0.401), (0.1, 0.2), (0.0, 1.0), (0.97, 1.0)] {
@@ -126,7 +126,7 @@ fn any_window_is_told_span_by_span_or_in_sums_that_agree_with_all_spans() {
         let part = json(&view.body(&format!("/timeline?from={from}&to={to}")));
         let want = by_spans(all, from, to);
         if part["exact_from_ns"].is_null() {
-            // Sums, of cells that may begin before and end behind the window.
+            // The sums are of cells that may begin before the window and end after it.
             let step = part["processes"][0]["step_ns"].as_f64().expect("a step");
             let tasks = part["tasks"].as_array().expect("tasks");
             for (task, want) in tasks.iter().zip(&want) {
@@ -149,7 +149,7 @@ fn any_window_is_told_span_by_span_or_in_sums_that_agree_with_all_spans() {
             same_times(&part, &want, from, to);
         }
     }
-    // Anywhere else, also where waits go on over an edge of the window.
+    // Other windows are compared too, also with waits across an edge of the window.
     let mut chance = thalweg_chance::Chance::new(7);
     for _ in 0..25 {
         let part = chance.below(1000) as f64 / 1000.0;
@@ -168,7 +168,7 @@ fn any_window_is_told_span_by_span_or_in_sums_that_agree_with_all_spans() {
     }
 }
 
-/// Waits until so many messages have left a run.
+/// Waits until this many messages have left a run.
 fn at_rest(run: &Run, messages: u64) {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
@@ -215,7 +215,7 @@ fn a_wait_that_began_long_before_a_window_and_goes_on_long_behind_it_is_told() {
     );
 }
 
-/// The events of tasks' creations are overwritten before anybody looks.
+/// The events of tasks' creations are overwritten before the first read.
 #[test]
 fn tasks_whose_creation_was_overwritten_are_called_by_their_names() {
     let net = "net first connect [{<n>, <left>} -> {<n>, <left = left - 1>}] ** {<left>} if <left <= 0>;";
@@ -230,7 +230,7 @@ fn tasks_whose_creation_was_overwritten_are_called_by_their_names() {
     for n in 0..messages {
         writeln!(input, "{{\"<n>\": {n}, \"<left>\": 20}}").expect("it reads");
     }
-    // Every task has worked since.
+    // Every task has run since.
     at_rest(&run, messages);
     let output = des_run::thalweg().arg("events").arg(run.space()).arg("--json").output().expect("it starts");
     let created = String::from_utf8_lossy(&output.stdout).matches("exec.task_created").count();
@@ -257,7 +257,7 @@ fn tasks_whose_creation_was_overwritten_are_called_by_their_names() {
 fn older_detail_of_a_run_that_goes_on_is_read_from_its_rings() {
     let (mut run, reading) = live();
     feed(&mut run, 100);
-    // Everybody waits: what the page says then of waits that go on is what comes to be.
+    // All tasks wait: the page's open waits must agree with the waits as recorded later.
     at_rest(&run, 100);
     let view = View::start(&run.space(), &[]);
     // At first the page has every span.
@@ -274,7 +274,7 @@ fn older_detail_of_a_run_that_goes_on_is_read_from_its_rings() {
         }
         assert!(Instant::now() < until, "so few spans: {}", page["timeline"]["exact_from_ns"]);
         feed(&mut run, 500);
-        // A viewer makes the page go on.
+        // The page is updated only while there is a viewer.
         let mut events = TcpStream::connect(&host).expect("it listens");
         let line = format!("GET /events?token={} HTTP/1.1\r\nHost: {host}\r\n\r\n", view.token());
         events.write_all(line.as_bytes()).expect("it reads");
@@ -283,7 +283,7 @@ fn older_detail_of_a_run_that_goes_on_is_read_from_its_rings() {
             let _ = events.read(&mut some);
         }
     }
-    // What was before is asked for, and is what the page had.
+    // Earlier spans are requested from the server, and are equal to those that the page had.
     let part = json(&view.body(&format!("/timeline?from={from}&to={to}")));
     assert!(!part["exact_from_ns"].is_null(), "the rings have it still");
     let (then, now) = (by_spans(&first["timeline"], from, to), by_spans(&part, from, to));
@@ -299,8 +299,9 @@ fn older_detail_of_a_run_that_goes_on_is_read_from_its_rings() {
     reading.join().expect("all was read");
 }
 
-/// Whether two figures, or all figures of two objects, are the same. Counts are equal. Times may differ by one bucket of a histogram
-/// (up to 0.4 %): the speed of a clock is known better by and by, and a quantile may pass a bucket's edge.
+/// Whether two figures, or all figures of two objects, are the same. Counts are equal. Times may differ by
+/// one bucket of a histogram (up to 0.4 %): the rate of the clock is measured more exactly with time, and a
+/// quantile may pass a bucket's edge.
 fn near(one: Option<&Value>, other: Option<&Value>) -> bool {
     match (one, other) {
         (Some(Value::Number(one)), Some(Value::Number(other))) if one.is_f64() && other.is_f64() => {
@@ -327,8 +328,9 @@ fn the_page_of_a_run_that_goes_on_says_what_the_report_says() {
     let changing =
         |report: &Value| ["/window/events", "/verdict/kind"].map(|what| report.pointer(what).cloned());
     let until = Instant::now() + Duration::from_secs(60);
-    // One window from the begin on, as the report has it. Reports before and after the page say the same if nothing changed meanwhile:
-    // the runtime's last events come a moment after the last message, and the longer a run rests, the less limits it.
+    // The page's window begins with the run, as the report's does. The page is compared if the reports before
+    // and after it are equal: the runtime's last events come a moment after the last message, and the verdict
+    // may change while a run rests.
     let (_view, page, report) = loop {
         let before = reported();
         let view = View::start(&run.space(), &["--window", "3600s"]);
@@ -355,7 +357,8 @@ fn the_page_of_a_run_that_goes_on_says_what_the_report_says() {
     }
     let components = report["components"].as_array().expect("components");
     assert_eq!(page["report"]["components"].as_array().map(Vec::len), Some(components.len()));
-    // The busiest first: which one that is changes with the time that passes, but not among those that worked.
+    // Components are sorted by their load; shares change with time, but the order of components that worked
+    // does not.
     for component in components {
         let pages = page["report"]["components"].as_array().expect("components");
         let at = pages.iter().position(|of| of["path"] == component["path"]).expect("its row");
@@ -407,7 +410,7 @@ fn a_server_that_is_started_anew_at_its_port_has_its_address_and_nobody_else_kno
     let place = folder.path().join(format!("view-{port}.token"));
     assert_eq!(std::fs::metadata(&place).expect("it is kept").permissions().mode() & 0o777, 0o600);
     assert_eq!(start().address, first);
-    // Every user who could read it knows it: it is not used again.
+    // A token that other users could have read is not used again.
     std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o644)).expect("it is ours");
     assert_ne!(start().address, first);
     std::fs::write(&place, "short").expect("it is ours");
@@ -421,7 +424,7 @@ fn slow_clients_and_a_thousand_connections_hinder_nobody() {
     let view = View::start(&run.space(), &[]);
     let connect = || TcpStream::connect(format!("127.0.0.1:{}", view.port()));
     let host = format!("127.0.0.1:{}", view.port());
-    // Clients that ask for events and read nothing, and some that say a byte and wait.
+    // Some clients request events and read nothing, and some send a byte and wait.
     let mut slow = Vec::new();
     for n in 0..40 {
         let Ok(mut stream) = connect() else { continue };
@@ -430,14 +433,14 @@ fn slow_clients_and_a_thousand_connections_hinder_nobody() {
         let _ = stream.write_all(part);
         slow.push(stream);
     }
-    // They are served all the same: each page within the patience of a person.
+    // Other clients are served all the same, each page within a few seconds.
     for _ in 0..5 {
         feed(&mut run, 200);
         let begun = Instant::now();
         assert!(json(&view.body("/page.json"))["schema"] == "thalweg.page");
         assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
     }
-    // A thousand at once, all of which ask: those whom there is no room for are closed, and nobody hangs.
+    // A thousand clients send requests at once: connections above the limit are closed, and none hangs.
     let mut many: Vec<TcpStream> = (0..1000).filter_map(|_| connect().ok()).collect();
     for stream in &mut many {
         let line =
@@ -459,7 +462,7 @@ fn slow_clients_and_a_thousand_connections_hinder_nobody() {
     while !view.get(&format!("/?token={}", view.token()), "").starts_with("HTTP/1.1 200") {
         assert!(Instant::now() < until, "nobody is answered any more");
     }
-    // Descriptors and memory are given back.
+    // Descriptors and memory are freed.
     let count = || std::fs::read_dir(format!("/proc/{}/fd", view.child.id())).expect("it lives").count();
     while count() > 100 {
         assert!(Instant::now() < until, "{} descriptors", count());
@@ -489,7 +492,7 @@ fn a_damaged_space_is_served_as_far_as_it_can_be_read() {
     let view = View::start(&space, &[]);
     assert!(view.address.starts_with("http://127.0.0.1:"), "{}", view.address);
     let until = Instant::now() + Duration::from_secs(60);
-    // Either all that could be read is shown, or it is said that nothing was.
+    // Either all readable events are shown, or an error says that there are none.
     loop {
         let answer = view.get(&format!("/page.json?token={}", view.token()), "");
         if answer.starts_with("HTTP/1.1 200") {

@@ -1,4 +1,5 @@
-//! `cargo xtask app NAME`: runs one of the apps on its default input, every event recorded, and prints the report.
+//! `cargo xtask app NAME`: runs one of the apps on its default input, every event recorded, and prints the
+//! report.
 
 use crate::{demo, process};
 use anyhow::{Context, Result, bail};

@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: builds the workspace of the benchmarks, rivals included, and runs it with the same arguments; the groups `tune` and
-//! `view` are measured here, and `attach` by the crate's own benchmark.
+//! `cargo xtask bench`: builds the workspace of the benchmarks, rivals included, and runs it with the same
+//! arguments; the groups `tune` and `view` are measured here, and `attach` by the crate's own benchmark.
 
 use crate::{process, tuned, viewed};
 use anyhow::{Context, Result, bail};

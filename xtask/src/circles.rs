@@ -19,8 +19,8 @@ const CRATES: &[&str] = &["space", "exec", "net", "scope", "monitor", "host"];
 /// The largest number of files that may form a circle.
 const LARGEST: usize = 3;
 
-/// Crates or folders that still have larger circles, each with the reason. The test fails if an exception is no longer
-/// needed.
+/// Crates or folders that still have larger circles, each with the reason. The test fails if an exception is
+/// no longer needed.
 const EXCEPTIONS: &[(&str, &str)] = &[];
 
 /// A crate's files: path below the root, and text.

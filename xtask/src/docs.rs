@@ -152,7 +152,8 @@ fn prose_of(text: &str) -> String {
     prose
 }
 
-/// The anchors that mdBook and code hosts give a page's headings: lower case, without punctuation, `-` for a space.
+/// The anchors that mdBook and code hosts give a page's headings: lower case, without punctuation, `-` for a
+/// space.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     let prose = prose_of(text);

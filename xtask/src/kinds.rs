@@ -1,4 +1,5 @@
-//! `cargo xtask kinds`: the descriptions of our kinds (`kinds/*.kinds`), and what is generated from them.
+//! `cargo xtask kinds`: writes the descriptions of all kinds (`kinds/*.kinds`), and the files that are
+//! generated from them.
 //!
 //! The structs with `#[derive(Kind)]` in a crate are parsed as text, as the layout is. The monitor's typed
 //! events and rows, and constants for other languages, are generated from these structs. Tests compare the
@@ -86,7 +87,7 @@ mod tests {
                 pub(crate) struct ShelfMissed {
                     /// The shelf.
                     shelf: u32,
-                    /// What was read instead.
+                    /// The item that was read instead.
                     #[field(unit = "bytes", absent = -1)]
                     read_bytes: i64,
                     /// Why it was not there.

@@ -1,4 +1,5 @@
-//! `cargo xtask layout`: the constants of the space's layout for other languages, from the one description in Rust.
+//! `cargo xtask layout`: the constants of the space's layout for other languages, from the one description in
+//! Rust.
 //!
 //! `space/src/layout.rs` is parsed as text, so that names and comments are copied, and a new constant is in
 //! all languages after the next run. A test compares the committed files with the generated ones.

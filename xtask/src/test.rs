@@ -517,8 +517,8 @@ fn long_test(count: &mut Count, package: &str, file: &str) -> Result<()> {
 
 fn fuzz(count: &mut Count) -> Result<()> {
     let target = process::target_dir().join("fuzz");
-    // The first target leaves its spaces open on purpose, as a killed process does, which the sanitizer would report
-    // as leaks.
+    // The first target leaves its spaces open on purpose, as a killed process does, which the sanitizer would
+    // report as leaks.
     for (name, folder, leaks, extra) in [
         ("damaged", "space/fuzz", "detect_leaks=0", "-detect_leaks=0"),
         ("language", "net/fuzz", "detect_leaks=1", "-dict=net/fuzz/words.dict"),

@@ -84,7 +84,7 @@ impl Watch {
     }
 }
 
-/// Kills what a command left running, and notes it.
+/// Kills the processes that a command left running, and notes them.
 fn stop_left(place: &[u8], command: u32, watched: &mut Watched) {
     for pid in of_place(place).into_iter().filter(|pid| *pid != command) {
         watched.left.push(format!("{pid} {}", command_line(pid)));

@@ -1,11 +1,12 @@
-//! What else can count calls of a program that runs, or that is started for it: in the same run, if it is there.
+//! Rivals that count calls of a running program, or of a program started for that, measured in the same run
+//! if they are installed.
 
 use crate::started::{Target, compiled};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Calls under rivals that take microseconds for each.
+/// The number of calls under rivals that take microseconds for each.
 const FEW: &str = "20000";
 
 pub(crate) fn all(folder: &Path, program: &Path) {
@@ -15,7 +16,7 @@ pub(crate) fn all(folder: &Path, program: &Path) {
     uprobes();
 }
 
-/// A library that is loaded before the others and counts calls: the program has to be started with it. The limit of what is possible.
+/// The limit: a preloaded library that counts calls, with which the program has to be started.
 fn preloaded(folder: &Path) {
     let library = compiled(folder, "storm_kept.c", &["-O2", "-shared", "-fPIC"]);
     let counting = compiled(folder, "counting.c", &["-O2", "-shared", "-fPIC", "-ldl"]);
@@ -56,7 +57,7 @@ fn gdb(program: &Path) {
     while !traced() && begin.elapsed().as_secs() < 20 {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    // It stops the program until the breakpoint is set; the answer comes through it.
+    // GDB stops the program until the breakpoint is set, and then lets it continue.
     std::thread::sleep(std::time::Duration::from_secs(2));
     let with: f64 = target.ask(FEW).parse().expect("ns");
     let _ = gdb.kill();

@@ -1,4 +1,4 @@
-//! Calls of functions that are ordered: made once, by a thread of the target that comes by.
+//! Ordered calls: a function is called once, by a thread of the target that enters a given function.
 
 use super::{Attachment, Point, chosen, overlap};
 use crate::error::Error;
@@ -9,11 +9,12 @@ use crate::tracer::{Stopped, traced};
 use std::time::{Duration, Instant};
 
 impl Attachment {
-    /// Calls a function once, in the first thread that enters one of the functions `at` from outside the called function's module and outside
-    /// signal handlers. Waits for so long until it has returned; gives the result.
+    /// Calls a function once, in the first thread that enters one of the functions `at` from outside the
+    /// called function's module and outside signal handlers. Waits at most `wait` for the return. Returns the
+    /// result.
     ///
     /// # Errors
-    /// No thread came by, or it cannot be done safely: says why.
+    /// No thread entered these functions, or the call is not safe.
     pub fn call(
         &mut self,
         function: &Function,
@@ -24,7 +25,7 @@ impl Attachment {
         if function.is_chosen_at_start {
             return Err(chosen(function));
         }
-        // A point where the call is to be made is away meanwhile.
+        // A point at a function of `at` is removed for the duration of the call.
         let is_there = |point: &Point| point.is_on && at.iter().any(|place| overlap(place, &point.function));
         let lifted: Vec<usize> =
             (0..self.points.len()).filter(|number| is_there(&self.points[*number])).collect();
@@ -79,7 +80,7 @@ impl Attachment {
         while state()? != 2 && begin.elapsed() < wait {
             std::thread::sleep(Duration::from_micros(200));
         }
-        // From here on no thread begins it; one that has is waited for.
+        // From here on no thread begins the call; a thread that has begun it is waited for.
         self.take_back(&patches)?;
         if state()? != 2 {
             self.withdraw(order)?;
@@ -106,7 +107,8 @@ impl Attachment {
         }
     }
 
-    /// A word of eight bytes in the target that nobody else uses, zero at first: for what a call is given the address of.
+    /// Allocates an unused word of eight bytes in the target, zero at first, whose address can be passed to
+    /// calls.
     ///
     /// # Errors
     /// There is no room for it.
@@ -134,7 +136,8 @@ impl Attachment {
         self.process.read_word(address).map_err(|error| Error::of("cannot read the target's memory", error))
     }
 
-    /// Leaves a text with the guard, which [`guard`](crate::guard()) gives back if this process is killed; the last one counts.
+    /// Gives the guard a text, which [`guard`](crate::guard()) returns if this process is killed; only the
+    /// last text is kept.
     pub fn note(&mut self, text: &str) {
         if let Some(guard) = &mut self.guard {
             guard.note(text);
@@ -155,7 +158,8 @@ impl Attachment {
         })
     }
 
-    /// How much room the vector registers need, and which there are: the same for all threads.
+    /// The size of the vector registers, and the mask of those that exist, which are the same for all
+    /// threads.
     fn vector_registers(&self) -> Result<(u64, u64), Error> {
         let process = &self.process;
         let vectors = traced(|| {

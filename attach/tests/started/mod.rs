@@ -1,4 +1,4 @@
-//! Targets: small programs that are compiled once and answer what they are asked.
+//! Targets: small programs that are compiled once and answer commands.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub(crate) fn compiled(folder: &Path, source: &str, options: &[&str]) -> PathBuf
     program
 }
 
-/// A target that runs; killed when this is dropped.
+/// A running target, which is killed when this is dropped.
 pub(crate) struct Target {
     child: Child,
     input: ChildStdin,
@@ -36,7 +36,7 @@ impl Target {
         target
     }
 
-    /// Starts a program that may not run here: none if it does not begin by saying that it is ready.
+    /// Starts a program that may not run on this machine; `None` if it does not print that it is ready.
     #[allow(dead_code, reason = "other tests have no such programs")]
     pub(crate) fn tried(command: &mut Command) -> Option<Target> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());

@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
     /// Print the dependency graph: for Graphviz, or as a picture.
     #[arg(long, value_name = "FORMAT", value_enum, conflicts_with_all = ["slowest", "json"])]
     graph: Option<Format>,
-    /// What the nodes of the graph are.
+    /// The kind of the graph's nodes.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = By::Operation, requires = "graph")]
     by: By,
     /// Show the slowest traces, and those whose outermost call failed, each with its calls by path.
@@ -66,9 +66,9 @@ pub(crate) struct Arguments {
     /// Print everything as one JSON object.
     #[arg(long)]
     json: bool,
-    /// While the program runs, switch off the operations whose probes cost most for what they record, until all probes
-    /// cost no more than this part of its processor time; switch operations on again when the budget permits.
-    /// Reports the operations that are left out.
+    /// While the program runs, switch off the operations whose probes cost most for what they record, until
+    /// all probes cost no more than this part of its processor time; switch operations on again when the
+    /// budget permits. Reports the operations that are left out.
     #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with_all = ["tree", "graph", "slowest", "json", "operation"])]
     budget: Option<f64>,
     /// The length of a window in which costs are counted.
@@ -90,7 +90,7 @@ pub(crate) struct Arguments {
     shape: ShapeArguments,
 }
 
-/// How a graph is printed.
+/// The format of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
     /// For Graphviz' `dot`.
@@ -99,7 +99,7 @@ enum Format {
     Svg,
 }
 
-/// What a graph's nodes are.
+/// The kind of a graph's nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum By {
     /// Operations.

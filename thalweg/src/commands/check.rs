@@ -166,8 +166,8 @@ fn print_json(diagnostics: &[Diagnostic]) -> Result<(), Failure> {
     diagnostics.iter().try_for_each(|d| say(&to_json(d).to_string()))
 }
 
-/// One diagnostic: `severity`, `code`, `message`, `help`, `notes`, the place, and `others`, places with their `text`.
-/// Lines and columns count from 1, columns in characters; `start` and `end` are bytes of the file.
+/// One diagnostic: `severity`, `code`, `message`, `help`, `notes`, the place, and `others`, places with their
+/// `text`. Lines and columns count from 1, columns in characters; `start` and `end` are bytes of the file.
 fn to_json(diagnostic: &Diagnostic) -> Value {
     let mut object = match &diagnostic.primary {
         Some(primary) => place(primary),

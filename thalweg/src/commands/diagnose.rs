@@ -56,8 +56,8 @@ pub(crate) struct Arguments {
     /// newer run. With --json, print the comparison as one JSON object (docs/report.md).
     #[arg(long, num_args = 2, value_names = ["OLD", "NEW"], conflicts_with_all = ["space", "watch", "window", "perturb", "what_if"])]
     compare: Option<Vec<String>>,
-    /// Threads that could run at the same time, for predictions [default: with --what-if the processors this program
-    /// may use, else those that the run was allowed to use].
+    /// Threads that could run at the same time, for predictions [default: with --what-if the processors this
+    /// program may use, else those that the run was allowed to use].
     #[arg(long, value_name = "N", conflicts_with_all = ["watch", "window", "perturb"], value_parser = clap::value_parser!(u32).range(1..))]
     processors: Option<u32>,
 }

@@ -49,7 +49,8 @@ pub(crate) struct Arguments {
     /// space.
     #[arg(value_name = "SPACE|SESSION")]
     space: Option<String>,
-    /// Only events about this task, by its id, or the tasks of this component, by (the end of) its path or a pattern of it.
+    /// Only events about this task, by its id, or the tasks of this component, by (the end of) its path or a
+    /// pattern of it.
     #[arg(long, value_name = "ID|NAME")]
     task: Option<String>,
     /// Only kinds of this name, where `*` stands for any characters but `/`, `**` for any, `?` for one.
@@ -62,12 +63,12 @@ pub(crate) struct Arguments {
     /// are in `fields`.
     #[arg(long)]
     json: bool,
-    /// Print comma-separated values: a line with the names of the columns, and a line an event. The events have to be
-    /// of one kind, which --kind names. Lost events are counted on standard error.
+    /// Print comma-separated values: a line with the names of the columns, and a line an event. The events
+    /// have to be of one kind, which --kind names. Lost events are counted on standard error.
     #[arg(long, conflicts_with = "json")]
     csv: bool,
-    /// Only events between these times, counted from the start of the run (of the first one of a session), such as
-    /// 1.5s..2min, 10s.. or ..1s. Events outside are not read, so this is fast in a large archive.
+    /// Only events between these times, counted from the start of the run (of the first one of a session),
+    /// such as 1.5s..2min, 10s.. or ..1s. Events outside are not read, so this is fast in a large archive.
     #[arg(long, value_name = "T1..T2", value_parser = between, conflicts_with = "follow")]
     window: Option<(Duration, Duration)>,
     /// Stop after N events.

@@ -27,8 +27,8 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = "thalweg get [OPTIONS] [SPACE] [PATTERN]")]
 pub(crate) struct Arguments {
-    /// A space (as in `thalweg report`; the newest if omitted), and a pattern of names, where `*` stands for any
-    /// characters but `/`, `**` for any, `?` for one.
+    /// A space (as in `thalweg report`; the newest if omitted), and a pattern of names, where `*` stands for
+    /// any characters but `/`, `**` for any, `?` for one.
     #[arg(value_name = "[SPACE] [PATTERN]", num_args = 0..=2)]
     space_and_pattern: Vec<String>,
     /// Print one JSON object a line.

@@ -30,7 +30,8 @@ its component took.";
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A space or a session, by its path or a name or process id that `thalweg ls` shows; the newest space if omitted.
+    /// A space or a session, by its path or a name or process id that `thalweg ls` shows; the newest space if
+    /// omitted.
     #[arg(value_name = "SPACE|SESSION")]
     space: Option<String>,
     /// Watch all processes of this machine whose spaces are in the default place.

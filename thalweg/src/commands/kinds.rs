@@ -1,4 +1,4 @@
-//! `thalweg kinds`: writers for kinds of event of one's own, from their description.
+//! `thalweg kinds`: generates writers for a user's kinds of event, from their description.
 
 use std::path::{Path, PathBuf};
 

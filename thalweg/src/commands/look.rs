@@ -32,8 +32,8 @@ pub(crate) struct Look {
     /// 2min; or between two times from the start of the run, such as 1.5s..2min.
     #[arg(long, value_name = "TIME|T1..T2", value_parser = span)]
     pub(crate) window: Option<Span>,
-    /// Show one window after the other until the run ends (each 2 s long unless --window is given); with --json one
-    /// object a line.
+    /// Show one window after the other until the run ends (each 2 s long unless --window is given); with
+    /// --json one object a line.
     #[arg(long)]
     pub(crate) watch: bool,
     #[command(flatten)]

@@ -1,5 +1,5 @@
-//! `thalweg man` and `thalweg completions`: manual pages and a shell's completions, made from the same description of the
-//! arguments as `--help`.
+//! `thalweg man` and `thalweg completions`: manual pages and a shell's completions, made from the same
+//! description of the arguments as `--help`.
 
 use std::path::{Path, PathBuf};
 

@@ -26,8 +26,8 @@ Examples:
     override_usage = "thalweg message [OPTIONS] [SPACE] STREAM:INDEX\n       thalweg message [OPTIONS] [SPACE] --slowest N\n       thalweg message [OPTIONS] [SPACE] --failed"
 )]
 pub(crate) struct Arguments {
-    /// A space (as in `thalweg report`; the newest if omitted) or a session, and the message: its stream's id and its index
-    /// there, from 0, which `thalweg events` shows. In a session, write SPACE/STREAM:INDEX.
+    /// A space (as in `thalweg report`; the newest if omitted) or a session, and the message: its stream's id
+    /// and its index there, from 0, which `thalweg events` shows. In a session, write SPACE/STREAM:INDEX.
     #[arg(value_name = "[SPACE] STREAM:INDEX", num_args = 0..=2, required_unless_present_any = ["slowest", "failed"])]
     space_and_message: Vec<String>,
     /// The input messages that took longest, at most 100.

@@ -37,7 +37,7 @@ The archive is a directory that every command takes as a space (of a session: as
 later. A recorder that is killed loses what it took since the last --sync; started again with the same --output, it \
 goes on from there. A view's archive has the view's tuples, for `thalweg events` and `thalweg scope`; it is not gone on with.";
 
-/// How often progress is shown.
+/// The interval at which progress is shown.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 
 /// The arguments of `thalweg record`.
@@ -53,8 +53,8 @@ pub(crate) struct Arguments {
     /// The directory of the archive: new, empty, or with an archive of the same run.
     #[arg(long, short, value_name = "DIR")]
     output: PathBuf,
-    /// Only the events of writers (threads, collectors) with such names, where `*` stands for any characters but `/`, `**` for
-    /// any, `?` for one.
+    /// Only the events of writers (threads, collectors) with such names, where `*` stands for any characters
+    /// but `/`, `**` for any, `?` for one.
     #[arg(long, value_name = "PATTERN")]
     writer: Option<String>,
     /// End after this time.
@@ -79,7 +79,7 @@ pub(crate) struct Arguments {
     /// Share of this machine's processor time that pulls of the view may take, in percent.
     #[arg(long, value_name = "PERCENT", default_value_t = 100.0 * Price::SHARE)]
     budget: f64,
-    /// What to do when the disk is full.
+    /// The reaction to a full disk.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = WhenFull::Wait)]
     on_full: WhenFull,
 }

@@ -1,4 +1,4 @@
-//! `thalweg report`: what a run did and what limits its flow.
+//! `thalweg report`: reports on a run and the limit of its flow.
 
 pub(crate) mod accounts;
 mod graph;
@@ -46,7 +46,8 @@ pub(crate) struct Arguments {
     /// The order of rows [default: load].
     #[arg(long, value_enum, value_name = "ORDER", conflicts_with = "json")]
     sort: Option<Sort>,
-    /// Draw the network as it ran: busy shares, messages a second, how full streams are, and what limits the flow.
+    /// Draw the network as it ran: busy shares, messages a second, how full streams are, and what limits the
+    /// flow.
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with_all = ["json", "watch", "columns", "sort"])]
     graph: Option<graph::Format>,
     /// Write a page with pictures of the run (network, timeline, messages, all figures) into a single file

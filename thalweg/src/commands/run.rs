@@ -168,7 +168,8 @@ pub(crate) struct Arguments {
     /// The reaction to a record that failed.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = OnError::Skip, help_heading = "Input and output")]
     on_error: OnError,
-    /// A record that a synchrocell still holds when the input has ended is an error (exit code 1), not a warning.
+    /// A record that a synchrocell still holds when the input has ended is an error (exit code 1), not a
+    /// warning.
     #[arg(long, help_heading = "Input and output")]
     strict_end: bool,
     /// The file for failed records and unreadable input, as they came, with component and reason: JSON Lines.
@@ -201,7 +202,8 @@ pub(crate) struct Arguments {
     /// balanced.
     #[arg(long, help_heading = "Workers")]
     steal: bool,
-    /// Give each box, source and sink a thread of its own instead of running boxes on workers; for comparison.
+    /// Give each box, source and sink a thread of its own instead of running boxes on workers; for
+    /// comparison.
     #[arg(long, conflicts_with_all = ["workers", "workers_max", "mapper", "pin", "steal"], help_heading = "Workers")]
     threads: bool,
     /// The largest number of messages that a task reads in one turn.
@@ -214,7 +216,8 @@ pub(crate) struct Arguments {
     /// The largest number of messages that a stream holds.
     #[arg(long, value_name = "N", help_heading = "Workers")]
     capacity: Option<usize>,
-    /// Read no further input while N messages or more are under way in streams: bounds memory and latency [default: no limit].
+    /// Read no further input while N messages or more are under way in streams: bounds memory and latency
+    /// [default: no limit].
     #[arg(long, value_name = "N", help_heading = "Workers")]
     unfinished: Option<u64>,
     /// The initial value of a setting of the runtime or of a box's parameter, which `thalweg set` can change
@@ -236,7 +239,8 @@ pub(crate) struct Arguments {
     /// The extent of recording: nothing, counters, or every dispatch.
     #[arg(long, value_enum, value_name = "MODE", default_value_t = Monitor::Metrics, help_heading = "Monitoring")]
     monitor: Monitor,
-    /// Directory of the event space; it stays after the run [default: a new one in memory, removed at the end].
+    /// Directory of the event space; it stays after the run [default: a new one in memory, removed at the
+    /// end].
     #[arg(long, value_name = "DIR", help_heading = "Monitoring")]
     space: Option<PathBuf>,
     /// Keep every event, and the space after the run.

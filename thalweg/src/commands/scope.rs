@@ -57,8 +57,8 @@ pub(crate) struct Arguments {
     /// Read all processes of this machine whose spaces are in the default place.
     #[arg(long)]
     all: bool,
-    /// Pull once in this time, such as 100ms or 2s, until the processes have ended; never more often than the budget
-    /// allows.
+    /// Pull once in this time, such as 100ms or 2s, until the processes have ended; never more often than the
+    /// budget allows.
     #[arg(long, value_name = "TIME", value_parser = span)]
     every: Option<Duration>,
     /// Stop after this time.

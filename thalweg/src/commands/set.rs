@@ -104,8 +104,8 @@ pub(crate) fn said(changed: &Changed, name: &str) -> String {
         None if before.as_ref().is_some_and(|setting| setting.value == *value) => {
             format!("{changed}: nothing to adopt")
         }
-        // Switches of probes are shared memory, and the sampling rate is read where a trace begins, so no run has to
-        // adopt them.
+        // Switches of probes are shared memory, and the sampling rate is read where a trace begins, so no run
+        // has to adopt them.
         None if name.starts_with("probe") => format!("{changed}, from now on"),
         None => format!("{changed}, not adopted yet: the run does so at its next safe point"),
     }

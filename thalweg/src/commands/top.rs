@@ -30,7 +30,8 @@ Where NO_COLOR is set, or the terminal has no colours, nothing is shown by colou
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A space: its path, or a name or process id that `thalweg ls` shows; or a session. The newest space if omitted.
+    /// A space: its path, or a name or process id that `thalweg ls` shows; or a session. The newest space if
+    /// omitted.
     #[arg(value_name = "SPACE")]
     space: Option<String>,
     /// The figures cover this much time until now.
@@ -68,8 +69,8 @@ pub(crate) fn main(arguments: &Arguments, on: crate::Terminal) -> Result<(), Fai
     if interrupt.is_signalled() { Err(interrupt.error().into()) } else { Ok(()) }
 }
 
-/// Ends the program a second after a signal, if it still runs: crossterm reads from a closed terminal in an endless
-/// loop, in spite of its timeout.
+/// Ends the program a second after a signal, if it still runs: crossterm reads from a closed terminal in an
+/// endless loop, in spite of its timeout.
 fn leave_with_the_terminal(interrupt: &Interrupt) {
     let interrupt = interrupt.clone();
     std::thread::spawn(move || {

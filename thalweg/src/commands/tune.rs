@@ -53,8 +53,8 @@ Examples:
 
 /// The longest time to wait for the run's answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// The name under which a decision is undone. It differs from the tuner's name, because the tuner does not
-/// change settings that others have set.
+/// The name under which a decision is undone. The name must differ from the tuner's, because the tuner does
+/// not change settings that others have set.
 const UNDO: &str = "thalweg tune undo";
 
 /// The arguments of `thalweg tune`.

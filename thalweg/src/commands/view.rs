@@ -35,7 +35,8 @@ interrupted, also when the run has ended. `thalweg report --html FILE` writes th
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A space: its path, or a name or process id that `thalweg ls` shows; or a session. The newest space if omitted.
+    /// A space: its path, or a name or process id that `thalweg ls` shows; or a session. The newest space if
+    /// omitted.
     #[arg(value_name = "SPACE")]
     space: Option<String>,
     /// The port; any free port if omitted. A server that is started again at the same port has the same

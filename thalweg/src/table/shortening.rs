@@ -7,7 +7,8 @@ use super::shortened;
 /// Context beside the part in which names differ is kept only if it has at least this many characters.
 const APART_MIN: usize = 8;
 
-/// Each name in at most `width` characters, equal ones alike and different ones differently; none if no way was found.
+/// Each name in at most `width` characters, equal ones alike and different ones differently; none if no way
+/// was found.
 pub(crate) fn apart(names: &[&str], width: usize) -> Option<Vec<String>> {
     let mut different: Vec<&str> = names.to_vec();
     different.sort_unstable();

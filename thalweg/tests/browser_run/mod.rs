@@ -1,4 +1,5 @@
-//! A browser that tests drive: Chromium by its DevTools protocol over two pipes, one JSON object each way, ended by a zero byte.
+//! A browser that tests drive: Chromium by its DevTools protocol over two pipes, one JSON object each way,
+//! ended by a zero byte.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::io::{BufRead, BufReader, Write};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// How long the browser may take for anything.
+/// The longest time for any answer of the browser.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The programs that are looked for.
@@ -22,12 +23,12 @@ pub(crate) struct Browser {
     answers: Receiver<Value>,
     session: String,
     next: u64,
-    /// What the page reported: exceptions, errors on its console, requests.
+    /// The page's events: exceptions, errors on its console, requests.
     pub(crate) events: Vec<Value>,
     _profile: tempfile::TempDir,
 }
 
-/// A browser; none, and it is said, where Chromium is missing.
+/// Starts a browser. Without Chromium, reports the test as skipped and returns `None`.
 pub(crate) fn browser(test: &str) -> Option<Browser> {
     let found = PROGRAMS.iter().find(|name| {
         Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
@@ -65,7 +66,7 @@ impl Browser {
         ]);
         command.args(["--force-prefers-reduced-motion", "--hide-scrollbars", "--window-size=1280,1000"]);
         command.arg(format!("--user-data-dir={}", profile.path().display()));
-        // What else it writes belongs to the test as well.
+        // Chromium's other files go into the test's folder as well.
         command.env("HOME", profile.path()).env("TMPDIR", profile.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("a shell starts");
@@ -186,7 +187,7 @@ impl Browser {
         self.events.iter().filter(is_trouble).collect()
     }
 
-    /// Addresses that were asked for.
+    /// The requested addresses.
     pub(crate) fn requests(&self) -> Vec<&str> {
         let sent = self.events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");
         sent.filter_map(|event| event["params"]["request"]["url"].as_str()).collect()
@@ -195,7 +196,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // It ends with its children when it is asked to; else it is killed.
+        // The browser ends with its children after this message; else it is killed.
         let _ = self.input.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
         let until = Instant::now() + Duration::from_secs(10);
         while self.child.try_wait().is_ok_and(|status| status.is_none()) {

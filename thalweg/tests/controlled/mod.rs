@@ -1,4 +1,4 @@
-//! A run that takes commands, for tests of them.
+//! A run that accepts commands, for tests.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::io::{Read, Write};
@@ -34,7 +34,7 @@ impl Run {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let run = Run { child: command.spawn().expect("thalweg starts"), folder };
         let until = Instant::now() + Duration::from_secs(20);
-        // Its magic number is written last.
+        // The file's magic number is written last.
         let made = |bytes: Vec<u8>| bytes.get(..8).is_some_and(|magic| magic != [0; 8]);
         while !std::fs::read(run.space().join("mailbox")).is_ok_and(made) {
             assert!(Instant::now() < until, "no mailbox");
@@ -53,7 +53,7 @@ impl Run {
         command.output().expect("thalweg starts")
     }
 
-    /// Sends a command that must be done; what it said.
+    /// Sends a command that must succeed. Returns its output.
     pub(crate) fn done(&self, name: &str, argument: Option<&str>) -> String {
         let output = self.command(name, argument);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -61,7 +61,7 @@ impl Run {
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// Waits for the end; what the run said.
+    /// Waits for the end. Returns the run's messages.
     pub(crate) fn end(mut self, code: i32) -> String {
         let mut said = String::new();
         self.child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
@@ -83,7 +83,7 @@ pub(crate) fn write(folder: &Path, name: &str, text: &str) -> String {
     path.display().to_string()
 }
 
-/// Writes numbered records as fast as they are taken, until it is told to stop; how many it wrote.
+/// Writes numbered records as fast as they are read, until `stop` is set. Returns their number.
 pub(crate) fn load(mut input: ChildStdin, stop: &Arc<AtomicBool>) -> JoinHandle<u64> {
     let stop = stop.clone();
     std::thread::spawn(move || {

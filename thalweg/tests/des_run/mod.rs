@@ -41,7 +41,7 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace")
 }
 
-/// `bytes` bytes that no chunk repeats.
+/// Makes a file of `bytes` bytes in which no two chunks are equal.
 pub(crate) fn made_file(path: &Path, bytes: usize) {
     let content = Chance::new(bytes as u64).bytes(bytes);
     std::fs::write(path, content).expect("a temporary folder takes files");
@@ -58,7 +58,7 @@ pub(crate) fn encrypt(input: &Path, output: &Path, workers: usize, mode: &str) -
     command
 }
 
-/// What OpenSSL makes of `input`.
+/// OpenSSL's encryption of `input`.
 pub(crate) fn openssl(input: &Path) -> Vec<u8> {
     let output = Command::new("openssl")
         .args(["enc", "-des-ecb", "-provider", "legacy", "-provider", "default", "-K", KEY_HEX, "-in"])

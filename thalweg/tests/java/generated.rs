@@ -1,8 +1,8 @@
-//! Programs in Java with random methods of every sort, which write of their calls what is to be found.
+//! Generated programs in Java with random methods of every sort, which write the expected calls to a file.
 
 use thalweg_chance::Chance;
 
-/// What a method is.
+/// The sort of a method.
 #[derive(Clone, Copy, PartialEq)]
 enum Sort {
     Static,
@@ -10,11 +10,12 @@ enum Sort {
     Synchronized,
     /// Two methods of one name.
     Overloaded,
-    /// A class whose constructor calls, and may throw before, in and after that of its super class.
+    /// A class whose constructor makes calls, and may throw before, in and after the constructor of its super
+    /// class.
     Constructor,
-    /// Its calls stand in a lambda.
+    /// A method that makes its calls in a lambda.
     Lambda,
-    /// A method of an interface that has a body.
+    /// A default method of an interface.
     Interface,
 }
 
@@ -53,14 +54,14 @@ pub(crate) fn program(package: &str, seed: u64, is_ascii: bool) -> String {
     )
 }
 
-/// What a body does: calls others, catches or not, throws or returns. It ends with what it returns.
+/// The body of a method: calls of others, with or without a catch, and a throw or a return.
 fn body(chance: &mut Chance, may_catch: bool) -> String {
     let (calls, breaks, fails) = (2 + chance.below(3), 2 + chance.below(3), 4 + chance.below(6));
     let mut text = format!(
         "double wide = 0.5; String word = \"a\";\n\
          \x20       for (int n = Truth.below({calls}); n > 0 && Truth.more(); n--) {{\n"
     );
-    // A lambda is no place for what the calls of its caller are not.
+    // A lambda contains no statement that would change the calls of its caller.
     let way = chance.below(if may_catch { 5 } else { 4 });
     text += &match way * u64::from(may_catch || way == 3) {
         4 => "            if (Truth.below(4) == 0) Truth.handOver(Program.THIS, Truth.below(1000)); else Dispatch.go(Truth.below(1000));\n".to_owned(),
@@ -80,7 +81,7 @@ fn body(chance: &mut Chance, may_catch: bool) -> String {
     text + &format!("        }}\n        if (Truth.below({fails}) == 0) throw new Truth.Boom();\n")
 }
 
-/// A body whose beginning and end are written.
+/// A body that writes its beginning and end to the file.
 fn told(operation: &str, body: &str) -> String {
     format!(
         "        int at = Truth.enter(\"{operation}\"); char how = 'u';\n        try {{\n        {body}        how = 'r';\n\
@@ -90,7 +91,8 @@ fn told(operation: &str, body: &str) -> String {
 
 fn member(package: &str, name: &str, n: usize, sort: Sort, chance: &mut Chance) -> String {
     let full = format!("{package}.Program.{name}");
-    // A lambda has no probe here: where one catches an exception, nobody sees that it came out of a constructor's super class.
+    // A lambda has no probe: if a lambda catches an exception, the end of the constructor from whose super
+    // class it came is not recorded.
     let body = body(chance, sort != Sort::Lambda);
     match sort {
         Sort::Static => format!(

@@ -7,14 +7,14 @@ use std::fmt;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A page that a test reads, and mends if `UPDATE` is set.
+/// A page that a test reads, and updates if `UPDATE` is set.
 pub(crate) struct Page {
     path: PathBuf,
     text: String,
     as_read: String,
 }
 
-/// A piece of a page: a block between fences, or (fence "") what is between two blocks.
+/// A piece of a page: a block between fences, or (with the fence "") the text between two blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block<'a> {
     pub(crate) fence: &'a str,
@@ -48,7 +48,8 @@ impl Page {
             .map(|(fence, text)| Block { fence, text })
     }
 
-    /// Makes the blocks with this fence anew, each from the `snet` block before it.
+    /// Replaces the blocks with this fence, each by the text that `anew` makes from the `snet` block before
+    /// it.
     pub(crate) fn replace(&mut self, fence: &str, anew: impl Fn(&str) -> String) {
         let mut network = "";
         let mut out = Vec::new();
@@ -66,7 +67,7 @@ impl Page {
         self.text = out.join("```");
     }
 
-    /// Compares with what was read, or writes it.
+    /// Compares the page with the text that was read, or writes the page.
     #[track_caller]
     pub(crate) fn compare(&self) {
         if std::env::var_os("UPDATE").is_some() {
@@ -116,7 +117,7 @@ pub(crate) fn file_name(network: &str) -> &str {
     name.unwrap_or_else(|| panic!("the first line is not `// NAME` or `<!-- NAME -->` in:\n{network}"))
 }
 
-/// All that a command writes, standard error first.
+/// The complete output of a command, standard error first.
 pub(crate) fn said(command: &mut Command) -> String {
     let output = command.output().expect("the program starts");
     let all = [output.stderr, output.stdout].concat();

@@ -1,7 +1,8 @@
-//! What a page tells a reader to type, typed into a shell.
+//! Executes the commands of a page in a shell.
 //!
-//! Blocks `console` have prompts and what is printed; blocks `sh` have commands alone, which must succeed. A comment
-//! `<!-- file: NAME -->` before a block says where the reader saves it, `<!-- test: COMMAND -->` is typed by the test alone.
+//! Blocks `console` have prompts and output; blocks `sh` have only commands, which must succeed. A comment
+//! `<!-- file: NAME -->` before a block names the file in which the reader saves the block, `<!-- test:
+//! COMMAND -->` is executed by the test alone.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,13 +12,15 @@ use super::{Block, Page};
 /// One command of a page.
 struct Step {
     line: String,
-    /// What the page shows of its output, if it does.
+    /// The output that the page shows, if any.
     shown: Option<String>,
 }
 
-/// Types what stands on the page into a shell in a folder that has the source tree's files, and compares. Gives the commands.
+/// Executes the page's commands in a shell in a folder with the source tree's files, and compares the output.
+/// Returns the commands.
 ///
-/// `first` is where programs are found first, `chosen` says which sections, `excused` which commands are left out.
+/// `first` comes first in the path of programs, `chosen` selects sections, `excused` selects commands that
+/// are left out.
 #[track_caller]
 pub(crate) fn type_in(
     page: &Page,
@@ -32,7 +35,7 @@ pub(crate) fn type_in(
     for (number, step) in steps.iter().enumerate() {
         script.push_str(&format!("printf '\\1%s\\n' {number}\n{}\nprintf '\\2%s\\1\\n' $?\n", step.line));
     }
-    // What a page starts in the background ends with the page.
+    // Background processes of a page end with the page.
     let script = format!("exec 2>&1\ntrap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n{script}");
     let output = shell(&script, folder, first).output().expect("bash starts").stdout;
     let output = String::from_utf8(output).expect("text");
@@ -50,13 +53,13 @@ pub(crate) fn type_in(
     steps.iter().filter(|step| !step.line.starts_with(HIDDEN)).count()
 }
 
-/// A shell as it is after a login: nothing of the test's own surroundings but where Rust is.
+/// A shell as after a login, without the test's environment except for the paths of Rust.
 fn shell(script: &str, folder: &Path, first: &[&Path]) -> Command {
     let path: Vec<String> = first.iter().map(|folder| format!("{}:", folder.display())).collect();
     let mut shell = Command::new("bash");
     shell.args(["--norc", "-c", script]).current_dir(folder).stdin(Stdio::null()).env_clear();
     shell.env("PATH", format!("{}/usr/local/bin:/usr/bin:/bin", path.concat())).env("LC_ALL", "C.UTF-8");
-    // The home is none of the source tree's folders: those are links.
+    // The home is a new folder, because the source tree's folders are links.
     let own = folder.join(".home");
     std::fs::create_dir_all(&own).expect("a temporary folder takes folders");
     shell.env("HOME", &own).env("TMPDIR", &own).env("THALWEG_SPACES", folder.join(".spaces"));
@@ -71,7 +74,7 @@ fn shell(script: &str, folder: &Path, first: &[&Path]) -> Command {
 /// Marks lines that the test adds and the page does not show.
 const HIDDEN: &str = ": test; ";
 
-/// The commands of a page, and what saves its files.
+/// The commands of a page, and the commands that save its files.
 fn steps(page: &Page, chosen: impl Fn(&str) -> bool) -> Vec<Step> {
     let (mut steps, mut file, mut inside) = (Vec::new(), None, chosen(""));
     let hidden = |line: &str| Step { line: format!("{HIDDEN}{line}"), shown: None };

@@ -1,4 +1,5 @@
-//! Planted networks as real runs: their tasks, the space that they record themselves in, and a look at them while they run.
+//! Planted networks as real runs: their tasks, the space that they record themselves in, and a look at them
+//! while they run.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 #[path = "../../../monitor/tests/planted_nets/mod.rs"]
@@ -15,7 +16,7 @@ use thalweg_exec::{
 };
 use thalweg_space::{ElementOptions, Policy, Site, SiteRef, Space, SpaceOptions};
 
-/// Uses the processor for so many nanoseconds. However often it is put off its processor meanwhile, its work stays the same.
+/// Uses the processor for this many nanoseconds. The amount of work does not depend on preemptions.
 fn work(ns: u64) {
     let turns = ns * turns_per_us() / 1000;
     let mut done = 0u64;
@@ -24,7 +25,7 @@ fn work(ns: u64) {
     }
 }
 
-/// Turns of that loop in a microsecond.
+/// The number of turns of the loop of [`work`] in a microsecond.
 fn turns_per_us() -> u64 {
     static TURNS: OnceLock<u64> = OnceLock::new();
     *TURNS.get_or_init(|| {
@@ -47,13 +48,13 @@ struct Stage {
     outputs: Vec<Out<u64>>,
     next_input: usize,
     next_output: usize,
-    /// Still to be written, of this message; `None`: it has read nothing.
+    /// The number of messages still to be written for the present message; `None` if none was read.
     owes: u64,
     message: Option<u64>,
 }
 
 impl Stage {
-    /// Writes what it owes. Whether there was room for all of it.
+    /// Writes the messages still to be written. Returns whether there was room for all.
     fn pay(&mut self, cx: &mut Context<'_>) -> bool {
         while self.owes > 0 {
             let output = &mut self.outputs[self.next_output];
@@ -70,7 +71,7 @@ impl Stage {
         true
     }
 
-    /// The input that is next after the one that was read, or has ended. Whether there is one.
+    /// Advances to the next input after the present one was read or has ended. Returns whether there is one.
     fn turn(&mut self, ended: bool) -> bool {
         if ended {
             self.inputs.remove(self.next_input);
@@ -130,7 +131,7 @@ pub(crate) fn space_in(place: &Place) -> Space {
     space_of_blocks(place, 1 << 20)
 }
 
-/// A space whose elements are rings of 64 MiB, in blocks of so many bytes.
+/// A space whose elements are rings of 64 MiB, with blocks of this many bytes.
 pub(crate) fn space_of_blocks(place: &Place, block_bytes: usize) -> Space {
     let block_count = (64 << 20) / block_bytes;
     Space::create(SpaceOptions {
@@ -233,7 +234,8 @@ fn source(
     });
 }
 
-/// Runs the network as long as `look` looks at the space in the directory that it is given, from when that starts it.
+/// Runs the network until `look` returns, which gets the directory of the space and a function that starts
+/// the network.
 pub(crate) fn while_it_runs(net: &Net, look: impl FnOnce(&Path, &dyn Fn())) {
     let place = Place::new();
     let space = space_in(&place);
@@ -241,6 +243,6 @@ pub(crate) fn while_it_runs(net: &Net, look: impl FnOnce(&Path, &dyn Fn())) {
     build(net, &runtime, &space, || true);
     look(&place.0, &|| runtime.start());
     runtime.abort();
-    // What stands still for ever was aborted: that is an error.
+    // A network that stands still for ever was aborted, which gives an error.
     let _ = runtime.join();
 }

@@ -15,13 +15,14 @@ pub(crate) fn run(arguments: &[&str], input: &str) -> Output {
     fed(Command::new(env!("CARGO_BIN_EXE_thalweg")).arg("run").args(arguments), input)
 }
 
-/// A name of a megabyte; a space takes names of 1 MiB with what stands around them.
+/// A name of a megabyte; a space accepts paths of up to 1 MiB, including the text around the name.
 #[allow(dead_code, reason = "as above")]
 pub(crate) fn long_name() -> String {
     "long".repeat(250_000)
 }
 
-/// A run, kept, of a network in `long.snet` whose nets and labels have names of a megabyte, two of which differ in their middle only.
+/// A run, kept, of a network in `long.snet` whose nets and labels have names of a megabyte, two of which
+/// differ in their middle only.
 #[allow(dead_code, reason = "as above")]
 pub(crate) fn with_long_names(folder: &Path) -> std::path::PathBuf {
     let name = long_name();
@@ -56,7 +57,8 @@ pub(crate) fn fed(command: &mut Command, input: &str) -> Output {
     output
 }
 
-/// A run that the test kills in the end, however it ends. It leaves its space, so that is made in a folder of the test's.
+/// A run that is killed when dropped. Its space is in a folder of the test, because a killed run leaves its
+/// space behind.
 #[allow(dead_code, reason = "as above")]
 pub(crate) struct Killed {
     pub(crate) child: Child,

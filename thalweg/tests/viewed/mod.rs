@@ -1,4 +1,4 @@
-//! A page that is served, for tests of it.
+//! A served page, for tests.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -20,7 +20,7 @@ impl View {
         View::started(Command::new(env!("CARGO_BIN_EXE_thalweg")), space, more)
     }
 
-    /// Starts it by a command that has its environment.
+    /// Starts the server by a command with its environment.
     pub(crate) fn started(mut command: Command, space: &Path, more: &[&str]) -> View {
         command.arg("view").arg(space).args(["--no-open", "--every", "100ms"]);
         if !more.contains(&"--window") {
@@ -41,7 +41,7 @@ impl View {
         self.address.rsplit('=').next().expect("a token")
     }
 
-    /// What the server answers to a request as it stands.
+    /// The server's answer to this raw request.
     pub(crate) fn ask(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(format!("127.0.0.1:{}", self.port())).expect("it listens");
         stream.write_all(request.as_bytes()).expect("it reads");
@@ -50,7 +50,7 @@ impl View {
         answer
     }
 
-    /// The body that is answered to a path with the token.
+    /// The body of the answer to a path with the token.
     pub(crate) fn body(&self, path: &str) -> String {
         let and = if path.contains('?') { '&' } else { '?' };
         let until = Instant::now() + Duration::from_secs(60);

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Times below this are counted by the nanosecond; above, 32 to a power of two. The drivers use the same division.
+/// Times below this are counted by the nanosecond; above, 32 to a power of two. The drivers use the same
+/// division.
 const LINEAR: u64 = 2048;
 
 /// The measurements of one process.

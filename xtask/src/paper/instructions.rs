@@ -14,7 +14,8 @@ const SLOWLY: [&str; 4] = ["--workers", "1", "--quantum-us", "5000"];
 /// off. A build without probes has no such setting.
 const UNTIMED: [&str; 2] = ["--set", "exec.clock_budget=0"];
 
-/// Prints the table: each case on one worker, on its counted input and on twice that, the least of `repeats` counts.
+/// Prints the table: each case on one worker, on its counted input and on twice that, the least of `repeats`
+/// counts.
 pub(super) fn print(cases: &[&Case], repeats: usize) -> Result<()> {
     if !process::is_installed("valgrind", "--version") {
         bail!("instructions are counted by valgrind; on Debian `apt-get install valgrind` brings it");

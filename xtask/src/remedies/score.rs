@@ -105,7 +105,7 @@ fn of_kind(planted: &Planted, table: &[Remedy], kind: &str, component: &str) -> 
         "quantum" => every(|remedy| matches!(remedy, Remedy::Quantum(_))),
         "contention" => vec![Remedy::Alone],
         "order" => {
-            // The path does not say which of several components is meant.
+            // With several such components, the path does not identify one.
             let ordered = every(|remedy| matches!(remedy, Remedy::Unordered(_)));
             if ordered.len() == 1 { ordered } else { Vec::new() }
         }
@@ -184,7 +184,8 @@ pub(super) fn mark(said: &Advice, gains: &BTreeMap<Remedy, Gained>) -> (Mark, bo
     (marked, is_open)
 }
 
-/// The predicted gains of remedies of the table, with their intervals, from `thalweg diagnose --what-if --json`.
+/// The predicted gains of remedies of the table, with their intervals, from `thalweg diagnose --what-if
+/// --json`.
 pub(super) fn predicted(planted: &Planted, what_if: &Value) -> BTreeMap<Remedy, [f64; 3]> {
     let table = remedies(&planted.case, planted.healthy);
     let mut gains = BTreeMap::new();
@@ -223,7 +224,7 @@ fn of_change(table: &[Remedy], change: &Value) -> Option<Remedy> {
         "unlocked" => Some(Remedy::Unlock),
         "unordered" => {
             let mut ordered = table.iter().copied().filter(|remedy| matches!(remedy, Remedy::Unordered(_)));
-            // The path does not say which of several components is meant.
+            // With several such components, the path does not identify one.
             ordered.next().filter(|_| ordered.next().is_none())
         }
         _ => None,

@@ -159,7 +159,8 @@ fn of_said(said: &Advice, gains: &BTreeMap<Remedy, Gained>) -> String {
     most.map_or(String::new(), |gain| format!(" ({:+.0} %)", 100.0 * gain))
 }
 
-/// Predicted against measured gains. The error is that of the predicted flow: (1 + predicted) / (1 + measured) - 1.
+/// Predicted against measured gains. The error is that of the predicted flow: (1 + predicted) / (1 +
+/// measured) - 1.
 fn predictions(journal: &Journal, seeds: Range<u64>, failures: bool) {
     let (mut errors, mut covered, mut unpredicted, mut networks) = (Vec::new(), 0_u64, 0_u64, 0_u64);
     let mut worst = Vec::new();

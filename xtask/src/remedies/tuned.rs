@@ -1,5 +1,5 @@
-//! `cargo xtask bench tune --drawn N`: random networks that start with wrong settings, with and without a tuner, beside every single
-//! remedy among settings and mappings.
+//! `cargo xtask bench tune --drawn N`: random networks that start with wrong settings, with and without a
+//! tuner, beside every single remedy among settings and mappings.
 //!
 //! For each network the following is measured: a run of some seconds with its initial settings, such a run
 //! with `thalweg tune` beside it (which saves the kept changes), and then, by turns, short runs with the

@@ -1,12 +1,12 @@
-//! What of an attachment can be set from outside, by `thalweg set` and by tuners: points that are on or off, arguments and variables that are
-//! changed. A change with a lease goes back when the lease ends.
+//! The settings of an attachment, for `thalweg set` and tuners: points on or off, and the values of changed
+//! arguments and variables. A change with a lease is undone when the lease ends.
 
 use std::collections::HashSet;
 
 use thalweg_attach::{Attachment, Error, Point};
 use thalweg_space::{Setting, SettingSpec, Space};
 
-/// The settings, and what each of them is for.
+/// The settings, each with the point, argument or variable that it sets.
 #[derive(Default)]
 pub(super) struct Held {
     settings: Vec<One>,
@@ -27,7 +27,8 @@ enum What {
 }
 
 impl Held {
-    /// The settings of a point: `point/NAME.on`, and the value of an argument that it changes, `point/NAME.arg2`.
+    /// The settings of a point: `point/NAME.on`, and the value of an argument that it changes,
+    /// `point/NAME.arg2`.
     pub(super) fn point(&mut self, space: &Space, number: usize, point: &Point, name: &str) {
         let mut name = format!("point/{name}");
         if !self.names.insert(name.clone()) {
@@ -61,13 +62,13 @@ impl Held {
     }
 
     fn add(&mut self, space: &Space, spec: SettingSpec<'_>, what: What) {
-        // A space that has no room for more settings has the figures all the same.
+        // If the space has no room for more settings, it still has the figures.
         if let Ok(setting) = space.setting(spec) {
             self.settings.push(One { value: spec.default, setting, what });
         }
     }
 
-    /// A point was taken away for its cost: its setting says so.
+    /// Sets the setting of a point that was removed for its cost to off.
     pub(super) fn switched_off(&mut self, point: usize) {
         for one in &mut self.settings {
             if matches!(one.what, What::On(number) if number == point) {
@@ -77,7 +78,8 @@ impl Held {
         }
     }
 
-    /// Does what was set since. What cannot be done is said, and the setting has its former value again.
+    /// Applies changed settings. If a change is impossible, prints a message and restores the setting's
+    /// former value.
     pub(super) fn adopt(&mut self, attachment: &mut Attachment) {
         for one in &mut self.settings {
             let value = one.setting.load();

@@ -1,4 +1,5 @@
-//! `thalweg attach`: count, time and change calls of functions in a program that runs; `thalweg detach`, `thalweg functions`.
+//! `thalweg attach`: counts, times and changes calls of functions in a running program; also `thalweg detach`
+//! and `thalweg functions`.
 
 mod held;
 mod kept;
@@ -47,7 +48,8 @@ Examples:
 The program needs no preparation: its functions' beginnings are replaced by jumps while its threads are stopped, for about a \
 millisecond. Everything is taken back when this ends, also when it is killed; what was called stays called.";
 
-/// Functions in which threads wait or talk to the kernel: where calls are made unless something else is asked for.
+/// Functions in which threads wait or call the kernel; calls are made there unless `--at` names another
+/// function.
 const SAFE_POINTS: [&str; 24] = [
     "epoll_wait",
     "epoll_pwait",
@@ -75,7 +77,7 @@ const SAFE_POINTS: [&str; 24] = [
     "waitpid",
 ];
 
-/// How often it is looked whether the program has loaded libraries.
+/// The interval at which the program is checked for newly loaded libraries.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// The arguments of `thalweg attach`.
@@ -88,13 +90,13 @@ pub(crate) struct Arguments {
     /// Count the calls of these functions: NAME or MODULE:NAME, with `*` and `?`.
     #[arg(long, value_name = "FUNCTION")]
     count: Vec<String>,
-    /// Count the calls and keep how long they last.
+    /// Count the calls and measure their times.
     #[arg(long, value_name = "FUNCTION")]
     time: Vec<String>,
     /// Keep these arguments of the functions, by their numbers from 0: integers and pointers.
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(0..6))]
     args: Vec<u8>,
-    /// Keep what the functions return.
+    /// Keep the results of the functions.
     #[arg(long)]
     result: bool,
     /// Keep the first calls of each function one by one, with their arguments.
@@ -118,22 +120,22 @@ pub(crate) struct Arguments {
     /// Call a function once, with integers, in a thread that enters a function in which threads wait.
     #[arg(long, value_name = "FUNCTION(…)", value_parser = wishes::call)]
     call: Vec<CallText>,
-    /// Call it where a thread enters this function instead.
+    /// Make the call where a thread enters this function instead.
     #[arg(long, value_name = "FUNCTION", requires = "call")]
     at: Vec<String>,
-    /// How long a call may wait for a thread.
+    /// The longest time to wait for a thread that makes the call.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s", requires = "call")]
     within: Duration,
-    /// Show the figures so often; else in the end.
+    /// Show the figures once in this interval [default: only at the end].
     #[arg(long, value_name = "TIME", value_parser = time)]
     every: Option<Duration>,
     /// Detach after this time.
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     lasts: Option<Duration>,
-    /// Take away the points that cost most until they cost less than this part of one processor.
+    /// Remove the points that cost most until the rest costs less than this part of one processor.
     #[arg(long, value_name = "PERCENT")]
     budget: Option<f64>,
-    /// The filter of the program's system calls (seccomp) lets those pass that attaching needs.
+    /// State that the filter of the program's system calls (seccomp) permits those that attaching needs.
     #[arg(long)]
     filtered: bool,
     /// Keep the space with the figures when this ends.
@@ -244,7 +246,7 @@ fn open(pid: i32, is_filtered: bool) -> Result<Attachment, Failure> {
 fn started(program: &str, arguments: &[String]) -> Result<Child, Failure> {
     const WAIT: Duration = Duration::from_secs(2);
     let mut command = Command::new(program);
-    // Ctrl-C is for this process: what is started goes on without it.
+    // Ctrl-C must reach only this process, and not the started program.
     command.args(arguments).process_group(0);
     let child = command.spawn().map_err(|error| Failure::run(format!("cannot start {program}"), error))?;
     let begin = Instant::now();
@@ -351,7 +353,7 @@ impl Session<'_> {
             let left = arguments.lasts.map(|lasts| lasts.saturating_sub(self.begin.elapsed()));
             let wait = next.saturating_duration_since(Instant::now()).min(Duration::from_millis(50));
             sleep(left.map_or(wait, |left| wait.min(left)), &self.interrupted);
-            // A program that was started here and has ended is waited for, so that it is no longer listed.
+            // A program that this process started and that has ended is reaped, so that it is no zombie.
             let has_ended =
                 child.as_mut().is_some_and(|child| child.try_wait().is_ok_and(|status| status.is_some()));
             let is_over = has_ended
@@ -410,7 +412,7 @@ impl Session<'_> {
         shown.extend(attachment)
     }
 
-    /// The patterns of functions to be counted or timed, and what is asked of each.
+    /// The patterns of functions to be counted or timed, with the measurements of each.
     fn patterns(&self) -> Vec<(&str, Wish)> {
         let arguments = self.arguments;
         let kept: Vec<usize> = arguments.args.iter().map(|number| usize::from(*number)).collect();
@@ -461,12 +463,13 @@ impl Session<'_> {
         };
         let values: Vec<u64> = call.arguments.iter().map(|value| wishes::register(*value)).collect();
         let result = attachment.call(&function, &values, &places, self.arguments.within);
-        // Most functions that are called so return an `int`, which leaves the upper half of the register undefined.
+        // Most such functions return an `int`, which leaves the upper half of the register undefined.
         result.map(|value| i64::from(value as i32)).map_err(Failure::usage)
     }
 }
 
-/// Adds the functions of a pattern. One that was named has to do; of several those that can be attached to.
+/// Adds the functions of a pattern. A function that was named exactly must be possible to attach to; of
+/// several, those that cannot are left out.
 fn add_matching(
     attachment: &Attachment,
     pattern: &str,
@@ -597,7 +600,7 @@ pub(crate) fn functions(arguments: &Functions, terminal: Terminal) -> Result<(),
     output.flush()
 }
 
-/// The names as people write them, by all processors: a hundred thousand names of C++ take a while.
+/// The demangled names, computed on all processors, because a hundred thousand C++ names take long.
 fn readable(functions: &[Function]) -> Vec<String> {
     const FEW: usize = 2000;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -614,7 +617,7 @@ fn readable(functions: &[Function]) -> Vec<String> {
     })
 }
 
-/// Waits until the process that attached has ended, and takes back what it has left.
+/// Waits until the attaching process has ended, and undoes the changes that it has left.
 pub(crate) fn guard(arguments: &Guard) -> Result<(), Failure> {
     let target = Identity { pid: arguments.pid, start: arguments.start };
     let (_, note) = thalweg_attach::guard(target, std::io::stdin()).map_err(Failure::usage)?;

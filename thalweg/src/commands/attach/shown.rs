@@ -1,4 +1,5 @@
-//! The figures of an attachment: as a table, as JSON, and as events of a space, so that other commands read them.
+//! The figures of an attachment: as a table, as JSON, and as events of a space, so that other commands read
+//! them.
 
 use std::time::Instant;
 
@@ -15,23 +16,24 @@ use crate::units::{count, duration, rate, share};
 use super::held::Held;
 use super::kept::{Columns, Kept, Times};
 
-/// What a call costs that is counted, and one that is timed or has its result kept, in ns: measured, see BENCHMARKS.md.
+/// The costs of a counted call, and of a call that is timed or has its result kept, in ns, as measured in
+/// BENCHMARKS.md.
 const COUNTED_NS: f64 = 7.0;
 const TIMED_NS: f64 = 60.0;
-/// And each argument that is kept.
+/// The cost of each argument that is kept, in ns.
 const ARGUMENT_NS: f64 = 13.0;
 
-/// And a call that is kept.
+/// The cost of keeping a call, in nanoseconds: an estimate.
 const KEPT_NS: f64 = 15.0;
 
-/// The figures of all points, and where they go.
+/// The figures of all points, with their writer and their space.
 pub(super) struct Shown {
     clock: Clock,
     begin: Instant,
     begin_ticks: u64,
     last: Instant,
     points: Vec<PointShown>,
-    /// Never dropped before its writer.
+    /// The space must not be dropped before its writer.
     writer: Writer,
     counted: KindId<Counted>,
     gauged: KindId<Gauged>,
@@ -48,7 +50,7 @@ struct PointShown {
     now: Figures,
     before: Figures,
     per_s: f64,
-    /// Taken away, since it cost too much.
+    /// Whether the point was removed because it cost too much.
     is_off: bool,
     counter: u32,
     median: u32,
@@ -86,7 +88,7 @@ impl Shown {
         Ok(shown)
     }
 
-    /// Takes in the points that were added since.
+    /// Adds the points that were added to the attachment since.
     pub(super) fn extend(&mut self, attachment: &Attachment) -> Result<(), Failure> {
         let space = &self.space;
         let site = |name: &str, kind| {
@@ -120,14 +122,14 @@ impl Shown {
         Ok(())
     }
 
-    /// A variable that was set: others may set it, too.
+    /// Makes the setting of a variable that was set, so that other programs can set it, too.
     pub(super) fn variable(&mut self, name: &str, value: i128) {
         self.held.variable(&self.space, name, value as u64);
     }
 
-    /// Does what others have set in the space.
+    /// Applies settings that were changed in the space.
     pub(super) fn adopt(&mut self, attachment: &mut Attachment) {
-        // A lease that cannot be looked at now is looked at the next time.
+        // A lease that cannot be read now is read the next time.
         let _ = self.space.see_to_leases();
         self.held.adopt(attachment);
         let _ = self.space.adopt();
@@ -136,7 +138,7 @@ impl Shown {
         }
     }
 
-    /// Reads the figures, and writes what came to the space.
+    /// Reads the figures, and writes the increases to the space.
     pub(super) fn look(&mut self, attachment: &Attachment) -> Result<(), Failure> {
         let seconds = self.last.elapsed().as_secs_f64().max(1e-6);
         self.last = Instant::now();
@@ -163,7 +165,8 @@ impl Shown {
         Ok(())
     }
 
-    /// Takes away what costs most until the rest costs less than this part of a processor; says so.
+    /// Removes the points that cost most until the rest costs less than this part of a processor, and prints
+    /// which.
     pub(super) fn keep_budget(&mut self, attachment: &mut Attachment, budget: f64) -> Result<(), Failure> {
         loop {
             let on = || self.points.iter().enumerate().filter(|(_, point)| !point.is_off);

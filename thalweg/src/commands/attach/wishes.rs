@@ -1,4 +1,4 @@
-//! What is written behind the options of `thalweg attach`: functions with arguments and values.
+//! The arguments of options of `thalweg attach`: functions with arguments and values.
 
 use thalweg_attach::{Comparison, Condition};
 
@@ -36,7 +36,8 @@ pub(super) struct Pair {
     pub(super) right: String,
 }
 
-/// A number: decimal, hexadecimal (`0x10`), negative, with `k`, `M` or `G` for powers of 1,024, or a constant of `mallopt`.
+/// A number: decimal, hexadecimal (`0x10`), negative, with `k`, `M` or `G` for powers of 1,024, or a constant
+/// of `mallopt`.
 pub(super) fn value(text: &str) -> Result<i128, String> {
     let text = text.trim();
     if let Some((_, value)) = CONSTANTS.iter().find(|(name, _)| *name == text) {

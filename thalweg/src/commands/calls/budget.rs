@@ -1,10 +1,11 @@
-//! `thalweg calls --budget`: probes are switched off and on again while the program runs, so that they cost it no
-//! more than the budget.
+//! `thalweg calls --budget`: switches probes off and on again while the program runs, so that their cost
+//! stays within the budget.
 //!
-//! Each window the calls are counted, and what they cost is compared with the processor time that the program had.
-//! While that is too much, the operation is switched off whose probe costs most for what it records: a short one that
-//! is called often. An operation with failed calls in the window is kept longer. When there is room again, what was
-//! switched off last comes back if its calls, as they were, would fit.
+//! In each window the calls are counted, and their cost is compared with the processor time that the program
+//! had. While the cost exceeds the budget, the operation is switched off whose probe costs most for the
+//! information that it records: a short operation that is called often. An operation with failed calls in the
+//! window is kept longer. When the budget permits, the operation that was switched off last is switched on
+//! again if its former number of calls would fit.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -18,14 +19,14 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::units::{count, duration, share};
 
-/// A call costs two readings of the clock. In compiled code the stores take no extra time, because the processor does
-/// them during the second reading; under a JIT they do.
+/// A call costs two readings of the clock. In compiled code the stores take no extra time, because the
+/// processor does them during the second reading; under a JIT they do.
 const READINGS: f64 = 2.5;
 /// An operation is switched on again if this part of the budget stays free with its calls.
 const ROOM: f64 = 0.8;
 /// An operation is switched on again after this many windows with room.
 const PATIENCE: u32 = 3;
-/// Between two looks at what there is.
+/// The pause between two readings of events.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// An operation's calls in a window.
@@ -38,10 +39,10 @@ struct Seen {
     own_ns: f64,
 }
 
-/// What is done.
+/// A switch of an operation.
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
-    /// With the part of the processor time that its probe cost, and how often it was called a second.
+    /// The part of the processor time that its probe cost, and its calls a second.
     Off {
         name: String,
         share: f64,
@@ -52,20 +53,20 @@ enum Step {
     },
 }
 
-/// What keeps a budget.
+/// The controller that keeps a budget.
 #[derive(Debug)]
 struct Keeper {
     /// A part of the program's processor time.
     budget: f64,
     call_ns: f64,
-    /// The operations that are off, in the order in which they were switched off, and the part of the processor time
-    /// that each cost before.
+    /// The operations that are off, in the order in which they were switched off, and the part of the
+    /// processor time that each cost before.
     off: Vec<(String, f64)>,
     calm: u32,
 }
 
 impl Keeper {
-    /// What to do after a window in which the program had `processor_ns`, which took `seconds`.
+    /// The switches after a window of `seconds` in which the program had `processor_ns` of processor time.
     fn decide(&mut self, seen: &[Seen], processor_ns: f64, seconds: f64) -> (f64, Vec<Step>) {
         let call_ns = self.call_ns;
         let cost = |one: &Seen| one.calls * call_ns / processor_ns.max(1.0);
@@ -74,7 +75,8 @@ impl Keeper {
         let seen: Vec<&Seen> = seen.iter().filter(is_on).collect();
         let mut all: f64 = seen.iter().map(|one| cost(one)).sum();
         let before = all;
-        // First the operation with the highest cost for what its probe records: the time that it explains, and failures.
+        // First the operation with the highest cost for what its probe records: the time that it explains,
+        // and failures.
         let worth = |one: &Seen| {
             let told = one.own_ns / one.calls.max(1.0) + call_ns;
             one.calls / told * if one.failed > 0 { 0.1 } else { 1.0 }
@@ -103,7 +105,7 @@ impl Keeper {
     }
 }
 
-/// A pattern that this name matches, and hardly another.
+/// A pattern that matches this name, and hardly any other.
 fn pattern_of(name: &str) -> String {
     name.replace('*', "?")
 }
@@ -122,18 +124,18 @@ fn seen_in(window: &Calls) -> Vec<Seen> {
     by_name.into_values().collect()
 }
 
-/// Processor time that a process had so far, in nanoseconds; none when it is gone.
+/// The processor time of a process so far, in nanoseconds; `None` if it has ended.
 fn processor_ns(pid: u32) -> Option<f64> {
     let mut sum = 0.0;
     for thread in std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
-        // On the processor, waiting for it, how often.
+        // The fields are the time on the processor, the time waiting for it, and the number of turns.
         let text = std::fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
         sum += text.split(' ').next().and_then(|first| first.parse::<f64>().ok()).unwrap_or(0.0);
     }
     Some(sum)
 }
 
-/// What one call costs here, in nanoseconds.
+/// The cost of a call on this machine, in nanoseconds.
 fn call_ns() -> f64 {
     let clock = Clock::new();
     const TIMES: u32 = 100_000;
@@ -147,16 +149,16 @@ fn call_ns() -> f64 {
     READINGS * least.fold(f64::INFINITY, f64::min)
 }
 
-/// Its options.
+/// The options of `--budget`.
 pub(super) struct Wanted {
     /// A part of the program's processor time.
     pub(super) budget: f64,
     pub(super) every: Duration,
-    /// None: until the program ends.
+    /// The time to keep the budget; `None` means until the program ends.
     pub(super) time: Option<Duration>,
 }
 
-/// Keeps the budget until the program ends or the time is over, and says what it does.
+/// Keeps the budget until the program ends or the time is over, and reports each switch.
 pub(super) fn keep(space: Option<&str>, wanted: &Wanted, output: &mut Output) -> Result<(), Failure> {
     let run = LiveRun::open(&spaces::find(space)?)?.called("thalweg calls --budget");
     let mut feed = PathFeed::open(run.path()).map_err(Failure::usage)?;
@@ -168,7 +170,7 @@ pub(super) fn keep(space: Option<&str>, wanted: &Wanted, output: &mut Output) ->
     let mut is_first = true;
     while run.is_alive() && wanted.time.is_none_or(|time| begun.elapsed() < time) {
         let window = Instant::now();
-        // The program may write faster than this reads: what is overwritten meanwhile is counted.
+        // The program may write faster than this process reads: events that are overwritten are counted.
         let goes_on = |is_all: bool| {
             if is_all {
                 std::thread::sleep(PAUSE);
@@ -182,7 +184,7 @@ pub(super) fn keep(space: Option<&str>, wanted: &Wanted, output: &mut Output) ->
             had = now;
             continue;
         }
-        // Threads that ended took their time along.
+        // The difference may be negative, because the time of threads that ended is no longer counted.
         let used = (now - had).max(0.0) / window.elapsed().as_nanos().max(1) as f64;
         had = now;
         // The seconds in which these events happened, which may be long ago.
@@ -258,7 +260,7 @@ mod tests {
         let (cost, steps) = keeper.decide(&all, 1e9, 1.0);
         assert!((cost - 1_201_000.0 * 50.0 / 1e9).abs() < 1e-9, "{cost}");
         assert_eq!(steps, [Step::Off { name: "get".into(), share: 0.05, rate: 1e6 }]);
-        // The rest fits.
+        // The remaining operations fit the budget.
         let (_, steps) = keeper.decide(&[all[0].clone(), all[2].clone()], 1e9, 1.0);
         assert_eq!(steps, []);
     }
@@ -278,7 +280,7 @@ mod tests {
         assert_eq!(keeper.decide(&calm, 1e9, 1.0).1, []);
         assert_eq!(keeper.decide(&calm, 1e9, 1.0).1, []);
         assert_eq!(keeper.decide(&calm, 1e9, 1.0).1, [Step::On { name: "warm".into() }]);
-        // Calls before it was switched off do not count any more.
+        // Calls from before the switch are not counted.
         assert_eq!(keeper.decide(&[calm[0].clone(), seen("hot", 1e9, 0, 1.0)], 1e9, 1.0).1, []);
         // An operation that costs more than the budget stays off.
         for _ in 0..20 {

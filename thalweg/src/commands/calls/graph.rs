@@ -1,4 +1,5 @@
-//! The dependency graph of a program's operations, components or processes: for Graphviz, and as a picture of layers.
+//! The dependency graph of a program's operations, components or processes: for Graphviz, and as a picture of
+//! layers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -8,7 +9,7 @@ use thalweg_monitor::Calls;
 use super::By;
 use crate::units::{count, duration};
 
-/// A graph: what calls what.
+/// A graph of callers and callees.
 struct Graph {
     nodes: Vec<Node>,
     edges: Vec<Edge>,
@@ -32,7 +33,7 @@ struct Edge {
 }
 
 impl Graph {
-    /// The nodes with the most own time, at most so many, and the edges between them.
+    /// The nodes with the most own time, at most `most`, and the edges between them.
     fn new(calls: &Calls, by: By, most: usize) -> Graph {
         let mut numbers: HashMap<String, usize> = HashMap::new();
         let mut of_operation = HashMap::new();
@@ -127,7 +128,7 @@ impl Graph {
     }
 }
 
-/// For Graphviz.
+/// The graph in the language of Graphviz.
 pub(super) fn dot(calls: &Calls, by: By) -> String {
     let graph = Graph::new(calls, by, usize::MAX);
     let mut out = "digraph calls {\n  rankdir=LR;\n  node [shape=box, fontname=\"sans-serif\"];\n".to_owned();
@@ -169,7 +170,7 @@ const HEIGHT: usize = 46;
 const BETWEEN: usize = 120;
 const ROW: usize = 66;
 
-/// As a picture: a column per layer, the callers left of what they call.
+/// The graph as a picture: a column for each layer, callers left of their callees.
 pub(super) fn svg(calls: &Calls, by: By, most: usize) -> String {
     let graph = Graph::new(calls, by, most);
     let layers = graph.layers();
@@ -200,7 +201,7 @@ pub(super) fn svg(calls: &Calls, by: By, most: usize) -> String {
             let middle = (fx + tx) / 2;
             format!("M{fx} {fy}C{middle} {fy} {middle} {ty} {tx} {ty}")
         } else {
-            // Back: round below.
+            // An edge that leads back goes around below the nodes.
             let low = fy.max(ty) + ROW / 2;
             format!("M{fx} {fy}C{} {low} {} {low} {tx} {ty}", fx + 60, tx.saturating_sub(60))
         };

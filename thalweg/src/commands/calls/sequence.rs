@@ -7,18 +7,18 @@ use thalweg_monitor::{Sequence, SequenceCall};
 use super::graph::escaped;
 use crate::units::{count, duration};
 
-/// How one is printed.
+/// The format of a diagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
     /// Text for Mermaid.
     Mermaid,
     /// Text for PlantUML.
     Plantuml,
-    /// As a picture.
+    /// An SVG image.
     Svg,
 }
 
-/// What goes from one component to another, in order. Components are numbers; none is the caller of the outermost.
+/// A step from one component to another. Components are numbers; the caller of the outermost call is `None`.
 enum Step<'a> {
     Call { from: Option<usize>, to: usize, call: &'a SequenceCall },
     Return { from: usize, to: Option<usize>, call: &'a SequenceCall },
@@ -39,7 +39,7 @@ impl<'a> Diagram<'a> {
         diagram
     }
 
-    /// At most as deep as calls are nested in what is drawn.
+    /// Adds a call and its callees. The recursion is at most as deep as the drawn calls are nested.
     fn add(&mut self, from: Option<usize>, call: &'a SequenceCall) {
         let known = self.components.iter().position(|component| *component == call.component);
         let to = known.unwrap_or_else(|| {
@@ -58,7 +58,7 @@ impl<'a> Diagram<'a> {
     }
 }
 
-/// The name without its component, and how long it takes.
+/// The name without its component, and the time of the call.
 fn label(call: &SequenceCall) -> String {
     let name = call.name.strip_prefix(call.component.as_str()).unwrap_or(&call.name);
     let name = name.trim_start_matches([':', '.']);
@@ -87,7 +87,7 @@ pub(super) fn printed(sequence: &Sequence, number: usize, all: usize, format: Fo
 }
 
 fn mermaid(diagram: &Diagram<'_>, title: &str) -> String {
-    // These end a line or begin a comment there.
+    // These characters end a line or begin a comment in the diagram languages.
     let plain = |text: &str| {
         let letter = |letter: char| match letter {
             '#' => "#35;".to_owned(),

@@ -39,7 +39,8 @@ impl Inbox {
                         malformed = 0;
                         Incoming::Message(message)
                     }
-                    // After a message of the right length the next frame follows; otherwise the next line may be a header.
+                    // After a message of the right length the next frame follows; otherwise the next line may
+                    // be a header.
                     Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                         malformed += 1;
                         Incoming::Malformed(error.to_string())

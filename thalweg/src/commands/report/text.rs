@@ -138,7 +138,7 @@ fn heading(report: &Report) -> String {
         .to_owned()
 }
 
-/// How the run ended, how long it took, its mode, and its lost events.
+/// The line about the run's end, duration, mode and lost events.
 fn window(report: &Report) -> String {
     let window = &report.window;
     let lasted = duration(window.duration_ns);

@@ -236,8 +236,8 @@ impl Screen {
             let is_wanted = page.is_none() || self.measured.viewers.load(Ordering::Relaxed) > 0 || !running;
             if is_wanted {
                 match &mut page {
-                    // Before a window is complete only the timeline is updated: figures of a shorter time would jump,
-                    // and cost processor time.
+                    // Before a window is complete only the timeline is updated: figures of a shorter time
+                    // would jump, and cost processor time.
                     Some(page) if running && !is_over => {
                         lanes.go_on();
                         let timeline = lanes.page(&Clocks::of(follower.feed()));

@@ -1,7 +1,7 @@
 //! The server of a page: a few addresses on this machine, for clients that have the token.
 //!
-//! A client must have the token, use the address that was printed (another name that resolves to this machine is
-//! refused), and, to change anything, from the page itself. The cost of clients is bounded: the number of
+//! A client must have the token, use the address that was printed (another name that resolves to this machine
+//! is refused), and, to change anything, from the page itself. The cost of clients is bounded: the number of
 //! connections, the size and time of a request, and one page that waits for a client that reads slowly.
 
 use std::convert::Infallible;
@@ -188,7 +188,8 @@ fn is_addressed(site: &Site, headers: &HeaderMap) -> bool {
     host.is_some_and(|host| site.hosts.iter().any(|own| own == host))
 }
 
-/// Whether the request comes from the page itself or from the address bar, and not from a page of another origin.
+/// Whether the request comes from the page itself or from the address bar, and not from a page of another
+/// origin.
 fn is_from_here(site: &Site, headers: &HeaderMap) -> bool {
     let says = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let origin = says("origin").is_none_or(|origin| {

@@ -1,4 +1,5 @@
-//! MooBench's calls with the probes of rivals in Rust: `moobench-rivals MODE SECONDS METHOD_NS DEPTH THREADS nano FILE`.
+//! MooBench's calls with the probes of rivals in Rust: `moobench-rivals MODE SECONDS METHOD_NS DEPTH THREADS
+//! nano FILE`.
 
 #[path = "../harness.rs"]
 mod harness;

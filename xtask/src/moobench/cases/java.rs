@@ -55,7 +55,7 @@ pub(super) fn cases(settings: &Settings, cases: &mut Vec<Case>) -> Result<()> {
             add("mapped memory", 'C', Drain::None, ours(""), None);
             add("archive", 'W', Drain::Record, ours(""), None);
             add("text, of what it can follow", 'F', Drain::Follow(&[]), ours(""), None);
-            add("JSON, likewise", 'F', Drain::Follow(&["--json"]), ours(""), None);
+            add("JSON, of what it can follow", 'F', Drain::Follow(&["--json"]), ours(""), None);
             return Ok(());
         }
         Set::Full => {

@@ -85,7 +85,7 @@ fn ours(
                 cases,
                 language,
                 driver,
-                Row { who: "JSON, likewise", ..row('F', Drain::Follow(&["--json"]), &[]) },
+                Row { who: "JSON, of what it can follow", ..row('F', Drain::Follow(&["--json"]), &[]) },
             );
         }
         Set::Full => {
