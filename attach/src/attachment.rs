@@ -1,7 +1,10 @@
 //! An attachment: what is asked of a target, done, read, and taken back.
 
+mod followed;
 mod ordered;
 mod signatures;
+
+pub use followed::{Followed, Follower, Unrecorded};
 
 use crate::blob::BLOB;
 use crate::claim::{Claim, attached_by};

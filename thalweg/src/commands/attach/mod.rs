@@ -1,5 +1,6 @@
 //! `thalweg attach`: count, time and change calls of functions in a program that runs; `thalweg detach`, `thalweg functions`.
 
+mod events;
 mod held;
 mod kept;
 mod shown;
@@ -33,6 +34,8 @@ Examples:
   thalweg attach 4242 --count write --when 'arg2 > 4096'
   # the last five calls, one by one
   thalweg attach 4242 --time write --last 5
+  # every call as an event: `thalweg calls attach-shop`
+  thalweg attach shop --time 'parse_*' --events
   # for ten seconds, as JSON
   thalweg attach 4242 --time read --for 10s --json
   # one arena from now on
@@ -75,6 +78,8 @@ const SAFE_POINTS: [&str; 24] = [
     "waitpid",
 ];
 
+/// How often calls become events: before their records are overwritten.
+const FOLLOW: Duration = Duration::from_millis(5);
 /// How often it is looked whether the program has loaded libraries.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -103,6 +108,9 @@ pub(crate) struct Arguments {
     /// Keep the last calls of each function one by one, with their arguments.
     #[arg(long, value_name = "CALLS", value_parser = clap::value_parser!(u16).range(1..=4096))]
     last: Option<u16>,
+    /// Record every call of the functions of --time as an event in the space, for `thalweg calls`, `events` and `record`.
+    #[arg(long, requires = "time", conflicts_with_all = ["first", "last"])]
+    events: bool,
     /// Count, time and change only calls for which this holds: an argument, from 0 on, compared with a number.
     #[arg(long, value_name = "argN > NUMBER", value_parser = wishes::condition)]
     when: Option<Condition>,
@@ -349,8 +357,10 @@ impl Session<'_> {
         let mut next_look = Instant::now() + LOOK;
         loop {
             let left = arguments.lasts.map(|lasts| lasts.saturating_sub(self.begin.elapsed()));
-            let wait = next.saturating_duration_since(Instant::now()).min(Duration::from_millis(50));
+            let longest = if arguments.events { FOLLOW } else { Duration::from_millis(50) };
+            let wait = next.saturating_duration_since(Instant::now()).min(longest);
             sleep(left.map_or(wait, |left| wait.min(left)), &self.interrupted);
+            shown.follow(attachment)?;
             // A program that was started here and has ended is waited for, so that it is no longer listed.
             let has_ended =
                 child.as_mut().is_some_and(|child| child.try_wait().is_ok_and(|status| status.is_some()));
@@ -388,7 +398,7 @@ impl Session<'_> {
             return Ok(());
         }
         let mut wishes: Vec<(Function, Wish)> = Vec::new();
-        for (pattern, wish) in self.patterns() {
+        for (pattern, wish) in self.patterns(attachment) {
             for function in attachment.modules().functions(pattern) {
                 if attachment.refusal(&function, &wish).is_none()
                     && wishes.iter().all(|(other, _)| other.address.abs_diff(function.address) >= 5)
@@ -411,17 +421,22 @@ impl Session<'_> {
     }
 
     /// The patterns of functions to be counted or timed, and what is asked of each.
-    fn patterns(&self) -> Vec<(&str, Wish)> {
+    fn patterns(&self, attachment: &Attachment) -> Vec<(&str, Wish)> {
         let arguments = self.arguments;
         let kept: Vec<usize> = arguments.args.iter().map(|number| usize::from(*number)).collect();
-        let keep = |calls, which| Keep { calls: usize::from(calls), which };
+        let keep_of = |calls, which| Keep { calls, which };
+        let keep = |calls: u16, which| keep_of(usize::from(calls), which);
         let first = arguments.first.map(|calls| keep(calls, Which::First));
         let keep = first.or(arguments.last.map(|calls| keep(calls, Which::Last)));
+        let every = arguments.events.then(|| {
+            let named = arguments.time.iter().map(|pattern| attachment.modules().functions(pattern).len());
+            keep_of(events::room(named.sum()), Which::Every)
+        });
         let wish = |times| Wish {
             times,
             arguments: kept.clone(),
             results: arguments.result,
-            keep,
+            keep: every.filter(|_| times).or(keep),
             ..Wish::default()
         };
         let timed = arguments.time.iter().map(|pattern| (pattern.as_str(), wish(true)));
@@ -433,7 +448,7 @@ impl Session<'_> {
         let arguments = self.arguments;
         let mut wishes: Vec<(Function, Wish)> = Vec::new();
         let mut refused = Vec::new();
-        for (pattern, wish) in self.patterns() {
+        for (pattern, wish) in self.patterns(attachment) {
             add_matching(attachment, pattern, &wish, &mut wishes, &mut refused)?;
         }
         for set in &arguments.set_arg {
