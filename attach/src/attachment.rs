@@ -1,7 +1,10 @@
 //! An attachment: adds points to a target, reads their figures, and undoes all changes.
 
+mod followed;
 mod ordered;
 mod signatures;
+
+pub use followed::{Followed, Follower, Unrecorded};
 
 use crate::blob::BLOB;
 use crate::claim::{Claim, attached_by};

@@ -15,7 +15,7 @@
 # A stripe: calls 0, calls that were not timed 8, sums 16 (time), 24 .. 64 (arguments), 72 (results), calls that were given a record 80, calls that
 #   found theirs being written by another thread 88, the histogram of times at 128.
 # A record of a call: being written 0, number from 1 on 8, begin 16, ticks that it lasted 24, thread 32, result 40, how it ended 48 (0 not yet, 1 it
-#   returned, 2 it went on in another function), xmm0 on return 56; where a record has more bytes: the six arguments in registers 64, xmm0 .. 7 112.
+#   returned, 2 it went on in another function), xmm0 on return 56; where a record has more bytes: the six arguments in registers 64, xmm0 .. 7 112, the slot 176.
 
 thalweg_attach_blob:
     .quad 0                                     # the table's address
@@ -252,6 +252,8 @@ ta_keep:
     movq [rcx + 152], xmm5
     movq [rcx + 160], xmm6
     movq [rcx + 168], xmm7
+    lea rax, [rsp + 72]
+    mov [rcx + 176], rax
 5:  mov qword ptr [rcx], 0
     ret
 8:  lock inc qword ptr [rsi + 88]

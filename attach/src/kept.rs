@@ -10,7 +10,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 /// Bytes of a record with the registers of the arguments.
-const RECORD_BYTES: u64 = 192;
+pub(crate) const RECORD_BYTES: u64 = 192;
 /// Where a stripe counts the calls that found no record.
 const WITHOUT_OFFSET: u64 = 88;
 
@@ -30,6 +30,8 @@ pub enum Which {
     First,
     /// Those that began last.
     Last,
+    /// All: a [`Follower`](crate::Follower) reads them while they come, and there is room for so many between two looks.
+    Every,
 }
 
 /// A call that was kept.
@@ -63,8 +65,8 @@ pub(crate) struct Ring {
     /// Where they are in the stripe.
     pub(crate) offset: u64,
     /// How many there are: a power of two.
-    records: u64,
-    keep: Keep,
+    pub(crate) records: u64,
+    pub(crate) keep: Keep,
 }
 
 impl Ring {
@@ -109,7 +111,7 @@ impl Ring {
         let more = calls.len().saturating_sub(self.keep.calls);
         match self.keep.which {
             Which::First => calls.truncate(self.keep.calls),
-            Which::Last => drop(calls.drain(..more)),
+            Which::Last | Which::Every => drop(calls.drain(..more)),
         }
         Ok((calls, without))
     }

@@ -40,7 +40,7 @@ mod stub;
 mod tracer;
 mod types;
 
-pub use attachment::{Added, Attachment, Options, Point, Wish};
+pub use attachment::{Added, Attachment, Followed, Follower, Options, Point, Unrecorded, Wish};
 pub use error::Error;
 pub use guard::guard;
 pub use kept::{Call, Ended, Keep, Which};

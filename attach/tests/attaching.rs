@@ -4,7 +4,9 @@ mod started;
 
 use started::{Target, compiled};
 use std::time::Duration;
-use thalweg_attach::{Attachment, Call, Comparison, Condition, Function, Keep, Options, Which, Wish};
+use thalweg_attach::{
+    Attachment, Call, Comparison, Condition, Follower, Function, Keep, Options, Which, Wish,
+};
 
 fn one(attachment: &Attachment, name: &str) -> Function {
     let mut found = attachment.modules().functions(name);
@@ -94,6 +96,48 @@ fn the_first_and_the_last_calls_are_kept() {
         }
         assert!(target.code() == before);
     }
+}
+
+/// Every call is followed, with its depth; those that `longjmp` leaves are counted.
+#[test]
+fn every_call_is_followed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(&compiled(folder.path(), "hot.c", &["-O0"]), &["3"]);
+    let mut attachment = open(&target);
+    let wish = || Wish { keep: Some(Keep { calls: 4096, which: Which::Every }), ..timing() };
+    let names = ["work", "deep", "jumping"];
+    let wishes: Vec<_> = names.iter().map(|name| (one(&attachment, name), wish())).collect();
+    attachment.add(&wishes).expect("attached");
+    let mut follower = Follower::default();
+    assert_eq!(target.ask("run 100"), "done 300");
+    assert_eq!(target.ask("fork"), "forked 0");
+    let calls = attachment.follow(&mut follower, u64::MAX / 2).expect("calls");
+    let of = |point: usize, depth: usize| {
+        calls.iter().filter(|call| call.point == point && call.depth == depth).count()
+    };
+    // The child calls `work` once by itself, and `deep` once, which calls itself five times and `work` in each.
+    assert_eq!((of(0, 0), of(1, 0), of(1, 5)), (301, 1, 1), "{calls:?}");
+    assert_eq!((1..7).map(|depth| of(0, depth)).sum::<usize>(), 6, "{calls:?}");
+    assert!(calls.windows(2).all(|two| two[0].end <= two[1].end));
+    let threads: std::collections::HashSet<u64> = calls.iter().map(|call| call.thread).collect();
+    assert_eq!(threads.len(), 4);
+    assert!(attachment.follow(&mut follower, u64::MAX / 2).expect("calls").is_empty());
+    assert_eq!(follower.unrecorded(0), Default::default());
+
+    // More calls than there is room for: those that are given and those that were overwritten are all.
+    assert_eq!(target.ask("run 100000"), "done 300000");
+    let rest = attachment.follow(&mut follower, u64::MAX / 2).expect("calls").len() as u64;
+    let lost = follower.unrecorded(0).overwritten;
+    assert!(rest > 0 && lost > 0 && rest + lost == 300_000, "{rest} {lost}");
+
+    assert_eq!(target.ask("begin"), "begun");
+    while attachment.figures(2).expect("figures").calls < 100 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(target.ask("end").ends_with(" 0"));
+    attachment.follow(&mut follower, u64::MAX / 2).expect("calls");
+    assert!(follower.unrecorded(2).without_end > 0, "{:?}", follower.unrecorded(2));
+    attachment.detach().expect("detached");
 }
 
 /// A call that ends by a jump to another timed function is over there; its result is that function's.

@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use thalweg_attach::{Attachment, Function, Options, Wish};
+use thalweg_attach::{Attachment, Function, Keep, Options, Which, Wish};
 use thalweg_chance::Chance;
 
 /// The activities of a target: signals, exceptions, longjmp, coroutines, forks, vfork and exec, threads,
@@ -104,7 +104,9 @@ fn one(attachment: &Attachment, name: &str) -> Function {
 fn wish(chance: &mut Chance) -> Wish {
     let times = chance.one_in(2);
     let arguments = (0..3).filter(|_| chance.one_in(3)).collect();
-    Wish { times, arguments, results: chance.one_in(4), set: None, keep: None }
+    let which = [Which::First, Which::Last, Which::Every][chance.below(3) as usize];
+    let keep = chance.one_in(3).then_some(Keep { calls: 20, which });
+    Wish { times, arguments, results: chance.one_in(4), keep, ..Wish::default() }
 }
 
 /// The calls that the target has counted itself.

@@ -692,3 +692,33 @@ fn arguments_have_their_types_where_debugging_information_is() {
         assert_eq!(area, [(vec!["unsigned char unit = 200".to_owned()], serde_json::json!(12))], "{said}");
     }
 }
+
+/// With `--events` each call is an event, as of a program with probes.
+#[test]
+fn every_call_is_an_event() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(folder.path(), "2");
+    let code = target.code();
+    let pid = target.pid();
+    let arguments = ["attach", &pid, "--time", "work", "--time", "tail", "--events", "--keep", "--json"];
+    let mut command = thalweg(folder.path(), &arguments);
+    let attaching = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("thalweg starts");
+    until("it attaches", || target.code() != code);
+    assert_eq!(target.ask("run 100"), "done 200");
+    assert!(ran(folder.path(), &["detach", &pid]).status.success());
+    let output = attaching.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let first = text(&output.stdout).lines().next().expect("an object").to_owned();
+    let object: serde_json::Value = serde_json::from_str(&first).expect("an object");
+    assert_eq!((&object["calls"], &object["without_event"]), (&200.into(), &0.into()), "{first}");
+
+    let calls = ran(folder.path(), &["calls", "attach-hot", "--json"]);
+    let said = text(&calls.stdout);
+    let object: serde_json::Value = serde_json::from_str(&said).expect("an object");
+    let operations = object["operations"].as_array().expect("operations");
+    let work = operations.iter().find(|operation| operation["name"] == "work").expect("it was called");
+    assert_eq!(work["count"], 200, "{said}");
+    let events = ran(folder.path(), &["events", "attach-hot"]);
+    let said = text(&events.stdout);
+    assert_eq!(said.lines().filter(|line| line.contains("probe.called")).count(), 200, "{said}");
+}

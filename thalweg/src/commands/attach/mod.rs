@@ -1,6 +1,7 @@
 //! `thalweg attach`: counts, times and changes calls of functions in a running program; also `thalweg detach`
 //! and `thalweg functions`.
 
+mod events;
 mod held;
 mod kept;
 mod shown;
@@ -34,6 +35,8 @@ Examples:
   thalweg attach 4242 --count write --when 'arg2 > 4096'
   # the last five calls, one by one
   thalweg attach 4242 --time write --last 5
+  # every call as an event: `thalweg calls attach-shop`
+  thalweg attach shop --time 'parse_*' --events
   # for ten seconds, as JSON
   thalweg attach 4242 --time read --for 10s --json
   # one arena from now on
@@ -77,6 +80,8 @@ const SAFE_POINTS: [&str; 24] = [
     "waitpid",
 ];
 
+/// The interval at which kept calls become events, before later calls overwrite their records.
+const FOLLOW: Duration = Duration::from_millis(5);
 /// The interval at which the program is checked for newly loaded libraries.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -105,6 +110,9 @@ pub(crate) struct Arguments {
     /// Keep the last calls of each function one by one, with their arguments.
     #[arg(long, value_name = "CALLS", value_parser = clap::value_parser!(u16).range(1..=4096))]
     last: Option<u16>,
+    /// Record every call of the functions of --time as an event in the space, for `thalweg calls`, `events` and `record`.
+    #[arg(long, requires = "time", conflicts_with_all = ["first", "last"])]
+    events: bool,
     /// Count, time and change only calls for which this holds: an argument, from 0 on, compared with a number.
     #[arg(long, value_name = "argN > NUMBER", value_parser = wishes::condition)]
     when: Option<Condition>,
@@ -351,8 +359,10 @@ impl Session<'_> {
         let mut next_look = Instant::now() + LOOK;
         loop {
             let left = arguments.lasts.map(|lasts| lasts.saturating_sub(self.begin.elapsed()));
-            let wait = next.saturating_duration_since(Instant::now()).min(Duration::from_millis(50));
+            let longest = if arguments.events { FOLLOW } else { Duration::from_millis(50) };
+            let wait = next.saturating_duration_since(Instant::now()).min(longest);
             sleep(left.map_or(wait, |left| wait.min(left)), &self.interrupted);
+            shown.follow(attachment)?;
             // A program that this process started and that has ended is reaped, so that it is no zombie.
             let has_ended =
                 child.as_mut().is_some_and(|child| child.try_wait().is_ok_and(|status| status.is_some()));
@@ -390,7 +400,7 @@ impl Session<'_> {
             return Ok(());
         }
         let mut wishes: Vec<(Function, Wish)> = Vec::new();
-        for (pattern, wish) in self.patterns() {
+        for (pattern, wish) in self.patterns(attachment) {
             for function in attachment.modules().functions(pattern) {
                 if attachment.refusal(&function, &wish).is_none()
                     && wishes.iter().all(|(other, _)| other.address.abs_diff(function.address) >= 5)
@@ -413,17 +423,22 @@ impl Session<'_> {
     }
 
     /// The patterns of functions to be counted or timed, with the measurements of each.
-    fn patterns(&self) -> Vec<(&str, Wish)> {
+    fn patterns(&self, attachment: &Attachment) -> Vec<(&str, Wish)> {
         let arguments = self.arguments;
         let kept: Vec<usize> = arguments.args.iter().map(|number| usize::from(*number)).collect();
-        let keep = |calls, which| Keep { calls: usize::from(calls), which };
+        let keep_of = |calls, which| Keep { calls, which };
+        let keep = |calls: u16, which| keep_of(usize::from(calls), which);
         let first = arguments.first.map(|calls| keep(calls, Which::First));
         let keep = first.or(arguments.last.map(|calls| keep(calls, Which::Last)));
+        let every = arguments.events.then(|| {
+            let named = arguments.time.iter().map(|pattern| attachment.modules().functions(pattern).len());
+            keep_of(events::room(named.sum()), Which::Every)
+        });
         let wish = |times| Wish {
             times,
             arguments: kept.clone(),
             results: arguments.result,
-            keep,
+            keep: every.filter(|_| times).or(keep),
             ..Wish::default()
         };
         let timed = arguments.time.iter().map(|pattern| (pattern.as_str(), wish(true)));
@@ -435,7 +450,7 @@ impl Session<'_> {
         let arguments = self.arguments;
         let mut wishes: Vec<(Function, Wish)> = Vec::new();
         let mut refused = Vec::new();
-        for (pattern, wish) in self.patterns() {
+        for (pattern, wish) in self.patterns(attachment) {
             add_matching(attachment, pattern, &wish, &mut wishes, &mut refused)?;
         }
         for set in &arguments.set_arg {

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use serde_json::json;
-use thalweg_attach::{Attachment, Figures, Function, Histogram, Point, Signature, Wish};
+use thalweg_attach::{Attachment, Figures, Function, Histogram, Point, Signature, Unrecorded, Which, Wish};
 use thalweg_probe::kinds::{Counted, Gauged};
 use thalweg_space::{Clock, KindId, Site, Space, SpaceOptions, Writer};
 
@@ -13,6 +13,7 @@ use crate::output::Output;
 use crate::table::{Table, number, text as column};
 use crate::units::{count, duration, rate, share};
 
+use super::events::{self, Events};
 use super::held::Held;
 use super::kept::{Columns, Kept, Times};
 
@@ -38,6 +39,7 @@ pub(super) struct Shown {
     counted: KindId<Counted>,
     gauged: KindId<Gauged>,
     held: Held,
+    events: Events,
     space: Space,
 }
 
@@ -45,6 +47,10 @@ struct PointShown {
     name: String,
     module: String,
     call_ns: f64,
+    /// The calls of which there are events, as an operation of the space; and calls that have none, as a counter.
+    operation: Option<u32>,
+    dropped: Option<u32>,
+    unrecorded: Unrecorded,
     columns: Columns,
     kept: Kept,
     now: Figures,
@@ -82,6 +88,7 @@ impl Shown {
             counted,
             gauged,
             held: Held::default(),
+            events: Events::default(),
             space,
         };
         shown.extend(attachment)?;
@@ -101,6 +108,10 @@ impl Shown {
         for (number, point) in attachment.points().iter().enumerate().skip(self.points.len()) {
             let name = point.function.readable();
             let needs_return = point.wish.times || point.wish.results;
+            let every = is_every(&point.wish);
+            if every {
+                events::check(&self.clock)?;
+            }
             self.held.point(space, number, point, &name);
             self.points.push(PointShown {
                 counter: site(&name, "counter")?,
@@ -110,6 +121,9 @@ impl Shown {
                 call_ns: if needs_return { TIMED_NS } else { COUNTED_NS }
                     + ARGUMENT_NS * point.wish.arguments.len() as f64
                     + if point.wish.keep.is_some() { KEPT_NS } else { 0.0 },
+                operation: every.then(|| site(&name, "operation")).transpose()?,
+                dropped: every.then(|| site(&format!("{name}.dropped"), "counter")).transpose()?,
+                unrecorded: Unrecorded::default(),
                 kept: Kept::default(),
                 columns: Columns::new(signatures.next().flatten(), &point.wish.arguments),
                 now: Figures::default(),
@@ -145,8 +159,12 @@ impl Shown {
         for (index, point) in self.points.iter_mut().enumerate() {
             let figures = attachment.figures(index).map_err(Failure::usage)?;
             point.before = std::mem::replace(&mut point.now, figures);
-            point.kept =
-                Kept::new(attachment.kept(index).map_err(Failure::usage)?, &point.columns, attachment);
+            point.kept = match point.operation {
+                Some(_) => Kept::default(),
+                None => {
+                    Kept::new(attachment.kept(index).map_err(Failure::usage)?, &point.columns, attachment)
+                }
+            };
             let calls = point.now.calls - point.before.calls;
             point.per_s = calls as f64 / seconds;
             if calls > 0 {
@@ -161,6 +179,25 @@ impl Shown {
                         .emit(self.gauged, &Gauged { gauge, value: self.clock.ticks_to_ns(ticks) as f64 });
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Writes an event for each call that has ended, of the functions for which events were asked for.
+    pub(super) fn follow(&mut self, attachment: &Attachment) -> Result<(), Failure> {
+        if self.points.iter().all(|point| point.operation.is_none()) {
+            return Ok(());
+        }
+        let sites: Vec<u32> = self.points.iter().map(|point| point.operation.unwrap_or(0)).collect();
+        self.events.write(attachment, &self.space, &self.clock, &sites)?;
+        for (number, point) in self.points.iter_mut().enumerate() {
+            let Some(counter) = point.dropped else { continue };
+            let unrecorded = self.events.unrecorded(number);
+            let by = unrecorded.overwritten - point.unrecorded.overwritten;
+            if by > 0 {
+                self.writer.emit(self.counted, &Counted { counter, by: by.cast_signed() });
+            }
+            point.unrecorded = unrecorded;
         }
         Ok(())
     }
@@ -229,6 +266,15 @@ impl Shown {
         for point in &self.points {
             self.values(point, output)?;
             self.timed(|times| point.kept.print(&point.name, &point.columns, times, output))?;
+            let Unrecorded { overwritten, without_end } = point.unrecorded;
+            for (calls, why) in [
+                (overwritten, "they came faster than they were read"),
+                (without_end, "exceptions or longjmp left them"),
+            ] {
+                if calls > 0 {
+                    output.line(&format!("{} calls of {} have no event: {why}", count(calls), point.name))?;
+                }
+            }
             if point.kept.without > 0 {
                 output.line(&format!(
                     "{} calls of {} were not kept: other threads were writing their records",
@@ -298,9 +344,14 @@ impl Shown {
             "function": point.name, "module": point.module, "seconds": seconds, "calls": point.now.calls, "not_timed": point.now.not_timed,
             "times": times, "arguments": arguments, "results": point.now.results.as_ref().map(values), "is_off": point.is_off,
             "kept": self.timed(|times| point.kept.object(&point.columns, times)), "not_kept": point.kept.without,
+            "without_event": point.unrecorded.overwritten + point.unrecorded.without_end,
             "cost": point.now.calls as f64 / seconds * point.call_ns / 1e9,
         })
     }
+}
+
+fn is_every(wish: &Wish) -> bool {
+    wish.keep.is_some_and(|keep| keep.which == Which::Every)
 }
 
 /// The types of functions of which values are shown, where they are known.
@@ -309,7 +360,8 @@ fn signatures<'a>(
     points: impl Iterator<Item = &'a Point>,
 ) -> Vec<Option<Signature>> {
     let points: Vec<&Point> = points.collect();
-    let has_values = |wish: &Wish| !wish.arguments.is_empty() || wish.results || wish.keep.is_some();
+    let has_values =
+        |wish: &Wish| !wish.arguments.is_empty() || wish.results || (wish.keep.is_some() && !is_every(wish));
     let wanted: Vec<_> = points.iter().filter(|point| has_values(&point.wish)).collect();
     let functions: Vec<&Function> = wanted.iter().map(|point| &point.function).collect();
     let mut found = attachment.signatures(&functions).into_iter();
