@@ -30,16 +30,28 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
             ("mode", observed::name(mode).into()),
         ],
         unit: "ms",
-        ours: contestant("with accounts", mode, record_ns, true),
-        rivals: Vec::new(),
-        limit: Some(contestant("without", mode, record_ns, false)),
+        ours: contestant("with all", (mode, record_ns), Parts { threads: true, records: true }),
+        rivals: vec![
+            contestant("threads alone", (mode, record_ns), Parts { threads: true, records: false }),
+            contestant("records alone", (mode, record_ns), Parts { threads: false, records: true }),
+        ],
+        limit: Some(contestant("without", (mode, record_ns), Parts { threads: false, records: false })),
         goal: GOAL,
     };
     let of_mode = |mode| [5_000, 50_000, 2_000_000].map(|record_ns| of(mode, record_ns));
     [Mode::Full, Mode::Metrics].into_iter().flat_map(of_mode).collect()
 }
 
-fn contestant(name: &'static str, mode: Mode, record_ns: u64, accounts: bool) -> Contestant<'static> {
+/// What is accounted for.
+#[derive(Clone, Copy)]
+struct Parts {
+    /// What threads do in tasks, and what long dispatches use of their processors.
+    threads: bool,
+    /// How long records take, what they are, and the sizes of some (`exec.clock_budget`).
+    records: bool,
+}
+
+fn contestant(name: &'static str, (mode, record_ns): (Mode, u64), parts: Parts) -> Contestant<'static> {
     let turns = turns(record_ns);
     let compute =
         move |x: i64, k: i64, out: &mut Out| out.emit((black_box(turned(x as u64, turns)) as i64, k));
@@ -48,7 +60,7 @@ fn contestant(name: &'static str, mode: Mode, record_ns: u64, accounts: bool) ->
     let text = format!("net course {{ box work ((x, <k>) -> (x, <k>)); }} connect {row};");
     match Network::parse("course", &text, &boxes) {
         Ok(network) => Contestant::new(name, "", move || {
-            on_cores(1, || processor_ms(&network, mode, RUN_NS / (ROW * record_ns), accounts))
+            on_cores(1, || processor_ms(&network, mode, RUN_NS / (ROW * record_ns), parts))
         }),
         Err(wrong) => {
             let told: String = wrong.iter().map(|diagnostic| diagnostic.render(false)).collect();
@@ -58,9 +70,10 @@ fn contestant(name: &'static str, mode: Mode, record_ns: u64, accounts: bool) ->
 }
 
 /// The processor time of a run of so many records, in milliseconds, of all threads.
-fn processor_ms(network: &Network, mode: Mode, records: u64, accounts: bool) -> Result<f64, String> {
-    let observed = Observed::with(Options { workers: 1, mode, accounts, ..Options::default() })?;
-    if !accounts {
+fn processor_ms(network: &Network, mode: Mode, records: u64, parts: Parts) -> Result<f64, String> {
+    let observed =
+        Observed::with(Options { workers: 1, mode, accounts: parts.threads, ..Options::default() })?;
+    if !parts.records {
         let reader = SpaceReader::open(observed.path()).map_err(|error| error.to_string())?;
         reader.set("exec.clock_budget", 0).map_err(|error| error.to_string())?;
     }

@@ -114,6 +114,10 @@ fn tasks_are_slowed_and_left_as_they_were() {
         start();
         let told = sensitivities(path);
         assert!(!told.is_empty() && told.iter().all(|(_, value)| value.is_finite()), "{told:?}");
+        // The ends are tried, too, though other tasks are busier.
+        for end in ["source", "sink"] {
+            assert!(told.iter().any(|(name, _)| name.ends_with(end)), "{end} in {told:?}");
+        }
         assert_eq!(slowed(path), 0);
     });
 }

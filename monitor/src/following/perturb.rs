@@ -5,8 +5,10 @@
 //! input message divided by the growth of the task's own time for it: with 1, the flow depends on this task
 //! alone; with 0, the flow does not depend on it.
 //!
-//! A delay ends when it is withdrawn, or at an end time that is set in the run together with the delay, so it
-//! also ends if this program is killed.
+//! Where the flow depends on a task, and not on that of the component which the report before named, what was tried is the verdict, and its
+//! evidence says what it would have been.
+//!
+//! A delay ends when it is taken back, and by itself at a moment that the run knows: so also if this program is killed.
 
 use std::error;
 use std::fmt;
@@ -18,7 +20,9 @@ use thalweg_space::Error;
 use thalweg_space::reader::SpaceReader;
 
 use crate::following::follower::Follower;
-use crate::report::{Component, Measurement, Report, Task, TaskRef, component_of};
+use crate::report::{
+    Component, Finding, Measurement, Report, Task, TaskRef, Verdict, VerdictKind, Words, component_of,
+};
 use crate::verdict::thresholds::{DEPENDS, INDEPENDENT};
 
 /// The length of each measurement.
@@ -62,7 +66,8 @@ pub struct Tried {
     pub slowed_rate: f64,
     /// The sensitivity: the median of all pairs.
     pub sensitivity: f64,
-    /// The least sensitivity of a pair.
+    /// The least sensitivity of a pair: with `most` an interval that holds the true median in 15 of 16 cases, whatever the distribution of
+    /// pairs.
     pub least: f64,
     /// The largest sensitivity of a pair.
     pub most: f64,
@@ -160,7 +165,9 @@ pub fn perturb(
     if inputs(&report) == 0 {
         return Err(Unperturbed::NoInput);
     }
-    let tried = suspects(&report).map(|task| live.slow(task, &report)).collect::<Result<Vec<_>, _>>()?;
+    let tried =
+        suspects(&report).into_iter().map(|task| live.slow(task, &report)).collect::<Result<Vec<_>, _>>()?;
+    overrule(&mut report, &tried);
     let table = |value: fn(&Tried) -> f64| {
         tried.iter().map(|tried| (tried.task.name.clone(), value(tried))).collect()
     };
@@ -177,16 +184,72 @@ fn inputs(report: &Report) -> u64 {
     report.components.iter().filter(source).filter_map(|component| component.work.messages_out).sum()
 }
 
-/// The tasks to slow: those of the component that the verdict names, then the busiest.
-fn suspects(report: &Report) -> impl Iterator<Item = &Task> {
+/// The tasks to slow: those of the component that the verdict names, then the busiest; and of sources and of sinks the busiest one.
+fn suspects(report: &Report) -> Vec<&Task> {
     let busy = |task: &Task| task.work.shares.map_or(0.0, |shares| shares.busy);
-    let mut tasks: Vec<&Task> = report
-        .tasks
-        .iter()
-        .filter(|task| task.work.messages_in > Some(0) && task.work.service_ns > Some(0.0))
-        .collect();
+    let mut tasks: Vec<&Task> =
+        report.tasks.iter().filter(|task| does_something(task) && task.work.service_ns > Some(0.0)).collect();
     tasks.sort_by(|a, b| is_named(report, b).cmp(&is_named(report, a)).then(busy(b).total_cmp(&busy(a))));
-    tasks.into_iter().take(TASKS_MAX)
+    let ends = [VerdictKind::Source, VerdictKind::Sink]
+        .map(|end| tasks.iter().position(|task| role(report, component_of(&task.name)) == end));
+    let chosen = |at: usize| at < TASKS_MAX || ends.contains(&Some(at));
+    tasks.into_iter().enumerate().filter(|(at, _)| chosen(*at)).map(|(_, task)| task).collect()
+}
+
+fn does_something(task: &Task) -> bool {
+    task.work.messages_in > Some(0) || task.work.messages_out > Some(0)
+}
+
+/// What kind of limit a task of the component is, if it is one.
+fn role(report: &Report, component: &str) -> VerdictKind {
+    let known = report.components.iter().find(|known| known.path == component);
+    match known.map(|known| (known.work.messages_in, known.work.messages_out)) {
+        Some((Some(0), _)) => VerdictKind::Source,
+        Some((_, Some(0))) => VerdictKind::Sink,
+        _ => VerdictKind::Task,
+    }
+}
+
+/// Makes the task on which the flow depends the verdict, if that is sure and the verdict before names a component on which the flow does
+/// not depend, or none.
+fn overrule(report: &mut Report, tried: &[Tried]) {
+    let Some(found) = contradicting(report, tried) else { return };
+    let before = std::mem::take(&mut report.verdict.words.text);
+    let component = component_of(&found.task.name).to_owned();
+    let finding = Finding {
+        rule: "perturbed".to_owned(),
+        component: Some(component.clone()),
+        task: Some(found.task.clone()),
+        ..Finding::new(role(report, &component))
+    };
+    let is_sure = |task: &Tried| format!("{:.2} ({:.2} to {:.2})", task.sensitivity, task.least, task.most);
+    let mut evidence = vec![format!("its sensitivity is {}", is_sure(found))];
+    evidence.extend(tried.iter().filter(|task| task.named).map(|task| {
+        format!(
+            "{}, which was named before any task was slowed, has a sensitivity of {}",
+            task.task.name,
+            is_sure(task)
+        )
+    }));
+    evidence.push(format!("by shares of time alone it would be: {}", before.trim_end_matches('.')));
+    let text = format!(
+        "{} limits the flow: when its messages took longer, the network slowed down with it.",
+        found.task.name
+    );
+    report.verdict = Verdict::of(finding, Words { text, evidence, suggestion: None });
+}
+
+/// The task on which the flow surely depends, if that contradicts the verdict.
+fn contradicting<'t>(report: &Report, tried: &'t [Tried]) -> Option<&'t Tried> {
+    use VerdictKind::{Burst, Nothing, Replica, Sink, Source, Task, Unclear};
+    let names_nothing = matches!(report.verdict.finding.kind, Nothing | Unclear);
+    let names_task = matches!(report.verdict.finding.kind, Burst | Replica | Sink | Source | Task);
+    let named = || tried.iter().filter(|task| task.named);
+    let depends = |task: &Tried| task.dependence() == Dependence::Full && task.least >= INDEPENDENT;
+    let is_innocent = |task: &Tried| task.dependence() == Dependence::None && task.most < DEPENDS;
+    let contradicts = names_nothing || names_task && named().next().is_some() && named().all(is_innocent);
+    let found = tried.iter().filter(|task| !task.named && depends(task));
+    found.max_by(|a, b| a.sensitivity.total_cmp(&b.sensitivity)).filter(|_| contradicts)
 }
 
 fn is_named(report: &Report, task: &Task) -> bool {
@@ -298,5 +361,65 @@ impl Drop for Delay {
     fn drop(&mut self) {
         // If the setting cannot be written, the delay ends by itself later.
         let _ = self.reader.set("exec.delay_task", 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::TaskId;
+
+    /// A task that was slowed, with a sensitivity and its interval.
+    fn tried(name: &str, named: bool, [least, sensitivity, most]: [f64; 3]) -> Tried {
+        let task = TaskRef { id: TaskId::of(1), name: name.to_owned() };
+        Tried {
+            task,
+            named,
+            service_ns: 1e3,
+            delay_ns: 500.0,
+            rate: 1e3,
+            slowed_rate: 900.0,
+            sensitivity,
+            least,
+            most,
+        }
+    }
+
+    /// The verdict after tasks were slowed of which a rule named that of `net/a`.
+    fn after(kind: VerdictKind, tried: &[Tried]) -> Verdict {
+        let mut report = Report::empty();
+        let words = Words { text: "net/a limits the flow.".to_owned(), ..Words::default() };
+        report.verdict = Verdict::of(Finding::new(kind).about_component("net/a"), words);
+        overrule(&mut report, tried);
+        report.verdict
+    }
+
+    #[test]
+    fn a_perturbation_that_contradicts_the_verdict_overrules_it_and_says_so() {
+        let slowed = [tried("net/a", true, [-0.1, 0.05, 0.2]), tried("net/b[2]", false, [0.6, 0.9, 1.1])];
+        for kind in [VerdictKind::Task, VerdictKind::Source, VerdictKind::Unclear] {
+            let Verdict { finding, words, .. } = after(kind, &slowed);
+            assert_eq!((finding.rule.as_str(), finding.kind), ("perturbed", VerdictKind::Task));
+            assert_eq!(finding.component.as_deref(), Some("net/b"));
+            assert!(words.text.starts_with("net/b[2] limits the flow"), "{words:?}");
+            assert!(words.evidence.iter().any(|line| line.contains("net/a limits the flow")), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_perturbation_that_is_unsure_or_agrees_overrules_nothing() {
+        let innocent = || tried("net/a", true, [-0.1, 0.05, 0.2]);
+        let depends = || tried("net/b", false, [0.6, 0.9, 1.1]);
+        let kept =
+            |kind, slowed: &[Tried]| assert!(after(kind, slowed).finding.rule.is_empty(), "{slowed:?}");
+        // The flow depends on both, or what is named was not slowed.
+        kept(VerdictKind::Task, &[tried("net/a", true, [0.5, 0.8, 1.0]), depends()]);
+        kept(VerdictKind::Task, &[depends()]);
+        // Their intervals overlap.
+        kept(VerdictKind::Task, &[tried("net/a", true, [-0.1, 0.05, 0.7]), depends()]);
+        kept(VerdictKind::Task, &[innocent(), tried("net/b", false, [0.0, 0.9, 1.1])]);
+        // Slowing tasks does not refute that a worker has too much to do, or that tasks wait in a circle.
+        kept(VerdictKind::Worker, &[innocent(), depends()]);
+        kept(VerdictKind::Deadlock, &[innocent(), depends()]);
     }
 }

@@ -42,8 +42,8 @@ Examples:
 pub(crate) struct Arguments {
     #[command(flatten)]
     look: Look,
-    /// Slow each suspected task of a live run down in turn for three seconds, and measure the effect on the
-    /// flow. The tasks are no longer slowed when the command ends, is interrupted, or is killed.
+    /// Slow the suspected tasks of a live run, each by turns for three seconds, and see whether the flow answers. What contradicts the
+    /// verdict replaces it. The run goes on as before when this ends, is interrupted, or is killed.
     #[arg(long, conflicts_with = "watch")]
     perturb: bool,
     /// Replay a run that was recorded by `thalweg run --monitor full --keep`, unchanged and with one change
@@ -204,7 +204,7 @@ fn perturbed(look: &Look, terminal: Terminal) -> Result<(), Failure> {
     print(&report, &mut output)?;
     output.line("")?;
     output.table(&slowed(&tried))?;
-    output.line(&confirmed(&tried))?;
+    output.line(&confirmed(&tried, &report))?;
     text::notes(&report, &mut output)?;
     output.flush()
 }
@@ -257,12 +257,15 @@ fn slowed(tried: &[Tried]) -> Table {
 }
 
 /// A sentence that says whether the sensitivities confirm the verdict.
-fn confirmed(tried: &[Tried]) -> String {
+fn confirmed(tried: &[Tried], report: &Report) -> String {
     let Some(most) = tried.iter().max_by(|a, b| a.sensitivity.total_cmp(&b.sensitivity)) else {
         return "There was no task to be slowed.".to_owned();
     };
     let name = &most.task.name;
     match most.dependence() {
+        Dependence::Full if report.verdict.finding.rule == "perturbed" => {
+            format!("The flow depends on {name}, which contradicts the verdict by shares of time alone.")
+        }
         Dependence::Full if most.named => format!("Confirmed: the flow depends on {name}."),
         Dependence::Full => format!("The flow depends on {name}."),
         Dependence::None => "The flow depends on none of them.".to_owned(),
