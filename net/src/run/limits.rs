@@ -57,7 +57,7 @@ thalweg_space::settings! {
             default: INITIALISERS_START,
             affects: Affects::Network,
         },
-        /// Whether a box or filter hands records on to the one behind it that waits for them on the same worker, which works on them at once where they stand
+        /// Whether a component hands records on to the one behind it that waits for them on the same worker, which works on them at once where they stand
         fuse: SWITCH { name: "net.fuse", affects: Affects::Network },
     }
 }
