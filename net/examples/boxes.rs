@@ -1,8 +1,8 @@
-//! Sends records through sixteen boxes in a row on one worker, one in flight or many. To count what a box
-//! costs a record, run it on two numbers of records under `valgrind --tool=callgrind`, and divide the
-//! difference of instructions by sixteen and by the difference of the numbers.
+//! Records through sixteen boxes on one worker, one in flight or many: a row of boxes, of splits or of parallels with a box each, or
+//! a star of sixteen stages that each have a box and a filter. To count what a box costs a record, run it on two
+//! numbers of records under `valgrind --tool=callgrind` and divide the difference by sixteen and by theirs.
 //!
-//! usage: boxes RECORDS IN_FLIGHT off|metrics|full fused|apart
+//! usage: boxes RECORDS IN_FLIGHT off|metrics|full fused|apart [row|split|parallel|star]
 
 use std::time::Instant;
 
@@ -21,6 +21,8 @@ struct Ends {
     left: u64,
     under_way: usize,
     most: usize,
+    /// Whether records have a tag `<n>`, which splits and stars look at.
+    has_tag: bool,
     output: Option<Out<Record>>,
     input: In<Record>,
 }
@@ -39,8 +41,14 @@ impl Task for Ends {
             && self.left > 0
             && let Some(output) = &mut self.output
         {
-            let mut record = Record::with_shape(shape::of(&[Label::field("x")]));
-            record.slots_mut()[0] = Value::Int(self.left as i64);
+            let (x, n) = (Label::field("x"), Label::tag("n"));
+            let record = if self.has_tag {
+                Record::from_pairs([(x, Value::Int(self.left as i64)), (n, Value::Int(BOXES as i64))])
+            } else {
+                let mut record = Record::with_shape(shape::of(&[x]));
+                record.slots_mut()[0] = Value::Int(self.left as i64);
+                record
+            };
             if output.push(cx, record).is_err() {
                 break;
             }
@@ -55,8 +63,10 @@ impl Task for Ends {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [records, most, mode, fuse] = &arguments[..] else {
-        panic!("usage: boxes RECORDS IN_FLIGHT off|metrics|full fused|apart")
+    let (records, most, mode, fuse, network) = match &arguments[..] {
+        [records, most, mode, fuse] => (records, most, mode, fuse, "row"),
+        [records, most, mode, fuse, network] => (records, most, mode, fuse, network.as_str()),
+        _ => panic!("usage: boxes RECORDS IN_FLIGHT off|metrics|full fused|apart [row|split|parallel|star]"),
     };
     let number = |text: &str| text.parse().expect("a number of records");
     let mode = match mode.as_str() {
@@ -73,13 +83,20 @@ fn main() {
     let runtime = Runtime::new(options).unwrap();
     let boxes = Boxes::new()
         .with("box inc ((x) -> (x))", |x: i64, out: &mut thalweg_box::Out| out.emit((x.wrapping_add(1),)));
-    let row = ["inc"; BOXES].join(" .. ");
-    let text = format!("net row {{ box inc ((x) -> (x)); }} connect {row};");
+    let connect = match network {
+        "row" => ["inc"; BOXES].join(" .. "),
+        "split" => ["(inc ! <n>)"; BOXES].join(" .. "),
+        "parallel" => ["(inc | [{y} -> {y}])"; BOXES].join(" .. "),
+        "star" => "(inc .. [{<n>} -> {<n = n - 1>}]) * {<n>} if <n <= 0>".to_owned(),
+        other => panic!("no network is called {other}"),
+    };
+    let text = format!("net row {{ box inc ((x) -> (x)); }} connect {connect};");
     let network = Network::parse("row", &text, &boxes).expect("it is right");
     let limits = StartOptions { fuse: fuse == "fused", ..StartOptions::default() };
     let running = network.start_with(&runtime, limits).unwrap();
     let (left, most): (u64, usize) = (number(records), number(most) as usize);
-    let ends = Ends { left, under_way: 0, most, output: Some(running.input), input: running.output };
+    let (has_tag, output) = (network != "row", Some(running.input));
+    let ends = Ends { left, under_way: 0, most, has_tag, output, input: running.output };
     runtime.spawn(TaskSpec::default(), ends);
     let begin = Instant::now();
     runtime.start();

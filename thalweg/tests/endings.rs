@@ -201,7 +201,7 @@ fn a_crash_in_a_star_a_split_or_a_parallel_names_the_box_and_the_message() {
     let up = "[{<n>} -> {<n = n + 10>}]";
     for (connect, name) in [
         (format!("[{{<n>}} -> {{<n>}}] .. ((segv .. {up}) * {{<n>}} if <n >= 10>)"), "segv"),
-        ("[{<n>} -> {<n>}] .. ((segv .. [{<n>} -> {<n>}]) ! <k>)".to_owned(), "split[7]/segv"),
+        ("[{<n>} -> {<n>}] .. ((segv .. [{<n>} -> {<n>}]) ! <k>)".to_owned(), "split[7]/serial/segv"),
         ("[{<n>} -> {<n>}] .. (segv | [{<other>} -> {<other>}])".to_owned(), "segv"),
     ] {
         let of = |fuse| named_in(&built, &connect, fuse);

@@ -250,10 +250,11 @@ fn counts(text: &str, fuse: bool) -> Vec<(String, u64, u64, u64)> {
 #[test]
 fn rows_keep_exact_counts_where_records_are_handed_on() {
     let mut compared = 0;
-    for seed in 0..60 {
+    for seed in 0..150 {
         let text = Writer(Chance::new(seed)).network();
-        // What completes a cell depends on the order in which records come from free combinators.
-        if !text.contains("[|") {
+        // What completes a cell depends on the order in which records come from free combinators, and how many turns an ordered
+        // dispatcher writes for its collector depends on how many records it finds at a time.
+        if !["[|", "||", "**", "!!"].iter().any(|inexact| text.contains(inexact)) {
             assert_eq!(counts(&text, true), counts(&text, false), "seed {seed}: {text}");
             compared += 1;
         }
@@ -261,7 +262,8 @@ fn rows_keep_exact_counts_where_records_are_handed_on() {
     assert!(compared > 20, "{compared} networks");
     // Of 24 records `<n>` is 0 to 6 by turns; a stage of the star takes one off it.
     let of = |counts: &[(String, u64, u64, u64)], part: &str| -> Vec<(u64, u64, u64)> {
-        let named = counts.iter().filter(|(path, ..)| path.ends_with(part));
+        let name = |path: &str| path.rsplit('/').next().and_then(|name| name.split('#').next()) == Some(part);
+        let named = counts.iter().filter(|(path, ..)| name(path));
         named.map(|&(_, tasks, reads, writes)| (tasks, reads, writes)).collect()
     };
     let dropped = (0..24).filter(|number| (number % 7 + 1) % 3 == 0).count() as u64;
@@ -269,12 +271,12 @@ fn rows_keep_exact_counts_where_records_are_handed_on() {
     let star = "up .. ((up .. [{<n>} -> {<n = n - 2>}]) * {<n>} if <n <= 0>)";
     for fuse in [true, false] {
         let star = counts(&format!("net main {{{BOXES}}} connect {star};"), fuse);
-        assert_eq!(of(&star, "/up").iter().map(|up| up.1).sum::<u64>(), 24 + all, "{star:?}");
+        assert_eq!(of(&star, "up").iter().map(|up| up.1).sum::<u64>(), 24 + all, "{star:?}");
         let split = counts(&format!("net main {{{BOXES}}} connect up .. ((up .. up) ! <k>);"), fuse);
-        let ups = of(&split, "/up");
+        let ups = of(&split, "up");
         assert_eq!(ups.iter().map(|up| (up.1, up.2)).collect::<Vec<_>>(), [(24, 24); 3], "{split:?}");
         let branches = "up .. ((some .. up) | [{<ia>} -> {<ia>}])";
         let parallel = counts(&format!("net main {{{BOXES}}} connect {branches};"), fuse);
-        assert_eq!(of(&parallel, "/some"), [(1, 24, 24 - dropped)], "{parallel:?}");
+        assert_eq!(of(&parallel, "some"), [(1, 24, 24 - dropped)], "{parallel:?}");
     }
 }

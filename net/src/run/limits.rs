@@ -58,7 +58,7 @@ thalweg_space::settings! {
             default: INITIALISERS_START,
             affects: Affects::Network,
         },
-        /// Whether a box or filter hands records on to the next component, if that waits for them on the same worker and can work on them in place
+        /// Whether a component hands records on to the next component, if that waits for them on the same worker and can work on them in place
         fuse: SWITCH { name: "net.fuse", affects: Affects::Network },
     }
 }

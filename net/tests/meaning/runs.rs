@@ -257,7 +257,7 @@ fn run_switched(
     let element = ElementOptions { block_bytes: 4096, block_count: 2, ..ElementOptions::default() };
     let space = SpaceOptions { path: Some(folder.path().join("space")), element, ..SpaceOptions::default() };
     let space = Space::create(space).unwrap();
-    let mode = if seed / 16 % 2 == 0 { Mode::Off } else { Mode::Full };
+    let mode = if (seed / 16).is_multiple_of(2) { Mode::Off } else { Mode::Full };
     run(network, records, (Options { space: Some(space), mode, ..options }, limits), None)
 }
 
