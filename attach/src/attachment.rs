@@ -80,6 +80,8 @@ pub struct Wish {
     pub arguments: Vec<usize>,
     /// Keep what calls return: integers and pointers.
     pub results: bool,
+    /// Count calls by where they come from.
+    pub callers: bool,
     /// Give this argument this value.
     pub set: Option<(usize, u64)>,
     /// Keep some calls one by one.
@@ -160,6 +162,7 @@ impl Neighbour {
             unwind: at(blob.unwind),
             once: at(blob.once),
             keep: at(blob.keep),
+            caller: at(blob.caller),
         }
     }
 
@@ -280,7 +283,7 @@ impl Attachment {
                 return Err(too_close(function, other.address, &other.name));
             }
             let (beginning, change) = self.prepared(function, wish)?;
-            let layout = Layout::new(wish.times, &wish.arguments, wish.results, wish.keep);
+            let layout = Layout::new(wish.times, &wish.arguments, wish.results, wish.callers, wish.keep);
             let needs_entry = wish.times || wish.results || change.is_some_and(|change| change.is_restored);
             prepared.push((function, wish, beginning, change, layout, needs_entry));
         }
@@ -332,7 +335,7 @@ impl Attachment {
         stripes: u64,
         what: (Option<Change>, Option<Condition>),
     ) -> Result<Stub, Error> {
-        let bytes = if layout.kept.is_some() { 128 } else { 64 };
+        let bytes = if layout.kept.is_some() || layout.callers.is_some() { 128 } else { 64 };
         let descriptor = self.memory.as_mut().expect("there is room").private(bytes)?;
         self.describe(descriptor, stripes, layout, what.0)?;
         let neighbour = self.neighbour(function.module_index);
@@ -655,7 +658,10 @@ impl Attachment {
             0,
             0,
         ];
-        words.extend(layout.kept.iter().flat_map(Ring::described));
+        if layout.kept.is_some() || layout.callers.is_some() {
+            words.extend(layout.kept.as_ref().map_or([0; 4], Ring::described));
+            words.push(layout.callers.unwrap_or(0));
+        }
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         self.process.write(at, &bytes).map_err(|error| Error::of("cannot write to the target", error))
     }
