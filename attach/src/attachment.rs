@@ -82,6 +82,8 @@ pub struct Wish {
     pub arguments: Vec<usize>,
     /// Whether to keep the results of calls: integers and pointers.
     pub results: bool,
+    /// Count calls by their return addresses.
+    pub callers: bool,
     /// The argument to change, and its new value.
     pub set: Option<(usize, u64)>,
     /// Keep some calls one by one.
@@ -162,6 +164,7 @@ impl Neighbour {
             unwind: at(blob.unwind),
             once: at(blob.once),
             keep: at(blob.keep),
+            caller: at(blob.caller),
         }
     }
 
@@ -284,7 +287,7 @@ impl Attachment {
                 return Err(too_close(function, other.address, &other.name));
             }
             let (beginning, change) = self.prepared(function, wish)?;
-            let layout = Layout::new(wish.times, &wish.arguments, wish.results, wish.keep);
+            let layout = Layout::new(wish.times, &wish.arguments, wish.results, wish.callers, wish.keep);
             let needs_entry = wish.times || wish.results || change.is_some_and(|change| change.is_restored);
             prepared.push((function, wish, beginning, change, layout, needs_entry));
         }
@@ -336,7 +339,7 @@ impl Attachment {
         stripes: u64,
         what: (Option<Change>, Option<Condition>),
     ) -> Result<Stub, Error> {
-        let bytes = if layout.kept.is_some() { 128 } else { 64 };
+        let bytes = if layout.kept.is_some() || layout.callers.is_some() { 128 } else { 64 };
         let descriptor = self.memory.as_mut().expect("there is room").private(bytes)?;
         self.describe(descriptor, stripes, layout, what.0)?;
         let neighbour = self.neighbour(function.module_index);
@@ -661,7 +664,10 @@ impl Attachment {
             0,
             0,
         ];
-        words.extend(layout.kept.iter().flat_map(Ring::described));
+        if layout.kept.is_some() || layout.callers.is_some() {
+            words.extend(layout.kept.as_ref().map_or([0; 4], Ring::described));
+            words.push(layout.callers.unwrap_or(0));
+        }
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         self.process.write(at, &bytes).map_err(|error| Error::of("cannot write to the target", error))
     }

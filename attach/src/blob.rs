@@ -14,7 +14,7 @@ core::arch::global_asm!(
 );
 
 unsafe extern "C" {
-    static thalweg_attach_blob_begin: [u64; 9];
+    static thalweg_attach_blob_begin: [u64; 10];
 }
 
 /// The code, with the offsets of its routines.
@@ -28,6 +28,7 @@ pub(crate) struct Blob {
     pub(crate) unwind: u64,
     pub(crate) once: u64,
     pub(crate) keep: u64,
+    pub(crate) caller: u64,
 }
 
 /// The size of the table of calls under way, whose layout is in `blob.s`.
@@ -42,8 +43,8 @@ pub(crate) static BLOB: LazyLock<Blob> = LazyLock::new(|| {
         let header = begin.read();
         (header, std::slice::from_raw_parts(begin.cast::<u8>(), header[7] as usize))
     };
-    let [_, count, value, enter, leave, unwind, once, _, keep] = header;
-    Blob { bytes: bytes.to_vec(), count, value, enter, leave, unwind, once, keep }
+    let [_, count, value, enter, leave, unwind, once, _, keep, caller] = header;
+    Blob { bytes: bytes.to_vec(), count, value, enter, leave, unwind, once, keep, caller }
 });
 
 impl Blob {

@@ -11,9 +11,10 @@
 #   state: 0 in use or free (slot 0), 1 its slot was put back before an exception, 2 being taken over
 # A descriptor: stripes' begin 0, a stripe's bytes 8, frame offset of the argument to restore 16 (0: none; r9 never), the value it was given 24,
 #   offset of the results' histogram 32 (0: none), whether times are kept 40. Where calls are kept: offset of the stripe's ring of records 64,
-#   records in it less one 72 (it has a power of two), bytes of a record 80, whether the first calls are kept and not the last 88.
+#   records in it less one 72 (it has a power of two), bytes of a record 80, whether the first calls are kept and not the last 88. Where callers are
+#   counted: offset of the stripe's table of callers 96: 256 entries of a return address 0 and its calls 8.
 # A stripe: calls 0, calls that were not timed 8, sums 16 (time), 24 .. 64 (arguments), 72 (results), calls that were given a record 80, calls that
-#   found theirs being written by another thread 88, the histogram of times at 128.
+#   found theirs being written by another thread 88, calls whose caller found no room in the table 96, the histogram of times at 128.
 # A record of a call: being written 0, number from 1 on 8, begin 16, ticks that it lasted 24, thread 32, result 40, how it ended 48 (0 not yet, 1 it
 #   returned, 2 it went on in another function), xmm0 on return 56; where a record has more bytes: the six arguments in registers 64, xmm0 .. 7 112, the slot 176.
 
@@ -27,6 +28,7 @@ thalweg_attach_blob:
     .quad ta_once - thalweg_attach_blob
     .quad thalweg_attach_blob_end - thalweg_attach_blob     # in the target: where timed functions return to, the same in all modules
     .quad ta_keep - thalweg_attach_blob
+    .quad ta_caller - thalweg_attach_blob
 
 # Takes the stripe of descriptor rdi into rsi, by where the stack is: threads have stacks of their own. Clobbers r9.
 .macro stripe
@@ -190,6 +192,36 @@ ta_enter:
     pop rdi
     lock inc qword ptr [rsi + 8]
     xor r8d, r8d
+    ret
+
+# Counts a call by its return address. In: rdi descriptor, rsi stripe. Clobbers rax, rcx, rdx, r8, r9.
+    .p2align 5
+ta_caller:
+    mov r8, [rsp + 72]
+    movabs r9, 0x9e3779b97f4a7c15
+    imul r9, r8
+    shr r9, 56
+    mov ecx, 16
+21: mov rdx, r9
+    shl rdx, 4
+    add rdx, [rdi + 96]
+    add rdx, rsi
+    mov rax, [rdx]
+    cmp rax, r8
+    je 3f
+    test rax, rax
+    jnz 2f
+    lock cmpxchg [rdx], r8
+    je 3f
+    cmp rax, r8
+    je 3f
+2:  inc r9
+    movzx r9d, r9b
+    dec ecx
+    jnz 21b
+    lock inc qword ptr [rsi + 96]
+    ret
+3:  lock inc qword ptr [rdx + 8]
     ret
 
 # Keeps a call: gives it a record, unless the first ones have all of them. In: rdi descriptor, rsi stripe, r8 the call's entry, 0 if it has none.

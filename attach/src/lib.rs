@@ -46,7 +46,7 @@ pub use guard::guard;
 pub use kept::{Call, Ended, Keep, Which};
 pub use listing::{Attached, attached, detach};
 pub use modules::{Function, Module, Modules};
-pub use points::{Comparison, Condition, Figures, Histogram};
+pub use points::{Callers, Comparison, Condition, Figures, Histogram};
 pub use process::Identity;
 pub use restore::Restored;
 pub use types::{Form, Parameter, Place, Signature, Type};

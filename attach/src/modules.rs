@@ -10,6 +10,8 @@ use thalweg_glob::Glob;
 /// Sections larger than this are not read.
 const SECTION_BYTES_MAX: u64 = 1 << 30;
 const SYMBOL_BYTES: usize = 24;
+/// So many symbols before an address are looked at for one that has it.
+const NEIGHBOURS: usize = 32;
 
 /// A program or library in the target's memory.
 #[derive(Debug)]
@@ -186,6 +188,19 @@ impl Modules {
             }
         }
         found
+    }
+
+    /// The function that an address lies in, and how far behind its beginning.
+    pub fn at(&self, address: u64) -> Option<(Function, u64)> {
+        let holds = |module: &Module| !module.is_gone && (module.begin..module.end).contains(&address);
+        let index = self.modules.iter().position(holds)?;
+        let module = &self.modules[index];
+        let in_file = address.wrapping_sub(module.bias);
+        let after = module.symbols.partition_point(|symbol| symbol.address <= in_file);
+        let before = module.symbols[..after].iter().rev().take(NEIGHBOURS);
+        let mut around = before.filter(|symbol| symbol.kind != Kind::Variable);
+        let symbol = around.find(|symbol| in_file - symbol.address < symbol.size)?;
+        Some((module.function(index, symbol), in_file - symbol.address))
     }
 
     /// Functions of exactly these names, wherever they are.

@@ -6,6 +6,7 @@
 
 use crate::error::Error;
 use crate::kept::{Keep, Ring};
+use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -13,6 +14,10 @@ use std::os::unix::fs::FileExt;
 pub(crate) const STRIPES: u64 = 8;
 /// Bytes of a histogram.
 pub(crate) const HISTOGRAM_BYTES: u64 = 256 * 8;
+/// Bytes of a table of callers, which has 256.
+const CALLERS_BYTES: u64 = 256 * 16;
+/// Where a stripe counts calls that found no room in it.
+const CALLERS_LEFT_OUT_OFFSET: u64 = 96;
 /// Bytes before the first histogram of a stripe.
 const HEADER_BYTES: u64 = 128;
 /// Bytes of a stripe with only the count.
@@ -82,13 +87,21 @@ pub(crate) struct Layout {
     /// The arguments that are kept, each with its histogram's offset.
     pub(crate) arguments: Vec<(usize, u32)>,
     pub(crate) result: Option<u32>,
+    /// Where a stripe counts calls by their return addresses.
+    pub(crate) callers: Option<u64>,
     /// Records of calls, at the end of each stripe.
     pub(crate) kept: Option<Ring>,
     pub(crate) stripe_bytes: u64,
 }
 
 impl Layout {
-    pub(crate) fn new(is_timed: bool, arguments: &[usize], has_result: bool, keep: Option<Keep>) -> Layout {
+    pub(crate) fn new(
+        is_timed: bool,
+        arguments: &[usize],
+        has_result: bool,
+        has_callers: bool,
+        keep: Option<Keep>,
+    ) -> Layout {
         let mut next = HEADER_BYTES;
         let mut histogram = || {
             next += HISTOGRAM_BYTES;
@@ -100,19 +113,34 @@ impl Layout {
         let arguments: Vec<(usize, u32)> =
             arguments.iter().map(|argument| (*argument, histogram())).collect();
         let result = has_result.then(histogram);
+        let callers = has_callers.then_some(next);
+        next += callers.map_or(0, |_| CALLERS_BYTES);
         let kept = keep.map(|keep| Ring::at(next, keep));
-        let is_plain = !is_timed && arguments.is_empty() && result.is_none() && kept.is_none();
+        let is_counted = !is_timed && arguments.is_empty() && result.is_none();
+        let is_plain = is_counted && callers.is_none() && kept.is_none();
         let bytes = kept.map_or(next, |ring| ring.offset + ring.bytes());
-        Layout { is_timed, arguments, result, kept, stripe_bytes: if is_plain { COUNT_BYTES } else { bytes } }
+        Layout {
+            is_timed,
+            arguments,
+            result,
+            callers,
+            kept,
+            stripe_bytes: if is_plain { COUNT_BYTES } else { bytes },
+        }
     }
 
     pub(crate) fn bytes(&self) -> u64 {
         self.stripe_bytes * STRIPES
     }
 
+    /// The bytes of a stripe without the records of calls.
+    fn figures_bytes(&self) -> u64 {
+        self.kept.map_or(self.stripe_bytes, |ring| ring.offset)
+    }
+
     /// Reads the figures of a point at this offset.
     pub(crate) fn figures(&self, memory: &File, begin: u64) -> Result<Figures, Error> {
-        let stripe = self.kept.map_or(self.stripe_bytes, |ring| ring.offset);
+        let stripe = self.figures_bytes();
         let mut bytes = vec![0; (stripe * STRIPES) as usize];
         for (number, part) in bytes.chunks_exact_mut(stripe as usize).enumerate() {
             memory
@@ -138,6 +166,21 @@ impl Layout {
                 .map(|(number, offset)| (*number, histogram(1 + number, *offset)))
                 .collect(),
             results: self.result.map(|offset| histogram(7, offset)),
+            callers: self.callers.map(|offset| {
+                let mut callers: HashMap<u64, u64> = HashMap::new();
+                for stripe in 0..STRIPES {
+                    for at in
+                        (0..CALLERS_BYTES).step_by(16).map(|at| stripe * self.figures_bytes() + offset + at)
+                    {
+                        *callers.entry(word(at)).or_default() += word(at + 8);
+                    }
+                }
+                let left_out = sum(CALLERS_LEFT_OUT_OFFSET);
+                callers.remove(&0);
+                let mut counts: Vec<(u64, u64)> = callers.into_iter().collect();
+                counts.sort_by_key(|(address, calls)| (std::cmp::Reverse(*calls), *address));
+                Callers { counts, left_out }
+            }),
         })
     }
 }
@@ -155,6 +198,17 @@ pub struct Figures {
     pub arguments: Vec<(usize, Histogram)>,
     /// The results of calls.
     pub results: Option<Histogram>,
+    /// Where calls came from.
+    pub callers: Option<Callers>,
+}
+
+/// How many calls came from where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Callers {
+    /// Return addresses with their calls, the most frequent first.
+    pub counts: Vec<(u64, u64)>,
+    /// Calls from places for which there was no room in the table.
+    pub left_out: u64,
 }
 
 /// A histogram of values, with four buckets for each power of two.
@@ -235,8 +289,8 @@ mod tests {
 
     #[test]
     fn a_point_that_only_counts_has_a_line_a_stripe() {
-        assert_eq!(Layout::new(false, &[], false, None).bytes(), 512);
-        let layout = Layout::new(true, &[2, 0], true, None);
+        assert_eq!(Layout::new(false, &[], false, false, None).bytes(), 512);
+        let layout = Layout::new(true, &[2, 0], true, false, None);
         assert_eq!(layout.arguments, [(2, 128 + 2048), (0, 128 + 2 * 2048)]);
         assert_eq!((layout.result, layout.stripe_bytes), (Some(128 + 3 * 2048), 128 + 4 * 2048));
     }

@@ -117,6 +117,7 @@ pub(crate) struct Routines {
     pub(crate) unwind: u64,
     pub(crate) once: u64,
     pub(crate) keep: u64,
+    pub(crate) caller: u64,
 }
 
 /// The trampoline of a point: it counts, keeps values, begins a timed call, and changes an argument, as the
@@ -132,7 +133,8 @@ pub(crate) fn point(
     let mut stub = Assembler { bytes: Vec::new(), place };
     let needs_entry =
         layout.is_timed || layout.result.is_some() || change.is_some_and(|change| change.is_restored);
-    if !needs_entry && layout.arguments.is_empty() && layout.kept.is_none() {
+    let keeps = !layout.arguments.is_empty() || layout.callers.is_some() || layout.kept.is_some();
+    if !needs_entry && !keeps {
         stub.put(&SAVE_FLAGS);
         let past = stub.unless(when);
         // push rcx; mov rcx, rsp; shr rcx, 6; and ecx, 7 << 6
@@ -161,6 +163,9 @@ pub(crate) fn point(
         stub.put(&[0xba]);
         stub.put(&sum_offset(1 + argument).to_le_bytes());
         stub.call(routines.value);
+    }
+    if layout.callers.is_some() {
+        stub.call(routines.caller);
     }
     if needs_entry {
         stub.call(routines.enter);

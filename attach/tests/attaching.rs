@@ -98,6 +98,32 @@ fn the_first_and_the_last_calls_are_kept() {
     }
 }
 
+#[test]
+fn calls_are_counted_by_their_callers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (options, wish) in [(&["-O0"][..], counting()), (&["-O0"], timing()), (&["-O2"], counting())] {
+        let mut target = Target::start(&compiled(folder.path(), "hot.c", options), &["2"]);
+        let before = target.code();
+        let mut attachment = open(&target);
+        let work = one(&attachment, "work");
+        attachment.add(&[(work, Wish { callers: true, ..wish })]).expect("attached");
+        assert_eq!(target.ask("run 1000"), "done 2000");
+        assert_eq!(target.ask("fork"), "forked 0");
+        let callers = attachment.figures(0).expect("figures").callers.expect("callers");
+        let name = |address: u64| attachment.modules().at(address - 1).expect("a function").0.name;
+        let named: Vec<(String, u64)> =
+            callers.counts.iter().map(|(address, calls)| (name(*address), *calls)).collect();
+        assert_eq!((named[0].clone(), callers.left_out), (("running".to_owned(), 2000), 0), "{named:?}");
+        // `deep` calls it in two places.
+        let of = |function: &str| {
+            named.iter().filter(|(name, _)| name == function).map(|(_, calls)| calls).sum::<u64>()
+        };
+        assert_eq!((of("deep"), of("main")), (6, 1), "{named:?}");
+        assert_eq!(attachment.detach().expect("detached").bytes_left, 0);
+        assert!(target.code() == before);
+    }
+}
+
 /// Every call is followed, with its depth; those that `longjmp` leaves are counted.
 #[test]
 fn every_call_is_followed() {

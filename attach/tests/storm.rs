@@ -106,7 +106,7 @@ fn wish(chance: &mut Chance) -> Wish {
     let arguments = (0..3).filter(|_| chance.one_in(3)).collect();
     let which = [Which::First, Which::Last, Which::Every][chance.below(3) as usize];
     let keep = chance.one_in(3).then_some(Keep { calls: 20, which });
-    Wish { times, arguments, results: chance.one_in(4), keep, ..Wish::default() }
+    Wish { times, arguments, results: chance.one_in(4), callers: chance.one_in(4), keep, ..Wish::default() }
 }
 
 /// The calls that the target has counted itself.

@@ -91,9 +91,9 @@ fn main() {
         other => panic!("no network is called {other}"),
     };
     let text = format!("net row {{ box inc ((x) -> (x)); }} connect {connect};");
-    let network = Network::parse("row", &text, &boxes).expect("it is right");
+    let parsed = Network::parse("row", &text, &boxes).expect("it is right");
     let limits = StartOptions { fuse: fuse == "fused", ..StartOptions::default() };
-    let running = network.start_with(&runtime, limits).unwrap();
+    let running = parsed.start_with(&runtime, limits).unwrap();
     let (left, most): (u64, usize) = (number(records), number(most) as usize);
     let (has_tag, output) = (network != "row", Some(running.input));
     let ends = Ends { left, under_way: 0, most, has_tag, output, input: running.output };

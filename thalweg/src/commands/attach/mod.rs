@@ -37,6 +37,8 @@ Examples:
   thalweg attach 4242 --time write --last 5
   # every call as an event: `thalweg calls attach-shop`
   thalweg attach shop --time 'parse_*' --events
+  # where do the calls of malloc come from?
+  thalweg attach shop --callers malloc --for 10s
   # for ten seconds, as JSON
   thalweg attach 4242 --time read --for 10s --json
   # one arena from now on
@@ -98,6 +100,9 @@ pub(crate) struct Arguments {
     /// Count the calls and measure their times.
     #[arg(long, value_name = "FUNCTION")]
     time: Vec<String>,
+    /// Count the calls by where they come from.
+    #[arg(long, value_name = "FUNCTION")]
+    callers: Vec<String>,
     /// Keep these arguments of the functions, by their numbers from 0: integers and pointers.
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(0..6))]
     args: Vec<u8>,
@@ -330,11 +335,13 @@ impl Session<'_> {
             let result = self.call(attachment, call)?;
             say!("{} returned {result}", call.function);
         }
-        let waits = !(arguments.count.is_empty() && arguments.time.is_empty());
+        let waits =
+            !(arguments.count.is_empty() && arguments.time.is_empty() && arguments.callers.is_empty());
         if wishes.is_empty() && !waits && arguments.set_var.is_empty() && arguments.replace.is_empty() {
             if arguments.call.is_empty() {
                 return Err(Failure::Usage(
-                    "say what to do: --count, --time, --set-arg, --set-var, --replace or --call".to_owned(),
+                    "say what to do: --count, --time, --callers, --set-arg, --set-var, --replace or --call"
+                        .to_owned(),
                 ));
             }
             return Ok(());
@@ -443,7 +450,9 @@ impl Session<'_> {
         };
         let timed = arguments.time.iter().map(|pattern| (pattern.as_str(), wish(true)));
         let counted = arguments.count.iter().map(|pattern| (pattern.as_str(), wish(false)));
-        timed.chain(counted).collect()
+        let by_caller = arguments.callers.iter();
+        let by_caller = by_caller.map(|pattern| (pattern.as_str(), Wish { callers: true, ..wish(false) }));
+        timed.chain(counted).chain(by_caller).collect()
     }
 
     fn wishes(&self, attachment: &Attachment) -> Result<Vec<(Function, Wish)>, Failure> {
@@ -502,6 +511,10 @@ fn add_matching(
         return Err(none(pattern));
     }
     for function in functions {
+        if let Some((_, other)) = wishes.iter_mut().find(|(other, _)| other.address == function.address) {
+            other.callers |= wish.callers;
+            continue;
+        }
         if wishes.iter().any(|(other, _)| other.address.abs_diff(function.address) < 5) {
             continue;
         }

@@ -52,6 +52,8 @@ struct PointShown {
     dropped: Option<u32>,
     unrecorded: Unrecorded,
     columns: Columns,
+    /// Where calls came from: the place, its module, how many.
+    callers: Vec<(String, String, u64)>,
     kept: Kept,
     now: Figures,
     before: Figures,
@@ -120,10 +122,12 @@ impl Shown {
                 module: point.function.module.clone(),
                 call_ns: if needs_return { TIMED_NS } else { COUNTED_NS }
                     + ARGUMENT_NS * point.wish.arguments.len() as f64
+                    + if point.wish.callers { ARGUMENT_NS } else { 0.0 }
                     + if point.wish.keep.is_some() { KEPT_NS } else { 0.0 },
                 operation: every.then(|| site(&name, "operation")).transpose()?,
                 dropped: every.then(|| site(&format!("{name}.dropped"), "counter")).transpose()?,
                 unrecorded: Unrecorded::default(),
+                callers: Vec::new(),
                 kept: Kept::default(),
                 columns: Columns::new(signatures.next().flatten(), &point.wish.arguments),
                 now: Figures::default(),
@@ -165,6 +169,8 @@ impl Shown {
                     Kept::new(attachment.kept(index).map_err(Failure::usage)?, &point.columns, attachment)
                 }
             };
+            let callers = point.now.callers.iter().flat_map(|callers| &callers.counts);
+            point.callers = callers.map(|(address, calls)| place(attachment, *address, *calls)).collect();
             let calls = point.now.calls - point.before.calls;
             point.per_s = calls as f64 / seconds;
             if calls > 0 {
@@ -265,6 +271,7 @@ impl Shown {
         output.table(&table)?;
         for point in &self.points {
             self.values(point, output)?;
+            print_callers(point, output)?;
             self.timed(|times| point.kept.print(&point.name, &point.columns, times, output))?;
             let Unrecorded { overwritten, without_end } = point.unrecorded;
             for (calls, why) in [
@@ -343,11 +350,38 @@ impl Shown {
         json!({
             "function": point.name, "module": point.module, "seconds": seconds, "calls": point.now.calls, "not_timed": point.now.not_timed,
             "times": times, "arguments": arguments, "results": point.now.results.as_ref().map(values), "is_off": point.is_off,
-            "kept": self.timed(|times| point.kept.object(&point.columns, times)), "not_kept": point.kept.without,
+            "callers": point.callers, "kept": self.timed(|times| point.kept.object(&point.columns, times)), "not_kept": point.kept.without,
             "without_event": point.unrecorded.overwritten + point.unrecorded.without_end,
             "cost": point.now.calls as f64 / seconds * point.call_ns / 1e9,
         })
     }
+}
+
+/// A place that a call came from, as people name it: its function, and how far behind its beginning the call returns.
+fn place(attachment: &Attachment, address: u64, calls: u64) -> (String, String, u64) {
+    // The call stands before: it may be the last instruction of its function.
+    match attachment.modules().at(address - 1) {
+        Some((function, offset)) => {
+            (format!("{}+{:#x}", function.readable(), offset + 1), function.module, calls)
+        }
+        None => (format!("{address:#x}"), String::new(), calls),
+    }
+}
+
+fn print_callers(point: &PointShown, output: &mut Output) -> Result<(), Failure> {
+    let Some(callers) = &point.now.callers else { return Ok(()) };
+    output.line(&format!("\ncallers of {}", point.name))?;
+    let mut table =
+        Table::new(&[column("CALLER").loose(), number("CALLS", 0), number("SHARE", 0), column("MODULE")]);
+    for (place, module, calls) in &point.callers {
+        let part = *calls as f64 / point.now.calls.max(1) as f64;
+        table.row(vec![place.clone(), count(*calls), share(part), module.clone()], false);
+    }
+    output.table(&table)?;
+    if callers.left_out > 0 {
+        output.line(&format!("{} calls came from further places", count(callers.left_out)))?;
+    }
+    Ok(())
 }
 
 fn is_every(wish: &Wish) -> bool {
