@@ -205,7 +205,7 @@ pub(crate) struct Cells {
 
 // SAFETY: the cells are atomic, and live as long as `self`.
 unsafe impl Send for Cells {}
-// SAFETY: as above.
+// SAFETY: the cells are atomic, and live as long as `self`.
 unsafe impl Sync for Cells {}
 
 impl Cells {
