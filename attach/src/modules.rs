@@ -133,8 +133,8 @@ impl Modules {
         &self.modules
     }
 
-    /// The functions that a pattern names: `NAME` or `MODULE:NAME`, with `*` and `?`. A name is that of the
-    /// symbol, or the demangled name without the types of arguments.
+    /// The functions that a pattern names: `NAME` or `MODULE:NAME`, with `*` and `?`. `NAME` matches the
+    /// symbol's name, or the demangled name without the types of the arguments.
     pub fn functions(&self, pattern: &str) -> Vec<Function> {
         self.matching(pattern, |kind| kind != Kind::Variable)
     }

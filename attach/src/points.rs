@@ -254,7 +254,7 @@ impl Histogram {
     }
 }
 
-/// The values of a bucket.
+/// The least and the largest value that a bucket counts.
 fn bounds(number: usize) -> (u64, u64) {
     if number < 4 {
         return (number as u64, number as u64);

@@ -242,7 +242,7 @@ fn loom_inbox_never_sleeps_over_a_task() {
         while count < 2 {
             for task in shared.home.inboxes[0].take() {
                 count += 1;
-                // SAFETY: this is the inbox's reference.
+                // SAFETY: this gives up the reference that the inbox held.
                 unsafe { TaskCell::release(task.as_ptr()) }
             }
             if count < 2 {
@@ -327,7 +327,7 @@ fn wake_up(how: u8, messages: usize) {
             for task in shared.home.inboxes[0].take() {
                 t.in_inbox.swap(false, Ordering::AcqRel);
                 ready = true;
-                // SAFETY: this is the inbox's reference.
+                // SAFETY: this gives up the reference that the inbox held.
                 unsafe { TaskCell::release(task.as_ptr()) }
             }
             if !ready {
@@ -338,7 +338,7 @@ fn wake_up(how: u8, messages: usize) {
             if how == PORT_WAITS {
                 // SAFETY: this is the task's thread.
                 port_ready |= unsafe { t.has_ready_port() };
-                // SAFETY: as above; `port_ready` keeps whether a port was ready.
+                // SAFETY: this is the task's thread; `port_ready` keeps whether a port was ready.
                 unsafe { t.drop_ready_ports_of_model() };
                 if !port_ready {
                     continue;
@@ -362,7 +362,7 @@ fn wake_up(how: u8, messages: usize) {
         assert_eq!(next, messages);
         writing.join().unwrap();
         for task in shared.home.inboxes[0].shut() {
-            // SAFETY: this is the inbox's reference.
+            // SAFETY: this gives up the reference that the inbox held.
             unsafe { TaskCell::release(task.as_ptr()) }
         }
         // SAFETY: this is the task's thread; the last reference is the one from its creation.
@@ -457,7 +457,7 @@ fn loom_moved_task_gets_its_message() {
             }
             loop {
                 if let Some(woken) = shared.home.inboxes[0].take().next() {
-                    // SAFETY: this is the inbox's reference.
+                    // SAFETY: this gives up the reference that the inbox held.
                     unsafe { TaskCell::release(woken.as_ptr()) }
                     return give();
                 }
@@ -474,7 +474,7 @@ fn loom_moved_task_gets_its_message() {
                     here = true;
                 }
                 t.in_inbox.swap(false, Ordering::AcqRel);
-                // SAFETY: this is the inbox's reference.
+                // SAFETY: this gives up the reference that the inbox held.
                 unsafe { TaskCell::release(arrived.as_ptr()) }
             }
             if here {
@@ -493,7 +493,7 @@ fn loom_moved_task_gets_its_message() {
         give_up(ring);
         for inbox in &shared.home.inboxes {
             for woken in inbox.shut() {
-                // SAFETY: this is the inbox's reference.
+                // SAFETY: this gives up the reference that the inbox held.
                 unsafe { TaskCell::release(woken.as_ptr()) }
             }
         }
@@ -533,7 +533,7 @@ fn loom_given_away_reader_is_woken_elsewhere() {
                 for arrived in shared.home.inboxes[1].take() {
                     t.place(1);
                     t.in_inbox.swap(false, Ordering::AcqRel);
-                    // SAFETY: this is the inbox's reference.
+                    // SAFETY: this gives up the reference that the inbox held.
                     unsafe { TaskCell::release(arrived.as_ptr()) }
                 }
                 if t.worker() == 1 {
@@ -556,7 +556,7 @@ fn loom_given_away_reader_is_woken_elsewhere() {
         r.move_reader(None, FOREIGN);
         give_up(ring);
         for woken in shared.home.inboxes[1].shut() {
-            // SAFETY: this is the inbox's reference.
+            // SAFETY: this gives up the reference that the inbox held.
             unsafe { TaskCell::release(woken.as_ptr()) }
         }
         // SAFETY: this is the reference from its creation.
@@ -571,7 +571,7 @@ struct Freed(Arc<loom::cell::UnsafeCell<bool>>);
 
 // SAFETY: loom watches every access.
 unsafe impl Send for Freed {}
-// SAFETY: as above.
+// SAFETY: loom watches every access.
 unsafe impl Sync for Freed {}
 
 impl Freed {
@@ -590,7 +590,7 @@ impl Freed {
     }
 
     fn is_freed(&self) -> bool {
-        // SAFETY: as above.
+        // SAFETY: loom reports any other access at the same time.
         self.0.with(|freed| unsafe { *freed })
     }
 }
@@ -759,13 +759,13 @@ fn loom_stack_of_ready_ports_loses_none() {
         // SAFETY: this is the task's thread.
         unsafe { task.get().sort_ready_ports() };
         pushing.into_iter().for_each(|thread| thread.join().unwrap());
-        // SAFETY: as above; the reference to the groups ends with the line.
+        // SAFETY: this is the task's thread; the reference to the groups ends with the line.
         let found = unsafe {
             task.get().sort_ready_ports();
             task.get().groups()[0].ready.len()
         };
         assert_eq!(found, 2);
-        // SAFETY: as above; the last reference is the one from its creation.
+        // SAFETY: this is the task's thread; the last reference is the one from its creation.
         unsafe {
             task.get().forget_waits();
             TaskCell::release(task.0.as_ptr());

@@ -26,7 +26,7 @@ pub struct Origin {
     /// The bases of its dispatches, and the dispatch that the current event records.
     bases: Bases,
     dispatch: Option<WholeDispatch>,
-    /// Whether a name was requested that is not among them.
+    /// Whether a requested name was not in `names`.
     missed: Cell<bool>,
     /// The clock of its events. Processes on the same machine share a clock, so that events of the same
     /// moment have the same time.

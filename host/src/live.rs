@@ -31,8 +31,8 @@ use crate::run::is_paused;
 use crate::settings::{known, value_of};
 use crate::spaces;
 
-/// The interval at which a running run is read while it is measured. Reading more often would cost its
-/// writers time, and their elements hold the events of a longer time.
+/// The interval at which a running run is read while it is measured. A shorter interval would cost the run's
+/// writers time and is not needed, because an element holds the events of more than one interval.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A running run, or one that is over and whose space was kept.

@@ -53,7 +53,7 @@ mod x86 {
             return unsafe { with_avx512(work) };
         }
         if has_avx2() {
-            // SAFETY: as above.
+            // SAFETY: the check above has shown that the processor has these instructions.
             return unsafe { with_avx2(work) };
         }
         work.run::<Sse2>()
@@ -104,7 +104,7 @@ mod x86 {
 
         #[inline(always)]
         fn equal_folded(self, byte: u8) -> u64 {
-            // SAFETY: as above.
+            // SAFETY: all of x86-64 has SSE2.
             self.bits(|part| unsafe {
                 _mm_cmpeq_epi8(_mm_or_si128(part, _mm_set1_epi8(0x20)), _mm_set1_epi8(byte as i8))
             })
@@ -112,7 +112,7 @@ mod x86 {
 
         #[inline(always)]
         fn below(self, bound: u8) -> u64 {
-            // SAFETY: as above.
+            // SAFETY: all of x86-64 has SSE2.
             self.bits(|part| unsafe {
                 _mm_cmpeq_epi8(_mm_min_epu8(part, _mm_set1_epi8(bound.wrapping_sub(1) as i8)), part)
             })
@@ -127,7 +127,7 @@ mod x86 {
     impl Sse2 {
         #[inline(always)]
         fn bits(self, compare: impl Fn(__m128i) -> __m128i) -> u64 {
-            // SAFETY: as above.
+            // SAFETY: all of x86-64 has SSE2.
             let [a, b, c, d] =
                 self.0.map(|part| u64::from(unsafe { _mm_movemask_epi8(compare(part)) } as u32));
             as_number(a | b << 16 | c << 32 | d << 48)
@@ -150,7 +150,7 @@ mod x86 {
 
         #[inline(always)]
         fn equal_folded(self, byte: u8) -> u64 {
-            // SAFETY: as above.
+            // SAFETY: only `with_avx2` makes these lanes.
             self.bits(|part| unsafe {
                 let folded = _mm256_or_si256(part, _mm256_set1_epi8(0x20));
                 _mm256_cmpeq_epi8(folded, _mm256_set1_epi8(byte as i8))
@@ -159,7 +159,7 @@ mod x86 {
 
         #[inline(always)]
         fn below(self, bound: u8) -> u64 {
-            // SAFETY: as above.
+            // SAFETY: only `with_avx2` makes these lanes.
             self.bits(|part| unsafe {
                 let most = _mm256_set1_epi8(bound.wrapping_sub(1) as i8);
                 _mm256_cmpeq_epi8(_mm256_min_epu8(part, most), part)
@@ -168,7 +168,7 @@ mod x86 {
 
         #[inline(always)]
         fn prefix_xor(bits: u64) -> u64 {
-            // SAFETY: as above.
+            // SAFETY: only `with_avx2` makes these lanes.
             unsafe { carryless_prefix_xor(bits) }
         }
     }
@@ -176,7 +176,7 @@ mod x86 {
     impl Avx2 {
         #[inline(always)]
         fn bits(self, compare: impl Fn(__m256i) -> __m256i) -> u64 {
-            // SAFETY: as above.
+            // SAFETY: only `with_avx2` makes these lanes.
             let [low, high] =
                 self.0.map(|part| u64::from(unsafe { _mm256_movemask_epi8(compare(part)) } as u32));
             as_number(low | high << 32)
@@ -198,7 +198,7 @@ mod x86 {
 
         #[inline(always)]
         fn equal_folded(self, byte: u8) -> u64 {
-            // SAFETY: as above.
+            // SAFETY: only `with_avx512` makes these lanes.
             as_number(unsafe {
                 let folded = _mm512_or_si512(self.0, _mm512_set1_epi8(0x20));
                 _mm512_cmpeq_epi8_mask(folded, _mm512_set1_epi8(byte as i8))
@@ -207,13 +207,13 @@ mod x86 {
 
         #[inline(always)]
         fn below(self, bound: u8) -> u64 {
-            // SAFETY: as above.
+            // SAFETY: only `with_avx512` makes these lanes.
             as_number(unsafe { _mm512_cmplt_epu8_mask(self.0, _mm512_set1_epi8(bound as i8)) })
         }
 
         #[inline(always)]
         fn prefix_xor(bits: u64) -> u64 {
-            // SAFETY: as above.
+            // SAFETY: only `with_avx512` makes these lanes.
             unsafe { carryless_prefix_xor(bits) }
         }
     }
@@ -248,7 +248,7 @@ pub(crate) fn each<W: Work + Clone>(work: &W) -> Vec<W::Output> {
             all.push(unsafe { x86::with_avx2(work.clone()) });
         }
         if x86::has_avx512() {
-            // SAFETY: as above.
+            // SAFETY: the check above has shown that the processor has these instructions.
             all.push(unsafe { x86::with_avx512(work.clone()) });
         }
     }

@@ -242,8 +242,8 @@ type Reason = Box<dyn std::error::Error + Send + Sync>;
 /// Libraries that cannot be called any more, but whose values may still exist.
 static UNUSED: Mutex<Vec<Image>> = Mutex::new(Vec::new());
 
-/// Finishes libraries that cannot be called any more, and unloads those that were replaced once no value of
-/// theirs is left. Returns how many still wait for that.
+/// Finishes libraries that cannot be called any more, and unloads replaced libraries of which no value is
+/// left. Returns the number of libraries that cannot be unloaded yet.
 pub fn unload_unused() -> usize {
     let mut unused = locked(&UNUSED);
     let going = unused.extract_if(.., |image| image.is_free()).collect::<Vec<Image>>();

@@ -128,7 +128,8 @@ impl Record {
         // SAFETY: the block is this record's alone and has room for `length` values.
         let slots = unsafe { slots_of(record.block.as_ptr()) };
         for slot in 0..length {
-            // SAFETY: as above; `slot < length`. Writing does not drop the former content.
+            // SAFETY: the block is this record's alone and has room for `length` values, and `slot < length`.
+            // Writing does not drop the former content.
             unsafe { slots.add(slot).write(value(slot)) };
         }
         // SAFETY: the block is this record's alone; its slots are filled.

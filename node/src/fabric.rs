@@ -87,7 +87,7 @@ impl Fabric {
         }))
     }
 
-    /// The address at which it listens.
+    /// The address at which the node listens.
     pub(crate) fn address(&self) -> String {
         self.listener.address().to_string()
     }

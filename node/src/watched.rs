@@ -19,7 +19,8 @@ pub(crate) enum Direction {
     In = 1,
 }
 
-/// What an end of a link has counted since it was made: when it is made, five times a second, and when it ends.
+/// The counters of an end of a link since it was made; recorded when the end is made, five times a second,
+/// and when it ends.
 #[derive(Debug, Kind)]
 #[kind(name = "link.counted")]
 struct Counted {
@@ -27,36 +28,37 @@ struct Counted {
     link: u64,
     /// The node at the other end.
     node: NameRef,
-    /// Which way records go.
+    /// The direction in which records travel.
     direction: Direction,
     /// Messages (records, and the marks between them) that were sent or received.
     messages: u64,
     /// Bytes of these messages.
     #[field(unit = "bytes")]
     payload: u64,
-    /// Bytes that went over connections, with headers and after compression.
+    /// Bytes sent or received over connections, with headers and after compression.
     #[field(unit = "bytes")]
     wire: u64,
-    /// Frames.
+    /// Frames that were sent or received.
     frames: u64,
     /// Connections that were made; more than 1 if one broke.
     connections: u64,
     /// Bytes that were sent again after a connection broke.
     #[field(unit = "bytes")]
     resent: u64,
-    /// Bytes that are not acknowledged yet (out), or not taken by the task yet (in).
+    /// Bytes that are not acknowledged yet (out), or that the task has not read yet (in).
     #[field(unit = "bytes")]
     queued: u64,
-    /// For how long the receiver had no room.
+    /// The time for which the sender waited because the receiver had no room.
     #[field(unit = "ns")]
     credit_wait: u64,
-    /// For how long all ports were in use.
+    /// The time for which the sender waited because all ports were in use.
     #[field(unit = "ns")]
     port_wait: u64,
-    /// For how long the bandwidth was used up.
+    /// The time for which the sender waited because the allowed bandwidth was used up.
     #[field(unit = "ns")]
     pace_wait: u64,
-    /// For how long the connection took nothing (out) or brought nothing (in), or there was none.
+    /// The time for which the connection accepted no bytes (out) or delivered none (in), or for which there
+    /// was no connection.
     #[field(unit = "ns")]
     connection_wait: u64,
 }
@@ -67,9 +69,9 @@ struct Counted {
 struct SettingAdopted {
     /// The setting.
     name: NameRef,
-    /// Its value before.
+    /// The previous value.
     old: u64,
-    /// Its value from here on.
+    /// The new value.
     new: u64,
 }
 

@@ -1,7 +1,7 @@
 //! "Did you mean": the known name nearest to an unknown one.
 
 /// The name nearest to `word`, if at most a third of the word's letters (at least one) are wrong, missing,
-/// too many or swapped. Differences of case alone count as one.
+/// too many or swapped. Any number of letters that differ only in case count as one wrong letter.
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > 64 {
         return None;

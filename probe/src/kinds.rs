@@ -11,27 +11,27 @@ use thalweg_space::{Kind, KindEnum};
 /// How a call ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, KindEnum)]
 pub enum Outcome {
-    /// It returned.
+    /// The call returned.
     #[default]
     Returned = 0,
-    /// It returned an error, as the program says.
+    /// The call returned, and the program reported that it failed.
     Failed = 1,
-    /// An exception or a panic left it.
+    /// An exception or a panic left the call.
     Unwound = 2,
 }
 
-/// How grave a log line is.
+/// The severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
 pub enum Level {
-    /// It fails.
+    /// An error.
     Error = 1,
-    /// It may fail.
+    /// A condition that may lead to an error.
     Warning = 2,
-    /// What happens.
+    /// Normal operation.
     Info = 3,
-    /// For people who look for a mistake.
+    /// Details for debugging.
     Debug = 4,
-    /// Every step.
+    /// Details of every step.
     Trace = 5,
 }
 
@@ -41,27 +41,28 @@ pub enum Level {
 pub struct Called {
     /// The operation: a site of the catalog.
     pub operation: u32,
-    /// How many recorded calls of this thread enclosed it.
+    /// The number of recorded calls of this thread that enclosed the call.
     pub depth: u16,
-    /// How it ended.
+    /// How the call ended.
     pub outcome: Outcome,
-    /// How long it lasted.
+    /// The duration of the call.
     #[field(unit = "ticks")]
     pub duration: u64,
 }
 
-/// A call ended of a function that is known by its address: the catalog's sites of the kind `mapping` say where its file lay.
+/// A call ended of a function that is known by its address; the catalog's sites of the kind `mapping` record
+/// at which addresses the function's file was mapped.
 #[derive(Clone, Copy, Debug, Kind)]
 #[kind(name = "probe.called_address")]
 pub struct CalledAddress {
-    /// Where the function begins.
+    /// The address at which the function begins.
     pub address: u64,
-    /// How long it lasted.
+    /// The duration of the call.
     #[field(unit = "ticks")]
     pub duration: u64,
-    /// How many recorded calls of this thread enclosed it.
+    /// The number of recorded calls of this thread that enclosed the call.
     pub depth: u16,
-    /// How it ended.
+    /// How the call ended.
     pub outcome: Outcome,
 }
 
@@ -71,24 +72,24 @@ pub struct CalledAddress {
 pub struct Constructed {
     /// The constructor: a site of the catalog.
     pub operation: u32,
-    /// How many recorded calls of this thread enclosed it.
+    /// The number of recorded calls of this thread that enclosed the call.
     pub depth: u16,
-    /// How it ended.
+    /// How the call ended.
     pub outcome: Outcome,
-    /// How long it lasted.
+    /// The duration of the call.
     #[field(unit = "ticks")]
     pub duration: u64,
-    /// The object, by a number of the program's own.
+    /// The object's number, which the program chose.
     pub object: u64,
 }
 
-/// A call began (at this event's time); `probe.left` tells its end.
+/// A call began (at this event's time); `probe.left` records its end.
 #[derive(Clone, Copy, Debug, Kind)]
 #[kind(name = "probe.entered")]
 pub struct Entered {
     /// The operation: a site of the catalog.
     pub operation: u32,
-    /// How many recorded calls of this thread enclose it.
+    /// The number of recorded calls of this thread that enclose the call.
     pub depth: u16,
 }
 
@@ -98,39 +99,41 @@ pub struct Entered {
 pub struct Left {
     /// The operation: a site of the catalog.
     pub operation: u32,
-    /// How many recorded calls of this thread enclosed it.
+    /// The number of recorded calls of this thread that enclosed the call.
     pub depth: u16,
-    /// How it ended.
+    /// How the call ended.
     pub outcome: Outcome,
 }
 
-/// The trace that this thread is in has this identity: that of the outermost call which encloses this event, or which comes next.
+/// The identity of this thread's trace, which belongs to the outermost call that encloses this event, or else
+/// to the next call.
 #[derive(Clone, Copy, Debug, Kind)]
 #[kind(name = "probe.trace_begun")]
 pub struct TraceBegun {
-    /// Its identity, high half.
+    /// The trace's identity, high half.
     pub trace_high: u64,
-    /// Low half.
+    /// The trace's identity, low half.
     pub trace_low: u64,
-    /// The span of another thread or process that it continues; 0: it begins here.
+    /// The span of another thread or process that the trace continues; 0: the trace begins here.
     pub parent: u64,
 }
 
-/// Work was handed over that goes on elsewhere: in another thread, or later.
+/// A thread handed over work that continues in another thread, or later.
 #[derive(Clone, Copy, Debug, Kind)]
 #[kind(name = "probe.handed_over")]
 pub struct HandedOver {
-    /// A number for it that is unique among all processes.
+    /// The number of the handed-over work, unique among all processes.
     pub span: u64,
-    /// How many recorded calls of this thread enclose this.
+    /// The number of recorded calls of this thread that enclose this event.
     pub depth: u16,
 }
 
-/// Work was taken over: the outermost call which encloses this event, or which comes next, is what was handed over.
+/// A thread continues work that was handed over: the work is the outermost call that encloses this event, or
+/// else the next call.
 #[derive(Clone, Copy, Debug, Kind)]
 #[kind(name = "probe.taken_over")]
 pub struct TakenOver {
-    /// Its number.
+    /// The number of the handed-over work.
     pub span: u64,
 }
 
@@ -138,12 +141,12 @@ pub struct TakenOver {
 #[derive(Clone, Copy, Debug, Kind)]
 #[kind(name = "probe.sent")]
 pub struct Sent {
-    /// A number for it that is unique among all processes: the parent's in a `traceparent`.
+    /// The message's number, unique among all processes: the parent's id in a `traceparent`.
     pub span: u64,
-    /// Its bytes; 0: not known.
+    /// The size of the message; 0: not known.
     #[field(unit = "bytes")]
     pub bytes: u64,
-    /// How many recorded calls of this thread enclose this.
+    /// The number of recorded calls of this thread that enclose this event.
     pub depth: u16,
 }
 
@@ -151,22 +154,22 @@ pub struct Sent {
 #[derive(Clone, Copy, Debug, Kind)]
 #[kind(name = "probe.received")]
 pub struct Received {
-    /// Its number; 0: not known.
+    /// The message's number; 0: not known.
     pub span: u64,
-    /// Its bytes; 0: not known.
+    /// The size of the message; 0: not known.
     #[field(unit = "bytes")]
     pub bytes: u64,
-    /// How many recorded calls of this thread enclose this.
+    /// The number of recorded calls of this thread that enclose this event.
     pub depth: u16,
 }
 
-/// A counter went on.
+/// A counter changed.
 #[derive(Clone, Copy, Debug, Kind)]
 #[kind(name = "probe.counted")]
 pub struct Counted {
     /// The counter: a site of the catalog.
     pub counter: u32,
-    /// By how much.
+    /// The amount added to the counter.
     pub by: i64,
 }
 
@@ -176,18 +179,18 @@ pub struct Counted {
 pub struct Gauged {
     /// The gauge: a site of the catalog.
     pub gauge: u32,
-    /// What it shows.
+    /// The gauge's value.
     pub value: f64,
 }
 
-/// A line for a log.
+/// A line of a log.
 #[derive(Clone, Copy, Debug, Kind)]
 #[kind(name = "probe.logged")]
 pub struct Logged<'a> {
-    /// Where in the program: a site of the catalog; 0: not known.
+    /// The place in the program that logged the line: a site of the catalog; 0: not known.
     pub operation: u32,
-    /// How grave it is.
+    /// The line's severity.
     pub level: Level,
-    /// What it says.
+    /// The line's text.
     pub text: &'a str,
 }

@@ -132,10 +132,10 @@ impl Thread {
         if unsafe { std::ptr::from_ref(&self.busy).read_volatile() } {
             return count_lost(1);
         }
-        // SAFETY: as above.
+        // SAFETY: the pointer is to a field of `self`.
         unsafe { std::ptr::from_mut(&mut self.busy).write_volatile(true) };
         self.writer.emit_at(ticks, kind, event);
-        // SAFETY: as above.
+        // SAFETY: the pointer is to a field of `self`.
         unsafe { std::ptr::from_mut(&mut self.busy).write_volatile(false) };
     }
 }

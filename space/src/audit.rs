@@ -22,38 +22,39 @@ const ELEMENT: ElementOptions =
 pub(crate) struct SettingAdopted<'a> {
     /// The setting.
     pub(crate) name: NameRef,
-    /// Its value before.
+    /// The previous value.
     pub(crate) old: u64,
-    /// Its value from here on.
+    /// The new value.
     pub(crate) new: u64,
-    /// The process that set it; 0: unknown.
+    /// The process that set the value; 0: unknown.
     pub(crate) pid: u32,
-    /// The user that set it.
+    /// The user that set the value.
     pub(crate) user: u32,
-    /// The tool that set it, if it said so.
+    /// The name of the tool that set the value; empty if the tool gave none.
     pub(crate) tool: &'a str,
 }
 
-/// A setting was changed under a lease: it goes back to its former value unless the lease is renewed or confirmed.
+/// A setting was changed under a lease: the process restores the former value unless the lease is renewed or
+/// confirmed.
 #[derive(Kind)]
 #[kind(name = "space.setting_leased")]
 pub(crate) struct SettingLeased<'a> {
     /// The setting.
     pub(crate) name: NameRef,
-    /// Its value under the lease.
+    /// The value under the lease.
     pub(crate) value: u64,
-    /// The value that was confirmed last, to which it goes back.
+    /// The value that was confirmed last, which the end of the lease restores.
     pub(crate) confirmed: u64,
-    /// For how long from now on, without renewal; all bits set: no time ends it.
+    /// The duration of the lease without renewal; all bits set: no time limit.
     #[field(unit = "ns")]
     pub(crate) lasts: u64,
-    /// Whether it ends with the process that holds it.
+    /// Whether the lease ends with the process that holds it.
     pub(crate) while_alive: bool,
-    /// The process that holds it.
+    /// The process that holds the lease.
     pub(crate) pid: u32,
-    /// The user that holds it.
+    /// The user that holds the lease.
     pub(crate) user: u32,
-    /// The tool that holds it, if it said so.
+    /// The name of the tool that holds the lease; empty if the tool gave none.
     pub(crate) tool: &'a str,
 }
 
@@ -63,17 +64,17 @@ pub(crate) struct SettingLeased<'a> {
 pub(crate) struct SettingLeaseEnded<'a> {
     /// The setting.
     pub(crate) name: NameRef,
-    /// Its value from here on.
+    /// The new value.
     pub(crate) value: u64,
-    /// Its value under the lease.
+    /// The value under the lease.
     pub(crate) leased: u64,
-    /// Why.
+    /// Why the lease ended.
     pub(crate) why: LeaseEnd,
-    /// The process that held it.
+    /// The process that held the lease.
     pub(crate) pid: u32,
-    /// The user that held it.
+    /// The user that held the lease.
     pub(crate) user: u32,
-    /// The tool that held it, if it said so.
+    /// The name of the tool that held the lease; empty if the tool gave none.
     pub(crate) tool: &'a str,
 }
 
@@ -81,11 +82,11 @@ pub(crate) struct SettingLeaseEnded<'a> {
 #[derive(Kind)]
 #[kind(name = "space.probes_switched")]
 pub(crate) struct ProbesSwitched<'a> {
-    /// A pattern of their names.
+    /// The pattern of the probes' names.
     pub(crate) pattern: &'a str,
-    /// On or off.
+    /// Whether the probes were switched on.
     pub(crate) on: bool,
-    /// How many there are of that name now.
+    /// The number of probes that match the pattern now.
     pub(crate) probes: u32,
     /// The process that switched them.
     pub(crate) pid: u32,
@@ -99,34 +100,35 @@ pub(crate) struct ProbesSwitched<'a> {
 pub(crate) struct CommandAdopted<'a> {
     /// The command's number.
     pub(crate) command: u64,
-    /// The process that sent it.
+    /// The process that sent the command.
     pub(crate) pid: u32,
-    /// The user that sent it.
+    /// The user that sent the command.
     pub(crate) user: u32,
-    /// What it is for.
+    /// The object to which the command applies.
     pub(crate) target: &'a str,
     /// The name of the command.
     pub(crate) name: &'a str,
     /// The command's arguments, separated by spaces.
     pub(crate) arguments: &'a str,
-    /// The tool that sent it, if it said so.
+    /// The name of the tool that sent the command; empty if the tool gave none.
     pub(crate) tool: &'a str,
 }
 
-/// A command was done under a lease: its inverse will be done unless the lease is renewed or confirmed.
+/// A command was carried out under a lease: the process carries out the inverse unless the lease is renewed
+/// or confirmed.
 #[derive(Kind)]
 #[kind(name = "space.command_leased")]
 pub(crate) struct CommandLeased<'a> {
     /// The command's number.
     pub(crate) command: u64,
-    /// For how long from now on, without renewal; all bits set: no time ends it.
+    /// The duration of the lease without renewal; all bits set: no time limit.
     #[field(unit = "ns")]
     pub(crate) lasts: u64,
-    /// Whether it ends with the process that holds it.
+    /// Whether the lease ends with the process that holds it.
     pub(crate) while_alive: bool,
     /// The target of the inverse.
     pub(crate) target: &'a str,
-    /// The inverse.
+    /// The name of the inverse command.
     pub(crate) inverse: &'a str,
     /// The inverse's arguments, separated by spaces.
     pub(crate) arguments: &'a str,
@@ -138,13 +140,13 @@ pub(crate) struct CommandLeased<'a> {
 pub(crate) struct CommandLeaseEnded<'a> {
     /// The command's number. The inverse, which runs unless the command was confirmed or taken over, has the same number.
     pub(crate) command: u64,
-    /// Why.
+    /// Why the lease ended.
     pub(crate) why: LeaseEnd,
-    /// The process that held it.
+    /// The process that held the lease.
     pub(crate) pid: u32,
-    /// The user that held it.
+    /// The user that held the lease.
     pub(crate) user: u32,
-    /// The tool that held it, if it said so.
+    /// The name of the tool that held the lease; empty if the tool gave none.
     pub(crate) tool: &'a str,
 }
 
@@ -154,7 +156,7 @@ pub(crate) struct CommandLeaseEnded<'a> {
 pub(crate) struct CommandAnswered<'a> {
     /// The command's number.
     pub(crate) command: u64,
-    /// Whether it was done.
+    /// Whether the command was carried out.
     pub(crate) done: bool,
     /// The command's result, or why it failed.
     pub(crate) answer: &'a str,

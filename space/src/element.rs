@@ -294,7 +294,8 @@ impl<M: Memory> Ring<M> {
             // size).
             unsafe { self.map.store_unchecked(base, position + 8 + 8 * index as u64, *word) };
         }
-        // SAFETY: as above.
+        // SAFETY: the event ends at `after`, which is not beyond the block's end (the callers checked its
+        // size).
         unsafe { self.map.store_unchecked(base, position, first) };
         self.map.store(element::HEAD, after, Ordering::Release);
     }

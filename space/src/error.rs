@@ -4,8 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// An operating error of the event space. Its text states what failed and where. Its source, if there is one,
-/// is the operating system's error with advice. `{error:#}` writes both in one line, as [`chain`] does for
+/// An operating error of the event space. Its text states what failed and where. The error's source, if there is
+/// one, is the operating system's error with advice. `{error:#}` writes both in one line, as [`chain`] does for
 /// any error.
 #[derive(Debug)]
 pub struct Error {

@@ -37,27 +37,27 @@ pub mod identity {
     pub const ANCHOR_SECOND: usize = 128;
     /// State: 1 running, 2 finished. Starts a line.
     pub const STATE: usize = 192;
-    /// How many writers there have been (their numbers are 1 to this).
+    /// The number of writers so far; their numbers are 1 to this.
     pub const WRITERS: usize = STATE + 8;
-    /// How many settings there are.
+    /// The number of settings.
     pub const SETTINGS: usize = WRITERS + 8;
-    /// How many live chunks there are.
+    /// The number of live chunks.
     pub const LIVE_CHUNKS: usize = SETTINGS + 8;
-    /// Bit 0: keep, `clean` leaves this space alone unless it is asked to.
+    /// Bit 0: keep; `clean` removes this space only if asked to.
     pub const FLAGS: usize = LIVE_CHUNKS + 8;
-    /// The name that it has now, as a reference to the catalog; 0: still `NAME`.
+    /// The space's present name, as a reference to the catalog; 0: still `NAME`.
     pub const NAME_NOW: usize = FLAGS + 8;
-    /// Name at the beginning: length as a word, then bytes.
+    /// The space's first name: length as a word, then bytes.
     pub const NAME: usize = 256;
-    /// Room for the name.
+    /// The most bytes of the name.
     pub const NAME_BYTES: usize = 248;
     /// Host name: length, bytes.
     pub const HOST: usize = NAME + 8 + NAME_BYTES;
-    /// Room for the host name.
+    /// The most bytes of the host name.
     pub const HOST_BYTES: usize = 248;
     /// Command line: length, bytes.
     pub const COMMAND: usize = HOST + 8 + HOST_BYTES;
-    /// Room for the command line.
+    /// The most bytes of the command line.
     pub const COMMAND_BYTES: usize = super::PAGE - COMMAND - 8;
 }
 
@@ -89,11 +89,11 @@ pub mod element {
     pub const STATE: usize = DROPS + 8;
     /// Sequence of the next event, published when a block rolls and on closing. Writer only.
     pub const SEQUENCE: usize = STATE + 8;
-    /// The writer that writes now: its number (low half), its thread (high half). Writer only.
+    /// The present writer's number (low half) and thread (high half). Writer only.
     pub const OWNER: usize = SEQUENCE + 8;
-    /// The name of the writer that writes now: its id in the process's catalog. Writer only.
+    /// The id of the present writer's name in the process's catalog. Writer only.
     pub const OWNER_NAME: usize = OWNER + 8;
-    /// How many writers had this element, the one of now included. Writer only.
+    /// The number of writers that have used this element, the present one included. Writer only.
     pub const GENERATION: usize = OWNER_NAME + 8;
     /// Position before which everything was discarded. Writer only.
     pub const DISCARDED: usize = GENERATION + 8;
@@ -105,9 +105,9 @@ pub mod element {
     pub const READER: usize = READ_POSITION + 8;
     /// Start of the consumer's process.
     pub const READER_START: usize = READER + 8;
-    /// Bytes of the header; a file of its own has a page of it.
+    /// Bytes of the header; in a file with one element the header has a page.
     pub const HEADER: usize = 4 * super::LINE;
-    /// Where the blocks begin.
+    /// The offset of the blocks.
     pub const DATA: usize = super::PAGE;
 }
 
@@ -122,18 +122,19 @@ pub mod pool {
     pub const VERSION: usize = MAGIC + 8;
     /// Bytes of a block (low half), count of blocks of an element (high half).
     pub const BLOCKS: usize = VERSION + 8;
-    /// How many elements there is room for.
+    /// The number of elements that the pool can hold.
     pub const SLOTS: usize = BLOCKS + 8;
-    /// How many of them were ever in use; the first ones. Written by the process, release. Starts a line.
+    /// The number of elements that were ever in use; elements are used in order. Written by the process,
+    /// release. Starts a line.
     pub const USED: usize = 64;
-    /// Where the lines of the latest events begin; the elements follow at the next page.
+    /// The offset of the lines of the latest events; the elements follow at the next page.
     pub const LINES: usize = super::PAGE;
-    /// Bytes of such a line.
+    /// Bytes of a line.
     pub const LINE_BYTES: usize = super::LINE;
     /// The most elements of a pool.
     pub const SLOTS_MAX: usize = 4096;
 
-    /// Where the elements begin.
+    /// The offset of the elements.
     pub const fn elements(slots: usize) -> usize {
         (LINES + slots * LINE_BYTES).next_multiple_of(super::PAGE)
     }
@@ -144,7 +145,7 @@ pub mod pool {
     }
 }
 
-/// `NNNN.at`: that the element or pool of this number lies in another directory. A page.
+/// `NNNN.at`: a page that names the other directory in which the element or pool of this number lies.
 pub mod link {
     /// Magic.
     pub const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"thalwegK");
@@ -154,7 +155,7 @@ pub mod link {
     pub const VERSION: usize = MAGIC + 8;
     /// The directory: length as a word, then bytes. Its last part is `thalweg-` and the space's UUID in hexadecimal.
     pub const PATH: usize = VERSION + 8;
-    /// Room for it.
+    /// The most bytes of the directory's path.
     pub const PATH_BYTES: usize = super::PAGE - PATH - 8;
 }
 
@@ -162,7 +163,7 @@ pub mod link {
 pub mod latest {
     /// Twice the events of the element so far; one less while the line is being written. Release.
     pub const VERSION: usize = 0;
-    /// When.
+    /// The time of the event.
     pub const TIME: usize = VERSION + 8;
     /// The event's first word, but the writer's number instead of the time, and length 0 if texts or bytes follow the
     /// fixed part.
@@ -171,7 +172,7 @@ pub mod latest {
     pub const SEQUENCE: usize = FIRST + 8;
     /// The first words of its arguments.
     pub const ARGUMENTS: usize = SEQUENCE + 8;
-    /// How many words of arguments there is room for.
+    /// The number of words of arguments that the line can hold.
     pub const ARGUMENT_WORDS: usize = 4;
 }
 
@@ -195,27 +196,29 @@ pub mod block {
 
 /// An event's first word: the low 32 bits of its time, 16 of kind, 12 of length in words (this one included), 4 flags.
 pub mod event {
-    /// Kind 0, length 0: nothing more in this block.
+    /// Kind 0, length 0: the block has no further events.
     pub const KIND_PADDING: u16 = 0;
-    /// Two words: the second is a full time, whose high half is that of what follows in this block.
+    /// Two words: the second is a full time, whose high half applies to the following events of this block.
     pub const KIND_FULL_TIME: u16 = 1;
-    /// The writer of what follows: four words, this one, the number and thread of the writer (as in the element's header),
-    /// the id of its name, and the sequence of its first event. Has no sequence. Stands where a writer took over the
-    /// element, and at the start of each of its blocks; a block without it is the first writer's.
+    /// The writer of the following events: four words, which are this one, the number and thread of the
+    /// writer (as in the element's header), the id of the writer's name, and the sequence of the writer's
+    /// first event. This event has no sequence. It is written when a writer takes over the element, and at
+    /// the start of each of this writer's blocks; a block without this event is the first writer's.
     pub const KIND_OWNER: u16 = 2;
-    /// Words of such an event.
+    /// Words of an event that names the writer.
     pub const OWNER_WORDS: usize = 4;
-    /// More words of arguments for the event before, which is flagged [`FLAG_CONTINUED`]. Has no sequence.
+    /// More words of arguments of the previous event, which has [`FLAG_CONTINUED`]. A continuation has no
+    /// sequence.
     pub const KIND_CONTINUATION: u16 = 3;
     /// Kinds below this one are reserved.
     pub const KIND_FIRST: u16 = 16;
-    /// The event has the time of the one before; its own 32 bits say nothing.
+    /// The event has the time of the previous event; its own 32 bits of time are ignored.
     pub const FLAG_SAME_TIME: u8 = 1;
     /// The time was interpolated, not read from the clock.
     pub const FLAG_INTERPOLATED: u8 = 2;
     /// A text or byte field was cut to fit.
     pub const FLAG_TRUNCATED: u8 = 4;
-    /// The arguments go on in a continuation, which comes next, maybe in the next block.
+    /// The arguments continue in the next event, which may be in the next block.
     pub const FLAG_CONTINUED: u8 = 8;
     /// The longest event, or part of one that is continued, in words.
     pub const WORDS_MAX: usize = 4095;
@@ -255,7 +258,8 @@ pub mod catalog {
     pub const JOINED: u32 = 7;
     /// In the file `session`: a process left.
     pub const LEFT: u32 = 8;
-    /// Payload: code, name, doc, count of cells; each cell as a kind's field. Live rows with this code in their tag are so.
+    /// A kind of live row. Payload: code, name, doc, count of cells, and each cell as a kind's field. Live
+    /// rows of this kind have the code in their tag.
     pub const ROW: u32 = 9;
 }
 
@@ -263,54 +267,57 @@ pub mod catalog {
 pub mod settings {
     /// Magic.
     pub const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"thalwegV");
-    /// How many changes were made, of settings and of probes. The process that makes one stores it, under the file's lock; release. Starts
-    /// a line.
+    /// The number of changes of settings and probes. The process that makes a change stores this number,
+    /// under the file's lock; release. Starts a line.
     pub const CHANGES: usize = 64;
-    /// Not 0: the process puts back what a lease ran out of. Written by the process.
+    /// Not 0: the process restores a setting when its lease ends. Written by the process.
     pub const KEEPS_LEASES: usize = CHANGES + 8;
-    /// Where the cells begin.
+    /// The offset of the cells.
     pub const CELLS: usize = super::PAGE;
     /// Bytes of a cell.
     pub const CELL_BYTES: usize = super::LINE;
     /// In a cell, the value.
     pub const VALUE: usize = 0;
-    /// In a cell, how often it was set: odd while it is being set. The setter stores it, under the file's lock; release.
+    /// In a cell, a version that is odd while the cell is being set. The setter stores the version, under the
+    /// file's lock; release.
     pub const CELL_VERSION: usize = VALUE + 8;
     /// In a cell, the setter: process id (low half) and user (high half).
     pub const SETTER: usize = CELL_VERSION + 8;
-    /// In a cell, the version that the following words are of, and [`DESCRIBED`]; any other: a former build set the cell, which
-    /// has no lease. The setter stores it and the following words.
+    /// In a cell, the version to which the following words belong, with [`DESCRIBED`]; any other value: an
+    /// earlier build set the cell, which then has no lease. The setter stores this word and the following
+    /// words.
     pub const LEASE_VERSION: usize = SETTER + 8;
-    /// In a cell, the value that was confirmed last: what the end of a lease goes back to.
+    /// In a cell, the value that was confirmed last, which the end of a lease restores.
     pub const CONFIRMED: usize = LEASE_VERSION + 8;
-    /// In a cell, when the lease ends, by `CLOCK_MONOTONIC` in nanoseconds; all bits set: at no time.
+    /// In a cell, the time at which the lease ends, by `CLOCK_MONOTONIC` in nanoseconds; all bits set: no
+    /// time limit.
     pub const LEASE_UNTIL: usize = CONFIRMED + 8;
-    /// In a cell, the start of the setter's process, with which the lease ends; 0: it does not.
+    /// In a cell, the start of the setter's process, if the lease ends with that process; else 0.
     pub const HOLDER_START: usize = LEASE_UNTIL + 8;
     /// In a cell, the state of the lease.
     pub const LEASE_STATE: usize = HOLDER_START + 8;
-    /// How many cells there are.
+    /// The number of cells.
     pub const CELL_COUNT: usize = 512;
-    /// Where the names of the tools begin that set the cells, one a line: length as a word, then bytes. Files of former builds end
-    /// before.
+    /// The offset of the names of the tools that set the cells, one a line: length as a word, then bytes.
+    /// Files of earlier builds end before this offset.
     pub const TOOLS: usize = CELLS + CELL_BYTES * CELL_COUNT;
-    /// Bytes of such a line.
+    /// Bytes of a line.
     pub const TOOL_BYTES: usize = super::LINE;
-    /// Room for a tool's name.
+    /// The most bytes of a tool's name.
     pub const TOOL_ROOM: usize = TOOL_BYTES - 8;
     /// The highest bit of a cell's [`LEASE_VERSION`].
     pub const DESCRIBED: u64 = 1 << 63;
-    /// A state of a lease: there is none, and the value is confirmed.
+    /// A state of a lease: the setting has no lease, and its value is confirmed.
     pub const LEASE_NONE: u64 = 0;
-    /// A state of a lease: it holds.
+    /// A state of a lease: the lease is in force.
     pub const LEASE_HELD: u64 = 1;
     /// A state of a lease: its holder confirmed the value.
     pub const LEASE_CONFIRMED: u64 = 2;
-    /// A state of a lease: it ran out, and the value was put back.
+    /// A state of a lease: its time ran out, and the confirmed value was restored.
     pub const LEASE_EXPIRED: u64 = 3;
-    /// A state of a lease: its holder died, and the value was put back.
+    /// A state of a lease: its holder died, and the confirmed value was restored.
     pub const LEASE_HOLDER_DIED: u64 = 4;
-    /// A state of a lease: its holder gave it back, and the value was put back.
+    /// A state of a lease: its holder gave it back, and the confirmed value was restored.
     pub const LEASE_GIVEN_BACK: u64 = 5;
 }
 
@@ -322,13 +329,13 @@ pub mod mailbox {
     /// Written by senders, or by the process while it holds the file's lock, with release ordering. Begins a
     /// cache line.
     pub const SENT_COUNT: usize = 64;
-    /// How many numbers commands were given. Senders only, under the file's lock.
+    /// The number of ids that commands were given. Senders only, under the file's lock.
     pub const NUMBERS: usize = SENT_COUNT + 8;
-    /// Where the slots begin.
+    /// The offset of the slots.
     pub const SLOTS: usize = super::PAGE;
     /// Bytes of a slot.
     pub const SLOT_BYTES: usize = 4096;
-    /// How many slots there are.
+    /// The number of slots.
     pub const SLOT_COUNT: usize = 64;
     /// State of a slot.
     pub const STATE: usize = 0;
@@ -348,21 +355,22 @@ pub mod mailbox {
     pub const ABANDONED: usize = ANSWER_BYTES + 8;
     /// The command.
     pub const COMMAND: usize = ABANDONED + 8;
-    /// Room for the command.
+    /// The most bytes of the command.
     pub const COMMAND_ROOM: usize = ANSWER - COMMAND;
     /// The answer; receiver only.
     pub const ANSWER: usize = 2048;
-    /// Room for the answer.
+    /// The most bytes of the answer.
     pub const ANSWER_ROOM: usize = SLOT_BYTES - ANSWER;
-    /// A state: nothing in it.
+    /// A state of a slot: free.
     pub const FREE: u64 = 0;
-    /// A state: sent, and not taken yet. Set by the sender, release.
+    /// A state of a slot: the command was sent, and the receiver has not adopted it yet. Set by the sender,
+    /// release.
     pub const SENT: u64 = 1;
-    /// A state: taken. Set by the receiver.
+    /// A state of a slot: the receiver adopted the command. Set by the receiver.
     pub const ADOPTED: u64 = 2;
-    /// A state: done. Set by the receiver, release.
+    /// A state of a slot: the command was carried out. Set by the receiver, release.
     pub const DONE: u64 = 3;
-    /// A state: failed. Set by the receiver, release.
+    /// A state of a slot: the command failed. Set by the receiver, release.
     pub const FAILED: u64 = 4;
 }
 
@@ -370,19 +378,21 @@ pub mod mailbox {
 pub mod live {
     /// Magic.
     pub const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"thalwegL");
-    /// Where the rows begin.
+    /// The offset of the rows.
     pub const ROWS: usize = super::PAGE;
     /// Bytes of a row.
     pub const ROW_BYTES: usize = 128;
-    /// Code of its kind, which the catalog describes (low byte; 0: free), generation (the rest).
+    /// The code of the row's kind, which the catalog describes (low byte; 0: the row is free), and the row's
+    /// generation (the other bytes).
     pub const TAG: usize = 0;
-    /// Id of what it shows.
+    /// The id of the object that the row shows.
     pub const ID: usize = TAG + 8;
-    /// First cell.
+    /// The offset of the first cell.
     pub const CELLS: usize = ID + 8;
-    /// Cells of a row.
+    /// The number of cells of a row.
     pub const CELL_COUNT: usize = 12;
-    /// Rows of the first chunk; each later one has twice as many as the one before, up to the largest.
+    /// Rows of the first chunk; each later chunk has twice as many rows as the previous one, up to the
+    /// largest.
     pub const CHUNK_ROWS_FIRST: usize = 256;
     /// Rows of the largest chunk.
     pub const CHUNK_ROWS_MAX: usize = 16384;
@@ -392,9 +402,10 @@ pub mod live {
 pub mod switches {
     /// Magic.
     pub const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"thalwegO");
-    /// Where the words begin.
+    /// The offset of the words.
     pub const WORDS: usize = super::PAGE;
-    /// Words of the first chunk; each later one has twice as many as the one before, up to the largest.
+    /// Words of the first chunk; each later chunk has twice as many words as the previous one, up to the
+    /// largest.
     pub const CHUNK_WORDS_FIRST: usize = 512;
     /// Words of the largest chunk.
     pub const CHUNK_WORDS_MAX: usize = 65536;

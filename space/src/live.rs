@@ -45,7 +45,8 @@ impl LiveRow {
 
     /// How many owners the row has had, this one included.
     pub fn generation(&self) -> u64 {
-        // SAFETY: as above.
+        // SAFETY: the cells are contiguous in the row, and `self` holds the space's shared state, which keeps
+        // the table alive.
         unsafe { self.row.generation() }
     }
 }
@@ -76,7 +77,7 @@ impl SeenRow {
 
 impl Drop for LiveRow {
     fn drop(&mut self) {
-        // SAFETY: as above.
+        // SAFETY: `self` holds the space's shared state, which keeps the table alive.
         unsafe { self.row.end() };
         give_back(&self.shared, Row(self.row.0));
     }
@@ -88,7 +89,7 @@ pub(crate) struct Row(NonNull<u8>);
 
 // SAFETY: it is only an address; using it is unsafe and needs the table, whose words are atomic.
 unsafe impl Send for Row {}
-// SAFETY: as above.
+// SAFETY: the pointer is only an address; using it is unsafe and needs the table, whose words are atomic.
 unsafe impl Sync for Row {}
 
 impl Row {

@@ -89,12 +89,12 @@ pub(crate) const RENEW: &str = "renew";
 pub(crate) const CONFIRM: &str = "confirm";
 pub(crate) const GIVE_BACK: &str = "give back";
 
-/// The target of commands to the lease under which command `id` was carried out.
+/// The target for commands that renew, confirm or give back the lease of the command with this id.
 pub(crate) fn lease_target(id: u64) -> String {
     format!("{LEASE}{id}")
 }
 
-/// A command as it is sent, with the tool that sends it and the terms of its lease.
+/// A command with the name of the tool that sends it and the terms of its lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Letter {
     pub(crate) command: Command,

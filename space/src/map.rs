@@ -25,7 +25,7 @@ pub(crate) struct Map {
 
 // SAFETY: the map is plain memory accessed only through atomics; it is unmapped once, by the last owner.
 unsafe impl Send for Map {}
-// SAFETY: as above: all access is atomic.
+// SAFETY: all access to the map's memory is atomic.
 unsafe impl Sync for Map {}
 
 impl Map {

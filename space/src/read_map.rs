@@ -23,7 +23,7 @@ pub(crate) struct ReadMap {
 
 // SAFETY: the map is read through atomics only; it is unmapped once, by its owner.
 unsafe impl Send for ReadMap {}
-// SAFETY: as above.
+// SAFETY: the map is read through atomics only; it is unmapped once, by its owner.
 unsafe impl Sync for ReadMap {}
 
 impl ReadMap {
@@ -158,7 +158,8 @@ mod guard {
                 type WithInfo = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
                 std::mem::transmute::<usize, WithInfo>(handler)(signal, info, context);
             },
-            // SAFETY: as above.
+            // SAFETY: a handler that was installed for this signal with `SA_SIGINFO`, called with its three
+            // arguments.
             handler => unsafe {
                 std::mem::transmute::<usize, extern "C" fn(i32)>(handler)(signal);
             },

@@ -316,7 +316,7 @@ pub(crate) struct CellPointer {
 
 // SAFETY: it is a reference to an atomic in a map that is Sync and kept alive by the same struct.
 unsafe impl Send for CellPointer {}
-// SAFETY: as above.
+// SAFETY: the cell is an atomic in a map that is Sync and kept alive by the same struct.
 unsafe impl Sync for CellPointer {}
 
 impl CellPointer {

@@ -230,7 +230,7 @@ fn tasks_whose_creation_was_overwritten_are_called_by_their_names() {
     for n in 0..messages {
         writeln!(input, "{{\"<n>\": {n}, \"<left>\": 20}}").expect("it reads");
     }
-    // Every task has run since.
+    // Every task has run since it was created.
     at_rest(&run, messages);
     let output = des_run::thalweg().arg("events").arg(run.space()).arg("--json").output().expect("it starts");
     let created = String::from_utf8_lossy(&output.stdout).matches("exec.task_created").count();

@@ -123,7 +123,8 @@ impl Core {
 
     /// Does what [`Core::writer_leaves_at_end`] does for a reading end that is dropped.
     pub(crate) fn reader_leaves_at_end(core: NonNull<Core>, ring: NonNull<Ring>) -> bool {
-        // SAFETY: as above.
+        // SAFETY: no other reference to the thread's own core is held now, and the end's reference keeps the
+        // ring.
         let (core, r) = unsafe { (&mut *core.as_ptr(), ring.as_ref()) };
         if core.task == Current::NONE || r.reading.task.load(Ordering::Relaxed) != core.task.pointer() {
             return false;

@@ -124,14 +124,14 @@ impl Core {
         let budget = {
             // SAFETY: the thread's own core; the reference ends before a user's code runs.
             let core = unsafe { &mut *core.as_ptr() };
-            // SAFETY: as above.
+            // SAFETY: the thread's own core; the reference ends before a user's code runs.
             core.task = unsafe { Current::of(task) };
             core.telemetry.task_woken(cell, Cause::Input, from.id);
             core.telemetry.dispatch_begins(cell);
             cell.state.set(State::Running);
             core.begin_budget(cell)
         };
-        // SAFETY: as above.
+        // SAFETY: the thread's own core; the reference ends before a user's code runs.
         let is_awaited = may && unsafe { core.as_ref() }.waiting_reader(to).is_some();
         let room = if is_awaited { to.capacity() as usize } else { (to.messages.room)(to) };
         let most = handed.count.min(room).min(budget.messages);
@@ -171,7 +171,7 @@ impl Core {
                 Core::end(core, task, Err(Fault::panicked(&*panic)));
                 return None;
             }
-            // SAFETY: as above.
+            // SAFETY: the thread's own core; no user's code runs while it is borrowed.
             Ok(_) => unsafe { &mut *core.as_ptr() }.rests(cell, from, (passed, left)),
         }
         let first = handed.first;
@@ -221,7 +221,7 @@ impl Core {
         if sizes_are_due {
             Core::take_sizes_of(core, out);
         }
-        // SAFETY: as above; no user's code runs while it is borrowed.
+        // SAFETY: the thread's own core; no user's code runs while it is borrowed.
         unsafe { &mut *core.as_ptr() }.publish_end(to, true);
     }
 

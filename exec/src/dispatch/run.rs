@@ -54,7 +54,8 @@ impl Core {
         if unsafe { core.as_ref() }.handed.is_some() {
             Core::publish_handing_on(core, task, stop, budget);
         } else {
-            // SAFETY: as above; the reference ends with the block, and no user's code runs before.
+            // SAFETY: the thread's own core; the reference ends with the block, and no user's code runs
+            // before.
             let (unread, is_published) = unsafe {
                 let core = &mut *core.as_ptr();
                 (core.unread(budget), core.publish_dispatch(stop))
@@ -62,7 +63,8 @@ impl Core {
             if !is_published {
                 Core::publish_with_sizes(core);
             }
-            // SAFETY: as above.
+            // SAFETY: the thread's own core; the reference ends with the block, and no user's code runs
+            // before.
             unsafe { &mut *core.as_ptr() }.finish_budget(task, budget, unread);
         }
         {
@@ -112,7 +114,7 @@ impl Core {
     pub(super) fn end(core: NonNull<Core>, task: NonNull<TaskCell>, outcome: Result<(), Fault>) {
         // SAFETY: the task's own thread; its life's reference is given up at the end of this function.
         let cell = unsafe { task.as_ref() };
-        // SAFETY: as above; the reference to the body ends with this line.
+        // SAFETY: the task's own thread; the reference to the body ends with this line.
         let body = unsafe { cell.body() }.take();
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(body)));
         let outcome = match dropped {
@@ -175,7 +177,7 @@ impl Core {
             };
             Core::end(core, task, Ok(()));
         }
-        // SAFETY: as above.
+        // SAFETY: the thread's own core; the reference ends before a task is dropped.
         let core = unsafe { &mut *core.as_ptr() };
         core.tasks.ready = ReadyQueue::new();
     }

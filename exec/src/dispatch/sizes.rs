@@ -17,7 +17,8 @@ impl Core {
         // SAFETY: the thread's own core, here and below; no reference to it is kept while a user's code runs.
         unsafe { &mut *core.as_ptr() }.telemetry.sizes_are_seen_to();
         let mut at = 0;
-        // SAFETY: as above. An end on the list is kept until the list is emptied, which a message's size does not do.
+        // SAFETY: the thread's own core; no reference to it is kept while a user's code runs. An end on the
+        // list is kept until the list is emptied, which a message's size does not do.
         while let Some(&touch) = unsafe { &*core.as_ptr() }.used.touched.get(at) {
             if touch.writes {
                 Core::take_sizes_of(core, touch.ring);
@@ -43,13 +44,13 @@ impl Core {
             // SAFETY: this is the writer's thread, and the message was written and not published. The user's code has no context, so it
             // writes nothing, and what it drops is not published before the dispatch is.
             let bytes = catch_unwind(AssertUnwindSafe(|| unsafe { size(ring, index) })).ok();
-            // SAFETY: as above.
+            // SAFETY: the thread's own core; no reference to it is kept while a user's code runs.
             let own = unsafe { &mut *core.as_ptr() };
             own.telemetry.size_taken(ring, index, bytes, ring.messages.alike);
             taken += 1;
         }
         if taken > 0 {
-            // SAFETY: as above.
+            // SAFETY: the thread's own core; no reference to it is kept while a user's code runs.
             let own = unsafe { &mut *core.as_ptr() };
             own.telemetry.sizes_taken(own.task.get(), ring, taken, budget);
         }

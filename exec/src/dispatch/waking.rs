@@ -84,7 +84,8 @@ impl Core {
 
     #[inline(never)]
     pub(super) fn wake_writer(&mut self, ring: &Ring, how: u8, cause: Cause) {
-        // SAFETY: as above, in the reader's section.
+        // SAFETY: this thread is in the reader's section, so a reference of the ring that is still visible is
+        // not given up.
         let Some(task) = (unsafe { ring.writing.task.load(Ordering::SeqCst).as_ref() }) else { return };
         if how & BORDER != 0 {
             self.moving.border(self.task.pointer(), task.worker());

@@ -77,7 +77,7 @@ pub(crate) enum Wait {
     Armed,
     /// The task can go on at once.
     Ready,
-    /// Nothing will ever come, and the task has seen that.
+    /// The other end has left, so the wait would never end; the task has seen that.
     Over,
 }
 

@@ -43,7 +43,8 @@ impl<'a> Progress<'a> {
     #[inline]
     pub fn describe(&self, write: impl FnOnce(&mut Writer, u64, TaskId, u64)) {
         if let Some(thread) = self.times {
-            // SAFETY: as above; `write` gets nothing that gives access to the core.
+            // SAFETY: the core outlives the dispatch, which `self` borrows, and `write` gets nothing that
+            // gives access to the core.
             let core = unsafe { Core::of(thread).as_mut() };
             let task = core.task.get();
             let number = task.id;

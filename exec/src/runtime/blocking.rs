@@ -346,7 +346,7 @@ fn run(
     let core = NonNull::from(Box::leak(Box::new(core)));
     let outcome = Core::with(core, || {
         let quantum = shared.tuning.quantum_now();
-        // SAFETY: as above.
+        // SAFETY: this thread keeps the reference that was handed to it until the core is dropped.
         let current = unsafe { Current::of(task) };
         let cx = Context::new(core.cast(), current, quantum, (false, false));
         let (task, shared) = (current, shared.clone());

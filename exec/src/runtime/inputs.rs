@@ -76,7 +76,7 @@ impl<T: Send + 'static> Inputs<T> {
     pub fn next_index(&mut self, cx: &mut Context<'_>) -> Option<usize> {
         let group = self.bind_running(cx);
         let task = cx.task.get();
-        // SAFETY: as above; no reference to the groups is kept across this loop's turns.
+        // SAFETY: no reference to the groups is kept across this loop's turns.
         while let Some(ring) = unsafe { pop_queued(task, group) } {
             // SAFETY: the queue's reference now belongs to this call.
             let r = unsafe { ring.as_ref() };

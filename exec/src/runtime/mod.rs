@@ -194,13 +194,13 @@ impl Runtime {
                 cell.place(place);
             }
             self.shared.home.board.task_placed(cell, place);
-            // SAFETY: as above.
+            // SAFETY: the reference was handed over, and no other thread accesses the cell's body yet.
             if let Some(body) = unsafe { cell.body() } {
                 body.attach(&mut Ports { thread: core.cast(), task: cell });
             }
         }
         for task in tasks {
-            // SAFETY: as above.
+            // SAFETY: the reference was handed over, and no other thread accesses the cell's body yet.
             match unsafe { task.0.as_ref().body() }.take_if(|_| self.shared.mapping.thread_per_task) {
                 Some(body) => {
                     self.shared.start_blocking(task.0, move |blocking: &mut Blocking| blocking.drive(body))

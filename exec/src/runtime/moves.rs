@@ -75,7 +75,7 @@ impl Asked for Request {
             && first()
         {
             thread.give(task, self.worker);
-            // SAFETY: as above.
+            // SAFETY: tasks in the list are alive.
             if let Some(replica) = unsafe { task.as_ref() }.member_of() {
                 thread.shared().spreading.stays(replica);
             }

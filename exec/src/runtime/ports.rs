@@ -48,7 +48,7 @@ pub struct In<T: Send + 'static> {
 // SAFETY: the end's private positions move with it: the thread that receives the end acquires them, and waits
 // for a dispatch that still has the end on its list (`Core::own_*`). Messages are `Send`.
 unsafe impl<T: Send + 'static> Send for Out<T> {}
-// SAFETY: as above.
+// SAFETY: the thread that receives the end acquires the end's private positions, and messages are `Send`.
 unsafe impl<T: Send + 'static> Send for In<T> {}
 // SAFETY: `&Out` gives access to the stream's number only.
 unsafe impl<T: Send + 'static> Sync for Out<T> {}

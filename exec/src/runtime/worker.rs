@@ -58,13 +58,13 @@ fn work(core: NonNull<Core>, shared: &Shared, number: u32) {
             unsafe { &mut *core.as_ptr() }.empty_inbox();
         }
         if shared.post.attention.load(Ordering::Relaxed) != 0 {
-            // SAFETY: as above.
+            // SAFETY: this is the thread's own core, and waking runs no user's code.
             unsafe { &mut *core.as_ptr() }.attend();
         }
-        // SAFETY: as above.
+        // SAFETY: this is the thread's own core, and waking runs no user's code.
         match unsafe { &mut *core.as_ptr() }.next_task() {
             Some(task) => Core::dispatch(core, task),
-            // SAFETY: as above.
+            // SAFETY: this is the thread's own core, and waking runs no user's code.
             None => unsafe { &mut *core.as_ptr() }.wait(number),
         }
     }

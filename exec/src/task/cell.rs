@@ -209,7 +209,8 @@ spared!(TaskCell);
 // task belongs to (its worker, or its own thread), and a task changes hands only through an inbox (release,
 // acquire).
 unsafe impl Send for TaskCell {}
-// SAFETY: as above.
+// SAFETY: the atomics are made for sharing, and only the thread that the task belongs to touches the cells
+// and the body.
 unsafe impl Sync for TaskCell {}
 
 impl TaskCell {
@@ -489,7 +490,7 @@ impl TaskCell {
         // SAFETY: guaranteed by the caller.
         let groups = unsafe { self.groups() };
         while let Some(ring) = NonNull::new(oldest) {
-            // SAFETY: as above; the group was set before the port first waited.
+            // SAFETY: guaranteed by the caller; the group was set before the port first waited.
             let group = unsafe {
                 oldest = relink(ring, std::ptr::null_mut());
                 ring.as_ref().group()

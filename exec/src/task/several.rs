@@ -20,8 +20,8 @@ pub(crate) struct Rare<H: Holder> {
     pub(crate) spec: Option<TaskSpec>,
 }
 
-/// The state of a task that waits for several streams. Only the task's own thread accesses it. All streams in
-/// it are counted references.
+/// The state of a task that waits for several streams. Only the task's own thread accesses this state, which
+/// holds counted references to the streams.
 pub(crate) struct Several<H: Holder> {
     pub(crate) groups: Vec<Group<H>>,
     /// The streams that the sleeping task waits for besides `TaskCell::waits_on`, unless they are in a group.

@@ -137,18 +137,18 @@ kinds! {
     pub(crate) struct WorkerStarted {
         /// The worker, counted from 0.
         pub(crate) worker: u32,
-        /// The core it is bound to; -1: none.
+        /// The core that the worker's thread is bound to; -1: none.
         #[field(absent = -1)]
         pub(crate) core: i64,
-        /// The NUMA node of that core; -1: not known.
+        /// The NUMA node of the worker's core; -1: not known.
         #[field(absent = -1)]
         pub(crate) node: i64,
-        /// What a reading of the clock takes on its thread.
+        /// The time that one reading of the clock takes on the worker's thread.
         #[field(unit = "ps", absent = 0)]
         pub(crate) clock_reading_ps: u64,
     }
 
-    /// A worker takes no part from now on: it gives its tasks away and sleeps.
+    /// A worker was parked: it hands its tasks to other workers and sleeps.
     #[derive(Kind)]
     #[kind(name = "exec.worker_parked")]
     pub(crate) struct WorkerParked {
@@ -156,7 +156,7 @@ kinds! {
         pub(crate) worker: u32,
     }
 
-    /// A worker takes part again.
+    /// A parked worker dispatches tasks again.
     #[derive(Kind)]
     #[kind(name = "exec.worker_unparked")]
     pub(crate) struct WorkerUnparked {
@@ -186,22 +186,24 @@ kinds! {
     pub(crate) struct WorkerEnded {
         /// The worker.
         pub(crate) worker: u32,
-        /// Time it dispatched tasks, the little between them included.
+        /// The time in which the worker dispatched tasks, with the short gaps between dispatches.
         #[field(unit = "ticks", absent = 0)]
         pub(crate) busy_ticks: u64,
-        /// Time it had no ready task, but took part.
+        /// The time in which the worker had no ready task, without the time in which it was parked.
         #[field(unit = "ticks", absent = 0)]
         pub(crate) waiting_ticks: u64,
-        /// Time between dispatches and waits that it measured: it woke others, moved tasks.
+        /// The measured time of the worker's own work between dispatches and waits, as waking other workers
+        /// or moving tasks.
         #[field(unit = "ticks", absent = 0)]
         pub(crate) own_ticks: u64,
-        /// Time it could have run and had no processor, as far as it was noticed at once: part of none of the others.
+        /// The time in which the worker could have run but had no processor, if the worker noticed it at
+        /// once; none of the other three times includes this time.
         #[field(unit = "ticks", absent = 0)]
         pub(crate) kept_ticks: u64,
     }
 
-    /// For so long a worker could have run and had no processor: in the dispatch, or the wait, that ends with the next event; or in its
-    /// own work that ends with this one.
+    /// A worker could have run but had no processor for this duration: in the dispatch or wait that ends with
+    /// the next event, or in the worker's own work that ends with this event.
     #[derive(Kind)]
     #[kind(name = "exec.kept")]
     pub(crate) struct Kept {
@@ -209,43 +211,46 @@ kinds! {
         pub(crate) worker: u32,
         /// The task that was dispatched; 0: none.
         pub(crate) task: u64,
-        /// For how long.
+        /// The duration.
         #[field(unit = "ticks")]
         pub(crate) duration_ticks: u64,
     }
 
-    /// What a thread used of its processor so far; recorded at intervals and at its end (modes metrics and full).
+    /// The processor time that a thread has used so far; recorded at intervals and when the thread ends
+    /// (modes metrics and full).
     #[derive(Kind)]
     #[kind(name = "exec.thread_used")]
     pub(crate) struct ThreadUsed {
         /// The worker; 4294967295: a thread of a task's own.
         pub(crate) worker: u32,
-        /// That task, or 0.
+        /// The task that has this thread of its own, or 0.
         pub(crate) task: u64,
-        /// Time it had a processor.
+        /// The time on a processor.
         #[field(unit = "ns")]
         pub(crate) cpu_ns: u64,
-        /// How often it was put off its processor for another thread.
+        /// The number of times that the kernel preempted the thread.
         #[field(unit = "times", absent = 0)]
         pub(crate) preempted: u64,
-        /// Time it could have run and had no processor; 18446744073709551615 where the kernel does not report it.
+        /// The time in which the thread could have run but had no processor; 18446744073709551615: the kernel
+        /// does not report it.
         #[field(unit = "ns", absent = 0xffff_ffff_ffff_ffff)]
         pub(crate) delayed_ns: u64,
-        /// Of a worker: its own work so far, see `exec.worker_ended`.
+        /// The time of a worker's own work so far, as in `exec.worker_ended`.
         #[field(unit = "ticks", absent = 0)]
         pub(crate) own_ticks: u64,
-        /// Of a worker: for how long it was kept from its processor so far, see `exec.worker_ended`.
+        /// The time so far in which a worker could have run but had no processor, as in `exec.worker_ended`.
         #[field(unit = "ticks", absent = 0)]
         pub(crate) kept_ticks: u64,
-        /// Time it had a processor and was in the kernel; 18446744073709551615: not measured.
+        /// The time that the thread ran in the kernel; 18446744073709551615: not measured.
         #[field(unit = "ns", absent = 0xffff_ffff_ffff_ffff)]
         pub(crate) kernel_ns: u64,
-        /// Pages of memory that it touched and that were not there yet.
+        /// The number of page faults of the thread.
         #[field(unit = "pages", absent = 0)]
         pub(crate) faults: u64,
     }
 
-    /// What a thread did in a task, as it was seen from outside, at intervals, since the last such event (modes metrics and full).
+    /// What a thread did in a task since the last such event, as another thread sampled it at intervals
+    /// (modes metrics and full).
     #[derive(Kind)]
     #[kind(name = "exec.thread_sampled")]
     pub(crate) struct ThreadSampled {
@@ -255,31 +260,33 @@ kinds! {
         pub(crate) task: u64,
         /// What the thread did.
         pub(crate) doing: Doing,
-        /// By what that is known.
+        /// The source from which the sampler knows what the thread did.
         pub(crate) source: Source,
-        /// How often it was seen to do that.
+        /// The number of samples that found the thread doing this.
         #[field(unit = "times")]
         pub(crate) looks: u32,
-        /// How much time these looks stand for: each for that since the one before.
+        /// The time that these samples represent: each sample represents the time since the previous sample.
         #[field(unit = "ticks")]
         pub(crate) interval_ticks: u64,
-        /// For how long the thread had a processor in that time.
+        /// The time in this interval for which the thread had a processor.
         #[field(unit = "ns")]
         pub(crate) cpu_ns: u64,
-        /// For how long it could have run in that time, and had no processor.
+        /// The time in this interval for which the thread could have run but had no processor.
         #[field(unit = "ns")]
         pub(crate) delayed_ns: u64,
-        /// The address of the lock that it sleeps for, or the file descriptor; 0: not known.
+        /// The address of the lock, or the file descriptor, that the thread waits for; 0: not known.
         pub(crate) on: u64,
-        /// For how long it has been seen asleep in the same dispatch; 0: it ran last, or was not seen before.
+        /// The time for which samples have found the thread asleep in the same dispatch; 0: the last sample
+        /// found it running, or there was none.
         #[field(unit = "ticks", absent = 0)]
         pub(crate) asleep_ticks: u64,
-        /// The task whose thread holds the lock, if the lock says so; else 0.
+        /// The task whose thread holds the lock, if the lock records its holder; else 0.
         #[field(absent = 0)]
         pub(crate) holder: u64,
     }
 
-    /// What a dispatch of a millisecond or more used of its processor. In time it stands before that dispatch's event.
+    /// The processor time of a dispatch of a millisecond or more. This event precedes the event of that
+    /// dispatch.
     #[derive(Kind)]
     #[kind(name = "exec.dispatch_used")]
     pub(crate) struct DispatchUsed {
@@ -287,77 +294,80 @@ kinds! {
         pub(crate) worker: u32,
         /// The task.
         pub(crate) task: u64,
-        /// How long it lasted, without the time that its thread is known to have had no processor.
+        /// The duration of the dispatch, without the time in which its thread is known to have had no
+        /// processor.
         #[field(unit = "ticks")]
         pub(crate) duration_ticks: u64,
-        /// That time.
+        /// The time of the dispatch in which its thread is known to have had no processor.
         #[field(unit = "ticks")]
         pub(crate) kept_ticks: u64,
-        /// Time it had a processor.
+        /// The time on a processor.
         #[field(unit = "ns")]
         pub(crate) cpu_ns: u64,
     }
 
-    /// What the run and the machine used of the processors that the run may use, so far.
+    /// The time so far that the run and the whole machine have used on the processors that the run may use.
     #[derive(Kind)]
     #[kind(name = "exec.processors_used")]
     pub(crate) struct ProcessorsUsed {
-        /// How many processors it may use.
+        /// The number of processors that the run may use.
         pub(crate) processors: u32,
-        /// Time that threads of the run had one.
+        /// The processor time of the run's threads.
         #[field(unit = "ns")]
         pub(crate) run_ns: u64,
-        /// Time that any process had one; 18446744073709551615 where the kernel does not report it.
+        /// The processor time of all processes; 18446744073709551615: the kernel does not report it.
         #[field(unit = "ns", absent = 0xffff_ffff_ffff_ffff)]
         pub(crate) machine_ns: u64,
-        /// Time for which the run's group had spent the processor time that it is allowed.
+        /// The time for which the run's control group was throttled, because its processor time was used up.
         #[field(unit = "ns", absent = 0)]
         pub(crate) throttled_ns: u64,
-        /// Time that looking at threads took.
+        /// The time spent sampling threads.
         #[field(unit = "ns", absent = 0)]
         pub(crate) sampling_ns: u64,
-        /// How often threads were looked at.
+        /// The number of times that threads were sampled.
         #[field(unit = "times", absent = 0)]
         pub(crate) looks: u64,
     }
 
-    /// A task was created, with a stream that it reads and one that it writes, if it has them; it stands for their `exec.stream_opened`, which records the
-    /// others. It may be the base of dispatches, too: as by `exec.dispatch_base`, where no message was read or written yet.
+    /// A task was created, with a stream that it reads and one that it writes, if it has them. These two
+    /// streams get no `exec.stream_opened`; the task's other streams do. This event may also be the base of
+    /// dispatches, like an `exec.dispatch_base` with no message read or written yet.
     #[derive(Kind)]
     #[kind(name = "exec.task_created")]
     pub(crate) struct TaskCreated {
         /// The task.
         pub(crate) task: u64,
-        /// The component of the network it belongs to.
+        /// The component of the network that the task belongs to.
         pub(crate) component: SiteRef,
-        /// The task that unfolded it, or 0.
+        /// The task that created this task by unfolding the network, or 0.
         #[field(absent = 0)]
         pub(crate) parent: u64,
-        /// Which of the component's replicas it is.
+        /// The number of the component's replica that the task belongs to.
         #[field(absent = 0)]
         pub(crate) replica: u64,
-        /// Whether its k-th message written descends from the k-th read.
+        /// Whether the k-th message that the task writes descends from the k-th message that it reads.
         #[field(absent = 0)]
         pub(crate) one_to_one: bool,
-        /// Whether it has a thread of its own.
+        /// Whether the task has a thread of its own.
         #[field(absent = 0)]
         pub(crate) blocking: bool,
-        /// How many messages each of these streams holds.
+        /// The capacity of each of these streams.
         #[field(unit = "messages", absent = 0)]
         pub(crate) capacity: u16,
-        /// Its worker; 4294967295: a thread of its own; 4294967294: given by `exec.task_mapped`.
+        /// The task's worker; 4294967295: a thread of its own; 4294967294: given by `exec.task_mapped`.
         #[field(absent = 0xffff_fffe)]
         pub(crate) worker: u32,
-        /// A stream that it reads, or 0.
+        /// A stream that the task reads, or 0.
         #[field(absent = 0)]
         pub(crate) input: u64,
-        /// A stream that it writes and no task reads yet, or 0.
+        /// A stream that the task writes and that no task reads yet, or 0.
         #[field(absent = 0)]
         pub(crate) output: u64,
-        /// The task that writes the input has a number that is less by this; 0: no task writes it yet.
+        /// This task's id less the id of the task that writes the input; 0: no task writes the input yet.
         #[field(absent = 0)]
         pub(crate) writer_before: u32,
-        /// The number by which dispatches name it as their base; 4294967295: it is none.
+        /// The number by which dispatches name this event as their base; 4294967295: this event is not a
+        /// base.
         #[field(absent = 0xffff_ffff)]
         pub(crate) base_number: u32,
     }
@@ -368,56 +378,57 @@ kinds! {
     pub(crate) struct TaskMapped {
         /// The task.
         pub(crate) task: u64,
-        /// Its worker; 4294967295: a thread of its own.
+        /// The task's worker; 4294967295: a thread of its own.
         pub(crate) worker: u32,
     }
 
-    /// A task moves to another worker, where it is ready.
+    /// A task moved to another worker and is ready there.
     #[derive(Kind)]
     #[kind(name = "exec.task_moved")]
     pub(crate) struct TaskMoved {
         /// The task.
         pub(crate) task: u64,
-        /// Its worker until now.
+        /// The task's previous worker.
         #[field(absent = 0xffff_ffff)]
         pub(crate) from: u32,
-        /// Its worker from now on.
+        /// The task's new worker.
         pub(crate) worker: u32,
     }
 
-    /// What the dispatches of a task that follow in the same block of the element have in common; each continues where the one before ended.
-    /// A number of this kind counts from 0 in each block.
+    /// A base: the fields that a task's later dispatches in the same block of the element share, so that each
+    /// dispatch continues where the previous one ended. Base numbers start at 0 in each block.
     #[derive(Kind)]
     #[kind(name = "exec.dispatch_base")]
     pub(crate) struct DispatchBase {
-        /// The number by which dispatches name it.
+        /// The number by which dispatches name this base.
         pub(crate) number: u32,
         /// The worker; 4294967295: a thread of the task's own.
         pub(crate) worker: u32,
         /// The task.
         pub(crate) task: u64,
-        /// A stream that it reads, or 0.
+        /// A stream that the task reads, or 0.
         pub(crate) input: u64,
-        /// Index of the next message that it reads there, counted from 0.
+        /// The index of the next message that the task reads from the input, counted from 0.
         pub(crate) first_read: u64,
-        /// A stream that it writes, or 0.
+        /// A stream that the task writes, or 0.
         pub(crate) output: u64,
-        /// Index of the next message that it writes there.
+        /// The index of the next message that the task writes to the output.
         pub(crate) first_written: u64,
     }
 
-    /// A dispatch ended (at this event's time). What it read and wrote besides the streams of its base, and what descends from what that
-    /// these do not say, are the events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before.
+    /// A dispatch ended (at this event's time). The events `exec.stream_read`, `exec.stream_wrote` and
+    /// `exec.derived` just before it record the messages of streams other than those of the base, and any
+    /// lineage that the fields here do not record.
     #[derive(Kind)]
     #[kind(name = "exec.dispatch")]
     pub(crate) struct Dispatch {
-        /// How long it lasted.
+        /// The duration of the dispatch.
         #[field(unit = "ticks")]
         pub(crate) duration_ticks: u32,
-        /// How long the task had been ready when it began.
+        /// The time for which the task had been ready when the dispatch began.
         #[field(unit = "ticks")]
         pub(crate) ready_ticks: u32,
-        /// The number of its base, see `exec.dispatch_base`.
+        /// The number of the dispatch's base, see `exec.dispatch_base`.
         pub(crate) base_number: u32,
         /// Messages read from the base's input.
         #[field(unit = "messages")]
@@ -425,17 +436,18 @@ kinds! {
         /// Messages written to the base's output.
         #[field(unit = "messages")]
         pub(crate) writes: u16,
-        /// Why it ended.
+        /// Why the dispatch ended.
         pub(crate) outcome: Outcome,
-        /// The stream that it waits for since.
+        /// The stream that the task has waited for since the dispatch ended.
         pub(crate) waits_for: Which,
-        /// What had made the task ready.
+        /// The cause that had made the task ready.
         pub(crate) cause: Cause,
-        /// The stream that had made it ready.
+        /// The stream that had made the task ready.
         pub(crate) ready_by: Which,
-        /// What the messages written descend from.
+        /// How the written messages descend from messages read.
         pub(crate) descent: Descent,
-        /// Index of the message that the first one written descends from, less that of the first one read.
+        /// The index of the message that the first written message descends from, less the index of the first
+        /// message read.
         pub(crate) parent_offset: i16,
     }
 
@@ -443,13 +455,13 @@ kinds! {
     #[derive(Kind)]
     #[kind(name = "exec.dispatch_long")]
     pub(crate) struct DispatchLong {
-        /// How long it lasted.
+        /// The duration of the dispatch.
         #[field(unit = "ticks")]
         pub(crate) duration_ticks: u64,
-        /// How long the task had been ready when it began.
+        /// The time for which the task had been ready when the dispatch began.
         #[field(unit = "ticks")]
         pub(crate) ready_ticks: u64,
-        /// The number of its base, see `exec.dispatch_base`.
+        /// The number of the dispatch's base, see `exec.dispatch_base`.
         pub(crate) base_number: u32,
         /// Messages read from the base's input.
         #[field(unit = "messages")]
@@ -457,31 +469,33 @@ kinds! {
         /// Messages written to the base's output.
         #[field(unit = "messages")]
         pub(crate) writes: u32,
-        /// Why it ended.
+        /// Why the dispatch ended.
         pub(crate) outcome: Outcome,
-        /// The stream that it waits for since.
+        /// The stream that the task has waited for since the dispatch ended.
         pub(crate) waits_for: Which,
-        /// What had made the task ready.
+        /// The cause that had made the task ready.
         pub(crate) cause: Cause,
-        /// The stream that had made it ready.
+        /// The stream that had made the task ready.
         pub(crate) ready_by: Which,
-        /// What the messages written descend from.
+        /// How the written messages descend from messages read.
         pub(crate) descent: Descent,
-        /// Index of the message that the first one written descends from, less that of the first one read.
+        /// The index of the message that the first written message descends from, less the index of the first
+        /// message read.
         pub(crate) parent_offset: i64,
     }
 
-    /// Streams of the dispatch that comes next and that are neither its base's input nor its output.
+    /// Streams of the next dispatch that are neither the input nor the output of that dispatch's base.
     #[derive(Kind)]
     #[kind(name = "exec.dispatch_streams")]
     pub(crate) struct DispatchStreams {
-        /// The stream that the task waits for since, or 0.
+        /// The stream that the task has waited for since the dispatch ended, or 0.
         pub(crate) waits_for: u64,
-        /// The stream that had made it ready, or 0.
+        /// The stream that had made the task ready, or 0.
         pub(crate) ready_by: u64,
     }
 
-    /// A message was worked on, until now. Recorded where messages take long against recording it: see `exec.clock_budget`.
+    /// A task finished processing a message (at this event's time). Recorded only if processing a message
+    /// takes long compared with recording it: see `exec.clock_budget`.
     #[derive(Kind)]
     #[kind(name = "exec.message_worked")]
     pub(crate) struct MessageWorked {
@@ -490,39 +504,41 @@ kinds! {
         /// The message's index in the stream that the task reads.
         #[field(absent = 0)]
         pub(crate) index: u64,
-        /// For how long.
+        /// The duration.
         #[field(unit = "ticks")]
         pub(crate) duration_ticks: u64,
     }
 
-    /// Messages read in the dispatch that comes next, from a stream that is not its base's input.
+    /// Messages that the next dispatch read from a stream other than its base's input.
     #[derive(Kind)]
     #[kind(name = "exec.stream_read")]
     pub(crate) struct StreamRead {
         /// The stream.
         pub(crate) stream: u64,
-        /// Index of the first message, counted from 0.
+        /// The index of the first message, counted from 0.
         pub(crate) first: u64,
-        /// How many.
+        /// The number of messages.
         #[field(unit = "messages")]
         pub(crate) count: u32,
     }
 
-    /// Messages written in the dispatch that comes next, to a stream that is not its base's output.
+    /// Messages that the next dispatch wrote to a stream other than its base's output.
     #[derive(Kind)]
     #[kind(name = "exec.stream_wrote")]
     pub(crate) struct StreamWrote {
         /// The stream.
         pub(crate) stream: u64,
-        /// Index of the first message, counted from 0.
+        /// The index of the first message, counted from 0.
         pub(crate) first: u64,
-        /// How many.
+        /// The number of messages.
         #[field(unit = "messages")]
         pub(crate) count: u32,
-        /// What they descend from: of messages that the dispatch read, or had read, from its base's input.
+        /// How the messages descend from messages that this or an earlier dispatch of the task read from the
+        /// base's input.
         #[field(absent = 0)]
         pub(crate) descent: Descent,
-        /// Index of the message that the first one descends from, less that of the first one read from that input.
+        /// The index of the message that the first message descends from, less the index of the first message
+        /// read from the base's input.
         #[field(absent = 0)]
         pub(crate) parent_offset: i16,
     }
@@ -533,139 +549,140 @@ kinds! {
     pub(crate) struct Derived {
         /// The stream written.
         pub(crate) stream: u64,
-        /// Index of its first message.
+        /// The index of the first message written.
         pub(crate) first: u64,
         /// The stream read.
         pub(crate) parent_stream: u64,
-        /// Index of the message that the first descends from.
+        /// The index of the message that the first message written descends from.
         pub(crate) parent_first: u64,
-        /// How many messages of `stream`.
+        /// The number of messages of `stream`.
         #[field(unit = "messages")]
         pub(crate) count: u32,
-        /// 0: all from the same message; 1: each from the next.
+        /// 0: all descend from the same message; 1: each descends from the next message.
         pub(crate) step: u32,
     }
 
-    /// A deadlock was found: this is one of the waits that never end. Recorded once for each, up to 1,000, before the run ends.
+    /// A wait that never ends, because the run is deadlocked. Recorded once for each such wait, up to 1,000,
+    /// before the run ends.
     #[derive(Kind)]
     #[kind(name = "exec.deadlocked")]
     pub(crate) struct Deadlocked {
         /// The task that waits.
         pub(crate) task: u64,
-        /// The stream that it waits for, maybe one of several.
+        /// The stream that the task waits for, maybe one of several.
         pub(crate) stream: u64,
         /// The task at the stream's other end.
         pub(crate) peer: u64,
-        /// 1: it waits for room; 0: for a message.
+        /// 1: the task waits for room; 0: the task waits for a message.
         pub(crate) for_room: u8,
     }
 
-    /// A task ended. The four times add up to its life, as far as it was measured (modes metrics and full).
+    /// A task ended. The four times add up to the measured part of the task's life (modes metrics and full).
     #[derive(Kind)]
     #[kind(name = "exec.task_ended")]
     pub(crate) struct TaskEnded {
         /// The task.
         pub(crate) task: u64,
-        /// Time it ran.
+        /// The time for which the task ran.
         #[field(unit = "ticks", absent = 0)]
         pub(crate) busy_ticks: u64,
-        /// Time it waited for messages.
+        /// The time for which the task waited for messages.
         #[field(unit = "ticks", absent = 0)]
         pub(crate) input_wait_ticks: u64,
-        /// Time it waited for room.
+        /// The time for which the task waited for room in a stream.
         #[field(unit = "ticks", absent = 0)]
         pub(crate) output_wait_ticks: u64,
-        /// Time it was ready and did not run.
+        /// The time for which the task was ready but did not run.
         #[field(unit = "ticks", absent = 0)]
         pub(crate) ready_ticks: u64,
-        /// How often it was dispatched.
+        /// The number of the task's dispatches.
         #[field(unit = "dispatches", absent = 0xffff_ffff_ffff_ffff)]
         pub(crate) dispatches: u64,
-        /// Messages it read.
+        /// The number of messages that the task read.
         #[field(unit = "messages", absent = 0xffff_ffff_ffff_ffff)]
         pub(crate) reads: u64,
-        /// Messages it wrote.
+        /// The number of messages that the task wrote.
         #[field(unit = "messages", absent = 0xffff_ffff_ffff_ffff)]
         pub(crate) writes: u64,
-        /// Whether it ended badly.
+        /// Whether the task failed.
         #[field(absent = 0)]
         pub(crate) failed: bool,
-        /// Whether it panicked.
+        /// Whether the task panicked.
         #[field(absent = 0)]
         pub(crate) panicked: bool,
     }
 
-    /// A task ended without an error, and with it up to two streams all of whose messages were read; its counts fit into this event. It stands for `exec.task_ended` and
-    /// `exec.stream_closed`.
+    /// A task ended without an error, and up to two streams closed with all their messages read. This event
+    /// replaces `exec.task_ended` and `exec.stream_closed` if all counts fit into it.
     #[derive(Kind)]
     #[kind(name = "exec.brief_task_ended")]
     pub(crate) struct BriefTaskEnded {
         /// The task.
         pub(crate) task: u64,
-        /// Time it ran.
+        /// The time for which the task ran.
         #[field(unit = "ticks")]
         pub(crate) busy_ticks: u32,
-        /// Time it waited for messages.
+        /// The time for which the task waited for messages.
         #[field(unit = "ticks")]
         pub(crate) input_wait_ticks: u32,
-        /// Time it waited for room.
+        /// The time for which the task waited for room in a stream.
         #[field(unit = "ticks")]
         pub(crate) output_wait_ticks: u32,
-        /// Time it was ready and did not run.
+        /// The time for which the task was ready but did not run.
         #[field(unit = "ticks")]
         pub(crate) ready_ticks: u32,
-        /// How often it was dispatched.
+        /// The number of the task's dispatches.
         #[field(unit = "dispatches")]
         pub(crate) dispatches: u16,
-        /// Messages it read.
+        /// The number of messages that the task read.
         #[field(unit = "messages")]
         pub(crate) reads: u16,
-        /// Messages it wrote.
+        /// The number of messages that the task wrote.
         #[field(unit = "messages")]
         pub(crate) writes: u16,
-        /// Messages that passed the stream.
+        /// The number of messages that passed the first stream.
         #[field(unit = "messages")]
         pub(crate) passed: u16,
-        /// A stream that closed, or 0.
+        /// The first stream that closed, or 0.
         pub(crate) stream: u64,
-        /// Another one has a number that is greater by this; 0: there is none.
+        /// The id of the second stream less the id of the first; 0: there is no second stream.
         pub(crate) other: i32,
-        /// Messages that passed the other one.
+        /// The number of messages that passed the second stream.
         #[field(unit = "messages")]
         pub(crate) other_passed: u16,
     }
 
-    /// A stream has an end attached to a task, for the first time or anew; or, where neither task is named, it holds another number
-    /// of messages from now on.
+    /// A task was attached to an end of a stream, or, if neither task is named, the stream's capacity
+    /// changed.
     #[derive(Kind)]
     #[kind(name = "exec.stream_opened")]
     pub(crate) struct StreamOpened {
         /// The stream.
         pub(crate) stream: u64,
-        /// Its name, if it has one.
+        /// The stream's name, if it has one.
         #[field(absent = 0)]
         pub(crate) name: NameRef,
-        /// The task that reads it, or 0.
+        /// The task that reads the stream, or 0.
         #[field(absent = 0)]
         pub(crate) reader: u64,
-        /// The task that writes it, or 0.
+        /// The task that writes the stream, or 0.
         #[field(absent = 0)]
         pub(crate) writer: u64,
-        /// How many messages it holds.
+        /// The stream's capacity.
         #[field(unit = "messages", absent = 0)]
         pub(crate) capacity: u64,
     }
 
-    /// Both ends of a stream are gone. Written = read + dropped.
+    /// Both ends of a stream are closed. Written = read + dropped.
     #[derive(Kind)]
     #[kind(name = "exec.stream_closed")]
     pub(crate) struct StreamClosed {
         /// The stream.
         pub(crate) stream: u64,
-        /// Messages written to it.
+        /// The number of messages written to the stream.
         #[field(unit = "messages")]
         pub(crate) written: u64,
-        /// Messages read from it.
+        /// The number of messages read from the stream.
         #[field(unit = "messages")]
         pub(crate) read: u64,
         /// Messages that no task read, because the reader had left.
@@ -673,29 +690,32 @@ kinds! {
         pub(crate) dropped: u64,
     }
 
-    /// The sizes of a stream's messages, as far as they were taken; recorded when both its ends are gone, before `exec.stream_closed`.
+    /// The measured sizes of a stream's messages; recorded when both ends of the stream are closed, before
+    /// `exec.stream_closed`.
     #[derive(Kind)]
     #[kind(name = "exec.stream_sizes")]
     pub(crate) struct StreamSizes {
         /// The stream.
         pub(crate) stream: u64,
-        /// Messages that the sizes stand for: those up to the last one whose size was taken.
+        /// The number of messages that the sizes represent: all up to the last one whose size was measured.
         #[field(unit = "messages")]
         pub(crate) messages: u64,
-        /// How large those are together.
+        /// The total size of these messages.
         #[field(unit = "B")]
         pub(crate) bytes: u64,
-        /// The least size taken.
+        /// The smallest size measured.
         #[field(unit = "B")]
         pub(crate) least: u64,
-        /// The largest size taken.
+        /// The largest size measured.
         #[field(unit = "B")]
         pub(crate) most: u64,
-        /// How the buckets of `exec.stream_size_counts` lie: as in the live row `exec.message_sizes`.
+        /// The bounds of the buckets of `exec.stream_size_counts`, coded as in the live row
+        /// `exec.message_sizes`.
         pub(crate) scale: u64,
     }
 
-    /// How many messages had which size: the buckets that `exec.stream_sizes`, which comes next, speaks of.
+    /// The histogram of a stream's message sizes; `exec.stream_sizes`, the next event, has the bounds of its
+    /// buckets.
     #[derive(Kind)]
     #[kind(name = "exec.stream_size_counts")]
     pub(crate) struct StreamSizeCounts {
@@ -717,7 +737,7 @@ kinds! {
         pub(crate) counts_6: u64,
     }
 
-    /// The mode from now on: recorded when the run begins, and at each change.
+    /// The new mode of observation: recorded when the run begins, and at each change.
     #[derive(Kind)]
     #[kind(name = "exec.mode_changed")]
     pub(crate) struct ModeChanged {
@@ -731,9 +751,9 @@ kinds! {
     pub(crate) struct SettingAdopted {
         /// The setting.
         pub(crate) name: NameRef,
-        /// The value until now.
+        /// The previous value.
         pub(crate) old: u64,
-        /// The value from now on.
+        /// The new value.
         pub(crate) new: u64,
     }
 }
@@ -744,7 +764,7 @@ kinds! {
 pub(crate) struct TaskFailed<'a> {
     /// The task.
     pub(crate) task: u64,
-    /// What it said.
+    /// The message of the task's error.
     pub(crate) message: &'a str,
 }
 

@@ -10,45 +10,45 @@ use thalweg_space::{Error, KindEnum, LIVE_CELLS, LiveRow, NameRef, Row, RowKind,
 #[derive(Row)]
 #[row(name = "exec.task", former = 1)]
 pub(crate) struct TaskRow {
-    /// What it is doing.
+    /// The state.
     state: TaskState,
-    /// The component of the network it belongs to.
+    /// The component of the network that the task belongs to.
     component: SiteRef,
-    /// Which of the component's replicas it is.
+    /// The number of the component's replica that the task belongs to.
     replica: u64,
-    /// Its worker; 4294967295: a thread of its own.
+    /// The task's worker; 4294967295: a thread of its own.
     worker: u64,
-    /// How often it was dispatched.
+    /// The number of the task's dispatches.
     #[field(unit = "dispatches")]
     dispatches: u64,
-    /// Messages it read.
+    /// The number of messages that the task read.
     #[field(unit = "messages")]
     reads: u64,
-    /// Messages it wrote.
+    /// The number of messages that the task wrote.
     #[field(unit = "messages")]
     writes: u64,
     // The next four are in the order of `Share`.
     /// Time it ran.
     #[field(unit = "ticks")]
     busy_ticks: u64,
-    /// Time it waited for messages.
+    /// The time for which the task waited for messages.
     #[field(unit = "ticks")]
     input_wait_ticks: u64,
-    /// Time it waited for room.
+    /// The time for which the task waited for room in a stream.
     #[field(unit = "ticks")]
     output_wait_ticks: u64,
-    /// Time it was ready and did not run.
+    /// The time for which the task was ready but did not run.
     #[field(unit = "ticks")]
     ready_ticks: u64,
-    /// Whether it ended badly.
+    /// Whether the task failed.
     failed: bool,
 }
 
-/// What a task is doing.
+/// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
 #[repr(u8)]
 pub(crate) enum TaskState {
-    /// Nothing yet.
+    /// The task has not been ready yet.
     Idle = 0,
     /// The task waits for its worker, or runs there: the worker's row names the task that runs.
     Ready = 1,
@@ -66,47 +66,47 @@ pub(crate) enum TaskState {
 #[derive(Row)]
 #[row(name = "exec.stream", former = 2)]
 pub(crate) struct StreamRow {
-    /// Its name, if it has one.
+    /// The stream's name, if it has one.
     name: NameRef,
-    /// The task that reads it, or 0.
+    /// The task that reads the stream, or 0.
     reader: u64,
-    /// The task that writes it, or 0.
+    /// The task that writes the stream, or 0.
     writer: u64,
-    /// How many messages it holds.
+    /// The stream's capacity.
     #[field(unit = "messages")]
     capacity: u64,
-    /// Messages written to it.
+    /// The number of messages written to the stream.
     #[field(unit = "messages")]
     written: u64,
-    /// Messages read from it.
+    /// The number of messages read from the stream.
     #[field(unit = "messages")]
     read: u64,
-    /// Messages nobody reads, because the reader has left.
+    /// The number of messages that no task reads, because the reader has left.
     #[field(unit = "messages")]
     dropped: u64,
-    /// Whether both its ends are gone.
+    /// Whether both ends of the stream are closed.
     closed: bool,
 }
 
-/// The sizes of a stream's messages, as far as they were taken: the row has the stream's number.
+/// The measured sizes of a stream's messages. The row's id is the stream's id.
 #[derive(Row)]
 #[row(name = "exec.message_sizes")]
 pub(crate) struct SizesRow {
-    /// Messages that the sizes stand for: those up to the last one whose size was taken.
+    /// The number of messages that the sizes represent: all up to the last one whose size was measured.
     #[field(unit = "messages")]
     messages: u64,
-    /// How large those are together.
+    /// The total size of these messages.
     #[field(unit = "B")]
     bytes: u64,
-    /// The least size taken.
+    /// The smallest size measured.
     #[field(unit = "B")]
     least: u64,
-    /// The largest size taken.
+    /// The largest size measured.
     #[field(unit = "B")]
     most: u64,
-    /// How the buckets lie. From the lowest bit on: 4 bits, c; 12 bits, b; 7 bits, u; 1 bit, that they are just being moved; 40 bits, how
-    /// many sizes were taken. Bucket k, from 0, has the sizes from 2^((b + k) * 2^c / 32) bytes up to where bucket k + 1 begins, and
-    /// counts in units of 2^u messages.
+    /// The bounds of the buckets. From the lowest bit on: 4 bits, c; 12 bits, b; 7 bits, u; 1 bit, set while
+    /// the bounds are being changed; 40 bits, the number of sizes measured. Bucket k, from 0, counts the
+    /// sizes from 2^((b + k) * 2^c / 32) bytes up to the start of bucket k + 1, in units of 2^u messages.
     scale: u64,
     /// Buckets 0 to 3 of 28, 16 bits each from the lowest bit on.
     counts_0: u64,
@@ -128,41 +128,41 @@ pub(crate) struct SizesRow {
 #[derive(Row)]
 #[row(name = "exec.worker", former = 3)]
 pub(crate) struct WorkerRow {
-    /// The core it is bound to; -1: none.
+    /// The core that the worker's thread is bound to; -1: none.
     core: i64,
-    /// What it is doing.
+    /// The state.
     state: WorkerState,
-    /// The task it is on, or 0.
+    /// The task that the worker dispatches, or 0.
     task: u64,
-    /// Index of the message it is on.
+    /// The index of the message that the task processes.
     message: u64,
-    /// Time it dispatched tasks, the little between them included.
+    /// The time in which the worker dispatched tasks, with the short gaps between dispatches.
     #[field(unit = "ticks")]
     busy_ticks: u64,
-    /// Time it had no ready task, but took part.
+    /// The time in which the worker had no ready task, without the time in which it was parked.
     #[field(unit = "ticks")]
     waiting_ticks: u64,
-    /// When it began.
+    /// When the worker started.
     #[field(unit = "ticks")]
     started: u64,
-    /// When it ended, or published last.
+    /// When the worker ended or last published its row.
     #[field(unit = "ticks")]
     updated: u64,
-    /// How often it dispatched a task.
+    /// The number of the worker's dispatches.
     #[field(unit = "dispatches")]
     dispatches: u64,
-    /// Events it wrote.
+    /// The number of events that the worker wrote.
     #[field(unit = "events")]
     events: u64,
-    /// What a reading of the clock takes on its thread.
+    /// The time that one reading of the clock takes on the worker's thread.
     #[field(unit = "ps")]
     clock_reading_ps: u64,
-    /// Time it took no part.
+    /// The time in which the worker was parked.
     #[field(unit = "ticks")]
     parked_ticks: u64,
 }
 
-/// What a worker is doing.
+/// The state of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
 #[repr(u8)]
 pub(crate) enum WorkerState {
@@ -205,7 +205,7 @@ pub(crate) struct Cells {
 
 // SAFETY: the cells are atomic, and live as long as `self`.
 unsafe impl Send for Cells {}
-// SAFETY: as above.
+// SAFETY: the cells are atomic, and live as long as `self`.
 unsafe impl Sync for Cells {}
 
 impl Cells {

@@ -89,7 +89,7 @@ impl ReadyQueue {
             return self.pop();
         }
         self.passed_over += 1;
-        // SAFETY: as above.
+        // SAFETY: tasks in the queue are alive.
         self.remove(unsafe { most.as_ref() });
         Some(most)
     }

@@ -165,8 +165,8 @@ fn end_of_string(bytes: &[u8], begin: usize) -> usize {
 #[derive(Default)]
 struct Conditions {
     open: Vec<Condition>,
-    /// The number of enclosing parts that are not taken. The number has no limit, because the files are
-    /// foreign.
+    /// The nesting depth of conditional parts that the preprocessor skips here. The depth has no limit,
+    /// because users wrote the files.
     left_out: usize,
 }
 

@@ -29,7 +29,7 @@ pub(crate) enum Lost {
     Raw(Raw),
     /// A record.
     Record(Record),
-    /// There are no bytes, or they are not kept.
+    /// No bytes were lost, or the lost bytes are not kept.
     Nothing,
 }
 

@@ -34,7 +34,8 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// The longest wait of a reload for calls of the old library before it answers.
 const CALLS_MAX: Duration = Duration::from_secs(2);
 
-/// The commands that are undone when their lease ends. A drain is undone by reading on.
+/// The commands that are undone when their lease ends. The end of a drain's lease lets the sources read
+/// again.
 const REVERSIBLE: &[&[&str]] = &[&["pause", "resume", "drain"], &["load"], &["move"]];
 
 /// Receives the commands to a run.

@@ -76,7 +76,8 @@ proptest! {
         }
         let found = clock.base_ns as f64 + highest;
         prop_assert!(found <= bound.high_ns as f64 + 1.0, "{} above {:?}", found, bound);
-        // A step of the search moves a line by the grain of its slope times the longest distance.
+        // The search tries slopes in steps, so it misses the bound by at most one step of the slope times the
+        // longest distance.
         let stretch = (at - clock.kept.front().unwrap().at_ns) as f64;
         let grain = 2.0 * 1e-4 / f64::from(steps) * stretch + 2.0;
         if highest.is_finite() {

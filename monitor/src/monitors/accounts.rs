@@ -133,7 +133,7 @@ impl Sum {
         self.lock.add(other.lock.of, other.lock.count);
     }
 
-    /// The parts of this much busy time.
+    /// Splits a task's busy time into its parts.
     fn account(&self, busy_ns: f64, dispatches: u64, ns_per_tick: f64) -> Option<BusyAccount> {
         if busy_ns <= 0.0 || (self.looks == 0 && self.measured <= 0.0) {
             return None;

@@ -56,7 +56,7 @@ impl Words {
     }
 }
 
-/// Values of a finding for sentences.
+/// A finding's figures, formatted for sentences.
 impl Finding {
     /// A figure that is a share, in percent.
     pub(super) fn percent(&self, figure: &str) -> String {

@@ -192,8 +192,8 @@ impl<'n> Simulation<'n> {
         self.busy[thread] = Some((start + done.took, start, task, done, state));
     }
 
-    /// Makes a dispatch of up to a quantum of messages. Its reads and writes apply at once to its own side,
-    /// and become visible to other tasks when it ends.
+    /// Simulates a dispatch of up to a quantum of messages. The task sees its own reads and writes at once;
+    /// other tasks see them when the dispatch ends.
     fn dispatch(&mut self, n: usize) -> (Done, State) {
         let task = &self.net.tasks[n];
         let mut done = Done::default();

@@ -298,7 +298,8 @@ fn open(pool: &Pool) -> bool {
 /// # Safety
 /// The block belongs to the caller, which does not use it again, and holds no values.
 unsafe fn deallocate(block: *mut Header) {
-    // SAFETY: the caller's; allocated with the layout of its capacity, which never changes.
+    // SAFETY: the caller owns the block, which was allocated with the layout of its capacity, and the
+    // capacity never changes.
     unsafe { dealloc(block.cast(), layout_of((*block).capacity as usize)) }
 }
 

@@ -119,7 +119,7 @@ impl Input {
         self.read += count as u64;
     }
 
-    /// Counts records as read that were handed on and stay as they are; how many.
+    /// Counts the records that were handed on unchanged as read, and returns their number.
     #[inline]
     pub(crate) fn take_handed(&mut self, messages: HandedOn<'_>) -> usize {
         let count = messages.of::<Record>().map_or(0, |records| records.len());

@@ -243,7 +243,8 @@ fn loop_lines(body: &Lines, patterns: &[Pattern], star: bool) -> Lines {
     (0..body.len()).map(line).collect()
 }
 
-/// The result of a test for a set: whether it may leave, whether it may stay, and the labels required.
+/// A test of records with a set of labels: the records that may leave, the records that may stay, and the
+/// labels required.
 type Test<'a> = &'a dyn Fn(Set) -> (Option<Coming>, Option<Coming>, Set);
 
 /// A round through a star or a feedback.

@@ -9,7 +9,7 @@ use thalweg_pack::{Problem, Type, Unit};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Made {
     pub(crate) name: String,
-    /// A name, for copying its value, or an expression.
+    /// The name of a field to copy, or an expression.
     pub(crate) is: String,
     /// The unit of the expression's value.
     pub(crate) unit: String,

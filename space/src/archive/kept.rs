@@ -65,7 +65,7 @@ impl KeptChunk {
     }
 }
 
-/// The size of an archive in figures.
+/// The counts and sizes of the segments and events of an archive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArchiveInfo {
     /// The number of segments.

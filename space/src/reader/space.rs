@@ -102,7 +102,7 @@ pub struct SetterView {
     pub tool: String,
 }
 
-/// A lease of a setting. Its holder is the setter of the setting.
+/// A lease of a setting. The process that set the setting holds the lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseView {
     /// The value that was confirmed last, which the end of the lease restores.

@@ -261,7 +261,7 @@ impl Controller {
         self.tell(What::Began, None, None, why.to_owned());
     }
 
-    /// Takes the measurements of a window, and returns what to do. `propose` is called if an action may be
+    /// Decides by the measurements of a window what to do next. `propose` is called if an action may be
     /// tried.
     pub fn step(&mut self, seen: &Seen, propose: impl FnOnce() -> Vec<Candidate>) -> Order {
         if !self.believes(seen) {

@@ -119,7 +119,8 @@ fn where_nothing_can_be_gained_next_to_nothing_is_lost() {
     for seed in 0..20 {
         let outcome = run(&mut Plant::new(vec![1000.0; 11], 0.05, seed), Vec::new(), 600, honest);
         assert!(outcome.part > 0.97 && outcome.kept <= 1, "{:.3}, {} kept", outcome.part, outcome.kept);
-        // A plant at its top, from which each step leads down, settles, too.
+        // The controller also settles when it starts at the best value, from which every step reduces the
+        // flow.
         let mut top = Plant::new(hill(), 0.02, seed);
         (top.value, top.felt) = (6, vec![6]);
         let outcome = run(&mut top, Vec::new(), 600, honest);

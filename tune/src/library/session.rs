@@ -345,7 +345,7 @@ impl Session<'_, '_> {
         (0..count).map(of).collect()
     }
 
-    /// Counts windows that were not alike, and makes windows longer after several.
+    /// Counts measuring windows with different results, and lengthens the windows after several of them.
     fn look_longer(&mut self) {
         self.unlike += 1;
         if self.unlike < UNLIKE {

@@ -19,7 +19,7 @@ pub enum Progress {
     Sources,
     /// Tasks that were made, in a network that unfolds with each message.
     Tasks,
-    /// Dispatches, if nothing else happens often enough.
+    /// Dispatches, if sinks, sources and new tasks are too few to measure.
     Dispatches,
 }
 

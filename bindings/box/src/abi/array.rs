@@ -138,7 +138,7 @@ impl Array {
         ElementType::of_code(self.0.header().form & 0xff).unwrap_or(ElementType::U8)
     }
 
-    /// Whether it is a single number and not an array of one.
+    /// Whether the value is a single number and not an array of one element.
     pub fn is_scalar(&self) -> bool {
         self.0.header().form & SCALAR != 0 && self.len() == 1
     }

@@ -87,7 +87,8 @@ pub struct BoxEntry {
 
 // SAFETY: `data` is a `F: Send + Sync` that lives as long as the library.
 unsafe impl Send for BoxEntry {}
-// SAFETY: as above; `call` takes it by shared reference.
+// SAFETY: `data` is a `F: Send + Sync` that lives as long as the library, and `call` takes it by shared
+// reference.
 unsafe impl Sync for BoxEntry {}
 
 /// The output of a box during a call.
@@ -415,7 +416,8 @@ unsafe extern "C" fn call_batch<F: BoxFunction<A>, A>(
     // SAFETY: `data` is the `F` that `BoxEntry::new` kept, for ever; batch and `Out` are valid for the time
     // of this call.
     let (function, out) = unsafe { (&*data.cast::<F>(), &mut *out) };
-    // SAFETY: as above.
+    // SAFETY: `data` is the `F` that `BoxEntry::new` kept, for ever; batch and `Out` are valid for the time
+    // of this call.
     if unsafe { (*batch).argument_count } as usize != F::COUNT {
         out.fail(WRONG_COUNT);
         return Status::FAILED;

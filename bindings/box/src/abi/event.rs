@@ -58,7 +58,7 @@ const _: () = assert!(size_of::<EventKind>() == 40 && size_of::<EventField>() ==
 
 // SAFETY: texts and fields are `'static`, the rest is atomic or never changes.
 unsafe impl Send for EventKind {}
-// SAFETY: as above.
+// SAFETY: texts and fields are `'static`, the rest is atomic or never changes.
 unsafe impl Sync for EventKind {}
 
 /// The receiver of the events of a kind. The memory after the function belongs to the program.

@@ -107,7 +107,7 @@ pub(super) struct Block(pub(super) NonNull<Header>);
 // SAFETY: the data that a header points to are Send + Sync (bytes, or a `T: Send + Sync`), and the count is
 // atomic.
 unsafe impl Send for Block {}
-// SAFETY: as above; a shared block gives out shared references only.
+// SAFETY: the count is atomic, the data are Sync, and a shared block gives out shared references only.
 unsafe impl Sync for Block {}
 
 impl Block {

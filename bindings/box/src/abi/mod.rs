@@ -55,7 +55,8 @@ const _: () = assert!(size_of::<LibraryTable>() == 72);
 
 // SAFETY: a table is immutable after it was made, and the data that it refers to are Sync.
 unsafe impl Sync for LibraryTable {}
-// SAFETY: as above; it owns nothing that is tied to a thread.
+// SAFETY: the table is immutable, the data that it refers to are Sync, and it owns nothing that is tied to a
+// thread.
 unsafe impl Send for LibraryTable {}
 
 /// The parts of a library in Rust, for [`crate::library!`].

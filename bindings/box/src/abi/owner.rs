@@ -108,7 +108,7 @@ mod tests {
             }
         });
         assert_eq!(owner.count(), 200 * SHARES as u64);
-        // SAFETY: as above, and each value that goes was made.
+        // SAFETY: the owner lives, and each value that goes was made.
         (0..200 * SHARES).for_each(|_| unsafe { gone(owner) });
         assert_eq!(owner.count(), 0);
     }

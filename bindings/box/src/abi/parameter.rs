@@ -37,7 +37,7 @@ const _: () = {
 
 // SAFETY: the texts are `'static` and the rest is atomic or never changes.
 unsafe impl Send for Parameter {}
-// SAFETY: as above.
+// SAFETY: the texts are `'static` and the rest is atomic or never changes.
 unsafe impl Sync for Parameter {}
 
 /// The library's description of a parameter.

@@ -141,11 +141,11 @@ impl CellStar {
     }
 }
 
-/// The way of the records of a shape.
+/// Where a star sends the records of a shape.
 #[derive(Debug)]
 enum Way {
     Leaves,
-    /// The records go to a cell, of which they may fill these patterns.
+    /// The records enter a synchrocell, in which they may fill these patterns.
     Fills(Box<[usize]>),
 }
 
