@@ -11,48 +11,48 @@
 /* The setting. */
 #define THALWEG_KIND_SPACE_SETTING_ADOPTED_AT_NAME UINT32_C(0)
 #define THALWEG_KIND_SPACE_SETTING_ADOPTED_TYPE_NAME THALWEG_FIELD_NAME
-/* Its value before. */
+/* The previous value. */
 #define THALWEG_KIND_SPACE_SETTING_ADOPTED_AT_OLD UINT32_C(8)
 #define THALWEG_KIND_SPACE_SETTING_ADOPTED_TYPE_OLD THALWEG_FIELD_U64
-/* Its value from here on. */
+/* The new value. */
 #define THALWEG_KIND_SPACE_SETTING_ADOPTED_AT_NEW UINT32_C(16)
 #define THALWEG_KIND_SPACE_SETTING_ADOPTED_TYPE_NEW THALWEG_FIELD_U64
-/* The process that set it; 0: unknown. */
+/* The process that set the value; 0: unknown. */
 #define THALWEG_KIND_SPACE_SETTING_ADOPTED_AT_PID UINT32_C(24)
 #define THALWEG_KIND_SPACE_SETTING_ADOPTED_TYPE_PID THALWEG_FIELD_U32
-/* The user that set it. */
+/* The user that set the value. */
 #define THALWEG_KIND_SPACE_SETTING_ADOPTED_AT_USER UINT32_C(28)
 #define THALWEG_KIND_SPACE_SETTING_ADOPTED_TYPE_USER THALWEG_FIELD_U32
-/* The tool that set it, if it said so. */
+/* The name of the tool that set the value; empty if the tool gave none. */
 #define THALWEG_KIND_SPACE_SETTING_ADOPTED_AT_TOOL UINT32_C(32)
 #define THALWEG_KIND_SPACE_SETTING_ADOPTED_TYPE_TOOL THALWEG_FIELD_STR
 
-/* A setting was changed under a lease: it goes back to its former value unless the lease is renewed or confirmed. */
+/* A setting was changed under a lease: the process restores the former value unless the lease is renewed or confirmed. */
 #define THALWEG_KIND_SPACE_SETTING_LEASED_NAME "space.setting_leased"
 #define THALWEG_KIND_SPACE_SETTING_LEASED_HASH UINT64_C(0x1f92459219ad6e73)
 #define THALWEG_KIND_SPACE_SETTING_LEASED_WORDS UINT32_C(6)
 /* The setting. */
 #define THALWEG_KIND_SPACE_SETTING_LEASED_AT_NAME UINT32_C(0)
 #define THALWEG_KIND_SPACE_SETTING_LEASED_TYPE_NAME THALWEG_FIELD_NAME
-/* Its value under the lease. */
+/* The value under the lease. */
 #define THALWEG_KIND_SPACE_SETTING_LEASED_AT_VALUE UINT32_C(8)
 #define THALWEG_KIND_SPACE_SETTING_LEASED_TYPE_VALUE THALWEG_FIELD_U64
-/* The value that was confirmed last, to which it goes back. */
+/* The value that was confirmed last, which the end of the lease restores. */
 #define THALWEG_KIND_SPACE_SETTING_LEASED_AT_CONFIRMED UINT32_C(16)
 #define THALWEG_KIND_SPACE_SETTING_LEASED_TYPE_CONFIRMED THALWEG_FIELD_U64
-/* For how long from now on, without renewal; all bits set: no time ends it. */
+/* The duration of the lease without renewal; all bits set: no time limit. */
 #define THALWEG_KIND_SPACE_SETTING_LEASED_AT_LASTS UINT32_C(24)
 #define THALWEG_KIND_SPACE_SETTING_LEASED_TYPE_LASTS THALWEG_FIELD_U64
-/* Whether it ends with the process that holds it. */
+/* Whether the lease ends with the process that holds it. */
 #define THALWEG_KIND_SPACE_SETTING_LEASED_AT_WHILE_ALIVE UINT32_C(32)
 #define THALWEG_KIND_SPACE_SETTING_LEASED_TYPE_WHILE_ALIVE THALWEG_FIELD_BOOL
-/* The process that holds it. */
+/* The process that holds the lease. */
 #define THALWEG_KIND_SPACE_SETTING_LEASED_AT_PID UINT32_C(36)
 #define THALWEG_KIND_SPACE_SETTING_LEASED_TYPE_PID THALWEG_FIELD_U32
-/* The user that holds it. */
+/* The user that holds the lease. */
 #define THALWEG_KIND_SPACE_SETTING_LEASED_AT_USER UINT32_C(40)
 #define THALWEG_KIND_SPACE_SETTING_LEASED_TYPE_USER THALWEG_FIELD_U32
-/* The tool that holds it, if it said so. */
+/* The name of the tool that holds the lease; empty if the tool gave none. */
 #define THALWEG_KIND_SPACE_SETTING_LEASED_AT_TOOL UINT32_C(44)
 #define THALWEG_KIND_SPACE_SETTING_LEASED_TYPE_TOOL THALWEG_FIELD_STR
 
@@ -63,13 +63,13 @@
 /* The setting. */
 #define THALWEG_KIND_SPACE_SETTING_LEASE_ENDED_AT_NAME UINT32_C(0)
 #define THALWEG_KIND_SPACE_SETTING_LEASE_ENDED_TYPE_NAME THALWEG_FIELD_NAME
-/* Its value from here on. */
+/* The new value. */
 #define THALWEG_KIND_SPACE_SETTING_LEASE_ENDED_AT_VALUE UINT32_C(8)
 #define THALWEG_KIND_SPACE_SETTING_LEASE_ENDED_TYPE_VALUE THALWEG_FIELD_U64
-/* Its value under the lease. */
+/* The value under the lease. */
 #define THALWEG_KIND_SPACE_SETTING_LEASE_ENDED_AT_LEASED UINT32_C(16)
 #define THALWEG_KIND_SPACE_SETTING_LEASE_ENDED_TYPE_LEASED THALWEG_FIELD_U64
-/* Why. */
+/* Why the lease ended. */
 #define THALWEG_KIND_SPACE_SETTING_LEASE_ENDED_AT_WHY UINT32_C(24)
 #define THALWEG_KIND_SPACE_SETTING_LEASE_ENDED_TYPE_WHY THALWEG_FIELD_ENUM
 #define THALWEG_KIND_SPACE_SETTING_LEASE_ENDED_CHOICE_WHY_EXPIRED UINT32_C(0)
@@ -77,13 +77,13 @@
 #define THALWEG_KIND_SPACE_SETTING_LEASE_ENDED_CHOICE_WHY_CONFIRMED UINT32_C(2)
 #define THALWEG_KIND_SPACE_SETTING_LEASE_ENDED_CHOICE_WHY_GIVEN_BACK UINT32_C(3)
 #define THALWEG_KIND_SPACE_SETTING_LEASE_ENDED_CHOICE_WHY_TAKEN_OVER UINT32_C(4)
-/* The process that held it. */
+/* The process that held the lease. */
 #define THALWEG_KIND_SPACE_SETTING_LEASE_ENDED_AT_PID UINT32_C(28)
 #define THALWEG_KIND_SPACE_SETTING_LEASE_ENDED_TYPE_PID THALWEG_FIELD_U32
-/* The user that held it. */
+/* The user that held the lease. */
 #define THALWEG_KIND_SPACE_SETTING_LEASE_ENDED_AT_USER UINT32_C(32)
 #define THALWEG_KIND_SPACE_SETTING_LEASE_ENDED_TYPE_USER THALWEG_FIELD_U32
-/* The tool that held it, if it said so. */
+/* The name of the tool that held the lease; empty if the tool gave none. */
 #define THALWEG_KIND_SPACE_SETTING_LEASE_ENDED_AT_TOOL UINT32_C(36)
 #define THALWEG_KIND_SPACE_SETTING_LEASE_ENDED_TYPE_TOOL THALWEG_FIELD_STR
 
@@ -91,13 +91,13 @@
 #define THALWEG_KIND_SPACE_PROBES_SWITCHED_NAME "space.probes_switched"
 #define THALWEG_KIND_SPACE_PROBES_SWITCHED_HASH UINT64_C(0x3ccff26f6c646cda)
 #define THALWEG_KIND_SPACE_PROBES_SWITCHED_WORDS UINT32_C(3)
-/* A pattern of their names. */
+/* The pattern of the probes' names. */
 #define THALWEG_KIND_SPACE_PROBES_SWITCHED_AT_PATTERN UINT32_C(0)
 #define THALWEG_KIND_SPACE_PROBES_SWITCHED_TYPE_PATTERN THALWEG_FIELD_STR
-/* On or off. */
+/* Whether the probes were switched on. */
 #define THALWEG_KIND_SPACE_PROBES_SWITCHED_AT_ON UINT32_C(4)
 #define THALWEG_KIND_SPACE_PROBES_SWITCHED_TYPE_ON THALWEG_FIELD_BOOL
-/* How many there are of that name now. */
+/* The number of probes that match the pattern now. */
 #define THALWEG_KIND_SPACE_PROBES_SWITCHED_AT_PROBES UINT32_C(8)
 #define THALWEG_KIND_SPACE_PROBES_SWITCHED_TYPE_PROBES THALWEG_FIELD_U32
 /* The process that switched them. */
@@ -114,13 +114,13 @@
 /* The command's number. */
 #define THALWEG_KIND_SPACE_COMMAND_ADOPTED_AT_COMMAND UINT32_C(0)
 #define THALWEG_KIND_SPACE_COMMAND_ADOPTED_TYPE_COMMAND THALWEG_FIELD_U64
-/* The process that sent it. */
+/* The process that sent the command. */
 #define THALWEG_KIND_SPACE_COMMAND_ADOPTED_AT_PID UINT32_C(8)
 #define THALWEG_KIND_SPACE_COMMAND_ADOPTED_TYPE_PID THALWEG_FIELD_U32
-/* The user that sent it. */
+/* The user that sent the command. */
 #define THALWEG_KIND_SPACE_COMMAND_ADOPTED_AT_USER UINT32_C(12)
 #define THALWEG_KIND_SPACE_COMMAND_ADOPTED_TYPE_USER THALWEG_FIELD_U32
-/* What it is for. */
+/* The object to which the command applies. */
 #define THALWEG_KIND_SPACE_COMMAND_ADOPTED_AT_TARGET UINT32_C(16)
 #define THALWEG_KIND_SPACE_COMMAND_ADOPTED_TYPE_TARGET THALWEG_FIELD_STR
 /* The name of the command. */
@@ -129,27 +129,27 @@
 /* The command's arguments, separated by spaces. */
 #define THALWEG_KIND_SPACE_COMMAND_ADOPTED_AT_ARGUMENTS UINT32_C(24)
 #define THALWEG_KIND_SPACE_COMMAND_ADOPTED_TYPE_ARGUMENTS THALWEG_FIELD_STR
-/* The tool that sent it, if it said so. */
+/* The name of the tool that sent the command; empty if the tool gave none. */
 #define THALWEG_KIND_SPACE_COMMAND_ADOPTED_AT_TOOL UINT32_C(28)
 #define THALWEG_KIND_SPACE_COMMAND_ADOPTED_TYPE_TOOL THALWEG_FIELD_STR
 
-/* A command was done under a lease: its inverse will be done unless the lease is renewed or confirmed. */
+/* A command was carried out under a lease: the process carries out the inverse unless the lease is renewed or confirmed. */
 #define THALWEG_KIND_SPACE_COMMAND_LEASED_NAME "space.command_leased"
 #define THALWEG_KIND_SPACE_COMMAND_LEASED_HASH UINT64_C(0x7231766c8881b307)
 #define THALWEG_KIND_SPACE_COMMAND_LEASED_WORDS UINT32_C(4)
 /* The command's number. */
 #define THALWEG_KIND_SPACE_COMMAND_LEASED_AT_COMMAND UINT32_C(0)
 #define THALWEG_KIND_SPACE_COMMAND_LEASED_TYPE_COMMAND THALWEG_FIELD_U64
-/* For how long from now on, without renewal; all bits set: no time ends it. */
+/* The duration of the lease without renewal; all bits set: no time limit. */
 #define THALWEG_KIND_SPACE_COMMAND_LEASED_AT_LASTS UINT32_C(8)
 #define THALWEG_KIND_SPACE_COMMAND_LEASED_TYPE_LASTS THALWEG_FIELD_U64
-/* Whether it ends with the process that holds it. */
+/* Whether the lease ends with the process that holds it. */
 #define THALWEG_KIND_SPACE_COMMAND_LEASED_AT_WHILE_ALIVE UINT32_C(16)
 #define THALWEG_KIND_SPACE_COMMAND_LEASED_TYPE_WHILE_ALIVE THALWEG_FIELD_BOOL
 /* The target of the inverse. */
 #define THALWEG_KIND_SPACE_COMMAND_LEASED_AT_TARGET UINT32_C(20)
 #define THALWEG_KIND_SPACE_COMMAND_LEASED_TYPE_TARGET THALWEG_FIELD_STR
-/* The inverse. */
+/* The name of the inverse command. */
 #define THALWEG_KIND_SPACE_COMMAND_LEASED_AT_INVERSE UINT32_C(24)
 #define THALWEG_KIND_SPACE_COMMAND_LEASED_TYPE_INVERSE THALWEG_FIELD_STR
 /* The inverse's arguments, separated by spaces. */
@@ -163,7 +163,7 @@
 /* The command's number. The inverse, which runs unless the command was confirmed or taken over, has the same number. */
 #define THALWEG_KIND_SPACE_COMMAND_LEASE_ENDED_AT_COMMAND UINT32_C(0)
 #define THALWEG_KIND_SPACE_COMMAND_LEASE_ENDED_TYPE_COMMAND THALWEG_FIELD_U64
-/* Why. */
+/* Why the lease ended. */
 #define THALWEG_KIND_SPACE_COMMAND_LEASE_ENDED_AT_WHY UINT32_C(8)
 #define THALWEG_KIND_SPACE_COMMAND_LEASE_ENDED_TYPE_WHY THALWEG_FIELD_ENUM
 #define THALWEG_KIND_SPACE_COMMAND_LEASE_ENDED_CHOICE_WHY_EXPIRED UINT32_C(0)
@@ -171,13 +171,13 @@
 #define THALWEG_KIND_SPACE_COMMAND_LEASE_ENDED_CHOICE_WHY_CONFIRMED UINT32_C(2)
 #define THALWEG_KIND_SPACE_COMMAND_LEASE_ENDED_CHOICE_WHY_GIVEN_BACK UINT32_C(3)
 #define THALWEG_KIND_SPACE_COMMAND_LEASE_ENDED_CHOICE_WHY_TAKEN_OVER UINT32_C(4)
-/* The process that held it. */
+/* The process that held the lease. */
 #define THALWEG_KIND_SPACE_COMMAND_LEASE_ENDED_AT_PID UINT32_C(12)
 #define THALWEG_KIND_SPACE_COMMAND_LEASE_ENDED_TYPE_PID THALWEG_FIELD_U32
-/* The user that held it. */
+/* The user that held the lease. */
 #define THALWEG_KIND_SPACE_COMMAND_LEASE_ENDED_AT_USER UINT32_C(16)
 #define THALWEG_KIND_SPACE_COMMAND_LEASE_ENDED_TYPE_USER THALWEG_FIELD_U32
-/* The tool that held it, if it said so. */
+/* The name of the tool that held the lease; empty if the tool gave none. */
 #define THALWEG_KIND_SPACE_COMMAND_LEASE_ENDED_AT_TOOL UINT32_C(20)
 #define THALWEG_KIND_SPACE_COMMAND_LEASE_ENDED_TYPE_TOOL THALWEG_FIELD_STR
 
@@ -188,7 +188,7 @@
 /* The command's number. */
 #define THALWEG_KIND_SPACE_COMMAND_ANSWERED_AT_COMMAND UINT32_C(0)
 #define THALWEG_KIND_SPACE_COMMAND_ANSWERED_TYPE_COMMAND THALWEG_FIELD_U64
-/* Whether it was done. */
+/* Whether the command was carried out. */
 #define THALWEG_KIND_SPACE_COMMAND_ANSWERED_AT_DONE UINT32_C(8)
 #define THALWEG_KIND_SPACE_COMMAND_ANSWERED_TYPE_DONE THALWEG_FIELD_BOOL
 /* The command's result, or why it failed. */
@@ -219,33 +219,33 @@
 /* The operation: a site of the catalog. */
 #define THALWEG_KIND_PROBE_CALLED_AT_OPERATION UINT32_C(0)
 #define THALWEG_KIND_PROBE_CALLED_TYPE_OPERATION THALWEG_FIELD_U32
-/* How many recorded calls of this thread enclosed it. */
+/* The number of recorded calls of this thread that enclosed the call. */
 #define THALWEG_KIND_PROBE_CALLED_AT_DEPTH UINT32_C(4)
 #define THALWEG_KIND_PROBE_CALLED_TYPE_DEPTH THALWEG_FIELD_U16
-/* How it ended. */
+/* How the call ended. */
 #define THALWEG_KIND_PROBE_CALLED_AT_OUTCOME UINT32_C(6)
 #define THALWEG_KIND_PROBE_CALLED_TYPE_OUTCOME THALWEG_FIELD_ENUM
 #define THALWEG_KIND_PROBE_CALLED_CHOICE_OUTCOME_RETURNED UINT32_C(0)
 #define THALWEG_KIND_PROBE_CALLED_CHOICE_OUTCOME_FAILED UINT32_C(1)
 #define THALWEG_KIND_PROBE_CALLED_CHOICE_OUTCOME_UNWOUND UINT32_C(2)
-/* How long it lasted. */
+/* The duration of the call. */
 #define THALWEG_KIND_PROBE_CALLED_AT_DURATION UINT32_C(8)
 #define THALWEG_KIND_PROBE_CALLED_TYPE_DURATION THALWEG_FIELD_U64
 
-/* A call ended of a function that is known by its address: the catalog's sites of the kind `mapping` say where its file lay. */
+/* A call ended of a function that is known by its address; the catalog's sites of the kind `mapping` record at which addresses the function's file was mapped. */
 #define THALWEG_KIND_PROBE_CALLED_ADDRESS_NAME "probe.called_address"
 #define THALWEG_KIND_PROBE_CALLED_ADDRESS_HASH UINT64_C(0xeec6e7f93376714b)
 #define THALWEG_KIND_PROBE_CALLED_ADDRESS_WORDS UINT32_C(3)
-/* Where the function begins. */
+/* The address at which the function begins. */
 #define THALWEG_KIND_PROBE_CALLED_ADDRESS_AT_ADDRESS UINT32_C(0)
 #define THALWEG_KIND_PROBE_CALLED_ADDRESS_TYPE_ADDRESS THALWEG_FIELD_U64
-/* How long it lasted. */
+/* The duration of the call. */
 #define THALWEG_KIND_PROBE_CALLED_ADDRESS_AT_DURATION UINT32_C(8)
 #define THALWEG_KIND_PROBE_CALLED_ADDRESS_TYPE_DURATION THALWEG_FIELD_U64
-/* How many recorded calls of this thread enclosed it. */
+/* The number of recorded calls of this thread that enclosed the call. */
 #define THALWEG_KIND_PROBE_CALLED_ADDRESS_AT_DEPTH UINT32_C(16)
 #define THALWEG_KIND_PROBE_CALLED_ADDRESS_TYPE_DEPTH THALWEG_FIELD_U16
-/* How it ended. */
+/* How the call ended. */
 #define THALWEG_KIND_PROBE_CALLED_ADDRESS_AT_OUTCOME UINT32_C(18)
 #define THALWEG_KIND_PROBE_CALLED_ADDRESS_TYPE_OUTCOME THALWEG_FIELD_ENUM
 #define THALWEG_KIND_PROBE_CALLED_ADDRESS_CHOICE_OUTCOME_RETURNED UINT32_C(0)
@@ -259,30 +259,30 @@
 /* The constructor: a site of the catalog. */
 #define THALWEG_KIND_PROBE_CONSTRUCTED_AT_OPERATION UINT32_C(0)
 #define THALWEG_KIND_PROBE_CONSTRUCTED_TYPE_OPERATION THALWEG_FIELD_U32
-/* How many recorded calls of this thread enclosed it. */
+/* The number of recorded calls of this thread that enclosed the call. */
 #define THALWEG_KIND_PROBE_CONSTRUCTED_AT_DEPTH UINT32_C(4)
 #define THALWEG_KIND_PROBE_CONSTRUCTED_TYPE_DEPTH THALWEG_FIELD_U16
-/* How it ended. */
+/* How the call ended. */
 #define THALWEG_KIND_PROBE_CONSTRUCTED_AT_OUTCOME UINT32_C(6)
 #define THALWEG_KIND_PROBE_CONSTRUCTED_TYPE_OUTCOME THALWEG_FIELD_ENUM
 #define THALWEG_KIND_PROBE_CONSTRUCTED_CHOICE_OUTCOME_RETURNED UINT32_C(0)
 #define THALWEG_KIND_PROBE_CONSTRUCTED_CHOICE_OUTCOME_FAILED UINT32_C(1)
 #define THALWEG_KIND_PROBE_CONSTRUCTED_CHOICE_OUTCOME_UNWOUND UINT32_C(2)
-/* How long it lasted. */
+/* The duration of the call. */
 #define THALWEG_KIND_PROBE_CONSTRUCTED_AT_DURATION UINT32_C(8)
 #define THALWEG_KIND_PROBE_CONSTRUCTED_TYPE_DURATION THALWEG_FIELD_U64
-/* The object, by a number of the program's own. */
+/* The object's number, which the program chose. */
 #define THALWEG_KIND_PROBE_CONSTRUCTED_AT_OBJECT UINT32_C(16)
 #define THALWEG_KIND_PROBE_CONSTRUCTED_TYPE_OBJECT THALWEG_FIELD_U64
 
-/* A call began (at this event's time); `probe.left` tells its end. */
+/* A call began (at this event's time); `probe.left` records its end. */
 #define THALWEG_KIND_PROBE_ENTERED_NAME "probe.entered"
 #define THALWEG_KIND_PROBE_ENTERED_HASH UINT64_C(0xa8918dfbcace2a6c)
 #define THALWEG_KIND_PROBE_ENTERED_WORDS UINT32_C(1)
 /* The operation: a site of the catalog. */
 #define THALWEG_KIND_PROBE_ENTERED_AT_OPERATION UINT32_C(0)
 #define THALWEG_KIND_PROBE_ENTERED_TYPE_OPERATION THALWEG_FIELD_U32
-/* How many recorded calls of this thread enclose it. */
+/* The number of recorded calls of this thread that enclose the call. */
 #define THALWEG_KIND_PROBE_ENTERED_AT_DEPTH UINT32_C(4)
 #define THALWEG_KIND_PROBE_ENTERED_TYPE_DEPTH THALWEG_FIELD_U16
 
@@ -293,46 +293,46 @@
 /* The operation: a site of the catalog. */
 #define THALWEG_KIND_PROBE_LEFT_AT_OPERATION UINT32_C(0)
 #define THALWEG_KIND_PROBE_LEFT_TYPE_OPERATION THALWEG_FIELD_U32
-/* How many recorded calls of this thread enclosed it. */
+/* The number of recorded calls of this thread that enclosed the call. */
 #define THALWEG_KIND_PROBE_LEFT_AT_DEPTH UINT32_C(4)
 #define THALWEG_KIND_PROBE_LEFT_TYPE_DEPTH THALWEG_FIELD_U16
-/* How it ended. */
+/* How the call ended. */
 #define THALWEG_KIND_PROBE_LEFT_AT_OUTCOME UINT32_C(6)
 #define THALWEG_KIND_PROBE_LEFT_TYPE_OUTCOME THALWEG_FIELD_ENUM
 #define THALWEG_KIND_PROBE_LEFT_CHOICE_OUTCOME_RETURNED UINT32_C(0)
 #define THALWEG_KIND_PROBE_LEFT_CHOICE_OUTCOME_FAILED UINT32_C(1)
 #define THALWEG_KIND_PROBE_LEFT_CHOICE_OUTCOME_UNWOUND UINT32_C(2)
 
-/* The trace that this thread is in has this identity: that of the outermost call which encloses this event, or which comes next. */
+/* The identity of this thread's trace, which belongs to the outermost call that encloses this event, or else to the next call. */
 #define THALWEG_KIND_PROBE_TRACE_BEGUN_NAME "probe.trace_begun"
 #define THALWEG_KIND_PROBE_TRACE_BEGUN_HASH UINT64_C(0xa6cafb5cf6366e17)
 #define THALWEG_KIND_PROBE_TRACE_BEGUN_WORDS UINT32_C(3)
-/* Its identity, high half. */
+/* The trace's identity, high half. */
 #define THALWEG_KIND_PROBE_TRACE_BEGUN_AT_TRACE_HIGH UINT32_C(0)
 #define THALWEG_KIND_PROBE_TRACE_BEGUN_TYPE_TRACE_HIGH THALWEG_FIELD_U64
-/* Low half. */
+/* The trace's identity, low half. */
 #define THALWEG_KIND_PROBE_TRACE_BEGUN_AT_TRACE_LOW UINT32_C(8)
 #define THALWEG_KIND_PROBE_TRACE_BEGUN_TYPE_TRACE_LOW THALWEG_FIELD_U64
-/* The span of another thread or process that it continues; 0: it begins here. */
+/* The span of another thread or process that the trace continues; 0: the trace begins here. */
 #define THALWEG_KIND_PROBE_TRACE_BEGUN_AT_PARENT UINT32_C(16)
 #define THALWEG_KIND_PROBE_TRACE_BEGUN_TYPE_PARENT THALWEG_FIELD_U64
 
-/* Work was handed over that goes on elsewhere: in another thread, or later. */
+/* A thread handed over work that continues in another thread, or later. */
 #define THALWEG_KIND_PROBE_HANDED_OVER_NAME "probe.handed_over"
 #define THALWEG_KIND_PROBE_HANDED_OVER_HASH UINT64_C(0x36ef12fd448e3fd6)
 #define THALWEG_KIND_PROBE_HANDED_OVER_WORDS UINT32_C(2)
-/* A number for it that is unique among all processes. */
+/* The number of the handed-over work, unique among all processes. */
 #define THALWEG_KIND_PROBE_HANDED_OVER_AT_SPAN UINT32_C(0)
 #define THALWEG_KIND_PROBE_HANDED_OVER_TYPE_SPAN THALWEG_FIELD_U64
-/* How many recorded calls of this thread enclose this. */
+/* The number of recorded calls of this thread that enclose this event. */
 #define THALWEG_KIND_PROBE_HANDED_OVER_AT_DEPTH UINT32_C(8)
 #define THALWEG_KIND_PROBE_HANDED_OVER_TYPE_DEPTH THALWEG_FIELD_U16
 
-/* Work was taken over: the outermost call which encloses this event, or which comes next, is what was handed over. */
+/* A thread continues work that was handed over: the work is the outermost call that encloses this event, or else the next call. */
 #define THALWEG_KIND_PROBE_TAKEN_OVER_NAME "probe.taken_over"
 #define THALWEG_KIND_PROBE_TAKEN_OVER_HASH UINT64_C(0x1efe55732e11f6e4)
 #define THALWEG_KIND_PROBE_TAKEN_OVER_WORDS UINT32_C(1)
-/* Its number. */
+/* The number of the handed-over work. */
 #define THALWEG_KIND_PROBE_TAKEN_OVER_AT_SPAN UINT32_C(0)
 #define THALWEG_KIND_PROBE_TAKEN_OVER_TYPE_SPAN THALWEG_FIELD_U64
 
@@ -340,13 +340,13 @@
 #define THALWEG_KIND_PROBE_SENT_NAME "probe.sent"
 #define THALWEG_KIND_PROBE_SENT_HASH UINT64_C(0x7e1f11a5d290a029)
 #define THALWEG_KIND_PROBE_SENT_WORDS UINT32_C(3)
-/* A number for it that is unique among all processes: the parent's in a `traceparent`. */
+/* The message's number, unique among all processes: the parent's id in a `traceparent`. */
 #define THALWEG_KIND_PROBE_SENT_AT_SPAN UINT32_C(0)
 #define THALWEG_KIND_PROBE_SENT_TYPE_SPAN THALWEG_FIELD_U64
-/* Its bytes; 0: not known. */
+/* The size of the message; 0: not known. */
 #define THALWEG_KIND_PROBE_SENT_AT_BYTES UINT32_C(8)
 #define THALWEG_KIND_PROBE_SENT_TYPE_BYTES THALWEG_FIELD_U64
-/* How many recorded calls of this thread enclose this. */
+/* The number of recorded calls of this thread that enclose this event. */
 #define THALWEG_KIND_PROBE_SENT_AT_DEPTH UINT32_C(16)
 #define THALWEG_KIND_PROBE_SENT_TYPE_DEPTH THALWEG_FIELD_U16
 
@@ -354,24 +354,24 @@
 #define THALWEG_KIND_PROBE_RECEIVED_NAME "probe.received"
 #define THALWEG_KIND_PROBE_RECEIVED_HASH UINT64_C(0x6811a3f6e74b7a9e)
 #define THALWEG_KIND_PROBE_RECEIVED_WORDS UINT32_C(3)
-/* Its number; 0: not known. */
+/* The message's number; 0: not known. */
 #define THALWEG_KIND_PROBE_RECEIVED_AT_SPAN UINT32_C(0)
 #define THALWEG_KIND_PROBE_RECEIVED_TYPE_SPAN THALWEG_FIELD_U64
-/* Its bytes; 0: not known. */
+/* The size of the message; 0: not known. */
 #define THALWEG_KIND_PROBE_RECEIVED_AT_BYTES UINT32_C(8)
 #define THALWEG_KIND_PROBE_RECEIVED_TYPE_BYTES THALWEG_FIELD_U64
-/* How many recorded calls of this thread enclose this. */
+/* The number of recorded calls of this thread that enclose this event. */
 #define THALWEG_KIND_PROBE_RECEIVED_AT_DEPTH UINT32_C(16)
 #define THALWEG_KIND_PROBE_RECEIVED_TYPE_DEPTH THALWEG_FIELD_U16
 
-/* A counter went on. */
+/* A counter changed. */
 #define THALWEG_KIND_PROBE_COUNTED_NAME "probe.counted"
 #define THALWEG_KIND_PROBE_COUNTED_HASH UINT64_C(0xbbe2a2b7f013ff3c)
 #define THALWEG_KIND_PROBE_COUNTED_WORDS UINT32_C(2)
 /* The counter: a site of the catalog. */
 #define THALWEG_KIND_PROBE_COUNTED_AT_COUNTER UINT32_C(0)
 #define THALWEG_KIND_PROBE_COUNTED_TYPE_COUNTER THALWEG_FIELD_U32
-/* By how much. */
+/* The amount added to the counter. */
 #define THALWEG_KIND_PROBE_COUNTED_AT_BY UINT32_C(8)
 #define THALWEG_KIND_PROBE_COUNTED_TYPE_BY THALWEG_FIELD_I64
 
@@ -382,18 +382,18 @@
 /* The gauge: a site of the catalog. */
 #define THALWEG_KIND_PROBE_GAUGED_AT_GAUGE UINT32_C(0)
 #define THALWEG_KIND_PROBE_GAUGED_TYPE_GAUGE THALWEG_FIELD_U32
-/* What it shows. */
+/* The gauge's value. */
 #define THALWEG_KIND_PROBE_GAUGED_AT_VALUE UINT32_C(8)
 #define THALWEG_KIND_PROBE_GAUGED_TYPE_VALUE THALWEG_FIELD_F64
 
-/* A line for a log. */
+/* A line of a log. */
 #define THALWEG_KIND_PROBE_LOGGED_NAME "probe.logged"
 #define THALWEG_KIND_PROBE_LOGGED_HASH UINT64_C(0x23534ca54d4555b6)
 #define THALWEG_KIND_PROBE_LOGGED_WORDS UINT32_C(2)
-/* Where in the program: a site of the catalog; 0: not known. */
+/* The place in the program that logged the line: a site of the catalog; 0: not known. */
 #define THALWEG_KIND_PROBE_LOGGED_AT_OPERATION UINT32_C(0)
 #define THALWEG_KIND_PROBE_LOGGED_TYPE_OPERATION THALWEG_FIELD_U32
-/* How grave it is. */
+/* The line's severity. */
 #define THALWEG_KIND_PROBE_LOGGED_AT_LEVEL UINT32_C(4)
 #define THALWEG_KIND_PROBE_LOGGED_TYPE_LEVEL THALWEG_FIELD_ENUM
 #define THALWEG_KIND_PROBE_LOGGED_CHOICE_LEVEL_ERROR UINT32_C(1)
@@ -401,7 +401,7 @@
 #define THALWEG_KIND_PROBE_LOGGED_CHOICE_LEVEL_INFO UINT32_C(3)
 #define THALWEG_KIND_PROBE_LOGGED_CHOICE_LEVEL_DEBUG UINT32_C(4)
 #define THALWEG_KIND_PROBE_LOGGED_CHOICE_LEVEL_TRACE UINT32_C(5)
-/* What it says. */
+/* The line's text. */
 #define THALWEG_KIND_PROBE_LOGGED_AT_TEXT UINT32_C(8)
 #define THALWEG_KIND_PROBE_LOGGED_TYPE_TEXT THALWEG_FIELD_STR
 
@@ -412,17 +412,17 @@
 /* The worker, counted from 0. */
 #define THALWEG_KIND_EXEC_WORKER_STARTED_AT_WORKER UINT32_C(0)
 #define THALWEG_KIND_EXEC_WORKER_STARTED_TYPE_WORKER THALWEG_FIELD_U32
-/* The core it is bound to; -1: none. */
+/* The core that the worker's thread is bound to; -1: none. */
 #define THALWEG_KIND_EXEC_WORKER_STARTED_AT_CORE UINT32_C(8)
 #define THALWEG_KIND_EXEC_WORKER_STARTED_TYPE_CORE THALWEG_FIELD_I64
-/* The NUMA node of that core; -1: not known. */
+/* The NUMA node of the worker's core; -1: not known. */
 #define THALWEG_KIND_EXEC_WORKER_STARTED_AT_NODE UINT32_C(16)
 #define THALWEG_KIND_EXEC_WORKER_STARTED_TYPE_NODE THALWEG_FIELD_I64
-/* What a reading of the clock takes on its thread. */
+/* The time that one reading of the clock takes on the worker's thread. */
 #define THALWEG_KIND_EXEC_WORKER_STARTED_AT_CLOCK_READING_PS UINT32_C(24)
 #define THALWEG_KIND_EXEC_WORKER_STARTED_TYPE_CLOCK_READING_PS THALWEG_FIELD_U64
 
-/* A worker takes no part from now on: it gives its tasks away and sleeps. */
+/* A worker was parked: it hands its tasks to other workers and sleeps. */
 #define THALWEG_KIND_EXEC_WORKER_PARKED_NAME "exec.worker_parked"
 #define THALWEG_KIND_EXEC_WORKER_PARKED_HASH UINT64_C(0xfe1ab76c71543182)
 #define THALWEG_KIND_EXEC_WORKER_PARKED_WORDS UINT32_C(1)
@@ -430,7 +430,7 @@
 #define THALWEG_KIND_EXEC_WORKER_PARKED_AT_WORKER UINT32_C(0)
 #define THALWEG_KIND_EXEC_WORKER_PARKED_TYPE_WORKER THALWEG_FIELD_U32
 
-/* A worker takes part again. */
+/* A parked worker dispatches tasks again. */
 #define THALWEG_KIND_EXEC_WORKER_UNPARKED_NAME "exec.worker_unparked"
 #define THALWEG_KIND_EXEC_WORKER_UNPARKED_HASH UINT64_C(0x85612887a9290391)
 #define THALWEG_KIND_EXEC_WORKER_UNPARKED_WORDS UINT32_C(1)
@@ -461,20 +461,20 @@
 /* The worker. */
 #define THALWEG_KIND_EXEC_WORKER_ENDED_AT_WORKER UINT32_C(0)
 #define THALWEG_KIND_EXEC_WORKER_ENDED_TYPE_WORKER THALWEG_FIELD_U32
-/* Time it dispatched tasks, the little between them included. */
+/* The time in which the worker dispatched tasks, with the short gaps between dispatches. */
 #define THALWEG_KIND_EXEC_WORKER_ENDED_AT_BUSY_TICKS UINT32_C(8)
 #define THALWEG_KIND_EXEC_WORKER_ENDED_TYPE_BUSY_TICKS THALWEG_FIELD_U64
-/* Time it had no ready task, but took part. */
+/* The time in which the worker had no ready task, without the time in which it was parked. */
 #define THALWEG_KIND_EXEC_WORKER_ENDED_AT_WAITING_TICKS UINT32_C(16)
 #define THALWEG_KIND_EXEC_WORKER_ENDED_TYPE_WAITING_TICKS THALWEG_FIELD_U64
-/* Time between dispatches and waits that it measured: it woke others, moved tasks. */
+/* The measured time of the worker's own work between dispatches and waits, as waking other workers or moving tasks. */
 #define THALWEG_KIND_EXEC_WORKER_ENDED_AT_OWN_TICKS UINT32_C(24)
 #define THALWEG_KIND_EXEC_WORKER_ENDED_TYPE_OWN_TICKS THALWEG_FIELD_U64
-/* Time it could have run and had no processor, as far as it was noticed at once: part of none of the others. */
+/* The time in which the worker could have run but had no processor, if the worker noticed it at once; none of the other three times includes this time. */
 #define THALWEG_KIND_EXEC_WORKER_ENDED_AT_KEPT_TICKS UINT32_C(32)
 #define THALWEG_KIND_EXEC_WORKER_ENDED_TYPE_KEPT_TICKS THALWEG_FIELD_U64
 
-/* For so long a worker could have run and had no processor: in the dispatch, or the wait, that ends with the next event; or in its own work that ends with this one. */
+/* A worker could have run but had no processor for this duration: in the dispatch or wait that ends with the next event, or in the worker's own work that ends with this event. */
 #define THALWEG_KIND_EXEC_KEPT_NAME "exec.kept"
 #define THALWEG_KIND_EXEC_KEPT_HASH UINT64_C(0x64baf84b137eb3da)
 #define THALWEG_KIND_EXEC_KEPT_WORDS UINT32_C(3)
@@ -484,43 +484,43 @@
 /* The task that was dispatched; 0: none. */
 #define THALWEG_KIND_EXEC_KEPT_AT_TASK UINT32_C(8)
 #define THALWEG_KIND_EXEC_KEPT_TYPE_TASK THALWEG_FIELD_U64
-/* For how long. */
+/* The duration. */
 #define THALWEG_KIND_EXEC_KEPT_AT_DURATION_TICKS UINT32_C(16)
 #define THALWEG_KIND_EXEC_KEPT_TYPE_DURATION_TICKS THALWEG_FIELD_U64
 
-/* What a thread used of its processor so far; recorded at intervals and at its end (modes metrics and full). */
+/* The processor time that a thread has used so far; recorded at intervals and when the thread ends (modes metrics and full). */
 #define THALWEG_KIND_EXEC_THREAD_USED_NAME "exec.thread_used"
 #define THALWEG_KIND_EXEC_THREAD_USED_HASH UINT64_C(0xc1a32c0b9d263ed8)
 #define THALWEG_KIND_EXEC_THREAD_USED_WORDS UINT32_C(9)
 /* The worker; 4294967295: a thread of a task's own. */
 #define THALWEG_KIND_EXEC_THREAD_USED_AT_WORKER UINT32_C(0)
 #define THALWEG_KIND_EXEC_THREAD_USED_TYPE_WORKER THALWEG_FIELD_U32
-/* That task, or 0. */
+/* The task that has this thread of its own, or 0. */
 #define THALWEG_KIND_EXEC_THREAD_USED_AT_TASK UINT32_C(8)
 #define THALWEG_KIND_EXEC_THREAD_USED_TYPE_TASK THALWEG_FIELD_U64
-/* Time it had a processor. */
+/* The time on a processor. */
 #define THALWEG_KIND_EXEC_THREAD_USED_AT_CPU_NS UINT32_C(16)
 #define THALWEG_KIND_EXEC_THREAD_USED_TYPE_CPU_NS THALWEG_FIELD_U64
-/* How often it was put off its processor for another thread. */
+/* The number of times that the kernel preempted the thread. */
 #define THALWEG_KIND_EXEC_THREAD_USED_AT_PREEMPTED UINT32_C(24)
 #define THALWEG_KIND_EXEC_THREAD_USED_TYPE_PREEMPTED THALWEG_FIELD_U64
-/* Time it could have run and had no processor; 18446744073709551615 where the kernel does not report it. */
+/* The time in which the thread could have run but had no processor; 18446744073709551615: the kernel does not report it. */
 #define THALWEG_KIND_EXEC_THREAD_USED_AT_DELAYED_NS UINT32_C(32)
 #define THALWEG_KIND_EXEC_THREAD_USED_TYPE_DELAYED_NS THALWEG_FIELD_U64
-/* Of a worker: its own work so far, see `exec.worker_ended`. */
+/* The time of a worker's own work so far, as in `exec.worker_ended`. */
 #define THALWEG_KIND_EXEC_THREAD_USED_AT_OWN_TICKS UINT32_C(40)
 #define THALWEG_KIND_EXEC_THREAD_USED_TYPE_OWN_TICKS THALWEG_FIELD_U64
-/* Of a worker: for how long it was kept from its processor so far, see `exec.worker_ended`. */
+/* The time so far in which a worker could have run but had no processor, as in `exec.worker_ended`. */
 #define THALWEG_KIND_EXEC_THREAD_USED_AT_KEPT_TICKS UINT32_C(48)
 #define THALWEG_KIND_EXEC_THREAD_USED_TYPE_KEPT_TICKS THALWEG_FIELD_U64
-/* Time it had a processor and was in the kernel; 18446744073709551615: not measured. */
+/* The time that the thread ran in the kernel; 18446744073709551615: not measured. */
 #define THALWEG_KIND_EXEC_THREAD_USED_AT_KERNEL_NS UINT32_C(56)
 #define THALWEG_KIND_EXEC_THREAD_USED_TYPE_KERNEL_NS THALWEG_FIELD_U64
-/* Pages of memory that it touched and that were not there yet. */
+/* The number of page faults of the thread. */
 #define THALWEG_KIND_EXEC_THREAD_USED_AT_FAULTS UINT32_C(64)
 #define THALWEG_KIND_EXEC_THREAD_USED_TYPE_FAULTS THALWEG_FIELD_U64
 
-/* What a thread did in a task, as it was seen from outside, at intervals, since the last such event (modes metrics and full). */
+/* What a thread did in a task since the last such event, as another thread sampled it at intervals (modes metrics and full). */
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_NAME "exec.thread_sampled"
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_HASH UINT64_C(0x968d7f3ded50f605)
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_WORDS UINT32_C(9)
@@ -540,36 +540,36 @@
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_CHOICE_DOING_SLEEP UINT32_C(4)
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_CHOICE_DOING_PAGE_FAULT UINT32_C(5)
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_CHOICE_DOING_OTHER UINT32_C(6)
-/* By what that is known. */
+/* The source from which the sampler knows what the thread did. */
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_AT_SOURCE UINT32_C(17)
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_TYPE_SOURCE THALWEG_FIELD_ENUM
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_CHOICE_SOURCE_CALL UINT32_C(0)
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_CHOICE_SOURCE_FUNCTION UINT32_C(1)
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_CHOICE_SOURCE_STATE UINT32_C(2)
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_CHOICE_SOURCE_NOTHING UINT32_C(3)
-/* How often it was seen to do that. */
+/* The number of samples that found the thread doing this. */
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_AT_LOOKS UINT32_C(20)
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_TYPE_LOOKS THALWEG_FIELD_U32
-/* How much time these looks stand for: each for that since the one before. */
+/* The time that these samples represent: each sample represents the time since the previous sample. */
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_AT_INTERVAL_TICKS UINT32_C(24)
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_TYPE_INTERVAL_TICKS THALWEG_FIELD_U64
-/* For how long the thread had a processor in that time. */
+/* The time in this interval for which the thread had a processor. */
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_AT_CPU_NS UINT32_C(32)
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_TYPE_CPU_NS THALWEG_FIELD_U64
-/* For how long it could have run in that time, and had no processor. */
+/* The time in this interval for which the thread could have run but had no processor. */
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_AT_DELAYED_NS UINT32_C(40)
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_TYPE_DELAYED_NS THALWEG_FIELD_U64
-/* The address of the lock that it sleeps for, or the file descriptor; 0: not known. */
+/* The address of the lock, or the file descriptor, that the thread waits for; 0: not known. */
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_AT_ON UINT32_C(48)
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_TYPE_ON THALWEG_FIELD_U64
-/* For how long it has been seen asleep in the same dispatch; 0: it ran last, or was not seen before. */
+/* The time for which samples have found the thread asleep in the same dispatch; 0: the last sample found it running, or there was none. */
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_AT_ASLEEP_TICKS UINT32_C(56)
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_TYPE_ASLEEP_TICKS THALWEG_FIELD_U64
-/* The task whose thread holds the lock, if the lock says so; else 0. */
+/* The task whose thread holds the lock, if the lock records its holder; else 0. */
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_AT_HOLDER UINT32_C(64)
 #define THALWEG_KIND_EXEC_THREAD_SAMPLED_TYPE_HOLDER THALWEG_FIELD_U64
 
-/* What a dispatch of a millisecond or more used of its processor. In time it stands before that dispatch's event. */
+/* The processor time of a dispatch of a millisecond or more. This event precedes the event of that dispatch. */
 #define THALWEG_KIND_EXEC_DISPATCH_USED_NAME "exec.dispatch_used"
 #define THALWEG_KIND_EXEC_DISPATCH_USED_HASH UINT64_C(0x39fa2d0ec1cfbf92)
 #define THALWEG_KIND_EXEC_DISPATCH_USED_WORDS UINT32_C(5)
@@ -579,77 +579,77 @@
 /* The task. */
 #define THALWEG_KIND_EXEC_DISPATCH_USED_AT_TASK UINT32_C(8)
 #define THALWEG_KIND_EXEC_DISPATCH_USED_TYPE_TASK THALWEG_FIELD_U64
-/* How long it lasted, without the time that its thread is known to have had no processor. */
+/* The duration of the dispatch, without the time in which its thread is known to have had no processor. */
 #define THALWEG_KIND_EXEC_DISPATCH_USED_AT_DURATION_TICKS UINT32_C(16)
 #define THALWEG_KIND_EXEC_DISPATCH_USED_TYPE_DURATION_TICKS THALWEG_FIELD_U64
-/* That time. */
+/* The time of the dispatch in which its thread is known to have had no processor. */
 #define THALWEG_KIND_EXEC_DISPATCH_USED_AT_KEPT_TICKS UINT32_C(24)
 #define THALWEG_KIND_EXEC_DISPATCH_USED_TYPE_KEPT_TICKS THALWEG_FIELD_U64
-/* Time it had a processor. */
+/* The time on a processor. */
 #define THALWEG_KIND_EXEC_DISPATCH_USED_AT_CPU_NS UINT32_C(32)
 #define THALWEG_KIND_EXEC_DISPATCH_USED_TYPE_CPU_NS THALWEG_FIELD_U64
 
-/* What the run and the machine used of the processors that the run may use, so far. */
+/* The time so far that the run and the whole machine have used on the processors that the run may use. */
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_NAME "exec.processors_used"
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_HASH UINT64_C(0x6fad77b501d2e851)
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_WORDS UINT32_C(6)
-/* How many processors it may use. */
+/* The number of processors that the run may use. */
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_AT_PROCESSORS UINT32_C(0)
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_TYPE_PROCESSORS THALWEG_FIELD_U32
-/* Time that threads of the run had one. */
+/* The processor time of the run's threads. */
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_AT_RUN_NS UINT32_C(8)
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_TYPE_RUN_NS THALWEG_FIELD_U64
-/* Time that any process had one; 18446744073709551615 where the kernel does not report it. */
+/* The processor time of all processes; 18446744073709551615: the kernel does not report it. */
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_AT_MACHINE_NS UINT32_C(16)
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_TYPE_MACHINE_NS THALWEG_FIELD_U64
-/* Time for which the run's group had spent the processor time that it is allowed. */
+/* The time for which the run's control group was throttled, because its processor time was used up. */
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_AT_THROTTLED_NS UINT32_C(24)
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_TYPE_THROTTLED_NS THALWEG_FIELD_U64
-/* Time that looking at threads took. */
+/* The time spent sampling threads. */
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_AT_SAMPLING_NS UINT32_C(32)
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_TYPE_SAMPLING_NS THALWEG_FIELD_U64
-/* How often threads were looked at. */
+/* The number of times that threads were sampled. */
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_AT_LOOKS UINT32_C(40)
 #define THALWEG_KIND_EXEC_PROCESSORS_USED_TYPE_LOOKS THALWEG_FIELD_U64
 
-/* A task was created, with a stream that it reads and one that it writes, if it has them; it stands for their `exec.stream_opened`, which records the others. It may be the base of dispatches, too: as by `exec.dispatch_base`, where no message was read or written yet. */
+/* A task was created, with a stream that it reads and one that it writes, if it has them. These two streams get no `exec.stream_opened`; the task's other streams do. This event may also be the base of dispatches, like an `exec.dispatch_base` with no message read or written yet. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_NAME "exec.task_created"
 #define THALWEG_KIND_EXEC_TASK_CREATED_HASH UINT64_C(0xe60dd9cf0b88626e)
 #define THALWEG_KIND_EXEC_TASK_CREATED_WORDS UINT32_C(8)
 /* The task. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_AT_TASK UINT32_C(0)
 #define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_TASK THALWEG_FIELD_U64
-/* The component of the network it belongs to. */
+/* The component of the network that the task belongs to. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_AT_COMPONENT UINT32_C(8)
 #define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_COMPONENT THALWEG_FIELD_SITE
-/* The task that unfolded it, or 0. */
+/* The task that created this task by unfolding the network, or 0. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_AT_PARENT UINT32_C(16)
 #define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_PARENT THALWEG_FIELD_U64
-/* Which of the component's replicas it is. */
+/* The number of the component's replica that the task belongs to. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_AT_REPLICA UINT32_C(24)
 #define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_REPLICA THALWEG_FIELD_U64
-/* Whether its k-th message written descends from the k-th read. */
+/* Whether the k-th message that the task writes descends from the k-th message that it reads. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_AT_ONE_TO_ONE UINT32_C(32)
 #define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_ONE_TO_ONE THALWEG_FIELD_BOOL
-/* Whether it has a thread of its own. */
+/* Whether the task has a thread of its own. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_AT_BLOCKING UINT32_C(33)
 #define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_BLOCKING THALWEG_FIELD_BOOL
-/* How many messages each of these streams holds. */
+/* The capacity of each of these streams. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_AT_CAPACITY UINT32_C(34)
 #define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_CAPACITY THALWEG_FIELD_U16
-/* Its worker; 4294967295: a thread of its own; 4294967294: given by `exec.task_mapped`. */
+/* The task's worker; 4294967295: a thread of its own; 4294967294: given by `exec.task_mapped`. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_AT_WORKER UINT32_C(36)
 #define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_WORKER THALWEG_FIELD_U32
-/* A stream that it reads, or 0. */
+/* A stream that the task reads, or 0. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_AT_INPUT UINT32_C(40)
 #define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_INPUT THALWEG_FIELD_U64
-/* A stream that it writes and no task reads yet, or 0. */
+/* A stream that the task writes and that no task reads yet, or 0. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_AT_OUTPUT UINT32_C(48)
 #define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_OUTPUT THALWEG_FIELD_U64
-/* The task that writes the input has a number that is less by this; 0: no task writes it yet. */
+/* This task's id less the id of the task that writes the input; 0: no task writes the input yet. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_AT_WRITER_BEFORE UINT32_C(56)
 #define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_WRITER_BEFORE THALWEG_FIELD_U32
-/* The number by which dispatches name it as their base; 4294967295: it is none. */
+/* The number by which dispatches name this event as their base; 4294967295: this event is not a base. */
 #define THALWEG_KIND_EXEC_TASK_CREATED_AT_BASE_NUMBER UINT32_C(60)
 #define THALWEG_KIND_EXEC_TASK_CREATED_TYPE_BASE_NUMBER THALWEG_FIELD_U32
 
@@ -660,29 +660,29 @@
 /* The task. */
 #define THALWEG_KIND_EXEC_TASK_MAPPED_AT_TASK UINT32_C(0)
 #define THALWEG_KIND_EXEC_TASK_MAPPED_TYPE_TASK THALWEG_FIELD_U64
-/* Its worker; 4294967295: a thread of its own. */
+/* The task's worker; 4294967295: a thread of its own. */
 #define THALWEG_KIND_EXEC_TASK_MAPPED_AT_WORKER UINT32_C(8)
 #define THALWEG_KIND_EXEC_TASK_MAPPED_TYPE_WORKER THALWEG_FIELD_U32
 
-/* A task moves to another worker, where it is ready. */
+/* A task moved to another worker and is ready there. */
 #define THALWEG_KIND_EXEC_TASK_MOVED_NAME "exec.task_moved"
 #define THALWEG_KIND_EXEC_TASK_MOVED_HASH UINT64_C(0x992627d3afe88f2b)
 #define THALWEG_KIND_EXEC_TASK_MOVED_WORDS UINT32_C(2)
 /* The task. */
 #define THALWEG_KIND_EXEC_TASK_MOVED_AT_TASK UINT32_C(0)
 #define THALWEG_KIND_EXEC_TASK_MOVED_TYPE_TASK THALWEG_FIELD_U64
-/* Its worker until now. */
+/* The task's previous worker. */
 #define THALWEG_KIND_EXEC_TASK_MOVED_AT_FROM UINT32_C(8)
 #define THALWEG_KIND_EXEC_TASK_MOVED_TYPE_FROM THALWEG_FIELD_U32
-/* Its worker from now on. */
+/* The task's new worker. */
 #define THALWEG_KIND_EXEC_TASK_MOVED_AT_WORKER UINT32_C(12)
 #define THALWEG_KIND_EXEC_TASK_MOVED_TYPE_WORKER THALWEG_FIELD_U32
 
-/* What the dispatches of a task that follow in the same block of the element have in common; each continues where the one before ended. A number of this kind counts from 0 in each block. */
+/* A base: the fields that a task's later dispatches in the same block of the element share, so that each dispatch continues where the previous one ended. Base numbers start at 0 in each block. */
 #define THALWEG_KIND_EXEC_DISPATCH_BASE_NAME "exec.dispatch_base"
 #define THALWEG_KIND_EXEC_DISPATCH_BASE_HASH UINT64_C(0xa1e96920a8217aed)
 #define THALWEG_KIND_EXEC_DISPATCH_BASE_WORDS UINT32_C(6)
-/* The number by which dispatches name it. */
+/* The number by which dispatches name this base. */
 #define THALWEG_KIND_EXEC_DISPATCH_BASE_AT_NUMBER UINT32_C(0)
 #define THALWEG_KIND_EXEC_DISPATCH_BASE_TYPE_NUMBER THALWEG_FIELD_U32
 /* The worker; 4294967295: a thread of the task's own. */
@@ -691,30 +691,30 @@
 /* The task. */
 #define THALWEG_KIND_EXEC_DISPATCH_BASE_AT_TASK UINT32_C(8)
 #define THALWEG_KIND_EXEC_DISPATCH_BASE_TYPE_TASK THALWEG_FIELD_U64
-/* A stream that it reads, or 0. */
+/* A stream that the task reads, or 0. */
 #define THALWEG_KIND_EXEC_DISPATCH_BASE_AT_INPUT UINT32_C(16)
 #define THALWEG_KIND_EXEC_DISPATCH_BASE_TYPE_INPUT THALWEG_FIELD_U64
-/* Index of the next message that it reads there, counted from 0. */
+/* The index of the next message that the task reads from the input, counted from 0. */
 #define THALWEG_KIND_EXEC_DISPATCH_BASE_AT_FIRST_READ UINT32_C(24)
 #define THALWEG_KIND_EXEC_DISPATCH_BASE_TYPE_FIRST_READ THALWEG_FIELD_U64
-/* A stream that it writes, or 0. */
+/* A stream that the task writes, or 0. */
 #define THALWEG_KIND_EXEC_DISPATCH_BASE_AT_OUTPUT UINT32_C(32)
 #define THALWEG_KIND_EXEC_DISPATCH_BASE_TYPE_OUTPUT THALWEG_FIELD_U64
-/* Index of the next message that it writes there. */
+/* The index of the next message that the task writes to the output. */
 #define THALWEG_KIND_EXEC_DISPATCH_BASE_AT_FIRST_WRITTEN UINT32_C(40)
 #define THALWEG_KIND_EXEC_DISPATCH_BASE_TYPE_FIRST_WRITTEN THALWEG_FIELD_U64
 
-/* A dispatch ended (at this event's time). What it read and wrote besides the streams of its base, and what descends from what that these do not say, are the events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before. */
+/* A dispatch ended (at this event's time). The events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before it record the messages of streams other than those of the base, and any lineage that the fields here do not record. */
 #define THALWEG_KIND_EXEC_DISPATCH_NAME "exec.dispatch"
 #define THALWEG_KIND_EXEC_DISPATCH_HASH UINT64_C(0x1471b0e7cb5a9c2f)
 #define THALWEG_KIND_EXEC_DISPATCH_WORDS UINT32_C(3)
-/* How long it lasted. */
+/* The duration of the dispatch. */
 #define THALWEG_KIND_EXEC_DISPATCH_AT_DURATION_TICKS UINT32_C(0)
 #define THALWEG_KIND_EXEC_DISPATCH_TYPE_DURATION_TICKS THALWEG_FIELD_U32
-/* How long the task had been ready when it began. */
+/* The time for which the task had been ready when the dispatch began. */
 #define THALWEG_KIND_EXEC_DISPATCH_AT_READY_TICKS UINT32_C(4)
 #define THALWEG_KIND_EXEC_DISPATCH_TYPE_READY_TICKS THALWEG_FIELD_U32
-/* The number of its base, see `exec.dispatch_base`. */
+/* The number of the dispatch's base, see `exec.dispatch_base`. */
 #define THALWEG_KIND_EXEC_DISPATCH_AT_BASE_NUMBER UINT32_C(8)
 #define THALWEG_KIND_EXEC_DISPATCH_TYPE_BASE_NUMBER THALWEG_FIELD_U32
 /* Messages read from the base's input. */
@@ -723,21 +723,21 @@
 /* Messages written to the base's output. */
 #define THALWEG_KIND_EXEC_DISPATCH_AT_WRITES UINT32_C(14)
 #define THALWEG_KIND_EXEC_DISPATCH_TYPE_WRITES THALWEG_FIELD_U16
-/* Why it ended. */
+/* Why the dispatch ended. */
 #define THALWEG_KIND_EXEC_DISPATCH_AT_OUTCOME UINT32_C(16)
 #define THALWEG_KIND_EXEC_DISPATCH_TYPE_OUTCOME THALWEG_FIELD_ENUM
 #define THALWEG_KIND_EXEC_DISPATCH_CHOICE_OUTCOME_BLOCKED_INPUT UINT32_C(0)
 #define THALWEG_KIND_EXEC_DISPATCH_CHOICE_OUTCOME_BLOCKED_OUTPUT UINT32_C(1)
 #define THALWEG_KIND_EXEC_DISPATCH_CHOICE_OUTCOME_YIELDED UINT32_C(2)
 #define THALWEG_KIND_EXEC_DISPATCH_CHOICE_OUTCOME_ENDED UINT32_C(3)
-/* The stream that it waits for since. */
+/* The stream that the task has waited for since the dispatch ended. */
 #define THALWEG_KIND_EXEC_DISPATCH_AT_WAITS_FOR UINT32_C(17)
 #define THALWEG_KIND_EXEC_DISPATCH_TYPE_WAITS_FOR THALWEG_FIELD_ENUM
 #define THALWEG_KIND_EXEC_DISPATCH_CHOICE_WAITS_FOR_NONE UINT32_C(0)
 #define THALWEG_KIND_EXEC_DISPATCH_CHOICE_WAITS_FOR_INPUT UINT32_C(1)
 #define THALWEG_KIND_EXEC_DISPATCH_CHOICE_WAITS_FOR_OUTPUT UINT32_C(2)
 #define THALWEG_KIND_EXEC_DISPATCH_CHOICE_WAITS_FOR_NAMED UINT32_C(3)
-/* What had made the task ready. */
+/* The cause that had made the task ready. */
 #define THALWEG_KIND_EXEC_DISPATCH_AT_CAUSE UINT32_C(18)
 #define THALWEG_KIND_EXEC_DISPATCH_TYPE_CAUSE THALWEG_FIELD_ENUM
 #define THALWEG_KIND_EXEC_DISPATCH_CHOICE_CAUSE_CREATED UINT32_C(0)
@@ -746,20 +746,20 @@
 #define THALWEG_KIND_EXEC_DISPATCH_CHOICE_CAUSE_YIELD UINT32_C(3)
 #define THALWEG_KIND_EXEC_DISPATCH_CHOICE_CAUSE_END UINT32_C(4)
 #define THALWEG_KIND_EXEC_DISPATCH_CHOICE_CAUSE_UNRECORDED UINT32_C(5)
-/* The stream that had made it ready. */
+/* The stream that had made the task ready. */
 #define THALWEG_KIND_EXEC_DISPATCH_AT_READY_BY UINT32_C(19)
 #define THALWEG_KIND_EXEC_DISPATCH_TYPE_READY_BY THALWEG_FIELD_ENUM
 #define THALWEG_KIND_EXEC_DISPATCH_CHOICE_READY_BY_NONE UINT32_C(0)
 #define THALWEG_KIND_EXEC_DISPATCH_CHOICE_READY_BY_INPUT UINT32_C(1)
 #define THALWEG_KIND_EXEC_DISPATCH_CHOICE_READY_BY_OUTPUT UINT32_C(2)
 #define THALWEG_KIND_EXEC_DISPATCH_CHOICE_READY_BY_NAMED UINT32_C(3)
-/* What the messages written descend from. */
+/* How the written messages descend from messages read. */
 #define THALWEG_KIND_EXEC_DISPATCH_AT_DESCENT UINT32_C(20)
 #define THALWEG_KIND_EXEC_DISPATCH_TYPE_DESCENT THALWEG_FIELD_ENUM
 #define THALWEG_KIND_EXEC_DISPATCH_CHOICE_DESCENT_UNRECORDED UINT32_C(0)
 #define THALWEG_KIND_EXEC_DISPATCH_CHOICE_DESCENT_EACH_FROM_NEXT UINT32_C(1)
 #define THALWEG_KIND_EXEC_DISPATCH_CHOICE_DESCENT_ALL_FROM_ONE UINT32_C(2)
-/* Index of the message that the first one written descends from, less that of the first one read. */
+/* The index of the message that the first written message descends from, less the index of the first message read. */
 #define THALWEG_KIND_EXEC_DISPATCH_AT_PARENT_OFFSET UINT32_C(22)
 #define THALWEG_KIND_EXEC_DISPATCH_TYPE_PARENT_OFFSET THALWEG_FIELD_I16
 
@@ -767,13 +767,13 @@
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_NAME "exec.dispatch_long"
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_HASH UINT64_C(0xea62508500bb288a)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_WORDS UINT32_C(6)
-/* How long it lasted. */
+/* The duration of the dispatch. */
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_AT_DURATION_TICKS UINT32_C(0)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_TYPE_DURATION_TICKS THALWEG_FIELD_U64
-/* How long the task had been ready when it began. */
+/* The time for which the task had been ready when the dispatch began. */
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_AT_READY_TICKS UINT32_C(8)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_TYPE_READY_TICKS THALWEG_FIELD_U64
-/* The number of its base, see `exec.dispatch_base`. */
+/* The number of the dispatch's base, see `exec.dispatch_base`. */
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_AT_BASE_NUMBER UINT32_C(16)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_TYPE_BASE_NUMBER THALWEG_FIELD_U32
 /* Messages read from the base's input. */
@@ -782,21 +782,21 @@
 /* Messages written to the base's output. */
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_AT_WRITES UINT32_C(24)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_TYPE_WRITES THALWEG_FIELD_U32
-/* Why it ended. */
+/* Why the dispatch ended. */
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_AT_OUTCOME UINT32_C(28)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_TYPE_OUTCOME THALWEG_FIELD_ENUM
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_CHOICE_OUTCOME_BLOCKED_INPUT UINT32_C(0)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_CHOICE_OUTCOME_BLOCKED_OUTPUT UINT32_C(1)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_CHOICE_OUTCOME_YIELDED UINT32_C(2)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_CHOICE_OUTCOME_ENDED UINT32_C(3)
-/* The stream that it waits for since. */
+/* The stream that the task has waited for since the dispatch ended. */
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_AT_WAITS_FOR UINT32_C(29)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_TYPE_WAITS_FOR THALWEG_FIELD_ENUM
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_CHOICE_WAITS_FOR_NONE UINT32_C(0)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_CHOICE_WAITS_FOR_INPUT UINT32_C(1)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_CHOICE_WAITS_FOR_OUTPUT UINT32_C(2)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_CHOICE_WAITS_FOR_NAMED UINT32_C(3)
-/* What had made the task ready. */
+/* The cause that had made the task ready. */
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_AT_CAUSE UINT32_C(30)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_TYPE_CAUSE THALWEG_FIELD_ENUM
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_CHOICE_CAUSE_CREATED UINT32_C(0)
@@ -805,35 +805,35 @@
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_CHOICE_CAUSE_YIELD UINT32_C(3)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_CHOICE_CAUSE_END UINT32_C(4)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_CHOICE_CAUSE_UNRECORDED UINT32_C(5)
-/* The stream that had made it ready. */
+/* The stream that had made the task ready. */
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_AT_READY_BY UINT32_C(31)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_TYPE_READY_BY THALWEG_FIELD_ENUM
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_CHOICE_READY_BY_NONE UINT32_C(0)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_CHOICE_READY_BY_INPUT UINT32_C(1)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_CHOICE_READY_BY_OUTPUT UINT32_C(2)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_CHOICE_READY_BY_NAMED UINT32_C(3)
-/* What the messages written descend from. */
+/* How the written messages descend from messages read. */
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_AT_DESCENT UINT32_C(32)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_TYPE_DESCENT THALWEG_FIELD_ENUM
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_CHOICE_DESCENT_UNRECORDED UINT32_C(0)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_CHOICE_DESCENT_EACH_FROM_NEXT UINT32_C(1)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_CHOICE_DESCENT_ALL_FROM_ONE UINT32_C(2)
-/* Index of the message that the first one written descends from, less that of the first one read. */
+/* The index of the message that the first written message descends from, less the index of the first message read. */
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_AT_PARENT_OFFSET UINT32_C(40)
 #define THALWEG_KIND_EXEC_DISPATCH_LONG_TYPE_PARENT_OFFSET THALWEG_FIELD_I64
 
-/* Streams of the dispatch that comes next and that are neither its base's input nor its output. */
+/* Streams of the next dispatch that are neither the input nor the output of that dispatch's base. */
 #define THALWEG_KIND_EXEC_DISPATCH_STREAMS_NAME "exec.dispatch_streams"
 #define THALWEG_KIND_EXEC_DISPATCH_STREAMS_HASH UINT64_C(0x1edba76eb9bddd18)
 #define THALWEG_KIND_EXEC_DISPATCH_STREAMS_WORDS UINT32_C(2)
-/* The stream that the task waits for since, or 0. */
+/* The stream that the task has waited for since the dispatch ended, or 0. */
 #define THALWEG_KIND_EXEC_DISPATCH_STREAMS_AT_WAITS_FOR UINT32_C(0)
 #define THALWEG_KIND_EXEC_DISPATCH_STREAMS_TYPE_WAITS_FOR THALWEG_FIELD_U64
-/* The stream that had made it ready, or 0. */
+/* The stream that had made the task ready, or 0. */
 #define THALWEG_KIND_EXEC_DISPATCH_STREAMS_AT_READY_BY UINT32_C(8)
 #define THALWEG_KIND_EXEC_DISPATCH_STREAMS_TYPE_READY_BY THALWEG_FIELD_U64
 
-/* A message was worked on, until now. Recorded where messages take long against recording it: see `exec.clock_budget`. */
+/* A task finished processing a message (at this event's time). Recorded only if processing a message takes long compared with recording it: see `exec.clock_budget`. */
 #define THALWEG_KIND_EXEC_MESSAGE_WORKED_NAME "exec.message_worked"
 #define THALWEG_KIND_EXEC_MESSAGE_WORKED_HASH UINT64_C(0x6d00d648573519b7)
 #define THALWEG_KIND_EXEC_MESSAGE_WORKED_WORDS UINT32_C(3)
@@ -843,44 +843,44 @@
 /* The message's index in the stream that the task reads. */
 #define THALWEG_KIND_EXEC_MESSAGE_WORKED_AT_INDEX UINT32_C(8)
 #define THALWEG_KIND_EXEC_MESSAGE_WORKED_TYPE_INDEX THALWEG_FIELD_U64
-/* For how long. */
+/* The duration. */
 #define THALWEG_KIND_EXEC_MESSAGE_WORKED_AT_DURATION_TICKS UINT32_C(16)
 #define THALWEG_KIND_EXEC_MESSAGE_WORKED_TYPE_DURATION_TICKS THALWEG_FIELD_U64
 
-/* Messages read in the dispatch that comes next, from a stream that is not its base's input. */
+/* Messages that the next dispatch read from a stream other than its base's input. */
 #define THALWEG_KIND_EXEC_STREAM_READ_NAME "exec.stream_read"
 #define THALWEG_KIND_EXEC_STREAM_READ_HASH UINT64_C(0x5518cc83770cab8c)
 #define THALWEG_KIND_EXEC_STREAM_READ_WORDS UINT32_C(3)
 /* The stream. */
 #define THALWEG_KIND_EXEC_STREAM_READ_AT_STREAM UINT32_C(0)
 #define THALWEG_KIND_EXEC_STREAM_READ_TYPE_STREAM THALWEG_FIELD_U64
-/* Index of the first message, counted from 0. */
+/* The index of the first message, counted from 0. */
 #define THALWEG_KIND_EXEC_STREAM_READ_AT_FIRST UINT32_C(8)
 #define THALWEG_KIND_EXEC_STREAM_READ_TYPE_FIRST THALWEG_FIELD_U64
-/* How many. */
+/* The number of messages. */
 #define THALWEG_KIND_EXEC_STREAM_READ_AT_COUNT UINT32_C(16)
 #define THALWEG_KIND_EXEC_STREAM_READ_TYPE_COUNT THALWEG_FIELD_U32
 
-/* Messages written in the dispatch that comes next, to a stream that is not its base's output. */
+/* Messages that the next dispatch wrote to a stream other than its base's output. */
 #define THALWEG_KIND_EXEC_STREAM_WROTE_NAME "exec.stream_wrote"
 #define THALWEG_KIND_EXEC_STREAM_WROTE_HASH UINT64_C(0xc32e99b931772073)
 #define THALWEG_KIND_EXEC_STREAM_WROTE_WORDS UINT32_C(3)
 /* The stream. */
 #define THALWEG_KIND_EXEC_STREAM_WROTE_AT_STREAM UINT32_C(0)
 #define THALWEG_KIND_EXEC_STREAM_WROTE_TYPE_STREAM THALWEG_FIELD_U64
-/* Index of the first message, counted from 0. */
+/* The index of the first message, counted from 0. */
 #define THALWEG_KIND_EXEC_STREAM_WROTE_AT_FIRST UINT32_C(8)
 #define THALWEG_KIND_EXEC_STREAM_WROTE_TYPE_FIRST THALWEG_FIELD_U64
-/* How many. */
+/* The number of messages. */
 #define THALWEG_KIND_EXEC_STREAM_WROTE_AT_COUNT UINT32_C(16)
 #define THALWEG_KIND_EXEC_STREAM_WROTE_TYPE_COUNT THALWEG_FIELD_U32
-/* What they descend from: of messages that the dispatch read, or had read, from its base's input. */
+/* How the messages descend from messages that this or an earlier dispatch of the task read from the base's input. */
 #define THALWEG_KIND_EXEC_STREAM_WROTE_AT_DESCENT UINT32_C(20)
 #define THALWEG_KIND_EXEC_STREAM_WROTE_TYPE_DESCENT THALWEG_FIELD_ENUM
 #define THALWEG_KIND_EXEC_STREAM_WROTE_CHOICE_DESCENT_UNRECORDED UINT32_C(0)
 #define THALWEG_KIND_EXEC_STREAM_WROTE_CHOICE_DESCENT_EACH_FROM_NEXT UINT32_C(1)
 #define THALWEG_KIND_EXEC_STREAM_WROTE_CHOICE_DESCENT_ALL_FROM_ONE UINT32_C(2)
-/* Index of the message that the first one descends from, less that of the first one read from that input. */
+/* The index of the message that the first message descends from, less the index of the first message read from the base's input. */
 #define THALWEG_KIND_EXEC_STREAM_WROTE_AT_PARENT_OFFSET UINT32_C(22)
 #define THALWEG_KIND_EXEC_STREAM_WROTE_TYPE_PARENT_OFFSET THALWEG_FIELD_I16
 
@@ -891,176 +891,176 @@
 /* The stream written. */
 #define THALWEG_KIND_EXEC_DERIVED_AT_STREAM UINT32_C(0)
 #define THALWEG_KIND_EXEC_DERIVED_TYPE_STREAM THALWEG_FIELD_U64
-/* Index of its first message. */
+/* The index of the first message written. */
 #define THALWEG_KIND_EXEC_DERIVED_AT_FIRST UINT32_C(8)
 #define THALWEG_KIND_EXEC_DERIVED_TYPE_FIRST THALWEG_FIELD_U64
 /* The stream read. */
 #define THALWEG_KIND_EXEC_DERIVED_AT_PARENT_STREAM UINT32_C(16)
 #define THALWEG_KIND_EXEC_DERIVED_TYPE_PARENT_STREAM THALWEG_FIELD_U64
-/* Index of the message that the first descends from. */
+/* The index of the message that the first message written descends from. */
 #define THALWEG_KIND_EXEC_DERIVED_AT_PARENT_FIRST UINT32_C(24)
 #define THALWEG_KIND_EXEC_DERIVED_TYPE_PARENT_FIRST THALWEG_FIELD_U64
-/* How many messages of `stream`. */
+/* The number of messages of `stream`. */
 #define THALWEG_KIND_EXEC_DERIVED_AT_COUNT UINT32_C(32)
 #define THALWEG_KIND_EXEC_DERIVED_TYPE_COUNT THALWEG_FIELD_U32
-/* 0: all from the same message; 1: each from the next. */
+/* 0: all descend from the same message; 1: each descends from the next message. */
 #define THALWEG_KIND_EXEC_DERIVED_AT_STEP UINT32_C(36)
 #define THALWEG_KIND_EXEC_DERIVED_TYPE_STEP THALWEG_FIELD_U32
 
-/* A deadlock was found: this is one of the waits that never end. Recorded once for each, up to 1,000, before the run ends. */
+/* A wait that never ends, because the run is deadlocked. Recorded once for each such wait, up to 1,000, before the run ends. */
 #define THALWEG_KIND_EXEC_DEADLOCKED_NAME "exec.deadlocked"
 #define THALWEG_KIND_EXEC_DEADLOCKED_HASH UINT64_C(0xd031267a7a987dde)
 #define THALWEG_KIND_EXEC_DEADLOCKED_WORDS UINT32_C(4)
 /* The task that waits. */
 #define THALWEG_KIND_EXEC_DEADLOCKED_AT_TASK UINT32_C(0)
 #define THALWEG_KIND_EXEC_DEADLOCKED_TYPE_TASK THALWEG_FIELD_U64
-/* The stream that it waits for, maybe one of several. */
+/* The stream that the task waits for, maybe one of several. */
 #define THALWEG_KIND_EXEC_DEADLOCKED_AT_STREAM UINT32_C(8)
 #define THALWEG_KIND_EXEC_DEADLOCKED_TYPE_STREAM THALWEG_FIELD_U64
 /* The task at the stream's other end. */
 #define THALWEG_KIND_EXEC_DEADLOCKED_AT_PEER UINT32_C(16)
 #define THALWEG_KIND_EXEC_DEADLOCKED_TYPE_PEER THALWEG_FIELD_U64
-/* 1: it waits for room; 0: for a message. */
+/* 1: the task waits for room; 0: the task waits for a message. */
 #define THALWEG_KIND_EXEC_DEADLOCKED_AT_FOR_ROOM UINT32_C(24)
 #define THALWEG_KIND_EXEC_DEADLOCKED_TYPE_FOR_ROOM THALWEG_FIELD_U8
 
-/* A task ended. The four times add up to its life, as far as it was measured (modes metrics and full). */
+/* A task ended. The four times add up to the measured part of the task's life (modes metrics and full). */
 #define THALWEG_KIND_EXEC_TASK_ENDED_NAME "exec.task_ended"
 #define THALWEG_KIND_EXEC_TASK_ENDED_HASH UINT64_C(0x4b9211049c36bde0)
 #define THALWEG_KIND_EXEC_TASK_ENDED_WORDS UINT32_C(9)
 /* The task. */
 #define THALWEG_KIND_EXEC_TASK_ENDED_AT_TASK UINT32_C(0)
 #define THALWEG_KIND_EXEC_TASK_ENDED_TYPE_TASK THALWEG_FIELD_U64
-/* Time it ran. */
+/* The time for which the task ran. */
 #define THALWEG_KIND_EXEC_TASK_ENDED_AT_BUSY_TICKS UINT32_C(8)
 #define THALWEG_KIND_EXEC_TASK_ENDED_TYPE_BUSY_TICKS THALWEG_FIELD_U64
-/* Time it waited for messages. */
+/* The time for which the task waited for messages. */
 #define THALWEG_KIND_EXEC_TASK_ENDED_AT_INPUT_WAIT_TICKS UINT32_C(16)
 #define THALWEG_KIND_EXEC_TASK_ENDED_TYPE_INPUT_WAIT_TICKS THALWEG_FIELD_U64
-/* Time it waited for room. */
+/* The time for which the task waited for room in a stream. */
 #define THALWEG_KIND_EXEC_TASK_ENDED_AT_OUTPUT_WAIT_TICKS UINT32_C(24)
 #define THALWEG_KIND_EXEC_TASK_ENDED_TYPE_OUTPUT_WAIT_TICKS THALWEG_FIELD_U64
-/* Time it was ready and did not run. */
+/* The time for which the task was ready but did not run. */
 #define THALWEG_KIND_EXEC_TASK_ENDED_AT_READY_TICKS UINT32_C(32)
 #define THALWEG_KIND_EXEC_TASK_ENDED_TYPE_READY_TICKS THALWEG_FIELD_U64
-/* How often it was dispatched. */
+/* The number of the task's dispatches. */
 #define THALWEG_KIND_EXEC_TASK_ENDED_AT_DISPATCHES UINT32_C(40)
 #define THALWEG_KIND_EXEC_TASK_ENDED_TYPE_DISPATCHES THALWEG_FIELD_U64
-/* Messages it read. */
+/* The number of messages that the task read. */
 #define THALWEG_KIND_EXEC_TASK_ENDED_AT_READS UINT32_C(48)
 #define THALWEG_KIND_EXEC_TASK_ENDED_TYPE_READS THALWEG_FIELD_U64
-/* Messages it wrote. */
+/* The number of messages that the task wrote. */
 #define THALWEG_KIND_EXEC_TASK_ENDED_AT_WRITES UINT32_C(56)
 #define THALWEG_KIND_EXEC_TASK_ENDED_TYPE_WRITES THALWEG_FIELD_U64
-/* Whether it ended badly. */
+/* Whether the task failed. */
 #define THALWEG_KIND_EXEC_TASK_ENDED_AT_FAILED UINT32_C(64)
 #define THALWEG_KIND_EXEC_TASK_ENDED_TYPE_FAILED THALWEG_FIELD_BOOL
-/* Whether it panicked. */
+/* Whether the task panicked. */
 #define THALWEG_KIND_EXEC_TASK_ENDED_AT_PANICKED UINT32_C(65)
 #define THALWEG_KIND_EXEC_TASK_ENDED_TYPE_PANICKED THALWEG_FIELD_BOOL
 
-/* A task ended without an error, and with it up to two streams all of whose messages were read; its counts fit into this event. It stands for `exec.task_ended` and `exec.stream_closed`. */
+/* A task ended without an error, and up to two streams closed with all their messages read. This event replaces `exec.task_ended` and `exec.stream_closed` if all counts fit into it. */
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_NAME "exec.brief_task_ended"
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_HASH UINT64_C(0xe234c676a1c85355)
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_WORDS UINT32_C(6)
 /* The task. */
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_AT_TASK UINT32_C(0)
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_TYPE_TASK THALWEG_FIELD_U64
-/* Time it ran. */
+/* The time for which the task ran. */
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_AT_BUSY_TICKS UINT32_C(8)
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_TYPE_BUSY_TICKS THALWEG_FIELD_U32
-/* Time it waited for messages. */
+/* The time for which the task waited for messages. */
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_AT_INPUT_WAIT_TICKS UINT32_C(12)
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_TYPE_INPUT_WAIT_TICKS THALWEG_FIELD_U32
-/* Time it waited for room. */
+/* The time for which the task waited for room in a stream. */
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_AT_OUTPUT_WAIT_TICKS UINT32_C(16)
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_TYPE_OUTPUT_WAIT_TICKS THALWEG_FIELD_U32
-/* Time it was ready and did not run. */
+/* The time for which the task was ready but did not run. */
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_AT_READY_TICKS UINT32_C(20)
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_TYPE_READY_TICKS THALWEG_FIELD_U32
-/* How often it was dispatched. */
+/* The number of the task's dispatches. */
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_AT_DISPATCHES UINT32_C(24)
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_TYPE_DISPATCHES THALWEG_FIELD_U16
-/* Messages it read. */
+/* The number of messages that the task read. */
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_AT_READS UINT32_C(26)
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_TYPE_READS THALWEG_FIELD_U16
-/* Messages it wrote. */
+/* The number of messages that the task wrote. */
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_AT_WRITES UINT32_C(28)
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_TYPE_WRITES THALWEG_FIELD_U16
-/* Messages that passed the stream. */
+/* The number of messages that passed the first stream. */
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_AT_PASSED UINT32_C(30)
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_TYPE_PASSED THALWEG_FIELD_U16
-/* A stream that closed, or 0. */
+/* The first stream that closed, or 0. */
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_AT_STREAM UINT32_C(32)
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_TYPE_STREAM THALWEG_FIELD_U64
-/* Another one has a number that is greater by this; 0: there is none. */
+/* The id of the second stream less the id of the first; 0: there is no second stream. */
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_AT_OTHER UINT32_C(40)
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_TYPE_OTHER THALWEG_FIELD_I32
-/* Messages that passed the other one. */
+/* The number of messages that passed the second stream. */
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_AT_OTHER_PASSED UINT32_C(44)
 #define THALWEG_KIND_EXEC_BRIEF_TASK_ENDED_TYPE_OTHER_PASSED THALWEG_FIELD_U16
 
-/* A stream has an end attached to a task, for the first time or anew; or, where neither task is named, it holds another number of messages from now on. */
+/* A task was attached to an end of a stream, or, if neither task is named, the stream's capacity changed. */
 #define THALWEG_KIND_EXEC_STREAM_OPENED_NAME "exec.stream_opened"
 #define THALWEG_KIND_EXEC_STREAM_OPENED_HASH UINT64_C(0xe29cd0569f256484)
 #define THALWEG_KIND_EXEC_STREAM_OPENED_WORDS UINT32_C(5)
 /* The stream. */
 #define THALWEG_KIND_EXEC_STREAM_OPENED_AT_STREAM UINT32_C(0)
 #define THALWEG_KIND_EXEC_STREAM_OPENED_TYPE_STREAM THALWEG_FIELD_U64
-/* Its name, if it has one. */
+/* The stream's name, if it has one. */
 #define THALWEG_KIND_EXEC_STREAM_OPENED_AT_NAME UINT32_C(8)
 #define THALWEG_KIND_EXEC_STREAM_OPENED_TYPE_NAME THALWEG_FIELD_NAME
-/* The task that reads it, or 0. */
+/* The task that reads the stream, or 0. */
 #define THALWEG_KIND_EXEC_STREAM_OPENED_AT_READER UINT32_C(16)
 #define THALWEG_KIND_EXEC_STREAM_OPENED_TYPE_READER THALWEG_FIELD_U64
-/* The task that writes it, or 0. */
+/* The task that writes the stream, or 0. */
 #define THALWEG_KIND_EXEC_STREAM_OPENED_AT_WRITER UINT32_C(24)
 #define THALWEG_KIND_EXEC_STREAM_OPENED_TYPE_WRITER THALWEG_FIELD_U64
-/* How many messages it holds. */
+/* The stream's capacity. */
 #define THALWEG_KIND_EXEC_STREAM_OPENED_AT_CAPACITY UINT32_C(32)
 #define THALWEG_KIND_EXEC_STREAM_OPENED_TYPE_CAPACITY THALWEG_FIELD_U64
 
-/* Both ends of a stream are gone. Written = read + dropped. */
+/* Both ends of a stream are closed. Written = read + dropped. */
 #define THALWEG_KIND_EXEC_STREAM_CLOSED_NAME "exec.stream_closed"
 #define THALWEG_KIND_EXEC_STREAM_CLOSED_HASH UINT64_C(0x4539eda65b603cad)
 #define THALWEG_KIND_EXEC_STREAM_CLOSED_WORDS UINT32_C(4)
 /* The stream. */
 #define THALWEG_KIND_EXEC_STREAM_CLOSED_AT_STREAM UINT32_C(0)
 #define THALWEG_KIND_EXEC_STREAM_CLOSED_TYPE_STREAM THALWEG_FIELD_U64
-/* Messages written to it. */
+/* The number of messages written to the stream. */
 #define THALWEG_KIND_EXEC_STREAM_CLOSED_AT_WRITTEN UINT32_C(8)
 #define THALWEG_KIND_EXEC_STREAM_CLOSED_TYPE_WRITTEN THALWEG_FIELD_U64
-/* Messages read from it. */
+/* The number of messages read from the stream. */
 #define THALWEG_KIND_EXEC_STREAM_CLOSED_AT_READ UINT32_C(16)
 #define THALWEG_KIND_EXEC_STREAM_CLOSED_TYPE_READ THALWEG_FIELD_U64
 /* Messages that no task read, because the reader had left. */
 #define THALWEG_KIND_EXEC_STREAM_CLOSED_AT_DROPPED UINT32_C(24)
 #define THALWEG_KIND_EXEC_STREAM_CLOSED_TYPE_DROPPED THALWEG_FIELD_U64
 
-/* The sizes of a stream's messages, as far as they were taken; recorded when both its ends are gone, before `exec.stream_closed`. */
+/* The measured sizes of a stream's messages; recorded when both ends of the stream are closed, before `exec.stream_closed`. */
 #define THALWEG_KIND_EXEC_STREAM_SIZES_NAME "exec.stream_sizes"
 #define THALWEG_KIND_EXEC_STREAM_SIZES_HASH UINT64_C(0xda32fec8c30d30c1)
 #define THALWEG_KIND_EXEC_STREAM_SIZES_WORDS UINT32_C(6)
 /* The stream. */
 #define THALWEG_KIND_EXEC_STREAM_SIZES_AT_STREAM UINT32_C(0)
 #define THALWEG_KIND_EXEC_STREAM_SIZES_TYPE_STREAM THALWEG_FIELD_U64
-/* Messages that the sizes stand for: those up to the last one whose size was taken. */
+/* The number of messages that the sizes represent: all up to the last one whose size was measured. */
 #define THALWEG_KIND_EXEC_STREAM_SIZES_AT_MESSAGES UINT32_C(8)
 #define THALWEG_KIND_EXEC_STREAM_SIZES_TYPE_MESSAGES THALWEG_FIELD_U64
-/* How large those are together. */
+/* The total size of these messages. */
 #define THALWEG_KIND_EXEC_STREAM_SIZES_AT_BYTES UINT32_C(16)
 #define THALWEG_KIND_EXEC_STREAM_SIZES_TYPE_BYTES THALWEG_FIELD_U64
-/* The least size taken. */
+/* The smallest size measured. */
 #define THALWEG_KIND_EXEC_STREAM_SIZES_AT_LEAST UINT32_C(24)
 #define THALWEG_KIND_EXEC_STREAM_SIZES_TYPE_LEAST THALWEG_FIELD_U64
-/* The largest size taken. */
+/* The largest size measured. */
 #define THALWEG_KIND_EXEC_STREAM_SIZES_AT_MOST UINT32_C(32)
 #define THALWEG_KIND_EXEC_STREAM_SIZES_TYPE_MOST THALWEG_FIELD_U64
-/* How the buckets of `exec.stream_size_counts` lie: as in the live row `exec.message_sizes`. */
+/* The bounds of the buckets of `exec.stream_size_counts`, coded as in the live row `exec.message_sizes`. */
 #define THALWEG_KIND_EXEC_STREAM_SIZES_AT_SCALE UINT32_C(40)
 #define THALWEG_KIND_EXEC_STREAM_SIZES_TYPE_SCALE THALWEG_FIELD_U64
 
-/* How many messages had which size: the buckets that `exec.stream_sizes`, which comes next, speaks of. */
+/* The histogram of a stream's message sizes; `exec.stream_sizes`, the next event, has the bounds of its buckets. */
 #define THALWEG_KIND_EXEC_STREAM_SIZE_COUNTS_NAME "exec.stream_size_counts"
 #define THALWEG_KIND_EXEC_STREAM_SIZE_COUNTS_HASH UINT64_C(0xe8653dfe072f1dce)
 #define THALWEG_KIND_EXEC_STREAM_SIZE_COUNTS_WORDS UINT32_C(8)
@@ -1089,7 +1089,7 @@
 #define THALWEG_KIND_EXEC_STREAM_SIZE_COUNTS_AT_COUNTS_6 UINT32_C(56)
 #define THALWEG_KIND_EXEC_STREAM_SIZE_COUNTS_TYPE_COUNTS_6 THALWEG_FIELD_U64
 
-/* The mode from now on: recorded when the run begins, and at each change. */
+/* The new mode of observation: recorded when the run begins, and at each change. */
 #define THALWEG_KIND_EXEC_MODE_CHANGED_NAME "exec.mode_changed"
 #define THALWEG_KIND_EXEC_MODE_CHANGED_HASH UINT64_C(0x5c6c312c5dbc8761)
 #define THALWEG_KIND_EXEC_MODE_CHANGED_WORDS UINT32_C(1)
@@ -1104,10 +1104,10 @@
 /* The setting. */
 #define THALWEG_KIND_EXEC_SETTING_ADOPTED_AT_NAME UINT32_C(0)
 #define THALWEG_KIND_EXEC_SETTING_ADOPTED_TYPE_NAME THALWEG_FIELD_NAME
-/* The value until now. */
+/* The previous value. */
 #define THALWEG_KIND_EXEC_SETTING_ADOPTED_AT_OLD UINT32_C(8)
 #define THALWEG_KIND_EXEC_SETTING_ADOPTED_TYPE_OLD THALWEG_FIELD_U64
-/* The value from now on. */
+/* The new value. */
 #define THALWEG_KIND_EXEC_SETTING_ADOPTED_AT_NEW UINT32_C(16)
 #define THALWEG_KIND_EXEC_SETTING_ADOPTED_TYPE_NEW THALWEG_FIELD_U64
 
@@ -1118,14 +1118,14 @@
 /* The task. */
 #define THALWEG_KIND_EXEC_TASK_FAILED_AT_TASK UINT32_C(0)
 #define THALWEG_KIND_EXEC_TASK_FAILED_TYPE_TASK THALWEG_FIELD_U64
-/* What it said. */
+/* The message of the task's error. */
 #define THALWEG_KIND_EXEC_TASK_FAILED_AT_MESSAGE UINT32_C(8)
 #define THALWEG_KIND_EXEC_TASK_FAILED_TYPE_MESSAGE THALWEG_FIELD_STR
 
 /* A task that exists. */
 #define THALWEG_ROW_EXEC_TASK_NAME "exec.task"
 #define THALWEG_ROW_EXEC_TASK_HASH UINT64_C(0x05d279995a889a2b)
-/* What it is doing. */
+/* The state. */
 #define THALWEG_ROW_EXEC_TASK_CELL_STATE UINT32_C(0)
 #define THALWEG_ROW_EXEC_TASK_TYPE_STATE THALWEG_FIELD_ENUM
 #define THALWEG_ROW_EXEC_TASK_CHOICE_STATE_IDLE UINT32_C(0)
@@ -1134,84 +1134,84 @@
 #define THALWEG_ROW_EXEC_TASK_CHOICE_STATE_BLOCKED_INPUT UINT32_C(3)
 #define THALWEG_ROW_EXEC_TASK_CHOICE_STATE_BLOCKED_OUTPUT UINT32_C(4)
 #define THALWEG_ROW_EXEC_TASK_CHOICE_STATE_ENDED UINT32_C(5)
-/* The component of the network it belongs to. */
+/* The component of the network that the task belongs to. */
 #define THALWEG_ROW_EXEC_TASK_CELL_COMPONENT UINT32_C(1)
 #define THALWEG_ROW_EXEC_TASK_TYPE_COMPONENT THALWEG_FIELD_SITE
-/* Which of the component's replicas it is. */
+/* The number of the component's replica that the task belongs to. */
 #define THALWEG_ROW_EXEC_TASK_CELL_REPLICA UINT32_C(2)
 #define THALWEG_ROW_EXEC_TASK_TYPE_REPLICA THALWEG_FIELD_U64
-/* Its worker; 4294967295: a thread of its own. */
+/* The task's worker; 4294967295: a thread of its own. */
 #define THALWEG_ROW_EXEC_TASK_CELL_WORKER UINT32_C(3)
 #define THALWEG_ROW_EXEC_TASK_TYPE_WORKER THALWEG_FIELD_U64
-/* How often it was dispatched. */
+/* The number of the task's dispatches. */
 #define THALWEG_ROW_EXEC_TASK_CELL_DISPATCHES UINT32_C(4)
 #define THALWEG_ROW_EXEC_TASK_TYPE_DISPATCHES THALWEG_FIELD_U64
-/* Messages it read. */
+/* The number of messages that the task read. */
 #define THALWEG_ROW_EXEC_TASK_CELL_READS UINT32_C(5)
 #define THALWEG_ROW_EXEC_TASK_TYPE_READS THALWEG_FIELD_U64
-/* Messages it wrote. */
+/* The number of messages that the task wrote. */
 #define THALWEG_ROW_EXEC_TASK_CELL_WRITES UINT32_C(6)
 #define THALWEG_ROW_EXEC_TASK_TYPE_WRITES THALWEG_FIELD_U64
 /* Time it ran. */
 #define THALWEG_ROW_EXEC_TASK_CELL_BUSY_TICKS UINT32_C(7)
 #define THALWEG_ROW_EXEC_TASK_TYPE_BUSY_TICKS THALWEG_FIELD_U64
-/* Time it waited for messages. */
+/* The time for which the task waited for messages. */
 #define THALWEG_ROW_EXEC_TASK_CELL_INPUT_WAIT_TICKS UINT32_C(8)
 #define THALWEG_ROW_EXEC_TASK_TYPE_INPUT_WAIT_TICKS THALWEG_FIELD_U64
-/* Time it waited for room. */
+/* The time for which the task waited for room in a stream. */
 #define THALWEG_ROW_EXEC_TASK_CELL_OUTPUT_WAIT_TICKS UINT32_C(9)
 #define THALWEG_ROW_EXEC_TASK_TYPE_OUTPUT_WAIT_TICKS THALWEG_FIELD_U64
-/* Time it was ready and did not run. */
+/* The time for which the task was ready but did not run. */
 #define THALWEG_ROW_EXEC_TASK_CELL_READY_TICKS UINT32_C(10)
 #define THALWEG_ROW_EXEC_TASK_TYPE_READY_TICKS THALWEG_FIELD_U64
-/* Whether it ended badly. */
+/* Whether the task failed. */
 #define THALWEG_ROW_EXEC_TASK_CELL_FAILED UINT32_C(11)
 #define THALWEG_ROW_EXEC_TASK_TYPE_FAILED THALWEG_FIELD_BOOL
 
 /* A stream that exists. */
 #define THALWEG_ROW_EXEC_STREAM_NAME "exec.stream"
 #define THALWEG_ROW_EXEC_STREAM_HASH UINT64_C(0x58f71a8af1134d96)
-/* Its name, if it has one. */
+/* The stream's name, if it has one. */
 #define THALWEG_ROW_EXEC_STREAM_CELL_NAME UINT32_C(0)
 #define THALWEG_ROW_EXEC_STREAM_TYPE_NAME THALWEG_FIELD_NAME
-/* The task that reads it, or 0. */
+/* The task that reads the stream, or 0. */
 #define THALWEG_ROW_EXEC_STREAM_CELL_READER UINT32_C(1)
 #define THALWEG_ROW_EXEC_STREAM_TYPE_READER THALWEG_FIELD_U64
-/* The task that writes it, or 0. */
+/* The task that writes the stream, or 0. */
 #define THALWEG_ROW_EXEC_STREAM_CELL_WRITER UINT32_C(2)
 #define THALWEG_ROW_EXEC_STREAM_TYPE_WRITER THALWEG_FIELD_U64
-/* How many messages it holds. */
+/* The stream's capacity. */
 #define THALWEG_ROW_EXEC_STREAM_CELL_CAPACITY UINT32_C(3)
 #define THALWEG_ROW_EXEC_STREAM_TYPE_CAPACITY THALWEG_FIELD_U64
-/* Messages written to it. */
+/* The number of messages written to the stream. */
 #define THALWEG_ROW_EXEC_STREAM_CELL_WRITTEN UINT32_C(4)
 #define THALWEG_ROW_EXEC_STREAM_TYPE_WRITTEN THALWEG_FIELD_U64
-/* Messages read from it. */
+/* The number of messages read from the stream. */
 #define THALWEG_ROW_EXEC_STREAM_CELL_READ UINT32_C(5)
 #define THALWEG_ROW_EXEC_STREAM_TYPE_READ THALWEG_FIELD_U64
-/* Messages nobody reads, because the reader has left. */
+/* The number of messages that no task reads, because the reader has left. */
 #define THALWEG_ROW_EXEC_STREAM_CELL_DROPPED UINT32_C(6)
 #define THALWEG_ROW_EXEC_STREAM_TYPE_DROPPED THALWEG_FIELD_U64
-/* Whether both its ends are gone. */
+/* Whether both ends of the stream are closed. */
 #define THALWEG_ROW_EXEC_STREAM_CELL_CLOSED UINT32_C(7)
 #define THALWEG_ROW_EXEC_STREAM_TYPE_CLOSED THALWEG_FIELD_BOOL
 
-/* The sizes of a stream's messages, as far as they were taken: the row has the stream's number. */
+/* The measured sizes of a stream's messages. The row's id is the stream's id. */
 #define THALWEG_ROW_EXEC_MESSAGE_SIZES_NAME "exec.message_sizes"
 #define THALWEG_ROW_EXEC_MESSAGE_SIZES_HASH UINT64_C(0x81e9d291a7b81748)
-/* Messages that the sizes stand for: those up to the last one whose size was taken. */
+/* The number of messages that the sizes represent: all up to the last one whose size was measured. */
 #define THALWEG_ROW_EXEC_MESSAGE_SIZES_CELL_MESSAGES UINT32_C(0)
 #define THALWEG_ROW_EXEC_MESSAGE_SIZES_TYPE_MESSAGES THALWEG_FIELD_U64
-/* How large those are together. */
+/* The total size of these messages. */
 #define THALWEG_ROW_EXEC_MESSAGE_SIZES_CELL_BYTES UINT32_C(1)
 #define THALWEG_ROW_EXEC_MESSAGE_SIZES_TYPE_BYTES THALWEG_FIELD_U64
-/* The least size taken. */
+/* The smallest size measured. */
 #define THALWEG_ROW_EXEC_MESSAGE_SIZES_CELL_LEAST UINT32_C(2)
 #define THALWEG_ROW_EXEC_MESSAGE_SIZES_TYPE_LEAST THALWEG_FIELD_U64
-/* The largest size taken. */
+/* The largest size measured. */
 #define THALWEG_ROW_EXEC_MESSAGE_SIZES_CELL_MOST UINT32_C(3)
 #define THALWEG_ROW_EXEC_MESSAGE_SIZES_TYPE_MOST THALWEG_FIELD_U64
-/* How the buckets lie. From the lowest bit on: 4 bits, c; 12 bits, b; 7 bits, u; 1 bit, that they are just being moved; 40 bits, how many sizes were taken. Bucket k, from 0, has the sizes from 2^((b + k) * 2^c / 32) bytes up to where bucket k + 1 begins, and counts in units of 2^u messages. */
+/* The bounds of the buckets. From the lowest bit on: 4 bits, c; 12 bits, b; 7 bits, u; 1 bit, set while the bounds are being changed; 40 bits, the number of sizes measured. Bucket k, from 0, counts the sizes from 2^((b + k) * 2^c / 32) bytes up to the start of bucket k + 1, in units of 2^u messages. */
 #define THALWEG_ROW_EXEC_MESSAGE_SIZES_CELL_SCALE UINT32_C(4)
 #define THALWEG_ROW_EXEC_MESSAGE_SIZES_TYPE_SCALE THALWEG_FIELD_U64
 /* Buckets 0 to 3 of 28, 16 bits each from the lowest bit on. */
@@ -1239,44 +1239,44 @@
 /* A worker. */
 #define THALWEG_ROW_EXEC_WORKER_NAME "exec.worker"
 #define THALWEG_ROW_EXEC_WORKER_HASH UINT64_C(0xbdc45917e16f16f3)
-/* The core it is bound to; -1: none. */
+/* The core that the worker's thread is bound to; -1: none. */
 #define THALWEG_ROW_EXEC_WORKER_CELL_CORE UINT32_C(0)
 #define THALWEG_ROW_EXEC_WORKER_TYPE_CORE THALWEG_FIELD_I64
-/* What it is doing. */
+/* The state. */
 #define THALWEG_ROW_EXEC_WORKER_CELL_STATE UINT32_C(1)
 #define THALWEG_ROW_EXEC_WORKER_TYPE_STATE THALWEG_FIELD_ENUM
 #define THALWEG_ROW_EXEC_WORKER_CHOICE_STATE_RUNNING UINT32_C(0)
 #define THALWEG_ROW_EXEC_WORKER_CHOICE_STATE_WAITING UINT32_C(1)
 #define THALWEG_ROW_EXEC_WORKER_CHOICE_STATE_ENDED UINT32_C(2)
 #define THALWEG_ROW_EXEC_WORKER_CHOICE_STATE_PARKED UINT32_C(3)
-/* The task it is on, or 0. */
+/* The task that the worker dispatches, or 0. */
 #define THALWEG_ROW_EXEC_WORKER_CELL_TASK UINT32_C(2)
 #define THALWEG_ROW_EXEC_WORKER_TYPE_TASK THALWEG_FIELD_U64
-/* Index of the message it is on. */
+/* The index of the message that the task processes. */
 #define THALWEG_ROW_EXEC_WORKER_CELL_MESSAGE UINT32_C(3)
 #define THALWEG_ROW_EXEC_WORKER_TYPE_MESSAGE THALWEG_FIELD_U64
-/* Time it dispatched tasks, the little between them included. */
+/* The time in which the worker dispatched tasks, with the short gaps between dispatches. */
 #define THALWEG_ROW_EXEC_WORKER_CELL_BUSY_TICKS UINT32_C(4)
 #define THALWEG_ROW_EXEC_WORKER_TYPE_BUSY_TICKS THALWEG_FIELD_U64
-/* Time it had no ready task, but took part. */
+/* The time in which the worker had no ready task, without the time in which it was parked. */
 #define THALWEG_ROW_EXEC_WORKER_CELL_WAITING_TICKS UINT32_C(5)
 #define THALWEG_ROW_EXEC_WORKER_TYPE_WAITING_TICKS THALWEG_FIELD_U64
-/* When it began. */
+/* When the worker started. */
 #define THALWEG_ROW_EXEC_WORKER_CELL_STARTED UINT32_C(6)
 #define THALWEG_ROW_EXEC_WORKER_TYPE_STARTED THALWEG_FIELD_U64
-/* When it ended, or published last. */
+/* When the worker ended or last published its row. */
 #define THALWEG_ROW_EXEC_WORKER_CELL_UPDATED UINT32_C(7)
 #define THALWEG_ROW_EXEC_WORKER_TYPE_UPDATED THALWEG_FIELD_U64
-/* How often it dispatched a task. */
+/* The number of the worker's dispatches. */
 #define THALWEG_ROW_EXEC_WORKER_CELL_DISPATCHES UINT32_C(8)
 #define THALWEG_ROW_EXEC_WORKER_TYPE_DISPATCHES THALWEG_FIELD_U64
-/* Events it wrote. */
+/* The number of events that the worker wrote. */
 #define THALWEG_ROW_EXEC_WORKER_CELL_EVENTS UINT32_C(9)
 #define THALWEG_ROW_EXEC_WORKER_TYPE_EVENTS THALWEG_FIELD_U64
-/* What a reading of the clock takes on its thread. */
+/* The time that one reading of the clock takes on the worker's thread. */
 #define THALWEG_ROW_EXEC_WORKER_CELL_CLOCK_READING_PS UINT32_C(10)
 #define THALWEG_ROW_EXEC_WORKER_TYPE_CLOCK_READING_PS THALWEG_FIELD_U64
-/* Time it took no part. */
+/* The time in which the worker was parked. */
 #define THALWEG_ROW_EXEC_WORKER_CELL_PARKED_TICKS UINT32_C(11)
 #define THALWEG_ROW_EXEC_WORKER_TYPE_PARKED_TICKS THALWEG_FIELD_U64
 
@@ -1428,7 +1428,7 @@
 #define THALWEG_KIND_CONTROL_PAUSED_AT_PAUSED UINT32_C(0)
 #define THALWEG_KIND_CONTROL_PAUSED_TYPE_PAUSED THALWEG_FIELD_BOOL
 
-/* What an end of a link has counted since it was made: when it is made, five times a second, and when it ends. */
+/* The counters of an end of a link since it was made; recorded when the end is made, five times a second, and when it ends. */
 #define THALWEG_KIND_LINK_COUNTED_NAME "link.counted"
 #define THALWEG_KIND_LINK_COUNTED_HASH UINT64_C(0x24eae34a699668ee)
 #define THALWEG_KIND_LINK_COUNTED_WORDS UINT32_C(14)
@@ -1438,7 +1438,7 @@
 /* The node at the other end. */
 #define THALWEG_KIND_LINK_COUNTED_AT_NODE UINT32_C(8)
 #define THALWEG_KIND_LINK_COUNTED_TYPE_NODE THALWEG_FIELD_NAME
-/* Which way records go. */
+/* The direction in which records travel. */
 #define THALWEG_KIND_LINK_COUNTED_AT_DIRECTION UINT32_C(16)
 #define THALWEG_KIND_LINK_COUNTED_TYPE_DIRECTION THALWEG_FIELD_ENUM
 #define THALWEG_KIND_LINK_COUNTED_CHOICE_DIRECTION_OUT UINT32_C(0)
@@ -1449,10 +1449,10 @@
 /* Bytes of these messages. */
 #define THALWEG_KIND_LINK_COUNTED_AT_PAYLOAD UINT32_C(32)
 #define THALWEG_KIND_LINK_COUNTED_TYPE_PAYLOAD THALWEG_FIELD_U64
-/* Bytes that went over connections, with headers and after compression. */
+/* Bytes sent or received over connections, with headers and after compression. */
 #define THALWEG_KIND_LINK_COUNTED_AT_WIRE UINT32_C(40)
 #define THALWEG_KIND_LINK_COUNTED_TYPE_WIRE THALWEG_FIELD_U64
-/* Frames. */
+/* Frames that were sent or received. */
 #define THALWEG_KIND_LINK_COUNTED_AT_FRAMES UINT32_C(48)
 #define THALWEG_KIND_LINK_COUNTED_TYPE_FRAMES THALWEG_FIELD_U64
 /* Connections that were made; more than 1 if one broke. */
@@ -1461,19 +1461,19 @@
 /* Bytes that were sent again after a connection broke. */
 #define THALWEG_KIND_LINK_COUNTED_AT_RESENT UINT32_C(64)
 #define THALWEG_KIND_LINK_COUNTED_TYPE_RESENT THALWEG_FIELD_U64
-/* Bytes that are not acknowledged yet (out), or not taken by the task yet (in). */
+/* Bytes that are not acknowledged yet (out), or that the task has not read yet (in). */
 #define THALWEG_KIND_LINK_COUNTED_AT_QUEUED UINT32_C(72)
 #define THALWEG_KIND_LINK_COUNTED_TYPE_QUEUED THALWEG_FIELD_U64
-/* For how long the receiver had no room. */
+/* The time for which the sender waited because the receiver had no room. */
 #define THALWEG_KIND_LINK_COUNTED_AT_CREDIT_WAIT UINT32_C(80)
 #define THALWEG_KIND_LINK_COUNTED_TYPE_CREDIT_WAIT THALWEG_FIELD_U64
-/* For how long all ports were in use. */
+/* The time for which the sender waited because all ports were in use. */
 #define THALWEG_KIND_LINK_COUNTED_AT_PORT_WAIT UINT32_C(88)
 #define THALWEG_KIND_LINK_COUNTED_TYPE_PORT_WAIT THALWEG_FIELD_U64
-/* For how long the bandwidth was used up. */
+/* The time for which the sender waited because the allowed bandwidth was used up. */
 #define THALWEG_KIND_LINK_COUNTED_AT_PACE_WAIT UINT32_C(96)
 #define THALWEG_KIND_LINK_COUNTED_TYPE_PACE_WAIT THALWEG_FIELD_U64
-/* For how long the connection took nothing (out) or brought nothing (in), or there was none. */
+/* The time for which the connection accepted no bytes (out) or delivered none (in), or for which there was no connection. */
 #define THALWEG_KIND_LINK_COUNTED_AT_CONNECTION_WAIT UINT32_C(104)
 #define THALWEG_KIND_LINK_COUNTED_TYPE_CONNECTION_WAIT THALWEG_FIELD_U64
 
@@ -1484,10 +1484,10 @@
 /* The setting. */
 #define THALWEG_KIND_LINK_SETTING_ADOPTED_AT_NAME UINT32_C(0)
 #define THALWEG_KIND_LINK_SETTING_ADOPTED_TYPE_NAME THALWEG_FIELD_NAME
-/* Its value before. */
+/* The previous value. */
 #define THALWEG_KIND_LINK_SETTING_ADOPTED_AT_OLD UINT32_C(8)
 #define THALWEG_KIND_LINK_SETTING_ADOPTED_TYPE_OLD THALWEG_FIELD_U64
-/* Its value from here on. */
+/* The new value. */
 #define THALWEG_KIND_LINK_SETTING_ADOPTED_AT_NEW UINT32_C(16)
 #define THALWEG_KIND_LINK_SETTING_ADOPTED_TYPE_NEW THALWEG_FIELD_U64
 

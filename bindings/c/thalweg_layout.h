@@ -34,27 +34,27 @@
 #define THALWEG_IDENTITY_ANCHOR_SECOND UINT32_C(128)
 /* State: 1 running, 2 finished. Starts a line. */
 #define THALWEG_IDENTITY_STATE UINT32_C(192)
-/* How many writers there have been (their numbers are 1 to this). */
+/* The number of writers so far; their numbers are 1 to this. */
 #define THALWEG_IDENTITY_WRITERS UINT32_C(200)
-/* How many settings there are. */
+/* The number of settings. */
 #define THALWEG_IDENTITY_SETTINGS UINT32_C(208)
-/* How many live chunks there are. */
+/* The number of live chunks. */
 #define THALWEG_IDENTITY_LIVE_CHUNKS UINT32_C(216)
-/* Bit 0: keep, `clean` leaves this space alone unless it is asked to. */
+/* Bit 0: keep; `clean` removes this space only if asked to. */
 #define THALWEG_IDENTITY_FLAGS UINT32_C(224)
-/* The name that it has now, as a reference to the catalog; 0: still `NAME`. */
+/* The space's present name, as a reference to the catalog; 0: still `NAME`. */
 #define THALWEG_IDENTITY_NAME_NOW UINT32_C(232)
-/* Name at the beginning: length as a word, then bytes. */
+/* The space's first name: length as a word, then bytes. */
 #define THALWEG_IDENTITY_NAME UINT32_C(256)
-/* Room for the name. */
+/* The most bytes of the name. */
 #define THALWEG_IDENTITY_NAME_BYTES UINT32_C(248)
 /* Host name: length, bytes. */
 #define THALWEG_IDENTITY_HOST UINT32_C(512)
-/* Room for the host name. */
+/* The most bytes of the host name. */
 #define THALWEG_IDENTITY_HOST_BYTES UINT32_C(248)
 /* Command line: length, bytes. */
 #define THALWEG_IDENTITY_COMMAND UINT32_C(768)
-/* Room for the command line. */
+/* The most bytes of the command line. */
 #define THALWEG_IDENTITY_COMMAND_BYTES UINT32_C(3320)
 /* Magic of an element. */
 #define THALWEG_ELEMENT_MAGIC_VALUE UINT64_C(0x456765776c616874)
@@ -82,11 +82,11 @@
 #define THALWEG_ELEMENT_STATE UINT32_C(136)
 /* Sequence of the next event, published when a block rolls and on closing. Writer only. */
 #define THALWEG_ELEMENT_SEQUENCE UINT32_C(144)
-/* The writer that writes now: its number (low half), its thread (high half). Writer only. */
+/* The present writer's number (low half) and thread (high half). Writer only. */
 #define THALWEG_ELEMENT_OWNER UINT32_C(152)
-/* The name of the writer that writes now: its id in the process's catalog. Writer only. */
+/* The id of the present writer's name in the process's catalog. Writer only. */
 #define THALWEG_ELEMENT_OWNER_NAME UINT32_C(160)
-/* How many writers had this element, the one of now included. Writer only. */
+/* The number of writers that have used this element, the present one included. Writer only. */
 #define THALWEG_ELEMENT_GENERATION UINT32_C(168)
 /* Position before which everything was discarded. Writer only. */
 #define THALWEG_ELEMENT_DISCARDED UINT32_C(176)
@@ -98,9 +98,9 @@
 #define THALWEG_ELEMENT_READER UINT32_C(200)
 /* Start of the consumer's process. */
 #define THALWEG_ELEMENT_READER_START UINT32_C(208)
-/* Bytes of the header; a file of its own has a page of it. */
+/* Bytes of the header; in a file with one element the header has a page. */
 #define THALWEG_ELEMENT_HEADER UINT32_C(256)
-/* Where the blocks begin. */
+/* The offset of the blocks. */
 #define THALWEG_ELEMENT_DATA UINT32_C(4096)
 /* Magic. */
 #define THALWEG_POOL_MAGIC_VALUE UINT64_C(0x506765776c616874)
@@ -110,13 +110,13 @@
 #define THALWEG_POOL_VERSION UINT32_C(8)
 /* Bytes of a block (low half), count of blocks of an element (high half). */
 #define THALWEG_POOL_BLOCKS UINT32_C(16)
-/* How many elements there is room for. */
+/* The number of elements that the pool can hold. */
 #define THALWEG_POOL_SLOTS UINT32_C(24)
-/* How many of them were ever in use; the first ones. Written by the process, release. Starts a line. */
+/* The number of elements that were ever in use; elements are used in order. Written by the process, release. Starts a line. */
 #define THALWEG_POOL_USED UINT32_C(64)
-/* Where the lines of the latest events begin; the elements follow at the next page. */
+/* The offset of the lines of the latest events; the elements follow at the next page. */
 #define THALWEG_POOL_LINES UINT32_C(4096)
-/* Bytes of such a line. */
+/* Bytes of a line. */
 #define THALWEG_POOL_LINE_BYTES UINT32_C(64)
 /* The most elements of a pool. */
 #define THALWEG_POOL_SLOTS_MAX UINT32_C(4096)
@@ -128,11 +128,11 @@
 #define THALWEG_LINK_VERSION UINT32_C(8)
 /* The directory: length as a word, then bytes. Its last part is `thalweg-` and the space's UUID in hexadecimal. */
 #define THALWEG_LINK_PATH UINT32_C(16)
-/* Room for it. */
+/* The most bytes of the directory's path. */
 #define THALWEG_LINK_PATH_BYTES UINT32_C(4072)
 /* Twice the events of the element so far; one less while the line is being written. Release. */
 #define THALWEG_LATEST_VERSION UINT32_C(0)
-/* When. */
+/* The time of the event. */
 #define THALWEG_LATEST_TIME UINT32_C(8)
 /* The event's first word, but the writer's number instead of the time, and length 0 if texts or bytes follow the fixed part. */
 #define THALWEG_LATEST_FIRST UINT32_C(16)
@@ -140,7 +140,7 @@
 #define THALWEG_LATEST_SEQUENCE UINT32_C(24)
 /* The first words of its arguments. */
 #define THALWEG_LATEST_ARGUMENTS UINT32_C(32)
-/* How many words of arguments there is room for. */
+/* The number of words of arguments that the line can hold. */
 #define THALWEG_LATEST_ARGUMENT_WORDS UINT32_C(4)
 /* Block number + 1; 0 while the block is being recycled. */
 #define THALWEG_BLOCK_NUMBER UINT32_C(0)
@@ -156,25 +156,25 @@
 #define THALWEG_BLOCK_BYTES_MIN UINT32_C(512)
 /* The largest block. */
 #define THALWEG_BLOCK_BYTES_MAX UINT32_C(67108864)
-/* Kind 0, length 0: nothing more in this block. */
+/* Kind 0, length 0: the block has no further events. */
 #define THALWEG_EVENT_KIND_PADDING UINT32_C(0)
-/* Two words: the second is a full time, whose high half is that of what follows in this block. */
+/* Two words: the second is a full time, whose high half applies to the following events of this block. */
 #define THALWEG_EVENT_KIND_FULL_TIME UINT32_C(1)
-/* The writer of what follows: four words, this one, the number and thread of the writer (as in the element's header), the id of its name, and the sequence of its first event. Has no sequence. Stands where a writer took over the element, and at the start of each of its blocks; a block without it is the first writer's. */
+/* The writer of the following events: four words, which are this one, the number and thread of the writer (as in the element's header), the id of the writer's name, and the sequence of the writer's first event. This event has no sequence. It is written when a writer takes over the element, and at the start of each of this writer's blocks; a block without this event is the first writer's. */
 #define THALWEG_EVENT_KIND_OWNER UINT32_C(2)
-/* Words of such an event. */
+/* Words of an event that names the writer. */
 #define THALWEG_EVENT_OWNER_WORDS UINT32_C(4)
-/* More words of arguments for the event before, which is flagged `FLAG_CONTINUED`. Has no sequence. */
+/* More words of arguments of the previous event, which has `FLAG_CONTINUED`. A continuation has no sequence. */
 #define THALWEG_EVENT_KIND_CONTINUATION UINT32_C(3)
 /* Kinds below this one are reserved. */
 #define THALWEG_EVENT_KIND_FIRST UINT32_C(16)
-/* The event has the time of the one before; its own 32 bits say nothing. */
+/* The event has the time of the previous event; its own 32 bits of time are ignored. */
 #define THALWEG_EVENT_FLAG_SAME_TIME UINT32_C(1)
 /* The time was interpolated, not read from the clock. */
 #define THALWEG_EVENT_FLAG_INTERPOLATED UINT32_C(2)
 /* A text or byte field was cut to fit. */
 #define THALWEG_EVENT_FLAG_TRUNCATED UINT32_C(4)
-/* The arguments go on in a continuation, which comes next, maybe in the next block. */
+/* The arguments continue in the next event, which may be in the next block. */
 #define THALWEG_EVENT_FLAG_CONTINUED UINT32_C(8)
 /* The longest event, or part of one that is continued, in words. */
 #define THALWEG_EVENT_WORDS_MAX UINT32_C(4095)
@@ -204,67 +204,67 @@
 #define THALWEG_CATALOG_JOINED UINT32_C(7)
 /* In the file `session`: a process left. */
 #define THALWEG_CATALOG_LEFT UINT32_C(8)
-/* Payload: code, name, doc, count of cells; each cell as a kind's field. Live rows with this code in their tag are so. */
+/* A kind of live row. Payload: code, name, doc, count of cells, and each cell as a kind's field. Live rows of this kind have the code in their tag. */
 #define THALWEG_CATALOG_ROW UINT32_C(9)
 /* Magic. */
 #define THALWEG_SETTINGS_MAGIC_VALUE UINT64_C(0x566765776c616874)
-/* How many changes were made, of settings and of probes. The process that makes one stores it, under the file's lock; release. Starts a line. */
+/* The number of changes of settings and probes. The process that makes a change stores this number, under the file's lock; release. Starts a line. */
 #define THALWEG_SETTINGS_CHANGES UINT32_C(64)
-/* Not 0: the process puts back what a lease ran out of. Written by the process. */
+/* Not 0: the process restores a setting when its lease ends. Written by the process. */
 #define THALWEG_SETTINGS_KEEPS_LEASES UINT32_C(72)
-/* Where the cells begin. */
+/* The offset of the cells. */
 #define THALWEG_SETTINGS_CELLS UINT32_C(4096)
 /* Bytes of a cell. */
 #define THALWEG_SETTINGS_CELL_BYTES UINT32_C(64)
 /* In a cell, the value. */
 #define THALWEG_SETTINGS_VALUE UINT32_C(0)
-/* In a cell, how often it was set: odd while it is being set. The setter stores it, under the file's lock; release. */
+/* In a cell, a version that is odd while the cell is being set. The setter stores the version, under the file's lock; release. */
 #define THALWEG_SETTINGS_CELL_VERSION UINT32_C(8)
 /* In a cell, the setter: process id (low half) and user (high half). */
 #define THALWEG_SETTINGS_SETTER UINT32_C(16)
-/* In a cell, the version that the following words are of, and `DESCRIBED`; any other: a former build set the cell, which has no lease. The setter stores it and the following words. */
+/* In a cell, the version to which the following words belong, with `DESCRIBED`; any other value: an earlier build set the cell, which then has no lease. The setter stores this word and the following words. */
 #define THALWEG_SETTINGS_LEASE_VERSION UINT32_C(24)
-/* In a cell, the value that was confirmed last: what the end of a lease goes back to. */
+/* In a cell, the value that was confirmed last, which the end of a lease restores. */
 #define THALWEG_SETTINGS_CONFIRMED UINT32_C(32)
-/* In a cell, when the lease ends, by `CLOCK_MONOTONIC` in nanoseconds; all bits set: at no time. */
+/* In a cell, the time at which the lease ends, by `CLOCK_MONOTONIC` in nanoseconds; all bits set: no time limit. */
 #define THALWEG_SETTINGS_LEASE_UNTIL UINT32_C(40)
-/* In a cell, the start of the setter's process, with which the lease ends; 0: it does not. */
+/* In a cell, the start of the setter's process, if the lease ends with that process; else 0. */
 #define THALWEG_SETTINGS_HOLDER_START UINT32_C(48)
 /* In a cell, the state of the lease. */
 #define THALWEG_SETTINGS_LEASE_STATE UINT32_C(56)
-/* How many cells there are. */
+/* The number of cells. */
 #define THALWEG_SETTINGS_CELL_COUNT UINT32_C(512)
-/* Where the names of the tools begin that set the cells, one a line: length as a word, then bytes. Files of former builds end before. */
+/* The offset of the names of the tools that set the cells, one a line: length as a word, then bytes. Files of earlier builds end before this offset. */
 #define THALWEG_SETTINGS_TOOLS UINT32_C(36864)
-/* Bytes of such a line. */
+/* Bytes of a line. */
 #define THALWEG_SETTINGS_TOOL_BYTES UINT32_C(64)
-/* Room for a tool's name. */
+/* The most bytes of a tool's name. */
 #define THALWEG_SETTINGS_TOOL_ROOM UINT32_C(56)
 /* The highest bit of a cell's `LEASE_VERSION`. */
 #define THALWEG_SETTINGS_DESCRIBED UINT64_C(0x8000000000000000)
-/* A state of a lease: there is none, and the value is confirmed. */
+/* A state of a lease: the setting has no lease, and its value is confirmed. */
 #define THALWEG_SETTINGS_LEASE_NONE UINT32_C(0)
-/* A state of a lease: it holds. */
+/* A state of a lease: the lease is in force. */
 #define THALWEG_SETTINGS_LEASE_HELD UINT32_C(1)
 /* A state of a lease: its holder confirmed the value. */
 #define THALWEG_SETTINGS_LEASE_CONFIRMED UINT32_C(2)
-/* A state of a lease: it ran out, and the value was put back. */
+/* A state of a lease: its time ran out, and the confirmed value was restored. */
 #define THALWEG_SETTINGS_LEASE_EXPIRED UINT32_C(3)
-/* A state of a lease: its holder died, and the value was put back. */
+/* A state of a lease: its holder died, and the confirmed value was restored. */
 #define THALWEG_SETTINGS_LEASE_HOLDER_DIED UINT32_C(4)
-/* A state of a lease: its holder gave it back, and the value was put back. */
+/* A state of a lease: its holder gave it back, and the confirmed value was restored. */
 #define THALWEG_SETTINGS_LEASE_GIVEN_BACK UINT32_C(5)
 /* Magic. */
 #define THALWEG_MAILBOX_MAGIC_VALUE UINT64_C(0x4d6765776c616874)
 /* Twice the commands that were sent; one less while one is being sent, or if its sender was killed. Written by senders, or by the process while it holds the file's lock, with release ordering. Begins a cache line. */
 #define THALWEG_MAILBOX_SENT_COUNT UINT32_C(64)
-/* How many numbers commands were given. Senders only, under the file's lock. */
+/* The number of ids that commands were given. Senders only, under the file's lock. */
 #define THALWEG_MAILBOX_NUMBERS UINT32_C(72)
-/* Where the slots begin. */
+/* The offset of the slots. */
 #define THALWEG_MAILBOX_SLOTS UINT32_C(4096)
 /* Bytes of a slot. */
 #define THALWEG_MAILBOX_SLOT_BYTES UINT32_C(4096)
-/* How many slots there are. */
+/* The number of slots. */
 #define THALWEG_MAILBOX_SLOT_COUNT UINT32_C(64)
 /* State of a slot. */
 #define THALWEG_MAILBOX_STATE UINT32_C(0)
@@ -284,45 +284,45 @@
 #define THALWEG_MAILBOX_ABANDONED UINT32_C(56)
 /* The command. */
 #define THALWEG_MAILBOX_COMMAND UINT32_C(64)
-/* Room for the command. */
+/* The most bytes of the command. */
 #define THALWEG_MAILBOX_COMMAND_ROOM UINT32_C(1984)
 /* The answer; receiver only. */
 #define THALWEG_MAILBOX_ANSWER UINT32_C(2048)
-/* Room for the answer. */
+/* The most bytes of the answer. */
 #define THALWEG_MAILBOX_ANSWER_ROOM UINT32_C(2048)
-/* A state: nothing in it. */
+/* A state of a slot: free. */
 #define THALWEG_MAILBOX_FREE UINT32_C(0)
-/* A state: sent, and not taken yet. Set by the sender, release. */
+/* A state of a slot: the command was sent, and the receiver has not adopted it yet. Set by the sender, release. */
 #define THALWEG_MAILBOX_SENT UINT32_C(1)
-/* A state: taken. Set by the receiver. */
+/* A state of a slot: the receiver adopted the command. Set by the receiver. */
 #define THALWEG_MAILBOX_ADOPTED UINT32_C(2)
-/* A state: done. Set by the receiver, release. */
+/* A state of a slot: the command was carried out. Set by the receiver, release. */
 #define THALWEG_MAILBOX_DONE UINT32_C(3)
-/* A state: failed. Set by the receiver, release. */
+/* A state of a slot: the command failed. Set by the receiver, release. */
 #define THALWEG_MAILBOX_FAILED UINT32_C(4)
 /* Magic. */
 #define THALWEG_LIVE_MAGIC_VALUE UINT64_C(0x4c6765776c616874)
-/* Where the rows begin. */
+/* The offset of the rows. */
 #define THALWEG_LIVE_ROWS UINT32_C(4096)
 /* Bytes of a row. */
 #define THALWEG_LIVE_ROW_BYTES UINT32_C(128)
-/* Code of its kind, which the catalog describes (low byte; 0: free), generation (the rest). */
+/* The code of the row's kind, which the catalog describes (low byte; 0: the row is free), and the row's generation (the other bytes). */
 #define THALWEG_LIVE_TAG UINT32_C(0)
-/* Id of what it shows. */
+/* The id of the object that the row shows. */
 #define THALWEG_LIVE_ID UINT32_C(8)
-/* First cell. */
+/* The offset of the first cell. */
 #define THALWEG_LIVE_CELLS UINT32_C(16)
-/* Cells of a row. */
+/* The number of cells of a row. */
 #define THALWEG_LIVE_CELL_COUNT UINT32_C(12)
-/* Rows of the first chunk; each later one has twice as many as the one before, up to the largest. */
+/* Rows of the first chunk; each later chunk has twice as many rows as the previous one, up to the largest. */
 #define THALWEG_LIVE_CHUNK_ROWS_FIRST UINT32_C(256)
 /* Rows of the largest chunk. */
 #define THALWEG_LIVE_CHUNK_ROWS_MAX UINT32_C(16384)
 /* Magic. */
 #define THALWEG_SWITCHES_MAGIC_VALUE UINT64_C(0x4f6765776c616874)
-/* Where the words begin. */
+/* The offset of the words. */
 #define THALWEG_SWITCHES_WORDS UINT32_C(4096)
-/* Words of the first chunk; each later one has twice as many as the one before, up to the largest. */
+/* Words of the first chunk; each later chunk has twice as many words as the previous one, up to the largest. */
 #define THALWEG_SWITCHES_CHUNK_WORDS_FIRST UINT32_C(512)
 /* Words of the largest chunk. */
 #define THALWEG_SWITCHES_CHUNK_WORDS_MAX UINT32_C(65536)

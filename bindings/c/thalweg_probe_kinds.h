@@ -12,9 +12,9 @@ static const struct thalweg_choice thalweg_choices_probe_called_outcome[] = {
 };
 static const struct thalweg_field thalweg_fields_probe_called[] = {
     {3, 0, "operation", "", "The operation: a site of the catalog.", 0},
-    {2, 0, "depth", "", "How many recorded calls of this thread enclosed it.", 0},
-    {14, 3, "outcome", "", "How it ended.", thalweg_choices_probe_called_outcome},
-    {4, 0, "duration", "ticks", "How long it lasted.", 0},
+    {2, 0, "depth", "", "The number of recorded calls of this thread that enclosed the call.", 0},
+    {14, 3, "outcome", "", "How the call ended.", thalweg_choices_probe_called_outcome},
+    {4, 0, "duration", "ticks", "The duration of the call.", 0},
 };
 THALWEG_SHARED struct thalweg_kind thalweg_kind_probe_called = {
     "probe.called", "A call ended (at this event's time).",
@@ -31,20 +31,20 @@ THALWEG_HOT void thalweg_emit_probe_called(uint32_t operation, uint16_t depth, u
     if (thread) thalweg_emit_probe_called_at(thread, thalweg_now(), operation, depth, outcome, duration);
 }
 
-/* A call ended of a function that is known by its address: the catalog's sites of the kind `mapping` say where its file lay. */
+/* A call ended of a function that is known by its address; the catalog's sites of the kind `mapping` record at which addresses the function's file was mapped. */
 static const struct thalweg_choice thalweg_choices_probe_called_address_outcome[] = {
     {UINT64_C(0), "returned"},
     {UINT64_C(1), "failed"},
     {UINT64_C(2), "unwound"},
 };
 static const struct thalweg_field thalweg_fields_probe_called_address[] = {
-    {4, 0, "address", "", "Where the function begins.", 0},
-    {4, 0, "duration", "ticks", "How long it lasted.", 0},
-    {2, 0, "depth", "", "How many recorded calls of this thread enclosed it.", 0},
-    {14, 3, "outcome", "", "How it ended.", thalweg_choices_probe_called_address_outcome},
+    {4, 0, "address", "", "The address at which the function begins.", 0},
+    {4, 0, "duration", "ticks", "The duration of the call.", 0},
+    {2, 0, "depth", "", "The number of recorded calls of this thread that enclosed the call.", 0},
+    {14, 3, "outcome", "", "How the call ended.", thalweg_choices_probe_called_address_outcome},
 };
 THALWEG_SHARED struct thalweg_kind thalweg_kind_probe_called_address = {
-    "probe.called_address", "A call ended of a function that is known by its address: the catalog's sites of the kind `mapping` say where its file lay.",
+    "probe.called_address", "A call ended of a function that is known by its address; the catalog's sites of the kind `mapping` record at which addresses the function's file was mapped.",
     UINT64_C(0xeec6e7f93376714b), thalweg_fields_probe_called_address, 4, 3, 4, 0,
 };
 THALWEG_HOT void thalweg_emit_probe_called_address_at(struct thalweg_thread *thread, uint64_t ticks, uint64_t address, uint64_t duration, uint16_t depth, uint8_t outcome)
@@ -66,10 +66,10 @@ static const struct thalweg_choice thalweg_choices_probe_constructed_outcome[] =
 };
 static const struct thalweg_field thalweg_fields_probe_constructed[] = {
     {3, 0, "operation", "", "The constructor: a site of the catalog.", 0},
-    {2, 0, "depth", "", "How many recorded calls of this thread enclosed it.", 0},
-    {14, 3, "outcome", "", "How it ended.", thalweg_choices_probe_constructed_outcome},
-    {4, 0, "duration", "ticks", "How long it lasted.", 0},
-    {4, 0, "object", "", "The object, by a number of the program's own.", 0},
+    {2, 0, "depth", "", "The number of recorded calls of this thread that enclosed the call.", 0},
+    {14, 3, "outcome", "", "How the call ended.", thalweg_choices_probe_constructed_outcome},
+    {4, 0, "duration", "ticks", "The duration of the call.", 0},
+    {4, 0, "object", "", "The object's number, which the program chose.", 0},
 };
 THALWEG_SHARED struct thalweg_kind thalweg_kind_probe_constructed = {
     "probe.constructed", "An object was made: its constructor ended (at this event's time).",
@@ -86,13 +86,13 @@ THALWEG_HOT void thalweg_emit_probe_constructed(uint32_t operation, uint16_t dep
     if (thread) thalweg_emit_probe_constructed_at(thread, thalweg_now(), operation, depth, outcome, duration, object);
 }
 
-/* A call began (at this event's time); `probe.left` tells its end. */
+/* A call began (at this event's time); `probe.left` records its end. */
 static const struct thalweg_field thalweg_fields_probe_entered[] = {
     {3, 0, "operation", "", "The operation: a site of the catalog.", 0},
-    {2, 0, "depth", "", "How many recorded calls of this thread enclose it.", 0},
+    {2, 0, "depth", "", "The number of recorded calls of this thread that enclose the call.", 0},
 };
 THALWEG_SHARED struct thalweg_kind thalweg_kind_probe_entered = {
-    "probe.entered", "A call began (at this event's time); `probe.left` tells its end.",
+    "probe.entered", "A call began (at this event's time); `probe.left` records its end.",
     UINT64_C(0xa8918dfbcace2a6c), thalweg_fields_probe_entered, 2, 1, 2, 0,
 };
 THALWEG_HOT void thalweg_emit_probe_entered_at(struct thalweg_thread *thread, uint64_t ticks, uint32_t operation, uint16_t depth)
@@ -114,8 +114,8 @@ static const struct thalweg_choice thalweg_choices_probe_left_outcome[] = {
 };
 static const struct thalweg_field thalweg_fields_probe_left[] = {
     {3, 0, "operation", "", "The operation: a site of the catalog.", 0},
-    {2, 0, "depth", "", "How many recorded calls of this thread enclosed it.", 0},
-    {14, 3, "outcome", "", "How it ended.", thalweg_choices_probe_left_outcome},
+    {2, 0, "depth", "", "The number of recorded calls of this thread that enclosed the call.", 0},
+    {14, 3, "outcome", "", "How the call ended.", thalweg_choices_probe_left_outcome},
 };
 THALWEG_SHARED struct thalweg_kind thalweg_kind_probe_left = {
     "probe.left", "A call ended whose beginning `probe.entered` recorded.",
@@ -132,14 +132,14 @@ THALWEG_HOT void thalweg_emit_probe_left(uint32_t operation, uint16_t depth, uin
     if (thread) thalweg_emit_probe_left_at(thread, thalweg_now(), operation, depth, outcome);
 }
 
-/* The trace that this thread is in has this identity: that of the outermost call which encloses this event, or which comes next. */
+/* The identity of this thread's trace, which belongs to the outermost call that encloses this event, or else to the next call. */
 static const struct thalweg_field thalweg_fields_probe_trace_begun[] = {
-    {4, 0, "trace_high", "", "Its identity, high half.", 0},
-    {4, 0, "trace_low", "", "Low half.", 0},
-    {4, 0, "parent", "", "The span of another thread or process that it continues; 0: it begins here.", 0},
+    {4, 0, "trace_high", "", "The trace's identity, high half.", 0},
+    {4, 0, "trace_low", "", "The trace's identity, low half.", 0},
+    {4, 0, "parent", "", "The span of another thread or process that the trace continues; 0: the trace begins here.", 0},
 };
 THALWEG_SHARED struct thalweg_kind thalweg_kind_probe_trace_begun = {
-    "probe.trace_begun", "The trace that this thread is in has this identity: that of the outermost call which encloses this event, or which comes next.",
+    "probe.trace_begun", "The identity of this thread's trace, which belongs to the outermost call that encloses this event, or else to the next call.",
     UINT64_C(0xa6cafb5cf6366e17), thalweg_fields_probe_trace_begun, 3, 3, 4, 0,
 };
 THALWEG_HOT void thalweg_emit_probe_trace_begun_at(struct thalweg_thread *thread, uint64_t ticks, uint64_t trace_high, uint64_t trace_low, uint64_t parent)
@@ -153,13 +153,13 @@ THALWEG_HOT void thalweg_emit_probe_trace_begun(uint64_t trace_high, uint64_t tr
     if (thread) thalweg_emit_probe_trace_begun_at(thread, thalweg_now(), trace_high, trace_low, parent);
 }
 
-/* Work was handed over that goes on elsewhere: in another thread, or later. */
+/* A thread handed over work that continues in another thread, or later. */
 static const struct thalweg_field thalweg_fields_probe_handed_over[] = {
-    {4, 0, "span", "", "A number for it that is unique among all processes.", 0},
-    {2, 0, "depth", "", "How many recorded calls of this thread enclose this.", 0},
+    {4, 0, "span", "", "The number of the handed-over work, unique among all processes.", 0},
+    {2, 0, "depth", "", "The number of recorded calls of this thread that enclose this event.", 0},
 };
 THALWEG_SHARED struct thalweg_kind thalweg_kind_probe_handed_over = {
-    "probe.handed_over", "Work was handed over that goes on elsewhere: in another thread, or later.",
+    "probe.handed_over", "A thread handed over work that continues in another thread, or later.",
     UINT64_C(0x36ef12fd448e3fd6), thalweg_fields_probe_handed_over, 2, 2, 3, 0,
 };
 THALWEG_HOT void thalweg_emit_probe_handed_over_at(struct thalweg_thread *thread, uint64_t ticks, uint64_t span, uint16_t depth)
@@ -173,12 +173,12 @@ THALWEG_HOT void thalweg_emit_probe_handed_over(uint64_t span, uint16_t depth)
     if (thread) thalweg_emit_probe_handed_over_at(thread, thalweg_now(), span, depth);
 }
 
-/* Work was taken over: the outermost call which encloses this event, or which comes next, is what was handed over. */
+/* A thread continues work that was handed over: the work is the outermost call that encloses this event, or else the next call. */
 static const struct thalweg_field thalweg_fields_probe_taken_over[] = {
-    {4, 0, "span", "", "Its number.", 0},
+    {4, 0, "span", "", "The number of the handed-over work.", 0},
 };
 THALWEG_SHARED struct thalweg_kind thalweg_kind_probe_taken_over = {
-    "probe.taken_over", "Work was taken over: the outermost call which encloses this event, or which comes next, is what was handed over.",
+    "probe.taken_over", "A thread continues work that was handed over: the work is the outermost call that encloses this event, or else the next call.",
     UINT64_C(0x1efe55732e11f6e4), thalweg_fields_probe_taken_over, 1, 1, 2, 0,
 };
 THALWEG_HOT void thalweg_emit_probe_taken_over_at(struct thalweg_thread *thread, uint64_t ticks, uint64_t span)
@@ -194,9 +194,9 @@ THALWEG_HOT void thalweg_emit_probe_taken_over(uint64_t span)
 
 /* A message was sent, with the trace that this thread is in. */
 static const struct thalweg_field thalweg_fields_probe_sent[] = {
-    {4, 0, "span", "", "A number for it that is unique among all processes: the parent's in a `traceparent`.", 0},
-    {4, 0, "bytes", "bytes", "Its bytes; 0: not known.", 0},
-    {2, 0, "depth", "", "How many recorded calls of this thread enclose this.", 0},
+    {4, 0, "span", "", "The message's number, unique among all processes: the parent's id in a `traceparent`.", 0},
+    {4, 0, "bytes", "bytes", "The size of the message; 0: not known.", 0},
+    {2, 0, "depth", "", "The number of recorded calls of this thread that enclose this event.", 0},
 };
 THALWEG_SHARED struct thalweg_kind thalweg_kind_probe_sent = {
     "probe.sent", "A message was sent, with the trace that this thread is in.",
@@ -215,9 +215,9 @@ THALWEG_HOT void thalweg_emit_probe_sent(uint64_t span, uint64_t bytes, uint16_t
 
 /* A message was received. */
 static const struct thalweg_field thalweg_fields_probe_received[] = {
-    {4, 0, "span", "", "Its number; 0: not known.", 0},
-    {4, 0, "bytes", "bytes", "Its bytes; 0: not known.", 0},
-    {2, 0, "depth", "", "How many recorded calls of this thread enclose this.", 0},
+    {4, 0, "span", "", "The message's number; 0: not known.", 0},
+    {4, 0, "bytes", "bytes", "The size of the message; 0: not known.", 0},
+    {2, 0, "depth", "", "The number of recorded calls of this thread that enclose this event.", 0},
 };
 THALWEG_SHARED struct thalweg_kind thalweg_kind_probe_received = {
     "probe.received", "A message was received.",
@@ -234,13 +234,13 @@ THALWEG_HOT void thalweg_emit_probe_received(uint64_t span, uint64_t bytes, uint
     if (thread) thalweg_emit_probe_received_at(thread, thalweg_now(), span, bytes, depth);
 }
 
-/* A counter went on. */
+/* A counter changed. */
 static const struct thalweg_field thalweg_fields_probe_counted[] = {
     {3, 0, "counter", "", "The counter: a site of the catalog.", 0},
-    {8, 0, "by", "", "By how much.", 0},
+    {8, 0, "by", "", "The amount added to the counter.", 0},
 };
 THALWEG_SHARED struct thalweg_kind thalweg_kind_probe_counted = {
-    "probe.counted", "A counter went on.",
+    "probe.counted", "A counter changed.",
     UINT64_C(0xbbe2a2b7f013ff3c), thalweg_fields_probe_counted, 2, 2, 3, 0,
 };
 THALWEG_HOT void thalweg_emit_probe_counted_at(struct thalweg_thread *thread, uint64_t ticks, uint32_t counter, int64_t by)
@@ -257,7 +257,7 @@ THALWEG_HOT void thalweg_emit_probe_counted(uint32_t counter, int64_t by)
 /* A gauge was read. */
 static const struct thalweg_field thalweg_fields_probe_gauged[] = {
     {3, 0, "gauge", "", "The gauge: a site of the catalog.", 0},
-    {10, 0, "value", "", "What it shows.", 0},
+    {10, 0, "value", "", "The gauge's value.", 0},
 };
 THALWEG_SHARED struct thalweg_kind thalweg_kind_probe_gauged = {
     "probe.gauged", "A gauge was read.",
@@ -274,7 +274,7 @@ THALWEG_HOT void thalweg_emit_probe_gauged(uint32_t gauge, double value)
     if (thread) thalweg_emit_probe_gauged_at(thread, thalweg_now(), gauge, value);
 }
 
-/* A line for a log. */
+/* A line of a log. */
 static const struct thalweg_choice thalweg_choices_probe_logged_level[] = {
     {UINT64_C(1), "error"},
     {UINT64_C(2), "warning"},
@@ -283,12 +283,12 @@ static const struct thalweg_choice thalweg_choices_probe_logged_level[] = {
     {UINT64_C(5), "trace"},
 };
 static const struct thalweg_field thalweg_fields_probe_logged[] = {
-    {3, 0, "operation", "", "Where in the program: a site of the catalog; 0: not known.", 0},
-    {14, 5, "level", "", "How grave it is.", thalweg_choices_probe_logged_level},
-    {15, 0, "text", "", "What it says.", 0},
+    {3, 0, "operation", "", "The place in the program that logged the line: a site of the catalog; 0: not known.", 0},
+    {14, 5, "level", "", "The line's severity.", thalweg_choices_probe_logged_level},
+    {15, 0, "text", "", "The line's text.", 0},
 };
 THALWEG_SHARED struct thalweg_kind thalweg_kind_probe_logged = {
-    "probe.logged", "A line for a log.",
+    "probe.logged", "A line of a log.",
     UINT64_C(0x23534ca54d4555b6), thalweg_fields_probe_logged, 3, 2, 0, 0,
 };
 THALWEG_HOT void thalweg_emit_probe_logged_at(struct thalweg_thread *thread, uint64_t ticks, uint32_t operation, uint8_t level, const char *text, size_t text_bytes)

@@ -19,9 +19,9 @@ pub(crate) struct KnownKind {
 pub enum Observation {
     /// A worker's thread began to work.
     WorkerStarted(WorkerStarted),
-    /// A worker takes no part from now on: it gives its tasks away and sleeps.
+    /// A worker was parked: it hands its tasks to other workers and sleeps.
     WorkerParked(WorkerParked),
-    /// A worker takes part again.
+    /// A parked worker dispatches tasks again.
     WorkerUnparked(WorkerUnparked),
     /// A worker found no ready task.
     WorkerWaiting(WorkerWaiting),
@@ -29,53 +29,53 @@ pub enum Observation {
     WorkerResumed(WorkerResumed),
     /// A worker ended.
     WorkerEnded(WorkerEnded),
-    /// For so long a worker could have run and had no processor: in the dispatch, or the wait, that ends with the next event; or in its own work that ends with this one.
+    /// A worker could have run but had no processor for this duration: in the dispatch or wait that ends with the next event, or in the worker's own work that ends with this event.
     Kept(Kept),
-    /// What a thread used of its processor so far; recorded at intervals and at its end (modes metrics and full).
+    /// The processor time that a thread has used so far; recorded at intervals and when the thread ends (modes metrics and full).
     ThreadUsed(ThreadUsed),
-    /// What a thread did in a task, as it was seen from outside, at intervals, since the last such event (modes metrics and full).
+    /// What a thread did in a task since the last such event, as another thread sampled it at intervals (modes metrics and full).
     ThreadSampled(ThreadSampled),
-    /// What a dispatch of a millisecond or more used of its processor. In time it stands before that dispatch's event.
+    /// The processor time of a dispatch of a millisecond or more. This event precedes the event of that dispatch.
     DispatchUsed(DispatchUsed),
-    /// What the run and the machine used of the processors that the run may use, so far.
+    /// The time so far that the run and the whole machine have used on the processors that the run may use.
     ProcessorsUsed(ProcessorsUsed),
-    /// A task was created, with a stream that it reads and one that it writes, if it has them; it stands for their `exec.stream_opened`, which records the others. It may be the base of dispatches, too: as by `exec.dispatch_base`, where no message was read or written yet.
+    /// A task was created, with a stream that it reads and one that it writes, if it has them. These two streams get no `exec.stream_opened`; the task's other streams do. This event may also be the base of dispatches, like an `exec.dispatch_base` with no message read or written yet.
     TaskCreated(TaskCreated),
     /// The mapper placed a task.
     TaskMapped(TaskMapped),
-    /// A task moves to another worker, where it is ready.
+    /// A task moved to another worker and is ready there.
     TaskMoved(TaskMoved),
-    /// What the dispatches of a task that follow in the same block of the element have in common; each continues where the one before ended. A number of this kind counts from 0 in each block.
+    /// A base: the fields that a task's later dispatches in the same block of the element share, so that each dispatch continues where the previous one ended. Base numbers start at 0 in each block.
     DispatchBase(DispatchBase),
-    /// A dispatch ended (at this event's time). What it read and wrote besides the streams of its base, and what descends from what that these do not say, are the events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before.
+    /// A dispatch ended (at this event's time). The events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before it record the messages of streams other than those of the base, and any lineage that the fields here do not record.
     Dispatch(Dispatch),
     /// A dispatch whose numbers are too large for `exec.dispatch`.
     DispatchLong(DispatchLong),
-    /// Streams of the dispatch that comes next and that are neither its base's input nor its output.
+    /// Streams of the next dispatch that are neither the input nor the output of that dispatch's base.
     DispatchStreams(DispatchStreams),
-    /// A message was worked on, until now. Recorded where messages take long against recording it: see `exec.clock_budget`.
+    /// A task finished processing a message (at this event's time). Recorded only if processing a message takes long compared with recording it: see `exec.clock_budget`.
     MessageWorked(MessageWorked),
-    /// Messages read in the dispatch that comes next, from a stream that is not its base's input.
+    /// Messages that the next dispatch read from a stream other than its base's input.
     StreamRead(StreamRead),
-    /// Messages written in the dispatch that comes next, to a stream that is not its base's output.
+    /// Messages that the next dispatch wrote to a stream other than its base's output.
     StreamWrote(StreamWrote),
     /// Lineage: message `first + k` of `stream` descends from message `parent_first + k * step` of `parent_stream`.
     Derived(Derived),
-    /// A deadlock was found: this is one of the waits that never end. Recorded once for each, up to 1,000, before the run ends.
+    /// A wait that never ends, because the run is deadlocked. Recorded once for each such wait, up to 1,000, before the run ends.
     Deadlocked(Deadlocked),
-    /// A task ended. The four times add up to its life, as far as it was measured (modes metrics and full).
+    /// A task ended. The four times add up to the measured part of the task's life (modes metrics and full).
     TaskEnded(TaskEnded),
-    /// A task ended without an error, and with it up to two streams all of whose messages were read; its counts fit into this event. It stands for `exec.task_ended` and `exec.stream_closed`.
+    /// A task ended without an error, and up to two streams closed with all their messages read. This event replaces `exec.task_ended` and `exec.stream_closed` if all counts fit into it.
     BriefTaskEnded(BriefTaskEnded),
-    /// A stream has an end attached to a task, for the first time or anew; or, where neither task is named, it holds another number of messages from now on.
+    /// A task was attached to an end of a stream, or, if neither task is named, the stream's capacity changed.
     StreamOpened(StreamOpened),
-    /// Both ends of a stream are gone. Written = read + dropped.
+    /// Both ends of a stream are closed. Written = read + dropped.
     StreamClosed(StreamClosed),
-    /// The sizes of a stream's messages, as far as they were taken; recorded when both its ends are gone, before `exec.stream_closed`.
+    /// The measured sizes of a stream's messages; recorded when both ends of the stream are closed, before `exec.stream_closed`.
     StreamSizes(StreamSizes),
-    /// How many messages had which size: the buckets that `exec.stream_sizes`, which comes next, speaks of.
+    /// The histogram of a stream's message sizes; `exec.stream_sizes`, the next event, has the bounds of its buckets.
     StreamSizeCounts(StreamSizeCounts),
-    /// The mode from now on: recorded when the run begins, and at each change.
+    /// The new mode of observation: recorded when the run begins, and at each change.
     ModeChanged(ModeChanged),
     /// The runtime adopted a setting's new value.
     SettingAdopted(SettingAdopted),
@@ -280,11 +280,11 @@ pub(crate) const fn field(name: &'static str, field_type: FieldType) -> FieldSpe
 pub struct WorkerStarted {
     /// The worker, counted from 0.
     pub worker: u64,
-    /// The core it is bound to; -1: none.
+    /// The core that the worker's thread is bound to; -1: none.
     pub core: i64,
-    /// The NUMA node of that core; -1: not known.
+    /// The NUMA node of the worker's core; -1: not known.
     pub node: i64,
-    /// What a reading of the clock takes on its thread.
+    /// The time that one reading of the clock takes on the worker's thread.
     pub clock_reading_ps: u64,
 }
 
@@ -327,7 +327,7 @@ impl WorkerStarted {
     }
 }
 
-/// A worker takes no part from now on: it gives its tasks away and sleeps.
+/// A worker was parked: it hands its tasks to other workers and sleeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WorkerParked {
     /// The worker.
@@ -352,7 +352,7 @@ impl WorkerParked {
     }
 }
 
-/// A worker takes part again.
+/// A parked worker dispatches tasks again.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WorkerUnparked {
     /// The worker.
@@ -432,13 +432,13 @@ impl WorkerResumed {
 pub struct WorkerEnded {
     /// The worker.
     pub worker: u64,
-    /// Time it dispatched tasks, the little between them included.
+    /// The time in which the worker dispatched tasks, with the short gaps between dispatches.
     pub busy_ticks: u64,
-    /// Time it had no ready task, but took part.
+    /// The time in which the worker had no ready task, without the time in which it was parked.
     pub waiting_ticks: u64,
-    /// Time between dispatches and waits that it measured: it woke others, moved tasks.
+    /// The measured time of the worker's own work between dispatches and waits, as waking other workers or moving tasks.
     pub own_ticks: u64,
-    /// Time it could have run and had no processor, as far as it was noticed at once: part of none of the others.
+    /// The time in which the worker could have run but had no processor, if the worker noticed it at once; none of the other three times includes this time.
     pub kept_ticks: u64,
 }
 
@@ -478,14 +478,14 @@ impl WorkerEnded {
     }
 }
 
-/// For so long a worker could have run and had no processor: in the dispatch, or the wait, that ends with the next event; or in its own work that ends with this one.
+/// A worker could have run but had no processor for this duration: in the dispatch or wait that ends with the next event, or in the worker's own work that ends with this event.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Kept {
     /// The worker.
     pub worker: u64,
     /// The task that was dispatched; 0: none.
     pub task: u64,
-    /// For how long.
+    /// The duration.
     pub duration_ticks: u64,
 }
 
@@ -515,26 +515,26 @@ impl Kept {
     }
 }
 
-/// What a thread used of its processor so far; recorded at intervals and at its end (modes metrics and full).
+/// The processor time that a thread has used so far; recorded at intervals and when the thread ends (modes metrics and full).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ThreadUsed {
     /// The worker; 4294967295: a thread of a task's own.
     pub worker: u64,
-    /// That task, or 0.
+    /// The task that has this thread of its own, or 0.
     pub task: u64,
-    /// Time it had a processor.
+    /// The time on a processor.
     pub cpu_ns: u64,
-    /// How often it was put off its processor for another thread.
+    /// The number of times that the kernel preempted the thread.
     pub preempted: u64,
-    /// Time it could have run and had no processor; 18446744073709551615 where the kernel does not report it.
+    /// The time in which the thread could have run but had no processor; 18446744073709551615: the kernel does not report it.
     pub delayed_ns: u64,
-    /// Of a worker: its own work so far, see `exec.worker_ended`.
+    /// The time of a worker's own work so far, as in `exec.worker_ended`.
     pub own_ticks: u64,
-    /// Of a worker: for how long it was kept from its processor so far, see `exec.worker_ended`.
+    /// The time so far in which a worker could have run but had no processor, as in `exec.worker_ended`.
     pub kept_ticks: u64,
-    /// Time it had a processor and was in the kernel; 18446744073709551615: not measured.
+    /// The time that the thread ran in the kernel; 18446744073709551615: not measured.
     pub kernel_ns: u64,
-    /// Pages of memory that it touched and that were not there yet.
+    /// The number of page faults of the thread.
     pub faults: u64,
 }
 
@@ -604,7 +604,7 @@ impl ThreadUsed {
     }
 }
 
-/// What a thread did in a task, as it was seen from outside, at intervals, since the last such event (modes metrics and full).
+/// What a thread did in a task since the last such event, as another thread sampled it at intervals (modes metrics and full).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ThreadSampled {
     /// The worker; 4294967295: a thread of a task's own.
@@ -613,21 +613,21 @@ pub struct ThreadSampled {
     pub task: u64,
     /// What the thread did.
     pub doing: ThreadSampledDoing,
-    /// By what that is known.
+    /// The source from which the sampler knows what the thread did.
     pub source: ThreadSampledSource,
-    /// How often it was seen to do that.
+    /// The number of samples that found the thread doing this.
     pub looks: u64,
-    /// How much time these looks stand for: each for that since the one before.
+    /// The time that these samples represent: each sample represents the time since the previous sample.
     pub interval_ticks: u64,
-    /// For how long the thread had a processor in that time.
+    /// The time in this interval for which the thread had a processor.
     pub cpu_ns: u64,
-    /// For how long it could have run in that time, and had no processor.
+    /// The time in this interval for which the thread could have run but had no processor.
     pub delayed_ns: u64,
-    /// The address of the lock that it sleeps for, or the file descriptor; 0: not known.
+    /// The address of the lock, or the file descriptor, that the thread waits for; 0: not known.
     pub on: u64,
-    /// For how long it has been seen asleep in the same dispatch; 0: it ran last, or was not seen before.
+    /// The time for which samples have found the thread asleep in the same dispatch; 0: the last sample found it running, or there was none.
     pub asleep_ticks: u64,
-    /// The task whose thread holds the lock, if the lock says so; else 0.
+    /// The task whose thread holds the lock, if the lock records its holder; else 0.
     pub holder: u64,
 }
 
@@ -739,7 +739,7 @@ impl ThreadSampledDoing {
     }
 }
 
-/// By what that is known.
+/// The source from which the sampler knows what the thread did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ThreadSampledSource {
     /// `call`.
@@ -768,18 +768,18 @@ impl ThreadSampledSource {
     }
 }
 
-/// What a dispatch of a millisecond or more used of its processor. In time it stands before that dispatch's event.
+/// The processor time of a dispatch of a millisecond or more. This event precedes the event of that dispatch.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DispatchUsed {
     /// The worker; 4294967295: a thread of the task's own.
     pub worker: u64,
     /// The task.
     pub task: u64,
-    /// How long it lasted, without the time that its thread is known to have had no processor.
+    /// The duration of the dispatch, without the time in which its thread is known to have had no processor.
     pub duration_ticks: u64,
-    /// That time.
+    /// The time of the dispatch in which its thread is known to have had no processor.
     pub kept_ticks: u64,
-    /// Time it had a processor.
+    /// The time on a processor.
     pub cpu_ns: u64,
 }
 
@@ -819,20 +819,20 @@ impl DispatchUsed {
     }
 }
 
-/// What the run and the machine used of the processors that the run may use, so far.
+/// The time so far that the run and the whole machine have used on the processors that the run may use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProcessorsUsed {
-    /// How many processors it may use.
+    /// The number of processors that the run may use.
     pub processors: u64,
-    /// Time that threads of the run had one.
+    /// The processor time of the run's threads.
     pub run_ns: u64,
-    /// Time that any process had one; 18446744073709551615 where the kernel does not report it.
+    /// The processor time of all processes; 18446744073709551615: the kernel does not report it.
     pub machine_ns: u64,
-    /// Time for which the run's group had spent the processor time that it is allowed.
+    /// The time for which the run's control group was throttled, because its processor time was used up.
     pub throttled_ns: u64,
-    /// Time that looking at threads took.
+    /// The time spent sampling threads.
     pub sampling_ns: u64,
-    /// How often threads were looked at.
+    /// The number of times that threads were sampled.
     pub looks: u64,
 }
 
@@ -888,32 +888,32 @@ impl ProcessorsUsed {
     }
 }
 
-/// A task was created, with a stream that it reads and one that it writes, if it has them; it stands for their `exec.stream_opened`, which records the others. It may be the base of dispatches, too: as by `exec.dispatch_base`, where no message was read or written yet.
+/// A task was created, with a stream that it reads and one that it writes, if it has them. These two streams get no `exec.stream_opened`; the task's other streams do. This event may also be the base of dispatches, like an `exec.dispatch_base` with no message read or written yet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskCreated {
     /// The task.
     pub task: u64,
-    /// The component of the network it belongs to.
+    /// The component of the network that the task belongs to.
     pub component: u64,
-    /// The task that unfolded it, or 0.
+    /// The task that created this task by unfolding the network, or 0.
     pub parent: u64,
-    /// Which of the component's replicas it is.
+    /// The number of the component's replica that the task belongs to.
     pub replica: u64,
-    /// Whether its k-th message written descends from the k-th read.
+    /// Whether the k-th message that the task writes descends from the k-th message that it reads.
     pub one_to_one: bool,
-    /// Whether it has a thread of its own.
+    /// Whether the task has a thread of its own.
     pub blocking: bool,
-    /// How many messages each of these streams holds.
+    /// The capacity of each of these streams.
     pub capacity: u64,
-    /// Its worker; 4294967295: a thread of its own; 4294967294: given by `exec.task_mapped`.
+    /// The task's worker; 4294967295: a thread of its own; 4294967294: given by `exec.task_mapped`.
     pub worker: u64,
-    /// A stream that it reads, or 0.
+    /// A stream that the task reads, or 0.
     pub input: u64,
-    /// A stream that it writes and no task reads yet, or 0.
+    /// A stream that the task writes and that no task reads yet, or 0.
     pub output: u64,
-    /// The task that writes the input has a number that is less by this; 0: no task writes it yet.
+    /// This task's id less the id of the task that writes the input; 0: no task writes the input yet.
     pub writer_before: u64,
-    /// The number by which dispatches name it as their base; 4294967295: it is none.
+    /// The number by which dispatches name this event as their base; 4294967295: this event is not a base.
     pub base_number: u64,
 }
 
@@ -998,7 +998,7 @@ impl TaskCreated {
 pub struct TaskMapped {
     /// The task.
     pub task: u64,
-    /// Its worker; 4294967295: a thread of its own.
+    /// The task's worker; 4294967295: a thread of its own.
     pub worker: u64,
 }
 
@@ -1020,14 +1020,14 @@ impl TaskMapped {
     }
 }
 
-/// A task moves to another worker, where it is ready.
+/// A task moved to another worker and is ready there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskMoved {
     /// The task.
     pub task: u64,
-    /// Its worker until now.
+    /// The task's previous worker.
     pub from: u64,
-    /// Its worker from now on.
+    /// The task's new worker.
     pub worker: u64,
 }
 
@@ -1063,22 +1063,22 @@ impl TaskMoved {
     }
 }
 
-/// What the dispatches of a task that follow in the same block of the element have in common; each continues where the one before ended. A number of this kind counts from 0 in each block.
+/// A base: the fields that a task's later dispatches in the same block of the element share, so that each dispatch continues where the previous one ended. Base numbers start at 0 in each block.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DispatchBase {
-    /// The number by which dispatches name it.
+    /// The number by which dispatches name this base.
     pub number: u64,
     /// The worker; 4294967295: a thread of the task's own.
     pub worker: u64,
     /// The task.
     pub task: u64,
-    /// A stream that it reads, or 0.
+    /// A stream that the task reads, or 0.
     pub input: u64,
-    /// Index of the next message that it reads there, counted from 0.
+    /// The index of the next message that the task reads from the input, counted from 0.
     pub first_read: u64,
-    /// A stream that it writes, or 0.
+    /// A stream that the task writes, or 0.
     pub output: u64,
-    /// Index of the next message that it writes there.
+    /// The index of the next message that the task writes to the output.
     pub first_written: u64,
 }
 
@@ -1124,30 +1124,30 @@ impl DispatchBase {
     }
 }
 
-/// A dispatch ended (at this event's time). What it read and wrote besides the streams of its base, and what descends from what that these do not say, are the events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before.
+/// A dispatch ended (at this event's time). The events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before it record the messages of streams other than those of the base, and any lineage that the fields here do not record.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Dispatch {
-    /// How long it lasted.
+    /// The duration of the dispatch.
     pub duration_ticks: u64,
-    /// How long the task had been ready when it began.
+    /// The time for which the task had been ready when the dispatch began.
     pub ready_ticks: u64,
-    /// The number of its base, see `exec.dispatch_base`.
+    /// The number of the dispatch's base, see `exec.dispatch_base`.
     pub base_number: u64,
     /// Messages read from the base's input.
     pub reads: u64,
     /// Messages written to the base's output.
     pub writes: u64,
-    /// Why it ended.
+    /// Why the dispatch ended.
     pub outcome: DispatchOutcome,
-    /// The stream that it waits for since.
+    /// The stream that the task has waited for since the dispatch ended.
     pub waits_for: DispatchWaitsFor,
-    /// What had made the task ready.
+    /// The cause that had made the task ready.
     pub cause: DispatchCause,
-    /// The stream that had made it ready.
+    /// The stream that had made the task ready.
     pub ready_by: DispatchReadyBy,
-    /// What the messages written descend from.
+    /// How the written messages descend from messages read.
     pub descent: DispatchDescent,
-    /// Index of the message that the first one written descends from, less that of the first one read.
+    /// The index of the message that the first written message descends from, less the index of the first message read.
     pub parent_offset: i64,
 }
 
@@ -1227,7 +1227,7 @@ impl Dispatch {
     }
 }
 
-/// Why it ended.
+/// Why the dispatch ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DispatchOutcome {
     /// `blocked_input`.
@@ -1256,7 +1256,7 @@ impl DispatchOutcome {
     }
 }
 
-/// The stream that it waits for since.
+/// The stream that the task has waited for since the dispatch ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DispatchWaitsFor {
     /// `none`.
@@ -1285,7 +1285,7 @@ impl DispatchWaitsFor {
     }
 }
 
-/// What had made the task ready.
+/// The cause that had made the task ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DispatchCause {
     /// `created`.
@@ -1320,7 +1320,7 @@ impl DispatchCause {
     }
 }
 
-/// The stream that had made it ready.
+/// The stream that had made the task ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DispatchReadyBy {
     /// `none`.
@@ -1349,7 +1349,7 @@ impl DispatchReadyBy {
     }
 }
 
-/// What the messages written descend from.
+/// How the written messages descend from messages read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DispatchDescent {
     /// `unrecorded`.
@@ -1378,27 +1378,27 @@ impl DispatchDescent {
 /// A dispatch whose numbers are too large for `exec.dispatch`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DispatchLong {
-    /// How long it lasted.
+    /// The duration of the dispatch.
     pub duration_ticks: u64,
-    /// How long the task had been ready when it began.
+    /// The time for which the task had been ready when the dispatch began.
     pub ready_ticks: u64,
-    /// The number of its base, see `exec.dispatch_base`.
+    /// The number of the dispatch's base, see `exec.dispatch_base`.
     pub base_number: u64,
     /// Messages read from the base's input.
     pub reads: u64,
     /// Messages written to the base's output.
     pub writes: u64,
-    /// Why it ended.
+    /// Why the dispatch ended.
     pub outcome: DispatchLongOutcome,
-    /// The stream that it waits for since.
+    /// The stream that the task has waited for since the dispatch ended.
     pub waits_for: DispatchLongWaitsFor,
-    /// What had made the task ready.
+    /// The cause that had made the task ready.
     pub cause: DispatchLongCause,
-    /// The stream that had made it ready.
+    /// The stream that had made the task ready.
     pub ready_by: DispatchLongReadyBy,
-    /// What the messages written descend from.
+    /// How the written messages descend from messages read.
     pub descent: DispatchLongDescent,
-    /// Index of the message that the first one written descends from, less that of the first one read.
+    /// The index of the message that the first written message descends from, less the index of the first message read.
     pub parent_offset: i64,
 }
 
@@ -1478,7 +1478,7 @@ impl DispatchLong {
     }
 }
 
-/// Why it ended.
+/// Why the dispatch ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DispatchLongOutcome {
     /// `blocked_input`.
@@ -1507,7 +1507,7 @@ impl DispatchLongOutcome {
     }
 }
 
-/// The stream that it waits for since.
+/// The stream that the task has waited for since the dispatch ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DispatchLongWaitsFor {
     /// `none`.
@@ -1536,7 +1536,7 @@ impl DispatchLongWaitsFor {
     }
 }
 
-/// What had made the task ready.
+/// The cause that had made the task ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DispatchLongCause {
     /// `created`.
@@ -1571,7 +1571,7 @@ impl DispatchLongCause {
     }
 }
 
-/// The stream that had made it ready.
+/// The stream that had made the task ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DispatchLongReadyBy {
     /// `none`.
@@ -1600,7 +1600,7 @@ impl DispatchLongReadyBy {
     }
 }
 
-/// What the messages written descend from.
+/// How the written messages descend from messages read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DispatchLongDescent {
     /// `unrecorded`.
@@ -1626,12 +1626,12 @@ impl DispatchLongDescent {
     }
 }
 
-/// Streams of the dispatch that comes next and that are neither its base's input nor its output.
+/// Streams of the next dispatch that are neither the input nor the output of that dispatch's base.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DispatchStreams {
-    /// The stream that the task waits for since, or 0.
+    /// The stream that the task has waited for since the dispatch ended, or 0.
     pub waits_for: u64,
-    /// The stream that had made it ready, or 0.
+    /// The stream that had made the task ready, or 0.
     pub ready_by: u64,
 }
 
@@ -1654,14 +1654,14 @@ impl DispatchStreams {
     }
 }
 
-/// A message was worked on, until now. Recorded where messages take long against recording it: see `exec.clock_budget`.
+/// A task finished processing a message (at this event's time). Recorded only if processing a message takes long compared with recording it: see `exec.clock_budget`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MessageWorked {
     /// The task.
     pub task: u64,
     /// The message's index in the stream that the task reads.
     pub index: u64,
-    /// For how long.
+    /// The duration.
     pub duration_ticks: u64,
 }
 
@@ -1691,14 +1691,14 @@ impl MessageWorked {
     }
 }
 
-/// Messages read in the dispatch that comes next, from a stream that is not its base's input.
+/// Messages that the next dispatch read from a stream other than its base's input.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StreamRead {
     /// The stream.
     pub stream: u64,
-    /// Index of the first message, counted from 0.
+    /// The index of the first message, counted from 0.
     pub first: u64,
-    /// How many.
+    /// The number of messages.
     pub count: u64,
 }
 
@@ -1721,18 +1721,18 @@ impl StreamRead {
     }
 }
 
-/// Messages written in the dispatch that comes next, to a stream that is not its base's output.
+/// Messages that the next dispatch wrote to a stream other than its base's output.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StreamWrote {
     /// The stream.
     pub stream: u64,
-    /// Index of the first message, counted from 0.
+    /// The index of the first message, counted from 0.
     pub first: u64,
-    /// How many.
+    /// The number of messages.
     pub count: u64,
-    /// What they descend from: of messages that the dispatch read, or had read, from its base's input.
+    /// How the messages descend from messages that this or an earlier dispatch of the task read from the base's input.
     pub descent: StreamWroteDescent,
-    /// Index of the message that the first one descends from, less that of the first one read from that input.
+    /// The index of the message that the first message descends from, less the index of the first message read from the base's input.
     pub parent_offset: i64,
 }
 
@@ -1776,7 +1776,7 @@ impl StreamWrote {
     }
 }
 
-/// What they descend from: of messages that the dispatch read, or had read, from its base's input.
+/// How the messages descend from messages that this or an earlier dispatch of the task read from the base's input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StreamWroteDescent {
     /// `unrecorded`.
@@ -1807,15 +1807,15 @@ impl StreamWroteDescent {
 pub struct Derived {
     /// The stream written.
     pub stream: u64,
-    /// Index of its first message.
+    /// The index of the first message written.
     pub first: u64,
     /// The stream read.
     pub parent_stream: u64,
-    /// Index of the message that the first descends from.
+    /// The index of the message that the first message written descends from.
     pub parent_first: u64,
-    /// How many messages of `stream`.
+    /// The number of messages of `stream`.
     pub count: u64,
-    /// 0: all from the same message; 1: each from the next.
+    /// 0: all descend from the same message; 1: each descends from the next message.
     pub step: u64,
 }
 
@@ -1858,16 +1858,16 @@ impl Derived {
     }
 }
 
-/// A deadlock was found: this is one of the waits that never end. Recorded once for each, up to 1,000, before the run ends.
+/// A wait that never ends, because the run is deadlocked. Recorded once for each such wait, up to 1,000, before the run ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Deadlocked {
     /// The task that waits.
     pub task: u64,
-    /// The stream that it waits for, maybe one of several.
+    /// The stream that the task waits for, maybe one of several.
     pub stream: u64,
     /// The task at the stream's other end.
     pub peer: u64,
-    /// 1: it waits for room; 0: for a message.
+    /// 1: the task waits for room; 0: the task waits for a message.
     pub for_room: u64,
 }
 
@@ -1904,28 +1904,28 @@ impl Deadlocked {
     }
 }
 
-/// A task ended. The four times add up to its life, as far as it was measured (modes metrics and full).
+/// A task ended. The four times add up to the measured part of the task's life (modes metrics and full).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskEnded {
     /// The task.
     pub task: u64,
-    /// Time it ran.
+    /// The time for which the task ran.
     pub busy_ticks: u64,
-    /// Time it waited for messages.
+    /// The time for which the task waited for messages.
     pub input_wait_ticks: u64,
-    /// Time it waited for room.
+    /// The time for which the task waited for room in a stream.
     pub output_wait_ticks: u64,
-    /// Time it was ready and did not run.
+    /// The time for which the task was ready but did not run.
     pub ready_ticks: u64,
-    /// How often it was dispatched.
+    /// The number of the task's dispatches.
     pub dispatches: u64,
-    /// Messages it read.
+    /// The number of messages that the task read.
     pub reads: u64,
-    /// Messages it wrote.
+    /// The number of messages that the task wrote.
     pub writes: u64,
-    /// Whether it ended badly.
+    /// Whether the task failed.
     pub failed: bool,
-    /// Whether it panicked.
+    /// Whether the task panicked.
     pub panicked: bool,
 }
 
@@ -1999,32 +1999,32 @@ impl TaskEnded {
     }
 }
 
-/// A task ended without an error, and with it up to two streams all of whose messages were read; its counts fit into this event. It stands for `exec.task_ended` and `exec.stream_closed`.
+/// A task ended without an error, and up to two streams closed with all their messages read. This event replaces `exec.task_ended` and `exec.stream_closed` if all counts fit into it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BriefTaskEnded {
     /// The task.
     pub task: u64,
-    /// Time it ran.
+    /// The time for which the task ran.
     pub busy_ticks: u64,
-    /// Time it waited for messages.
+    /// The time for which the task waited for messages.
     pub input_wait_ticks: u64,
-    /// Time it waited for room.
+    /// The time for which the task waited for room in a stream.
     pub output_wait_ticks: u64,
-    /// Time it was ready and did not run.
+    /// The time for which the task was ready but did not run.
     pub ready_ticks: u64,
-    /// How often it was dispatched.
+    /// The number of the task's dispatches.
     pub dispatches: u64,
-    /// Messages it read.
+    /// The number of messages that the task read.
     pub reads: u64,
-    /// Messages it wrote.
+    /// The number of messages that the task wrote.
     pub writes: u64,
-    /// Messages that passed the stream.
+    /// The number of messages that passed the first stream.
     pub passed: u64,
-    /// A stream that closed, or 0.
+    /// The first stream that closed, or 0.
     pub stream: u64,
-    /// Another one has a number that is greater by this; 0: there is none.
+    /// The id of the second stream less the id of the first; 0: there is no second stream.
     pub other: i64,
-    /// Messages that passed the other one.
+    /// The number of messages that passed the second stream.
     pub other_passed: u64,
 }
 
@@ -2085,18 +2085,18 @@ impl BriefTaskEnded {
     }
 }
 
-/// A stream has an end attached to a task, for the first time or anew; or, where neither task is named, it holds another number of messages from now on.
+/// A task was attached to an end of a stream, or, if neither task is named, the stream's capacity changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StreamOpened {
     /// The stream.
     pub stream: u64,
-    /// Its name, if it has one.
+    /// The stream's name, if it has one.
     pub name: u64,
-    /// The task that reads it, or 0.
+    /// The task that reads the stream, or 0.
     pub reader: u64,
-    /// The task that writes it, or 0.
+    /// The task that writes the stream, or 0.
     pub writer: u64,
-    /// How many messages it holds.
+    /// The stream's capacity.
     pub capacity: u64,
 }
 
@@ -2136,14 +2136,14 @@ impl StreamOpened {
     }
 }
 
-/// Both ends of a stream are gone. Written = read + dropped.
+/// Both ends of a stream are closed. Written = read + dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StreamClosed {
     /// The stream.
     pub stream: u64,
-    /// Messages written to it.
+    /// The number of messages written to the stream.
     pub written: u64,
-    /// Messages read from it.
+    /// The number of messages read from the stream.
     pub read: u64,
     /// Messages that no task read, because the reader had left.
     pub dropped: u64,
@@ -2177,20 +2177,20 @@ impl StreamClosed {
     }
 }
 
-/// The sizes of a stream's messages, as far as they were taken; recorded when both its ends are gone, before `exec.stream_closed`.
+/// The measured sizes of a stream's messages; recorded when both ends of the stream are closed, before `exec.stream_closed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StreamSizes {
     /// The stream.
     pub stream: u64,
-    /// Messages that the sizes stand for: those up to the last one whose size was taken.
+    /// The number of messages that the sizes represent: all up to the last one whose size was measured.
     pub messages: u64,
-    /// How large those are together.
+    /// The total size of these messages.
     pub bytes: u64,
-    /// The least size taken.
+    /// The smallest size measured.
     pub least: u64,
-    /// The largest size taken.
+    /// The largest size measured.
     pub most: u64,
-    /// How the buckets of `exec.stream_size_counts` lie: as in the live row `exec.message_sizes`.
+    /// The bounds of the buckets of `exec.stream_size_counts`, coded as in the live row `exec.message_sizes`.
     pub scale: u64,
 }
 
@@ -2233,7 +2233,7 @@ impl StreamSizes {
     }
 }
 
-/// How many messages had which size: the buckets that `exec.stream_sizes`, which comes next, speaks of.
+/// The histogram of a stream's message sizes; `exec.stream_sizes`, the next event, has the bounds of its buckets.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StreamSizeCounts {
     /// The stream.
@@ -2299,7 +2299,7 @@ impl StreamSizeCounts {
     }
 }
 
-/// The mode from now on: recorded when the run begins, and at each change.
+/// The new mode of observation: recorded when the run begins, and at each change.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ModeChanged {
     /// 0 off, 1 metrics, 2 full.
@@ -2329,9 +2329,9 @@ impl ModeChanged {
 pub struct SettingAdopted {
     /// The setting.
     pub name: u64,
-    /// The value until now.
+    /// The previous value.
     pub old: u64,
-    /// The value from now on.
+    /// The new value.
     pub new: u64,
 }
 
@@ -2359,7 +2359,7 @@ impl SettingAdopted {
 pub struct TaskFailed {
     /// The task.
     pub task: u64,
-    /// What it said.
+    /// The message of the task's error.
     pub message: Text,
 }
 

@@ -13,7 +13,7 @@ pub enum Row {
     Task(TaskRow),
     /// A stream that exists.
     Stream(StreamRow),
-    /// The sizes of a stream's messages, as far as they were taken: the row has the stream's number.
+    /// The measured sizes of a stream's messages. The row's id is the stream's id.
     MessageSizes(MessageSizesRow),
     /// A worker.
     Worker(WorkerRow),
@@ -45,29 +45,29 @@ impl Row {
 pub struct TaskRow {
     /// Its id.
     pub id: u64,
-    /// What it is doing.
+    /// The state.
     pub state: TaskRowState,
-    /// The component of the network it belongs to.
+    /// The component of the network that the task belongs to.
     pub component: u64,
-    /// Which of the component's replicas it is.
+    /// The number of the component's replica that the task belongs to.
     pub replica: u64,
-    /// Its worker; 4294967295: a thread of its own.
+    /// The task's worker; 4294967295: a thread of its own.
     pub worker: u64,
-    /// How often it was dispatched.
+    /// The number of the task's dispatches.
     pub dispatches: u64,
-    /// Messages it read.
+    /// The number of messages that the task read.
     pub reads: u64,
-    /// Messages it wrote.
+    /// The number of messages that the task wrote.
     pub writes: u64,
     /// Time it ran.
     pub busy_ticks: u64,
-    /// Time it waited for messages.
+    /// The time for which the task waited for messages.
     pub input_wait_ticks: u64,
-    /// Time it waited for room.
+    /// The time for which the task waited for room in a stream.
     pub output_wait_ticks: u64,
-    /// Time it was ready and did not run.
+    /// The time for which the task was ready but did not run.
     pub ready_ticks: u64,
-    /// Whether it ended badly.
+    /// Whether the task failed.
     pub failed: bool,
 }
 
@@ -116,7 +116,7 @@ impl TaskRow {
     }
 }
 
-/// What it is doing.
+/// The state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TaskRowState {
     /// `idle`.
@@ -156,21 +156,21 @@ impl TaskRowState {
 pub struct StreamRow {
     /// Its id.
     pub id: u64,
-    /// Its name, if it has one.
+    /// The stream's name, if it has one.
     pub name: u64,
-    /// The task that reads it, or 0.
+    /// The task that reads the stream, or 0.
     pub reader: u64,
-    /// The task that writes it, or 0.
+    /// The task that writes the stream, or 0.
     pub writer: u64,
-    /// How many messages it holds.
+    /// The stream's capacity.
     pub capacity: u64,
-    /// Messages written to it.
+    /// The number of messages written to the stream.
     pub written: u64,
-    /// Messages read from it.
+    /// The number of messages read from the stream.
     pub read: u64,
-    /// Messages nobody reads, because the reader has left.
+    /// The number of messages that no task reads, because the reader has left.
     pub dropped: u64,
-    /// Whether both its ends are gone.
+    /// Whether both ends of the stream are closed.
     pub closed: bool,
 }
 
@@ -201,20 +201,20 @@ impl StreamRow {
     }
 }
 
-/// The sizes of a stream's messages, as far as they were taken: the row has the stream's number.
+/// The measured sizes of a stream's messages. The row's id is the stream's id.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MessageSizesRow {
     /// Its id.
     pub id: u64,
-    /// Messages that the sizes stand for: those up to the last one whose size was taken.
+    /// The number of messages that the sizes represent: all up to the last one whose size was measured.
     pub messages: u64,
-    /// How large those are together.
+    /// The total size of these messages.
     pub bytes: u64,
-    /// The least size taken.
+    /// The smallest size measured.
     pub least: u64,
-    /// The largest size taken.
+    /// The largest size measured.
     pub most: u64,
-    /// How the buckets lie. From the lowest bit on: 4 bits, c; 12 bits, b; 7 bits, u; 1 bit, that they are just being moved; 40 bits, how many sizes were taken. Bucket k, from 0, has the sizes from 2^((b + k) * 2^c / 32) bytes up to where bucket k + 1 begins, and counts in units of 2^u messages.
+    /// The bounds of the buckets. From the lowest bit on: 4 bits, c; 12 bits, b; 7 bits, u; 1 bit, set while the bounds are being changed; 40 bits, the number of sizes measured. Bucket k, from 0, counts the sizes from 2^((b + k) * 2^c / 32) bytes up to the start of bucket k + 1, in units of 2^u messages.
     pub scale: u64,
     /// Buckets 0 to 3 of 28, 16 bits each from the lowest bit on.
     pub counts_0: u64,
@@ -272,29 +272,29 @@ impl MessageSizesRow {
 pub struct WorkerRow {
     /// Its id.
     pub id: u64,
-    /// The core it is bound to; -1: none.
+    /// The core that the worker's thread is bound to; -1: none.
     pub core: i64,
-    /// What it is doing.
+    /// The state.
     pub state: WorkerRowState,
-    /// The task it is on, or 0.
+    /// The task that the worker dispatches, or 0.
     pub task: u64,
-    /// Index of the message it is on.
+    /// The index of the message that the task processes.
     pub message: u64,
-    /// Time it dispatched tasks, the little between them included.
+    /// The time in which the worker dispatched tasks, with the short gaps between dispatches.
     pub busy_ticks: u64,
-    /// Time it had no ready task, but took part.
+    /// The time in which the worker had no ready task, without the time in which it was parked.
     pub waiting_ticks: u64,
-    /// When it began.
+    /// When the worker started.
     pub started: u64,
-    /// When it ended, or published last.
+    /// When the worker ended or last published its row.
     pub updated: u64,
-    /// How often it dispatched a task.
+    /// The number of the worker's dispatches.
     pub dispatches: u64,
-    /// Events it wrote.
+    /// The number of events that the worker wrote.
     pub events: u64,
-    /// What a reading of the clock takes on its thread.
+    /// The time that one reading of the clock takes on the worker's thread.
     pub clock_reading_ps: u64,
-    /// Time it took no part.
+    /// The time in which the worker was parked.
     pub parked_ticks: u64,
 }
 
@@ -336,7 +336,7 @@ impl WorkerRow {
     }
 }
 
-/// What it is doing.
+/// The state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WorkerRowState {
     /// `running`.

@@ -13,24 +13,24 @@ public final class Kinds {
         /** The setting. */
         public static final int AT_NAME = 0;
         public static final int TYPE_NAME = Layout.FIELD_NAME;
-        /** Its value before. */
+        /** The previous value. */
         public static final int AT_OLD = 8;
         public static final int TYPE_OLD = Layout.FIELD_U64;
-        /** Its value from here on. */
+        /** The new value. */
         public static final int AT_NEW = 16;
         public static final int TYPE_NEW = Layout.FIELD_U64;
-        /** The process that set it; 0: unknown. */
+        /** The process that set the value; 0: unknown. */
         public static final int AT_PID = 24;
         public static final int TYPE_PID = Layout.FIELD_U32;
-        /** The user that set it. */
+        /** The user that set the value. */
         public static final int AT_USER = 28;
         public static final int TYPE_USER = Layout.FIELD_U32;
-        /** The tool that set it, if it said so. */
+        /** The name of the tool that set the value; empty if the tool gave none. */
         public static final int AT_TOOL = 32;
         public static final int TYPE_TOOL = Layout.FIELD_STR;
     }
 
-    /** A setting was changed under a lease: it goes back to its former value unless the lease is renewed or confirmed. */
+    /** A setting was changed under a lease: the process restores the former value unless the lease is renewed or confirmed. */
     public static final class SpaceSettingLeased {
         private SpaceSettingLeased() {}
         public static final String NAME = "space.setting_leased";
@@ -39,25 +39,25 @@ public final class Kinds {
         /** The setting. */
         public static final int AT_NAME = 0;
         public static final int TYPE_NAME = Layout.FIELD_NAME;
-        /** Its value under the lease. */
+        /** The value under the lease. */
         public static final int AT_VALUE = 8;
         public static final int TYPE_VALUE = Layout.FIELD_U64;
-        /** The value that was confirmed last, to which it goes back. */
+        /** The value that was confirmed last, which the end of the lease restores. */
         public static final int AT_CONFIRMED = 16;
         public static final int TYPE_CONFIRMED = Layout.FIELD_U64;
-        /** For how long from now on, without renewal; all bits set: no time ends it. */
+        /** The duration of the lease without renewal; all bits set: no time limit. */
         public static final int AT_LASTS = 24;
         public static final int TYPE_LASTS = Layout.FIELD_U64;
-        /** Whether it ends with the process that holds it. */
+        /** Whether the lease ends with the process that holds it. */
         public static final int AT_WHILE_ALIVE = 32;
         public static final int TYPE_WHILE_ALIVE = Layout.FIELD_BOOL;
-        /** The process that holds it. */
+        /** The process that holds the lease. */
         public static final int AT_PID = 36;
         public static final int TYPE_PID = Layout.FIELD_U32;
-        /** The user that holds it. */
+        /** The user that holds the lease. */
         public static final int AT_USER = 40;
         public static final int TYPE_USER = Layout.FIELD_U32;
-        /** The tool that holds it, if it said so. */
+        /** The name of the tool that holds the lease; empty if the tool gave none. */
         public static final int AT_TOOL = 44;
         public static final int TYPE_TOOL = Layout.FIELD_STR;
     }
@@ -71,13 +71,13 @@ public final class Kinds {
         /** The setting. */
         public static final int AT_NAME = 0;
         public static final int TYPE_NAME = Layout.FIELD_NAME;
-        /** Its value from here on. */
+        /** The new value. */
         public static final int AT_VALUE = 8;
         public static final int TYPE_VALUE = Layout.FIELD_U64;
-        /** Its value under the lease. */
+        /** The value under the lease. */
         public static final int AT_LEASED = 16;
         public static final int TYPE_LEASED = Layout.FIELD_U64;
-        /** Why. */
+        /** Why the lease ended. */
         public static final int AT_WHY = 24;
         public static final int TYPE_WHY = Layout.FIELD_ENUM;
         public static final int CHOICE_WHY_EXPIRED = 0;
@@ -85,13 +85,13 @@ public final class Kinds {
         public static final int CHOICE_WHY_CONFIRMED = 2;
         public static final int CHOICE_WHY_GIVEN_BACK = 3;
         public static final int CHOICE_WHY_TAKEN_OVER = 4;
-        /** The process that held it. */
+        /** The process that held the lease. */
         public static final int AT_PID = 28;
         public static final int TYPE_PID = Layout.FIELD_U32;
-        /** The user that held it. */
+        /** The user that held the lease. */
         public static final int AT_USER = 32;
         public static final int TYPE_USER = Layout.FIELD_U32;
-        /** The tool that held it, if it said so. */
+        /** The name of the tool that held the lease; empty if the tool gave none. */
         public static final int AT_TOOL = 36;
         public static final int TYPE_TOOL = Layout.FIELD_STR;
     }
@@ -102,13 +102,13 @@ public final class Kinds {
         public static final String NAME = "space.probes_switched";
         public static final long HASH = 0x3ccff26f6c646cdaL;
         public static final int WORDS = 3;
-        /** A pattern of their names. */
+        /** The pattern of the probes' names. */
         public static final int AT_PATTERN = 0;
         public static final int TYPE_PATTERN = Layout.FIELD_STR;
-        /** On or off. */
+        /** Whether the probes were switched on. */
         public static final int AT_ON = 4;
         public static final int TYPE_ON = Layout.FIELD_BOOL;
-        /** How many there are of that name now. */
+        /** The number of probes that match the pattern now. */
         public static final int AT_PROBES = 8;
         public static final int TYPE_PROBES = Layout.FIELD_U32;
         /** The process that switched them. */
@@ -128,13 +128,13 @@ public final class Kinds {
         /** The command's number. */
         public static final int AT_COMMAND = 0;
         public static final int TYPE_COMMAND = Layout.FIELD_U64;
-        /** The process that sent it. */
+        /** The process that sent the command. */
         public static final int AT_PID = 8;
         public static final int TYPE_PID = Layout.FIELD_U32;
-        /** The user that sent it. */
+        /** The user that sent the command. */
         public static final int AT_USER = 12;
         public static final int TYPE_USER = Layout.FIELD_U32;
-        /** What it is for. */
+        /** The object to which the command applies. */
         public static final int AT_TARGET = 16;
         public static final int TYPE_TARGET = Layout.FIELD_STR;
         /** The name of the command. */
@@ -143,12 +143,12 @@ public final class Kinds {
         /** The command's arguments, separated by spaces. */
         public static final int AT_ARGUMENTS = 24;
         public static final int TYPE_ARGUMENTS = Layout.FIELD_STR;
-        /** The tool that sent it, if it said so. */
+        /** The name of the tool that sent the command; empty if the tool gave none. */
         public static final int AT_TOOL = 28;
         public static final int TYPE_TOOL = Layout.FIELD_STR;
     }
 
-    /** A command was done under a lease: its inverse will be done unless the lease is renewed or confirmed. */
+    /** A command was carried out under a lease: the process carries out the inverse unless the lease is renewed or confirmed. */
     public static final class SpaceCommandLeased {
         private SpaceCommandLeased() {}
         public static final String NAME = "space.command_leased";
@@ -157,16 +157,16 @@ public final class Kinds {
         /** The command's number. */
         public static final int AT_COMMAND = 0;
         public static final int TYPE_COMMAND = Layout.FIELD_U64;
-        /** For how long from now on, without renewal; all bits set: no time ends it. */
+        /** The duration of the lease without renewal; all bits set: no time limit. */
         public static final int AT_LASTS = 8;
         public static final int TYPE_LASTS = Layout.FIELD_U64;
-        /** Whether it ends with the process that holds it. */
+        /** Whether the lease ends with the process that holds it. */
         public static final int AT_WHILE_ALIVE = 16;
         public static final int TYPE_WHILE_ALIVE = Layout.FIELD_BOOL;
         /** The target of the inverse. */
         public static final int AT_TARGET = 20;
         public static final int TYPE_TARGET = Layout.FIELD_STR;
-        /** The inverse. */
+        /** The name of the inverse command. */
         public static final int AT_INVERSE = 24;
         public static final int TYPE_INVERSE = Layout.FIELD_STR;
         /** The inverse's arguments, separated by spaces. */
@@ -183,7 +183,7 @@ public final class Kinds {
         /** The command's number. The inverse, which runs unless the command was confirmed or taken over, has the same number. */
         public static final int AT_COMMAND = 0;
         public static final int TYPE_COMMAND = Layout.FIELD_U64;
-        /** Why. */
+        /** Why the lease ended. */
         public static final int AT_WHY = 8;
         public static final int TYPE_WHY = Layout.FIELD_ENUM;
         public static final int CHOICE_WHY_EXPIRED = 0;
@@ -191,13 +191,13 @@ public final class Kinds {
         public static final int CHOICE_WHY_CONFIRMED = 2;
         public static final int CHOICE_WHY_GIVEN_BACK = 3;
         public static final int CHOICE_WHY_TAKEN_OVER = 4;
-        /** The process that held it. */
+        /** The process that held the lease. */
         public static final int AT_PID = 12;
         public static final int TYPE_PID = Layout.FIELD_U32;
-        /** The user that held it. */
+        /** The user that held the lease. */
         public static final int AT_USER = 16;
         public static final int TYPE_USER = Layout.FIELD_U32;
-        /** The tool that held it, if it said so. */
+        /** The name of the tool that held the lease; empty if the tool gave none. */
         public static final int AT_TOOL = 20;
         public static final int TYPE_TOOL = Layout.FIELD_STR;
     }
@@ -211,7 +211,7 @@ public final class Kinds {
         /** The command's number. */
         public static final int AT_COMMAND = 0;
         public static final int TYPE_COMMAND = Layout.FIELD_U64;
-        /** Whether it was done. */
+        /** Whether the command was carried out. */
         public static final int AT_DONE = 8;
         public static final int TYPE_DONE = Layout.FIELD_BOOL;
         /** The command's result, or why it failed. */
@@ -248,36 +248,36 @@ public final class Kinds {
         /** The operation: a site of the catalog. */
         public static final int AT_OPERATION = 0;
         public static final int TYPE_OPERATION = Layout.FIELD_U32;
-        /** How many recorded calls of this thread enclosed it. */
+        /** The number of recorded calls of this thread that enclosed the call. */
         public static final int AT_DEPTH = 4;
         public static final int TYPE_DEPTH = Layout.FIELD_U16;
-        /** How it ended. */
+        /** How the call ended. */
         public static final int AT_OUTCOME = 6;
         public static final int TYPE_OUTCOME = Layout.FIELD_ENUM;
         public static final int CHOICE_OUTCOME_RETURNED = 0;
         public static final int CHOICE_OUTCOME_FAILED = 1;
         public static final int CHOICE_OUTCOME_UNWOUND = 2;
-        /** How long it lasted. */
+        /** The duration of the call. */
         public static final int AT_DURATION = 8;
         public static final int TYPE_DURATION = Layout.FIELD_U64;
     }
 
-    /** A call ended of a function that is known by its address: the catalog's sites of the kind `mapping` say where its file lay. */
+    /** A call ended of a function that is known by its address; the catalog's sites of the kind `mapping` record at which addresses the function's file was mapped. */
     public static final class ProbeCalledAddress {
         private ProbeCalledAddress() {}
         public static final String NAME = "probe.called_address";
         public static final long HASH = 0xeec6e7f93376714bL;
         public static final int WORDS = 3;
-        /** Where the function begins. */
+        /** The address at which the function begins. */
         public static final int AT_ADDRESS = 0;
         public static final int TYPE_ADDRESS = Layout.FIELD_U64;
-        /** How long it lasted. */
+        /** The duration of the call. */
         public static final int AT_DURATION = 8;
         public static final int TYPE_DURATION = Layout.FIELD_U64;
-        /** How many recorded calls of this thread enclosed it. */
+        /** The number of recorded calls of this thread that enclosed the call. */
         public static final int AT_DEPTH = 16;
         public static final int TYPE_DEPTH = Layout.FIELD_U16;
-        /** How it ended. */
+        /** How the call ended. */
         public static final int AT_OUTCOME = 18;
         public static final int TYPE_OUTCOME = Layout.FIELD_ENUM;
         public static final int CHOICE_OUTCOME_RETURNED = 0;
@@ -294,24 +294,24 @@ public final class Kinds {
         /** The constructor: a site of the catalog. */
         public static final int AT_OPERATION = 0;
         public static final int TYPE_OPERATION = Layout.FIELD_U32;
-        /** How many recorded calls of this thread enclosed it. */
+        /** The number of recorded calls of this thread that enclosed the call. */
         public static final int AT_DEPTH = 4;
         public static final int TYPE_DEPTH = Layout.FIELD_U16;
-        /** How it ended. */
+        /** How the call ended. */
         public static final int AT_OUTCOME = 6;
         public static final int TYPE_OUTCOME = Layout.FIELD_ENUM;
         public static final int CHOICE_OUTCOME_RETURNED = 0;
         public static final int CHOICE_OUTCOME_FAILED = 1;
         public static final int CHOICE_OUTCOME_UNWOUND = 2;
-        /** How long it lasted. */
+        /** The duration of the call. */
         public static final int AT_DURATION = 8;
         public static final int TYPE_DURATION = Layout.FIELD_U64;
-        /** The object, by a number of the program's own. */
+        /** The object's number, which the program chose. */
         public static final int AT_OBJECT = 16;
         public static final int TYPE_OBJECT = Layout.FIELD_U64;
     }
 
-    /** A call began (at this event's time); `probe.left` tells its end. */
+    /** A call began (at this event's time); `probe.left` records its end. */
     public static final class ProbeEntered {
         private ProbeEntered() {}
         public static final String NAME = "probe.entered";
@@ -320,7 +320,7 @@ public final class Kinds {
         /** The operation: a site of the catalog. */
         public static final int AT_OPERATION = 0;
         public static final int TYPE_OPERATION = Layout.FIELD_U32;
-        /** How many recorded calls of this thread enclose it. */
+        /** The number of recorded calls of this thread that enclose the call. */
         public static final int AT_DEPTH = 4;
         public static final int TYPE_DEPTH = Layout.FIELD_U16;
     }
@@ -334,10 +334,10 @@ public final class Kinds {
         /** The operation: a site of the catalog. */
         public static final int AT_OPERATION = 0;
         public static final int TYPE_OPERATION = Layout.FIELD_U32;
-        /** How many recorded calls of this thread enclosed it. */
+        /** The number of recorded calls of this thread that enclosed the call. */
         public static final int AT_DEPTH = 4;
         public static final int TYPE_DEPTH = Layout.FIELD_U16;
-        /** How it ended. */
+        /** How the call ended. */
         public static final int AT_OUTCOME = 6;
         public static final int TYPE_OUTCOME = Layout.FIELD_ENUM;
         public static final int CHOICE_OUTCOME_RETURNED = 0;
@@ -345,44 +345,44 @@ public final class Kinds {
         public static final int CHOICE_OUTCOME_UNWOUND = 2;
     }
 
-    /** The trace that this thread is in has this identity: that of the outermost call which encloses this event, or which comes next. */
+    /** The identity of this thread's trace, which belongs to the outermost call that encloses this event, or else to the next call. */
     public static final class ProbeTraceBegun {
         private ProbeTraceBegun() {}
         public static final String NAME = "probe.trace_begun";
         public static final long HASH = 0xa6cafb5cf6366e17L;
         public static final int WORDS = 3;
-        /** Its identity, high half. */
+        /** The trace's identity, high half. */
         public static final int AT_TRACE_HIGH = 0;
         public static final int TYPE_TRACE_HIGH = Layout.FIELD_U64;
-        /** Low half. */
+        /** The trace's identity, low half. */
         public static final int AT_TRACE_LOW = 8;
         public static final int TYPE_TRACE_LOW = Layout.FIELD_U64;
-        /** The span of another thread or process that it continues; 0: it begins here. */
+        /** The span of another thread or process that the trace continues; 0: the trace begins here. */
         public static final int AT_PARENT = 16;
         public static final int TYPE_PARENT = Layout.FIELD_U64;
     }
 
-    /** Work was handed over that goes on elsewhere: in another thread, or later. */
+    /** A thread handed over work that continues in another thread, or later. */
     public static final class ProbeHandedOver {
         private ProbeHandedOver() {}
         public static final String NAME = "probe.handed_over";
         public static final long HASH = 0x36ef12fd448e3fd6L;
         public static final int WORDS = 2;
-        /** A number for it that is unique among all processes. */
+        /** The number of the handed-over work, unique among all processes. */
         public static final int AT_SPAN = 0;
         public static final int TYPE_SPAN = Layout.FIELD_U64;
-        /** How many recorded calls of this thread enclose this. */
+        /** The number of recorded calls of this thread that enclose this event. */
         public static final int AT_DEPTH = 8;
         public static final int TYPE_DEPTH = Layout.FIELD_U16;
     }
 
-    /** Work was taken over: the outermost call which encloses this event, or which comes next, is what was handed over. */
+    /** A thread continues work that was handed over: the work is the outermost call that encloses this event, or else the next call. */
     public static final class ProbeTakenOver {
         private ProbeTakenOver() {}
         public static final String NAME = "probe.taken_over";
         public static final long HASH = 0x1efe55732e11f6e4L;
         public static final int WORDS = 1;
-        /** Its number. */
+        /** The number of the handed-over work. */
         public static final int AT_SPAN = 0;
         public static final int TYPE_SPAN = Layout.FIELD_U64;
     }
@@ -393,13 +393,13 @@ public final class Kinds {
         public static final String NAME = "probe.sent";
         public static final long HASH = 0x7e1f11a5d290a029L;
         public static final int WORDS = 3;
-        /** A number for it that is unique among all processes: the parent's in a `traceparent`. */
+        /** The message's number, unique among all processes: the parent's id in a `traceparent`. */
         public static final int AT_SPAN = 0;
         public static final int TYPE_SPAN = Layout.FIELD_U64;
-        /** Its bytes; 0: not known. */
+        /** The size of the message; 0: not known. */
         public static final int AT_BYTES = 8;
         public static final int TYPE_BYTES = Layout.FIELD_U64;
-        /** How many recorded calls of this thread enclose this. */
+        /** The number of recorded calls of this thread that enclose this event. */
         public static final int AT_DEPTH = 16;
         public static final int TYPE_DEPTH = Layout.FIELD_U16;
     }
@@ -410,18 +410,18 @@ public final class Kinds {
         public static final String NAME = "probe.received";
         public static final long HASH = 0x6811a3f6e74b7a9eL;
         public static final int WORDS = 3;
-        /** Its number; 0: not known. */
+        /** The message's number; 0: not known. */
         public static final int AT_SPAN = 0;
         public static final int TYPE_SPAN = Layout.FIELD_U64;
-        /** Its bytes; 0: not known. */
+        /** The size of the message; 0: not known. */
         public static final int AT_BYTES = 8;
         public static final int TYPE_BYTES = Layout.FIELD_U64;
-        /** How many recorded calls of this thread enclose this. */
+        /** The number of recorded calls of this thread that enclose this event. */
         public static final int AT_DEPTH = 16;
         public static final int TYPE_DEPTH = Layout.FIELD_U16;
     }
 
-    /** A counter went on. */
+    /** A counter changed. */
     public static final class ProbeCounted {
         private ProbeCounted() {}
         public static final String NAME = "probe.counted";
@@ -430,7 +430,7 @@ public final class Kinds {
         /** The counter: a site of the catalog. */
         public static final int AT_COUNTER = 0;
         public static final int TYPE_COUNTER = Layout.FIELD_U32;
-        /** By how much. */
+        /** The amount added to the counter. */
         public static final int AT_BY = 8;
         public static final int TYPE_BY = Layout.FIELD_I64;
     }
@@ -444,21 +444,21 @@ public final class Kinds {
         /** The gauge: a site of the catalog. */
         public static final int AT_GAUGE = 0;
         public static final int TYPE_GAUGE = Layout.FIELD_U32;
-        /** What it shows. */
+        /** The gauge's value. */
         public static final int AT_VALUE = 8;
         public static final int TYPE_VALUE = Layout.FIELD_F64;
     }
 
-    /** A line for a log. */
+    /** A line of a log. */
     public static final class ProbeLogged {
         private ProbeLogged() {}
         public static final String NAME = "probe.logged";
         public static final long HASH = 0x23534ca54d4555b6L;
         public static final int WORDS = 2;
-        /** Where in the program: a site of the catalog; 0: not known. */
+        /** The place in the program that logged the line: a site of the catalog; 0: not known. */
         public static final int AT_OPERATION = 0;
         public static final int TYPE_OPERATION = Layout.FIELD_U32;
-        /** How grave it is. */
+        /** The line's severity. */
         public static final int AT_LEVEL = 4;
         public static final int TYPE_LEVEL = Layout.FIELD_ENUM;
         public static final int CHOICE_LEVEL_ERROR = 1;
@@ -466,7 +466,7 @@ public final class Kinds {
         public static final int CHOICE_LEVEL_INFO = 3;
         public static final int CHOICE_LEVEL_DEBUG = 4;
         public static final int CHOICE_LEVEL_TRACE = 5;
-        /** What it says. */
+        /** The line's text. */
         public static final int AT_TEXT = 8;
         public static final int TYPE_TEXT = Layout.FIELD_STR;
     }
@@ -480,18 +480,18 @@ public final class Kinds {
         /** The worker, counted from 0. */
         public static final int AT_WORKER = 0;
         public static final int TYPE_WORKER = Layout.FIELD_U32;
-        /** The core it is bound to; -1: none. */
+        /** The core that the worker's thread is bound to; -1: none. */
         public static final int AT_CORE = 8;
         public static final int TYPE_CORE = Layout.FIELD_I64;
-        /** The NUMA node of that core; -1: not known. */
+        /** The NUMA node of the worker's core; -1: not known. */
         public static final int AT_NODE = 16;
         public static final int TYPE_NODE = Layout.FIELD_I64;
-        /** What a reading of the clock takes on its thread. */
+        /** The time that one reading of the clock takes on the worker's thread. */
         public static final int AT_CLOCK_READING_PS = 24;
         public static final int TYPE_CLOCK_READING_PS = Layout.FIELD_U64;
     }
 
-    /** A worker takes no part from now on: it gives its tasks away and sleeps. */
+    /** A worker was parked: it hands its tasks to other workers and sleeps. */
     public static final class ExecWorkerParked {
         private ExecWorkerParked() {}
         public static final String NAME = "exec.worker_parked";
@@ -502,7 +502,7 @@ public final class Kinds {
         public static final int TYPE_WORKER = Layout.FIELD_U32;
     }
 
-    /** A worker takes part again. */
+    /** A parked worker dispatches tasks again. */
     public static final class ExecWorkerUnparked {
         private ExecWorkerUnparked() {}
         public static final String NAME = "exec.worker_unparked";
@@ -544,21 +544,21 @@ public final class Kinds {
         /** The worker. */
         public static final int AT_WORKER = 0;
         public static final int TYPE_WORKER = Layout.FIELD_U32;
-        /** Time it dispatched tasks, the little between them included. */
+        /** The time in which the worker dispatched tasks, with the short gaps between dispatches. */
         public static final int AT_BUSY_TICKS = 8;
         public static final int TYPE_BUSY_TICKS = Layout.FIELD_U64;
-        /** Time it had no ready task, but took part. */
+        /** The time in which the worker had no ready task, without the time in which it was parked. */
         public static final int AT_WAITING_TICKS = 16;
         public static final int TYPE_WAITING_TICKS = Layout.FIELD_U64;
-        /** Time between dispatches and waits that it measured: it woke others, moved tasks. */
+        /** The measured time of the worker's own work between dispatches and waits, as waking other workers or moving tasks. */
         public static final int AT_OWN_TICKS = 24;
         public static final int TYPE_OWN_TICKS = Layout.FIELD_U64;
-        /** Time it could have run and had no processor, as far as it was noticed at once: part of none of the others. */
+        /** The time in which the worker could have run but had no processor, if the worker noticed it at once; none of the other three times includes this time. */
         public static final int AT_KEPT_TICKS = 32;
         public static final int TYPE_KEPT_TICKS = Layout.FIELD_U64;
     }
 
-    /** For so long a worker could have run and had no processor: in the dispatch, or the wait, that ends with the next event; or in its own work that ends with this one. */
+    /** A worker could have run but had no processor for this duration: in the dispatch or wait that ends with the next event, or in the worker's own work that ends with this event. */
     public static final class ExecKept {
         private ExecKept() {}
         public static final String NAME = "exec.kept";
@@ -570,12 +570,12 @@ public final class Kinds {
         /** The task that was dispatched; 0: none. */
         public static final int AT_TASK = 8;
         public static final int TYPE_TASK = Layout.FIELD_U64;
-        /** For how long. */
+        /** The duration. */
         public static final int AT_DURATION_TICKS = 16;
         public static final int TYPE_DURATION_TICKS = Layout.FIELD_U64;
     }
 
-    /** What a thread used of its processor so far; recorded at intervals and at its end (modes metrics and full). */
+    /** The processor time that a thread has used so far; recorded at intervals and when the thread ends (modes metrics and full). */
     public static final class ExecThreadUsed {
         private ExecThreadUsed() {}
         public static final String NAME = "exec.thread_used";
@@ -584,33 +584,33 @@ public final class Kinds {
         /** The worker; 4294967295: a thread of a task's own. */
         public static final int AT_WORKER = 0;
         public static final int TYPE_WORKER = Layout.FIELD_U32;
-        /** That task, or 0. */
+        /** The task that has this thread of its own, or 0. */
         public static final int AT_TASK = 8;
         public static final int TYPE_TASK = Layout.FIELD_U64;
-        /** Time it had a processor. */
+        /** The time on a processor. */
         public static final int AT_CPU_NS = 16;
         public static final int TYPE_CPU_NS = Layout.FIELD_U64;
-        /** How often it was put off its processor for another thread. */
+        /** The number of times that the kernel preempted the thread. */
         public static final int AT_PREEMPTED = 24;
         public static final int TYPE_PREEMPTED = Layout.FIELD_U64;
-        /** Time it could have run and had no processor; 18446744073709551615 where the kernel does not report it. */
+        /** The time in which the thread could have run but had no processor; 18446744073709551615: the kernel does not report it. */
         public static final int AT_DELAYED_NS = 32;
         public static final int TYPE_DELAYED_NS = Layout.FIELD_U64;
-        /** Of a worker: its own work so far, see `exec.worker_ended`. */
+        /** The time of a worker's own work so far, as in `exec.worker_ended`. */
         public static final int AT_OWN_TICKS = 40;
         public static final int TYPE_OWN_TICKS = Layout.FIELD_U64;
-        /** Of a worker: for how long it was kept from its processor so far, see `exec.worker_ended`. */
+        /** The time so far in which a worker could have run but had no processor, as in `exec.worker_ended`. */
         public static final int AT_KEPT_TICKS = 48;
         public static final int TYPE_KEPT_TICKS = Layout.FIELD_U64;
-        /** Time it had a processor and was in the kernel; 18446744073709551615: not measured. */
+        /** The time that the thread ran in the kernel; 18446744073709551615: not measured. */
         public static final int AT_KERNEL_NS = 56;
         public static final int TYPE_KERNEL_NS = Layout.FIELD_U64;
-        /** Pages of memory that it touched and that were not there yet. */
+        /** The number of page faults of the thread. */
         public static final int AT_FAULTS = 64;
         public static final int TYPE_FAULTS = Layout.FIELD_U64;
     }
 
-    /** What a thread did in a task, as it was seen from outside, at intervals, since the last such event (modes metrics and full). */
+    /** What a thread did in a task since the last such event, as another thread sampled it at intervals (modes metrics and full). */
     public static final class ExecThreadSampled {
         private ExecThreadSampled() {}
         public static final String NAME = "exec.thread_sampled";
@@ -632,37 +632,37 @@ public final class Kinds {
         public static final int CHOICE_DOING_SLEEP = 4;
         public static final int CHOICE_DOING_PAGE_FAULT = 5;
         public static final int CHOICE_DOING_OTHER = 6;
-        /** By what that is known. */
+        /** The source from which the sampler knows what the thread did. */
         public static final int AT_SOURCE = 17;
         public static final int TYPE_SOURCE = Layout.FIELD_ENUM;
         public static final int CHOICE_SOURCE_CALL = 0;
         public static final int CHOICE_SOURCE_FUNCTION = 1;
         public static final int CHOICE_SOURCE_STATE = 2;
         public static final int CHOICE_SOURCE_NOTHING = 3;
-        /** How often it was seen to do that. */
+        /** The number of samples that found the thread doing this. */
         public static final int AT_LOOKS = 20;
         public static final int TYPE_LOOKS = Layout.FIELD_U32;
-        /** How much time these looks stand for: each for that since the one before. */
+        /** The time that these samples represent: each sample represents the time since the previous sample. */
         public static final int AT_INTERVAL_TICKS = 24;
         public static final int TYPE_INTERVAL_TICKS = Layout.FIELD_U64;
-        /** For how long the thread had a processor in that time. */
+        /** The time in this interval for which the thread had a processor. */
         public static final int AT_CPU_NS = 32;
         public static final int TYPE_CPU_NS = Layout.FIELD_U64;
-        /** For how long it could have run in that time, and had no processor. */
+        /** The time in this interval for which the thread could have run but had no processor. */
         public static final int AT_DELAYED_NS = 40;
         public static final int TYPE_DELAYED_NS = Layout.FIELD_U64;
-        /** The address of the lock that it sleeps for, or the file descriptor; 0: not known. */
+        /** The address of the lock, or the file descriptor, that the thread waits for; 0: not known. */
         public static final int AT_ON = 48;
         public static final int TYPE_ON = Layout.FIELD_U64;
-        /** For how long it has been seen asleep in the same dispatch; 0: it ran last, or was not seen before. */
+        /** The time for which samples have found the thread asleep in the same dispatch; 0: the last sample found it running, or there was none. */
         public static final int AT_ASLEEP_TICKS = 56;
         public static final int TYPE_ASLEEP_TICKS = Layout.FIELD_U64;
-        /** The task whose thread holds the lock, if the lock says so; else 0. */
+        /** The task whose thread holds the lock, if the lock records its holder; else 0. */
         public static final int AT_HOLDER = 64;
         public static final int TYPE_HOLDER = Layout.FIELD_U64;
     }
 
-    /** What a dispatch of a millisecond or more used of its processor. In time it stands before that dispatch's event. */
+    /** The processor time of a dispatch of a millisecond or more. This event precedes the event of that dispatch. */
     public static final class ExecDispatchUsed {
         private ExecDispatchUsed() {}
         public static final String NAME = "exec.dispatch_used";
@@ -674,44 +674,44 @@ public final class Kinds {
         /** The task. */
         public static final int AT_TASK = 8;
         public static final int TYPE_TASK = Layout.FIELD_U64;
-        /** How long it lasted, without the time that its thread is known to have had no processor. */
+        /** The duration of the dispatch, without the time in which its thread is known to have had no processor. */
         public static final int AT_DURATION_TICKS = 16;
         public static final int TYPE_DURATION_TICKS = Layout.FIELD_U64;
-        /** That time. */
+        /** The time of the dispatch in which its thread is known to have had no processor. */
         public static final int AT_KEPT_TICKS = 24;
         public static final int TYPE_KEPT_TICKS = Layout.FIELD_U64;
-        /** Time it had a processor. */
+        /** The time on a processor. */
         public static final int AT_CPU_NS = 32;
         public static final int TYPE_CPU_NS = Layout.FIELD_U64;
     }
 
-    /** What the run and the machine used of the processors that the run may use, so far. */
+    /** The time so far that the run and the whole machine have used on the processors that the run may use. */
     public static final class ExecProcessorsUsed {
         private ExecProcessorsUsed() {}
         public static final String NAME = "exec.processors_used";
         public static final long HASH = 0x6fad77b501d2e851L;
         public static final int WORDS = 6;
-        /** How many processors it may use. */
+        /** The number of processors that the run may use. */
         public static final int AT_PROCESSORS = 0;
         public static final int TYPE_PROCESSORS = Layout.FIELD_U32;
-        /** Time that threads of the run had one. */
+        /** The processor time of the run's threads. */
         public static final int AT_RUN_NS = 8;
         public static final int TYPE_RUN_NS = Layout.FIELD_U64;
-        /** Time that any process had one; 18446744073709551615 where the kernel does not report it. */
+        /** The processor time of all processes; 18446744073709551615: the kernel does not report it. */
         public static final int AT_MACHINE_NS = 16;
         public static final int TYPE_MACHINE_NS = Layout.FIELD_U64;
-        /** Time for which the run's group had spent the processor time that it is allowed. */
+        /** The time for which the run's control group was throttled, because its processor time was used up. */
         public static final int AT_THROTTLED_NS = 24;
         public static final int TYPE_THROTTLED_NS = Layout.FIELD_U64;
-        /** Time that looking at threads took. */
+        /** The time spent sampling threads. */
         public static final int AT_SAMPLING_NS = 32;
         public static final int TYPE_SAMPLING_NS = Layout.FIELD_U64;
-        /** How often threads were looked at. */
+        /** The number of times that threads were sampled. */
         public static final int AT_LOOKS = 40;
         public static final int TYPE_LOOKS = Layout.FIELD_U64;
     }
 
-    /** A task was created, with a stream that it reads and one that it writes, if it has them; it stands for their `exec.stream_opened`, which records the others. It may be the base of dispatches, too: as by `exec.dispatch_base`, where no message was read or written yet. */
+    /** A task was created, with a stream that it reads and one that it writes, if it has them. These two streams get no `exec.stream_opened`; the task's other streams do. This event may also be the base of dispatches, like an `exec.dispatch_base` with no message read or written yet. */
     public static final class ExecTaskCreated {
         private ExecTaskCreated() {}
         public static final String NAME = "exec.task_created";
@@ -720,37 +720,37 @@ public final class Kinds {
         /** The task. */
         public static final int AT_TASK = 0;
         public static final int TYPE_TASK = Layout.FIELD_U64;
-        /** The component of the network it belongs to. */
+        /** The component of the network that the task belongs to. */
         public static final int AT_COMPONENT = 8;
         public static final int TYPE_COMPONENT = Layout.FIELD_SITE;
-        /** The task that unfolded it, or 0. */
+        /** The task that created this task by unfolding the network, or 0. */
         public static final int AT_PARENT = 16;
         public static final int TYPE_PARENT = Layout.FIELD_U64;
-        /** Which of the component's replicas it is. */
+        /** The number of the component's replica that the task belongs to. */
         public static final int AT_REPLICA = 24;
         public static final int TYPE_REPLICA = Layout.FIELD_U64;
-        /** Whether its k-th message written descends from the k-th read. */
+        /** Whether the k-th message that the task writes descends from the k-th message that it reads. */
         public static final int AT_ONE_TO_ONE = 32;
         public static final int TYPE_ONE_TO_ONE = Layout.FIELD_BOOL;
-        /** Whether it has a thread of its own. */
+        /** Whether the task has a thread of its own. */
         public static final int AT_BLOCKING = 33;
         public static final int TYPE_BLOCKING = Layout.FIELD_BOOL;
-        /** How many messages each of these streams holds. */
+        /** The capacity of each of these streams. */
         public static final int AT_CAPACITY = 34;
         public static final int TYPE_CAPACITY = Layout.FIELD_U16;
-        /** Its worker; 4294967295: a thread of its own; 4294967294: given by `exec.task_mapped`. */
+        /** The task's worker; 4294967295: a thread of its own; 4294967294: given by `exec.task_mapped`. */
         public static final int AT_WORKER = 36;
         public static final int TYPE_WORKER = Layout.FIELD_U32;
-        /** A stream that it reads, or 0. */
+        /** A stream that the task reads, or 0. */
         public static final int AT_INPUT = 40;
         public static final int TYPE_INPUT = Layout.FIELD_U64;
-        /** A stream that it writes and no task reads yet, or 0. */
+        /** A stream that the task writes and that no task reads yet, or 0. */
         public static final int AT_OUTPUT = 48;
         public static final int TYPE_OUTPUT = Layout.FIELD_U64;
-        /** The task that writes the input has a number that is less by this; 0: no task writes it yet. */
+        /** This task's id less the id of the task that writes the input; 0: no task writes the input yet. */
         public static final int AT_WRITER_BEFORE = 56;
         public static final int TYPE_WRITER_BEFORE = Layout.FIELD_U32;
-        /** The number by which dispatches name it as their base; 4294967295: it is none. */
+        /** The number by which dispatches name this event as their base; 4294967295: this event is not a base. */
         public static final int AT_BASE_NUMBER = 60;
         public static final int TYPE_BASE_NUMBER = Layout.FIELD_U32;
     }
@@ -764,12 +764,12 @@ public final class Kinds {
         /** The task. */
         public static final int AT_TASK = 0;
         public static final int TYPE_TASK = Layout.FIELD_U64;
-        /** Its worker; 4294967295: a thread of its own. */
+        /** The task's worker; 4294967295: a thread of its own. */
         public static final int AT_WORKER = 8;
         public static final int TYPE_WORKER = Layout.FIELD_U32;
     }
 
-    /** A task moves to another worker, where it is ready. */
+    /** A task moved to another worker and is ready there. */
     public static final class ExecTaskMoved {
         private ExecTaskMoved() {}
         public static final String NAME = "exec.task_moved";
@@ -778,21 +778,21 @@ public final class Kinds {
         /** The task. */
         public static final int AT_TASK = 0;
         public static final int TYPE_TASK = Layout.FIELD_U64;
-        /** Its worker until now. */
+        /** The task's previous worker. */
         public static final int AT_FROM = 8;
         public static final int TYPE_FROM = Layout.FIELD_U32;
-        /** Its worker from now on. */
+        /** The task's new worker. */
         public static final int AT_WORKER = 12;
         public static final int TYPE_WORKER = Layout.FIELD_U32;
     }
 
-    /** What the dispatches of a task that follow in the same block of the element have in common; each continues where the one before ended. A number of this kind counts from 0 in each block. */
+    /** A base: the fields that a task's later dispatches in the same block of the element share, so that each dispatch continues where the previous one ended. Base numbers start at 0 in each block. */
     public static final class ExecDispatchBase {
         private ExecDispatchBase() {}
         public static final String NAME = "exec.dispatch_base";
         public static final long HASH = 0xa1e96920a8217aedL;
         public static final int WORDS = 6;
-        /** The number by which dispatches name it. */
+        /** The number by which dispatches name this base. */
         public static final int AT_NUMBER = 0;
         public static final int TYPE_NUMBER = Layout.FIELD_U32;
         /** The worker; 4294967295: a thread of the task's own. */
@@ -801,33 +801,33 @@ public final class Kinds {
         /** The task. */
         public static final int AT_TASK = 8;
         public static final int TYPE_TASK = Layout.FIELD_U64;
-        /** A stream that it reads, or 0. */
+        /** A stream that the task reads, or 0. */
         public static final int AT_INPUT = 16;
         public static final int TYPE_INPUT = Layout.FIELD_U64;
-        /** Index of the next message that it reads there, counted from 0. */
+        /** The index of the next message that the task reads from the input, counted from 0. */
         public static final int AT_FIRST_READ = 24;
         public static final int TYPE_FIRST_READ = Layout.FIELD_U64;
-        /** A stream that it writes, or 0. */
+        /** A stream that the task writes, or 0. */
         public static final int AT_OUTPUT = 32;
         public static final int TYPE_OUTPUT = Layout.FIELD_U64;
-        /** Index of the next message that it writes there. */
+        /** The index of the next message that the task writes to the output. */
         public static final int AT_FIRST_WRITTEN = 40;
         public static final int TYPE_FIRST_WRITTEN = Layout.FIELD_U64;
     }
 
-    /** A dispatch ended (at this event's time). What it read and wrote besides the streams of its base, and what descends from what that these do not say, are the events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before. */
+    /** A dispatch ended (at this event's time). The events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before it record the messages of streams other than those of the base, and any lineage that the fields here do not record. */
     public static final class ExecDispatch {
         private ExecDispatch() {}
         public static final String NAME = "exec.dispatch";
         public static final long HASH = 0x1471b0e7cb5a9c2fL;
         public static final int WORDS = 3;
-        /** How long it lasted. */
+        /** The duration of the dispatch. */
         public static final int AT_DURATION_TICKS = 0;
         public static final int TYPE_DURATION_TICKS = Layout.FIELD_U32;
-        /** How long the task had been ready when it began. */
+        /** The time for which the task had been ready when the dispatch began. */
         public static final int AT_READY_TICKS = 4;
         public static final int TYPE_READY_TICKS = Layout.FIELD_U32;
-        /** The number of its base, see `exec.dispatch_base`. */
+        /** The number of the dispatch's base, see `exec.dispatch_base`. */
         public static final int AT_BASE_NUMBER = 8;
         public static final int TYPE_BASE_NUMBER = Layout.FIELD_U32;
         /** Messages read from the base's input. */
@@ -836,21 +836,21 @@ public final class Kinds {
         /** Messages written to the base's output. */
         public static final int AT_WRITES = 14;
         public static final int TYPE_WRITES = Layout.FIELD_U16;
-        /** Why it ended. */
+        /** Why the dispatch ended. */
         public static final int AT_OUTCOME = 16;
         public static final int TYPE_OUTCOME = Layout.FIELD_ENUM;
         public static final int CHOICE_OUTCOME_BLOCKED_INPUT = 0;
         public static final int CHOICE_OUTCOME_BLOCKED_OUTPUT = 1;
         public static final int CHOICE_OUTCOME_YIELDED = 2;
         public static final int CHOICE_OUTCOME_ENDED = 3;
-        /** The stream that it waits for since. */
+        /** The stream that the task has waited for since the dispatch ended. */
         public static final int AT_WAITS_FOR = 17;
         public static final int TYPE_WAITS_FOR = Layout.FIELD_ENUM;
         public static final int CHOICE_WAITS_FOR_NONE = 0;
         public static final int CHOICE_WAITS_FOR_INPUT = 1;
         public static final int CHOICE_WAITS_FOR_OUTPUT = 2;
         public static final int CHOICE_WAITS_FOR_NAMED = 3;
-        /** What had made the task ready. */
+        /** The cause that had made the task ready. */
         public static final int AT_CAUSE = 18;
         public static final int TYPE_CAUSE = Layout.FIELD_ENUM;
         public static final int CHOICE_CAUSE_CREATED = 0;
@@ -859,20 +859,20 @@ public final class Kinds {
         public static final int CHOICE_CAUSE_YIELD = 3;
         public static final int CHOICE_CAUSE_END = 4;
         public static final int CHOICE_CAUSE_UNRECORDED = 5;
-        /** The stream that had made it ready. */
+        /** The stream that had made the task ready. */
         public static final int AT_READY_BY = 19;
         public static final int TYPE_READY_BY = Layout.FIELD_ENUM;
         public static final int CHOICE_READY_BY_NONE = 0;
         public static final int CHOICE_READY_BY_INPUT = 1;
         public static final int CHOICE_READY_BY_OUTPUT = 2;
         public static final int CHOICE_READY_BY_NAMED = 3;
-        /** What the messages written descend from. */
+        /** How the written messages descend from messages read. */
         public static final int AT_DESCENT = 20;
         public static final int TYPE_DESCENT = Layout.FIELD_ENUM;
         public static final int CHOICE_DESCENT_UNRECORDED = 0;
         public static final int CHOICE_DESCENT_EACH_FROM_NEXT = 1;
         public static final int CHOICE_DESCENT_ALL_FROM_ONE = 2;
-        /** Index of the message that the first one written descends from, less that of the first one read. */
+        /** The index of the message that the first written message descends from, less the index of the first message read. */
         public static final int AT_PARENT_OFFSET = 22;
         public static final int TYPE_PARENT_OFFSET = Layout.FIELD_I16;
     }
@@ -883,13 +883,13 @@ public final class Kinds {
         public static final String NAME = "exec.dispatch_long";
         public static final long HASH = 0xea62508500bb288aL;
         public static final int WORDS = 6;
-        /** How long it lasted. */
+        /** The duration of the dispatch. */
         public static final int AT_DURATION_TICKS = 0;
         public static final int TYPE_DURATION_TICKS = Layout.FIELD_U64;
-        /** How long the task had been ready when it began. */
+        /** The time for which the task had been ready when the dispatch began. */
         public static final int AT_READY_TICKS = 8;
         public static final int TYPE_READY_TICKS = Layout.FIELD_U64;
-        /** The number of its base, see `exec.dispatch_base`. */
+        /** The number of the dispatch's base, see `exec.dispatch_base`. */
         public static final int AT_BASE_NUMBER = 16;
         public static final int TYPE_BASE_NUMBER = Layout.FIELD_U32;
         /** Messages read from the base's input. */
@@ -898,21 +898,21 @@ public final class Kinds {
         /** Messages written to the base's output. */
         public static final int AT_WRITES = 24;
         public static final int TYPE_WRITES = Layout.FIELD_U32;
-        /** Why it ended. */
+        /** Why the dispatch ended. */
         public static final int AT_OUTCOME = 28;
         public static final int TYPE_OUTCOME = Layout.FIELD_ENUM;
         public static final int CHOICE_OUTCOME_BLOCKED_INPUT = 0;
         public static final int CHOICE_OUTCOME_BLOCKED_OUTPUT = 1;
         public static final int CHOICE_OUTCOME_YIELDED = 2;
         public static final int CHOICE_OUTCOME_ENDED = 3;
-        /** The stream that it waits for since. */
+        /** The stream that the task has waited for since the dispatch ended. */
         public static final int AT_WAITS_FOR = 29;
         public static final int TYPE_WAITS_FOR = Layout.FIELD_ENUM;
         public static final int CHOICE_WAITS_FOR_NONE = 0;
         public static final int CHOICE_WAITS_FOR_INPUT = 1;
         public static final int CHOICE_WAITS_FOR_OUTPUT = 2;
         public static final int CHOICE_WAITS_FOR_NAMED = 3;
-        /** What had made the task ready. */
+        /** The cause that had made the task ready. */
         public static final int AT_CAUSE = 30;
         public static final int TYPE_CAUSE = Layout.FIELD_ENUM;
         public static final int CHOICE_CAUSE_CREATED = 0;
@@ -921,39 +921,39 @@ public final class Kinds {
         public static final int CHOICE_CAUSE_YIELD = 3;
         public static final int CHOICE_CAUSE_END = 4;
         public static final int CHOICE_CAUSE_UNRECORDED = 5;
-        /** The stream that had made it ready. */
+        /** The stream that had made the task ready. */
         public static final int AT_READY_BY = 31;
         public static final int TYPE_READY_BY = Layout.FIELD_ENUM;
         public static final int CHOICE_READY_BY_NONE = 0;
         public static final int CHOICE_READY_BY_INPUT = 1;
         public static final int CHOICE_READY_BY_OUTPUT = 2;
         public static final int CHOICE_READY_BY_NAMED = 3;
-        /** What the messages written descend from. */
+        /** How the written messages descend from messages read. */
         public static final int AT_DESCENT = 32;
         public static final int TYPE_DESCENT = Layout.FIELD_ENUM;
         public static final int CHOICE_DESCENT_UNRECORDED = 0;
         public static final int CHOICE_DESCENT_EACH_FROM_NEXT = 1;
         public static final int CHOICE_DESCENT_ALL_FROM_ONE = 2;
-        /** Index of the message that the first one written descends from, less that of the first one read. */
+        /** The index of the message that the first written message descends from, less the index of the first message read. */
         public static final int AT_PARENT_OFFSET = 40;
         public static final int TYPE_PARENT_OFFSET = Layout.FIELD_I64;
     }
 
-    /** Streams of the dispatch that comes next and that are neither its base's input nor its output. */
+    /** Streams of the next dispatch that are neither the input nor the output of that dispatch's base. */
     public static final class ExecDispatchStreams {
         private ExecDispatchStreams() {}
         public static final String NAME = "exec.dispatch_streams";
         public static final long HASH = 0x1edba76eb9bddd18L;
         public static final int WORDS = 2;
-        /** The stream that the task waits for since, or 0. */
+        /** The stream that the task has waited for since the dispatch ended, or 0. */
         public static final int AT_WAITS_FOR = 0;
         public static final int TYPE_WAITS_FOR = Layout.FIELD_U64;
-        /** The stream that had made it ready, or 0. */
+        /** The stream that had made the task ready, or 0. */
         public static final int AT_READY_BY = 8;
         public static final int TYPE_READY_BY = Layout.FIELD_U64;
     }
 
-    /** A message was worked on, until now. Recorded where messages take long against recording it: see `exec.clock_budget`. */
+    /** A task finished processing a message (at this event's time). Recorded only if processing a message takes long compared with recording it: see `exec.clock_budget`. */
     public static final class ExecMessageWorked {
         private ExecMessageWorked() {}
         public static final String NAME = "exec.message_worked";
@@ -965,12 +965,12 @@ public final class Kinds {
         /** The message's index in the stream that the task reads. */
         public static final int AT_INDEX = 8;
         public static final int TYPE_INDEX = Layout.FIELD_U64;
-        /** For how long. */
+        /** The duration. */
         public static final int AT_DURATION_TICKS = 16;
         public static final int TYPE_DURATION_TICKS = Layout.FIELD_U64;
     }
 
-    /** Messages read in the dispatch that comes next, from a stream that is not its base's input. */
+    /** Messages that the next dispatch read from a stream other than its base's input. */
     public static final class ExecStreamRead {
         private ExecStreamRead() {}
         public static final String NAME = "exec.stream_read";
@@ -979,15 +979,15 @@ public final class Kinds {
         /** The stream. */
         public static final int AT_STREAM = 0;
         public static final int TYPE_STREAM = Layout.FIELD_U64;
-        /** Index of the first message, counted from 0. */
+        /** The index of the first message, counted from 0. */
         public static final int AT_FIRST = 8;
         public static final int TYPE_FIRST = Layout.FIELD_U64;
-        /** How many. */
+        /** The number of messages. */
         public static final int AT_COUNT = 16;
         public static final int TYPE_COUNT = Layout.FIELD_U32;
     }
 
-    /** Messages written in the dispatch that comes next, to a stream that is not its base's output. */
+    /** Messages that the next dispatch wrote to a stream other than its base's output. */
     public static final class ExecStreamWrote {
         private ExecStreamWrote() {}
         public static final String NAME = "exec.stream_wrote";
@@ -996,19 +996,19 @@ public final class Kinds {
         /** The stream. */
         public static final int AT_STREAM = 0;
         public static final int TYPE_STREAM = Layout.FIELD_U64;
-        /** Index of the first message, counted from 0. */
+        /** The index of the first message, counted from 0. */
         public static final int AT_FIRST = 8;
         public static final int TYPE_FIRST = Layout.FIELD_U64;
-        /** How many. */
+        /** The number of messages. */
         public static final int AT_COUNT = 16;
         public static final int TYPE_COUNT = Layout.FIELD_U32;
-        /** What they descend from: of messages that the dispatch read, or had read, from its base's input. */
+        /** How the messages descend from messages that this or an earlier dispatch of the task read from the base's input. */
         public static final int AT_DESCENT = 20;
         public static final int TYPE_DESCENT = Layout.FIELD_ENUM;
         public static final int CHOICE_DESCENT_UNRECORDED = 0;
         public static final int CHOICE_DESCENT_EACH_FROM_NEXT = 1;
         public static final int CHOICE_DESCENT_ALL_FROM_ONE = 2;
-        /** Index of the message that the first one descends from, less that of the first one read from that input. */
+        /** The index of the message that the first message descends from, less the index of the first message read from the base's input. */
         public static final int AT_PARENT_OFFSET = 22;
         public static final int TYPE_PARENT_OFFSET = Layout.FIELD_I16;
     }
@@ -1022,24 +1022,24 @@ public final class Kinds {
         /** The stream written. */
         public static final int AT_STREAM = 0;
         public static final int TYPE_STREAM = Layout.FIELD_U64;
-        /** Index of its first message. */
+        /** The index of the first message written. */
         public static final int AT_FIRST = 8;
         public static final int TYPE_FIRST = Layout.FIELD_U64;
         /** The stream read. */
         public static final int AT_PARENT_STREAM = 16;
         public static final int TYPE_PARENT_STREAM = Layout.FIELD_U64;
-        /** Index of the message that the first descends from. */
+        /** The index of the message that the first message written descends from. */
         public static final int AT_PARENT_FIRST = 24;
         public static final int TYPE_PARENT_FIRST = Layout.FIELD_U64;
-        /** How many messages of `stream`. */
+        /** The number of messages of `stream`. */
         public static final int AT_COUNT = 32;
         public static final int TYPE_COUNT = Layout.FIELD_U32;
-        /** 0: all from the same message; 1: each from the next. */
+        /** 0: all descend from the same message; 1: each descends from the next message. */
         public static final int AT_STEP = 36;
         public static final int TYPE_STEP = Layout.FIELD_U32;
     }
 
-    /** A deadlock was found: this is one of the waits that never end. Recorded once for each, up to 1,000, before the run ends. */
+    /** A wait that never ends, because the run is deadlocked. Recorded once for each such wait, up to 1,000, before the run ends. */
     public static final class ExecDeadlocked {
         private ExecDeadlocked() {}
         public static final String NAME = "exec.deadlocked";
@@ -1048,18 +1048,18 @@ public final class Kinds {
         /** The task that waits. */
         public static final int AT_TASK = 0;
         public static final int TYPE_TASK = Layout.FIELD_U64;
-        /** The stream that it waits for, maybe one of several. */
+        /** The stream that the task waits for, maybe one of several. */
         public static final int AT_STREAM = 8;
         public static final int TYPE_STREAM = Layout.FIELD_U64;
         /** The task at the stream's other end. */
         public static final int AT_PEER = 16;
         public static final int TYPE_PEER = Layout.FIELD_U64;
-        /** 1: it waits for room; 0: for a message. */
+        /** 1: the task waits for room; 0: the task waits for a message. */
         public static final int AT_FOR_ROOM = 24;
         public static final int TYPE_FOR_ROOM = Layout.FIELD_U8;
     }
 
-    /** A task ended. The four times add up to its life, as far as it was measured (modes metrics and full). */
+    /** A task ended. The four times add up to the measured part of the task's life (modes metrics and full). */
     public static final class ExecTaskEnded {
         private ExecTaskEnded() {}
         public static final String NAME = "exec.task_ended";
@@ -1068,36 +1068,36 @@ public final class Kinds {
         /** The task. */
         public static final int AT_TASK = 0;
         public static final int TYPE_TASK = Layout.FIELD_U64;
-        /** Time it ran. */
+        /** The time for which the task ran. */
         public static final int AT_BUSY_TICKS = 8;
         public static final int TYPE_BUSY_TICKS = Layout.FIELD_U64;
-        /** Time it waited for messages. */
+        /** The time for which the task waited for messages. */
         public static final int AT_INPUT_WAIT_TICKS = 16;
         public static final int TYPE_INPUT_WAIT_TICKS = Layout.FIELD_U64;
-        /** Time it waited for room. */
+        /** The time for which the task waited for room in a stream. */
         public static final int AT_OUTPUT_WAIT_TICKS = 24;
         public static final int TYPE_OUTPUT_WAIT_TICKS = Layout.FIELD_U64;
-        /** Time it was ready and did not run. */
+        /** The time for which the task was ready but did not run. */
         public static final int AT_READY_TICKS = 32;
         public static final int TYPE_READY_TICKS = Layout.FIELD_U64;
-        /** How often it was dispatched. */
+        /** The number of the task's dispatches. */
         public static final int AT_DISPATCHES = 40;
         public static final int TYPE_DISPATCHES = Layout.FIELD_U64;
-        /** Messages it read. */
+        /** The number of messages that the task read. */
         public static final int AT_READS = 48;
         public static final int TYPE_READS = Layout.FIELD_U64;
-        /** Messages it wrote. */
+        /** The number of messages that the task wrote. */
         public static final int AT_WRITES = 56;
         public static final int TYPE_WRITES = Layout.FIELD_U64;
-        /** Whether it ended badly. */
+        /** Whether the task failed. */
         public static final int AT_FAILED = 64;
         public static final int TYPE_FAILED = Layout.FIELD_BOOL;
-        /** Whether it panicked. */
+        /** Whether the task panicked. */
         public static final int AT_PANICKED = 65;
         public static final int TYPE_PANICKED = Layout.FIELD_BOOL;
     }
 
-    /** A task ended without an error, and with it up to two streams all of whose messages were read; its counts fit into this event. It stands for `exec.task_ended` and `exec.stream_closed`. */
+    /** A task ended without an error, and up to two streams closed with all their messages read. This event replaces `exec.task_ended` and `exec.stream_closed` if all counts fit into it. */
     public static final class ExecBriefTaskEnded {
         private ExecBriefTaskEnded() {}
         public static final String NAME = "exec.brief_task_ended";
@@ -1106,42 +1106,42 @@ public final class Kinds {
         /** The task. */
         public static final int AT_TASK = 0;
         public static final int TYPE_TASK = Layout.FIELD_U64;
-        /** Time it ran. */
+        /** The time for which the task ran. */
         public static final int AT_BUSY_TICKS = 8;
         public static final int TYPE_BUSY_TICKS = Layout.FIELD_U32;
-        /** Time it waited for messages. */
+        /** The time for which the task waited for messages. */
         public static final int AT_INPUT_WAIT_TICKS = 12;
         public static final int TYPE_INPUT_WAIT_TICKS = Layout.FIELD_U32;
-        /** Time it waited for room. */
+        /** The time for which the task waited for room in a stream. */
         public static final int AT_OUTPUT_WAIT_TICKS = 16;
         public static final int TYPE_OUTPUT_WAIT_TICKS = Layout.FIELD_U32;
-        /** Time it was ready and did not run. */
+        /** The time for which the task was ready but did not run. */
         public static final int AT_READY_TICKS = 20;
         public static final int TYPE_READY_TICKS = Layout.FIELD_U32;
-        /** How often it was dispatched. */
+        /** The number of the task's dispatches. */
         public static final int AT_DISPATCHES = 24;
         public static final int TYPE_DISPATCHES = Layout.FIELD_U16;
-        /** Messages it read. */
+        /** The number of messages that the task read. */
         public static final int AT_READS = 26;
         public static final int TYPE_READS = Layout.FIELD_U16;
-        /** Messages it wrote. */
+        /** The number of messages that the task wrote. */
         public static final int AT_WRITES = 28;
         public static final int TYPE_WRITES = Layout.FIELD_U16;
-        /** Messages that passed the stream. */
+        /** The number of messages that passed the first stream. */
         public static final int AT_PASSED = 30;
         public static final int TYPE_PASSED = Layout.FIELD_U16;
-        /** A stream that closed, or 0. */
+        /** The first stream that closed, or 0. */
         public static final int AT_STREAM = 32;
         public static final int TYPE_STREAM = Layout.FIELD_U64;
-        /** Another one has a number that is greater by this; 0: there is none. */
+        /** The id of the second stream less the id of the first; 0: there is no second stream. */
         public static final int AT_OTHER = 40;
         public static final int TYPE_OTHER = Layout.FIELD_I32;
-        /** Messages that passed the other one. */
+        /** The number of messages that passed the second stream. */
         public static final int AT_OTHER_PASSED = 44;
         public static final int TYPE_OTHER_PASSED = Layout.FIELD_U16;
     }
 
-    /** A stream has an end attached to a task, for the first time or anew; or, where neither task is named, it holds another number of messages from now on. */
+    /** A task was attached to an end of a stream, or, if neither task is named, the stream's capacity changed. */
     public static final class ExecStreamOpened {
         private ExecStreamOpened() {}
         public static final String NAME = "exec.stream_opened";
@@ -1150,21 +1150,21 @@ public final class Kinds {
         /** The stream. */
         public static final int AT_STREAM = 0;
         public static final int TYPE_STREAM = Layout.FIELD_U64;
-        /** Its name, if it has one. */
+        /** The stream's name, if it has one. */
         public static final int AT_NAME = 8;
         public static final int TYPE_NAME = Layout.FIELD_NAME;
-        /** The task that reads it, or 0. */
+        /** The task that reads the stream, or 0. */
         public static final int AT_READER = 16;
         public static final int TYPE_READER = Layout.FIELD_U64;
-        /** The task that writes it, or 0. */
+        /** The task that writes the stream, or 0. */
         public static final int AT_WRITER = 24;
         public static final int TYPE_WRITER = Layout.FIELD_U64;
-        /** How many messages it holds. */
+        /** The stream's capacity. */
         public static final int AT_CAPACITY = 32;
         public static final int TYPE_CAPACITY = Layout.FIELD_U64;
     }
 
-    /** Both ends of a stream are gone. Written = read + dropped. */
+    /** Both ends of a stream are closed. Written = read + dropped. */
     public static final class ExecStreamClosed {
         private ExecStreamClosed() {}
         public static final String NAME = "exec.stream_closed";
@@ -1173,10 +1173,10 @@ public final class Kinds {
         /** The stream. */
         public static final int AT_STREAM = 0;
         public static final int TYPE_STREAM = Layout.FIELD_U64;
-        /** Messages written to it. */
+        /** The number of messages written to the stream. */
         public static final int AT_WRITTEN = 8;
         public static final int TYPE_WRITTEN = Layout.FIELD_U64;
-        /** Messages read from it. */
+        /** The number of messages read from the stream. */
         public static final int AT_READ = 16;
         public static final int TYPE_READ = Layout.FIELD_U64;
         /** Messages that no task read, because the reader had left. */
@@ -1184,7 +1184,7 @@ public final class Kinds {
         public static final int TYPE_DROPPED = Layout.FIELD_U64;
     }
 
-    /** The sizes of a stream's messages, as far as they were taken; recorded when both its ends are gone, before `exec.stream_closed`. */
+    /** The measured sizes of a stream's messages; recorded when both ends of the stream are closed, before `exec.stream_closed`. */
     public static final class ExecStreamSizes {
         private ExecStreamSizes() {}
         public static final String NAME = "exec.stream_sizes";
@@ -1193,24 +1193,24 @@ public final class Kinds {
         /** The stream. */
         public static final int AT_STREAM = 0;
         public static final int TYPE_STREAM = Layout.FIELD_U64;
-        /** Messages that the sizes stand for: those up to the last one whose size was taken. */
+        /** The number of messages that the sizes represent: all up to the last one whose size was measured. */
         public static final int AT_MESSAGES = 8;
         public static final int TYPE_MESSAGES = Layout.FIELD_U64;
-        /** How large those are together. */
+        /** The total size of these messages. */
         public static final int AT_BYTES = 16;
         public static final int TYPE_BYTES = Layout.FIELD_U64;
-        /** The least size taken. */
+        /** The smallest size measured. */
         public static final int AT_LEAST = 24;
         public static final int TYPE_LEAST = Layout.FIELD_U64;
-        /** The largest size taken. */
+        /** The largest size measured. */
         public static final int AT_MOST = 32;
         public static final int TYPE_MOST = Layout.FIELD_U64;
-        /** How the buckets of `exec.stream_size_counts` lie: as in the live row `exec.message_sizes`. */
+        /** The bounds of the buckets of `exec.stream_size_counts`, coded as in the live row `exec.message_sizes`. */
         public static final int AT_SCALE = 40;
         public static final int TYPE_SCALE = Layout.FIELD_U64;
     }
 
-    /** How many messages had which size: the buckets that `exec.stream_sizes`, which comes next, speaks of. */
+    /** The histogram of a stream's message sizes; `exec.stream_sizes`, the next event, has the bounds of its buckets. */
     public static final class ExecStreamSizeCounts {
         private ExecStreamSizeCounts() {}
         public static final String NAME = "exec.stream_size_counts";
@@ -1242,7 +1242,7 @@ public final class Kinds {
         public static final int TYPE_COUNTS_6 = Layout.FIELD_U64;
     }
 
-    /** The mode from now on: recorded when the run begins, and at each change. */
+    /** The new mode of observation: recorded when the run begins, and at each change. */
     public static final class ExecModeChanged {
         private ExecModeChanged() {}
         public static final String NAME = "exec.mode_changed";
@@ -1262,10 +1262,10 @@ public final class Kinds {
         /** The setting. */
         public static final int AT_NAME = 0;
         public static final int TYPE_NAME = Layout.FIELD_NAME;
-        /** The value until now. */
+        /** The previous value. */
         public static final int AT_OLD = 8;
         public static final int TYPE_OLD = Layout.FIELD_U64;
-        /** The value from now on. */
+        /** The new value. */
         public static final int AT_NEW = 16;
         public static final int TYPE_NEW = Layout.FIELD_U64;
     }
@@ -1279,7 +1279,7 @@ public final class Kinds {
         /** The task. */
         public static final int AT_TASK = 0;
         public static final int TYPE_TASK = Layout.FIELD_U64;
-        /** What it said. */
+        /** The message of the task's error. */
         public static final int AT_MESSAGE = 8;
         public static final int TYPE_MESSAGE = Layout.FIELD_STR;
     }
@@ -1289,7 +1289,7 @@ public final class Kinds {
         private ExecTaskRow() {}
         public static final String NAME = "exec.task";
         public static final long HASH = 0x05d279995a889a2bL;
-        /** What it is doing. */
+        /** The state. */
         public static final int CELL_STATE = 0;
         public static final int TYPE_STATE = Layout.FIELD_ENUM;
         public static final int CHOICE_STATE_IDLE = 0;
@@ -1298,37 +1298,37 @@ public final class Kinds {
         public static final int CHOICE_STATE_BLOCKED_INPUT = 3;
         public static final int CHOICE_STATE_BLOCKED_OUTPUT = 4;
         public static final int CHOICE_STATE_ENDED = 5;
-        /** The component of the network it belongs to. */
+        /** The component of the network that the task belongs to. */
         public static final int CELL_COMPONENT = 1;
         public static final int TYPE_COMPONENT = Layout.FIELD_SITE;
-        /** Which of the component's replicas it is. */
+        /** The number of the component's replica that the task belongs to. */
         public static final int CELL_REPLICA = 2;
         public static final int TYPE_REPLICA = Layout.FIELD_U64;
-        /** Its worker; 4294967295: a thread of its own. */
+        /** The task's worker; 4294967295: a thread of its own. */
         public static final int CELL_WORKER = 3;
         public static final int TYPE_WORKER = Layout.FIELD_U64;
-        /** How often it was dispatched. */
+        /** The number of the task's dispatches. */
         public static final int CELL_DISPATCHES = 4;
         public static final int TYPE_DISPATCHES = Layout.FIELD_U64;
-        /** Messages it read. */
+        /** The number of messages that the task read. */
         public static final int CELL_READS = 5;
         public static final int TYPE_READS = Layout.FIELD_U64;
-        /** Messages it wrote. */
+        /** The number of messages that the task wrote. */
         public static final int CELL_WRITES = 6;
         public static final int TYPE_WRITES = Layout.FIELD_U64;
         /** Time it ran. */
         public static final int CELL_BUSY_TICKS = 7;
         public static final int TYPE_BUSY_TICKS = Layout.FIELD_U64;
-        /** Time it waited for messages. */
+        /** The time for which the task waited for messages. */
         public static final int CELL_INPUT_WAIT_TICKS = 8;
         public static final int TYPE_INPUT_WAIT_TICKS = Layout.FIELD_U64;
-        /** Time it waited for room. */
+        /** The time for which the task waited for room in a stream. */
         public static final int CELL_OUTPUT_WAIT_TICKS = 9;
         public static final int TYPE_OUTPUT_WAIT_TICKS = Layout.FIELD_U64;
-        /** Time it was ready and did not run. */
+        /** The time for which the task was ready but did not run. */
         public static final int CELL_READY_TICKS = 10;
         public static final int TYPE_READY_TICKS = Layout.FIELD_U64;
-        /** Whether it ended badly. */
+        /** Whether the task failed. */
         public static final int CELL_FAILED = 11;
         public static final int TYPE_FAILED = Layout.FIELD_BOOL;
     }
@@ -1338,50 +1338,50 @@ public final class Kinds {
         private ExecStreamRow() {}
         public static final String NAME = "exec.stream";
         public static final long HASH = 0x58f71a8af1134d96L;
-        /** Its name, if it has one. */
+        /** The stream's name, if it has one. */
         public static final int CELL_NAME = 0;
         public static final int TYPE_NAME = Layout.FIELD_NAME;
-        /** The task that reads it, or 0. */
+        /** The task that reads the stream, or 0. */
         public static final int CELL_READER = 1;
         public static final int TYPE_READER = Layout.FIELD_U64;
-        /** The task that writes it, or 0. */
+        /** The task that writes the stream, or 0. */
         public static final int CELL_WRITER = 2;
         public static final int TYPE_WRITER = Layout.FIELD_U64;
-        /** How many messages it holds. */
+        /** The stream's capacity. */
         public static final int CELL_CAPACITY = 3;
         public static final int TYPE_CAPACITY = Layout.FIELD_U64;
-        /** Messages written to it. */
+        /** The number of messages written to the stream. */
         public static final int CELL_WRITTEN = 4;
         public static final int TYPE_WRITTEN = Layout.FIELD_U64;
-        /** Messages read from it. */
+        /** The number of messages read from the stream. */
         public static final int CELL_READ = 5;
         public static final int TYPE_READ = Layout.FIELD_U64;
-        /** Messages nobody reads, because the reader has left. */
+        /** The number of messages that no task reads, because the reader has left. */
         public static final int CELL_DROPPED = 6;
         public static final int TYPE_DROPPED = Layout.FIELD_U64;
-        /** Whether both its ends are gone. */
+        /** Whether both ends of the stream are closed. */
         public static final int CELL_CLOSED = 7;
         public static final int TYPE_CLOSED = Layout.FIELD_BOOL;
     }
 
-    /** The sizes of a stream's messages, as far as they were taken: the row has the stream's number. */
+    /** The measured sizes of a stream's messages. The row's id is the stream's id. */
     public static final class ExecMessageSizesRow {
         private ExecMessageSizesRow() {}
         public static final String NAME = "exec.message_sizes";
         public static final long HASH = 0x81e9d291a7b81748L;
-        /** Messages that the sizes stand for: those up to the last one whose size was taken. */
+        /** The number of messages that the sizes represent: all up to the last one whose size was measured. */
         public static final int CELL_MESSAGES = 0;
         public static final int TYPE_MESSAGES = Layout.FIELD_U64;
-        /** How large those are together. */
+        /** The total size of these messages. */
         public static final int CELL_BYTES = 1;
         public static final int TYPE_BYTES = Layout.FIELD_U64;
-        /** The least size taken. */
+        /** The smallest size measured. */
         public static final int CELL_LEAST = 2;
         public static final int TYPE_LEAST = Layout.FIELD_U64;
-        /** The largest size taken. */
+        /** The largest size measured. */
         public static final int CELL_MOST = 3;
         public static final int TYPE_MOST = Layout.FIELD_U64;
-        /** How the buckets lie. From the lowest bit on: 4 bits, c; 12 bits, b; 7 bits, u; 1 bit, that they are just being moved; 40 bits, how many sizes were taken. Bucket k, from 0, has the sizes from 2^((b + k) * 2^c / 32) bytes up to where bucket k + 1 begins, and counts in units of 2^u messages. */
+        /** The bounds of the buckets. From the lowest bit on: 4 bits, c; 12 bits, b; 7 bits, u; 1 bit, set while the bounds are being changed; 40 bits, the number of sizes measured. Bucket k, from 0, counts the sizes from 2^((b + k) * 2^c / 32) bytes up to the start of bucket k + 1, in units of 2^u messages. */
         public static final int CELL_SCALE = 4;
         public static final int TYPE_SCALE = Layout.FIELD_U64;
         /** Buckets 0 to 3 of 28, 16 bits each from the lowest bit on. */
@@ -1412,44 +1412,44 @@ public final class Kinds {
         private ExecWorkerRow() {}
         public static final String NAME = "exec.worker";
         public static final long HASH = 0xbdc45917e16f16f3L;
-        /** The core it is bound to; -1: none. */
+        /** The core that the worker's thread is bound to; -1: none. */
         public static final int CELL_CORE = 0;
         public static final int TYPE_CORE = Layout.FIELD_I64;
-        /** What it is doing. */
+        /** The state. */
         public static final int CELL_STATE = 1;
         public static final int TYPE_STATE = Layout.FIELD_ENUM;
         public static final int CHOICE_STATE_RUNNING = 0;
         public static final int CHOICE_STATE_WAITING = 1;
         public static final int CHOICE_STATE_ENDED = 2;
         public static final int CHOICE_STATE_PARKED = 3;
-        /** The task it is on, or 0. */
+        /** The task that the worker dispatches, or 0. */
         public static final int CELL_TASK = 2;
         public static final int TYPE_TASK = Layout.FIELD_U64;
-        /** Index of the message it is on. */
+        /** The index of the message that the task processes. */
         public static final int CELL_MESSAGE = 3;
         public static final int TYPE_MESSAGE = Layout.FIELD_U64;
-        /** Time it dispatched tasks, the little between them included. */
+        /** The time in which the worker dispatched tasks, with the short gaps between dispatches. */
         public static final int CELL_BUSY_TICKS = 4;
         public static final int TYPE_BUSY_TICKS = Layout.FIELD_U64;
-        /** Time it had no ready task, but took part. */
+        /** The time in which the worker had no ready task, without the time in which it was parked. */
         public static final int CELL_WAITING_TICKS = 5;
         public static final int TYPE_WAITING_TICKS = Layout.FIELD_U64;
-        /** When it began. */
+        /** When the worker started. */
         public static final int CELL_STARTED = 6;
         public static final int TYPE_STARTED = Layout.FIELD_U64;
-        /** When it ended, or published last. */
+        /** When the worker ended or last published its row. */
         public static final int CELL_UPDATED = 7;
         public static final int TYPE_UPDATED = Layout.FIELD_U64;
-        /** How often it dispatched a task. */
+        /** The number of the worker's dispatches. */
         public static final int CELL_DISPATCHES = 8;
         public static final int TYPE_DISPATCHES = Layout.FIELD_U64;
-        /** Events it wrote. */
+        /** The number of events that the worker wrote. */
         public static final int CELL_EVENTS = 9;
         public static final int TYPE_EVENTS = Layout.FIELD_U64;
-        /** What a reading of the clock takes on its thread. */
+        /** The time that one reading of the clock takes on the worker's thread. */
         public static final int CELL_CLOCK_READING_PS = 10;
         public static final int TYPE_CLOCK_READING_PS = Layout.FIELD_U64;
-        /** Time it took no part. */
+        /** The time in which the worker was parked. */
         public static final int CELL_PARKED_TICKS = 11;
         public static final int TYPE_PARKED_TICKS = Layout.FIELD_U64;
     }
@@ -1626,7 +1626,7 @@ public final class Kinds {
         public static final int TYPE_PAUSED = Layout.FIELD_BOOL;
     }
 
-    /** What an end of a link has counted since it was made: when it is made, five times a second, and when it ends. */
+    /** The counters of an end of a link since it was made; recorded when the end is made, five times a second, and when it ends. */
     public static final class LinkCounted {
         private LinkCounted() {}
         public static final String NAME = "link.counted";
@@ -1638,7 +1638,7 @@ public final class Kinds {
         /** The node at the other end. */
         public static final int AT_NODE = 8;
         public static final int TYPE_NODE = Layout.FIELD_NAME;
-        /** Which way records go. */
+        /** The direction in which records travel. */
         public static final int AT_DIRECTION = 16;
         public static final int TYPE_DIRECTION = Layout.FIELD_ENUM;
         public static final int CHOICE_DIRECTION_OUT = 0;
@@ -1649,10 +1649,10 @@ public final class Kinds {
         /** Bytes of these messages. */
         public static final int AT_PAYLOAD = 32;
         public static final int TYPE_PAYLOAD = Layout.FIELD_U64;
-        /** Bytes that went over connections, with headers and after compression. */
+        /** Bytes sent or received over connections, with headers and after compression. */
         public static final int AT_WIRE = 40;
         public static final int TYPE_WIRE = Layout.FIELD_U64;
-        /** Frames. */
+        /** Frames that were sent or received. */
         public static final int AT_FRAMES = 48;
         public static final int TYPE_FRAMES = Layout.FIELD_U64;
         /** Connections that were made; more than 1 if one broke. */
@@ -1661,19 +1661,19 @@ public final class Kinds {
         /** Bytes that were sent again after a connection broke. */
         public static final int AT_RESENT = 64;
         public static final int TYPE_RESENT = Layout.FIELD_U64;
-        /** Bytes that are not acknowledged yet (out), or not taken by the task yet (in). */
+        /** Bytes that are not acknowledged yet (out), or that the task has not read yet (in). */
         public static final int AT_QUEUED = 72;
         public static final int TYPE_QUEUED = Layout.FIELD_U64;
-        /** For how long the receiver had no room. */
+        /** The time for which the sender waited because the receiver had no room. */
         public static final int AT_CREDIT_WAIT = 80;
         public static final int TYPE_CREDIT_WAIT = Layout.FIELD_U64;
-        /** For how long all ports were in use. */
+        /** The time for which the sender waited because all ports were in use. */
         public static final int AT_PORT_WAIT = 88;
         public static final int TYPE_PORT_WAIT = Layout.FIELD_U64;
-        /** For how long the bandwidth was used up. */
+        /** The time for which the sender waited because the allowed bandwidth was used up. */
         public static final int AT_PACE_WAIT = 96;
         public static final int TYPE_PACE_WAIT = Layout.FIELD_U64;
-        /** For how long the connection took nothing (out) or brought nothing (in), or there was none. */
+        /** The time for which the connection accepted no bytes (out) or delivered none (in), or for which there was no connection. */
         public static final int AT_CONNECTION_WAIT = 104;
         public static final int TYPE_CONNECTION_WAIT = Layout.FIELD_U64;
     }
@@ -1687,10 +1687,10 @@ public final class Kinds {
         /** The setting. */
         public static final int AT_NAME = 0;
         public static final int TYPE_NAME = Layout.FIELD_NAME;
-        /** Its value before. */
+        /** The previous value. */
         public static final int AT_OLD = 8;
         public static final int TYPE_OLD = Layout.FIELD_U64;
-        /** Its value from here on. */
+        /** The new value. */
         public static final int AT_NEW = 16;
         public static final int TYPE_NEW = Layout.FIELD_U64;
     }

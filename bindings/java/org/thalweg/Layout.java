@@ -49,37 +49,37 @@ public final class Layout {
     /** State: 1 running, 2 finished. Starts a line. */
     public static final int IDENTITY_STATE = 192;
 
-    /** How many writers there have been (their numbers are 1 to this). */
+    /** The number of writers so far; their numbers are 1 to this. */
     public static final int IDENTITY_WRITERS = 200;
 
-    /** How many settings there are. */
+    /** The number of settings. */
     public static final int IDENTITY_SETTINGS = 208;
 
-    /** How many live chunks there are. */
+    /** The number of live chunks. */
     public static final int IDENTITY_LIVE_CHUNKS = 216;
 
-    /** Bit 0: keep, `clean` leaves this space alone unless it is asked to. */
+    /** Bit 0: keep; `clean` removes this space only if asked to. */
     public static final int IDENTITY_FLAGS = 224;
 
-    /** The name that it has now, as a reference to the catalog; 0: still `NAME`. */
+    /** The space's present name, as a reference to the catalog; 0: still `NAME`. */
     public static final int IDENTITY_NAME_NOW = 232;
 
-    /** Name at the beginning: length as a word, then bytes. */
+    /** The space's first name: length as a word, then bytes. */
     public static final int IDENTITY_NAME = 256;
 
-    /** Room for the name. */
+    /** The most bytes of the name. */
     public static final int IDENTITY_NAME_BYTES = 248;
 
     /** Host name: length, bytes. */
     public static final int IDENTITY_HOST = 512;
 
-    /** Room for the host name. */
+    /** The most bytes of the host name. */
     public static final int IDENTITY_HOST_BYTES = 248;
 
     /** Command line: length, bytes. */
     public static final int IDENTITY_COMMAND = 768;
 
-    /** Room for the command line. */
+    /** The most bytes of the command line. */
     public static final int IDENTITY_COMMAND_BYTES = 3320;
 
     /** Magic of an element. */
@@ -121,13 +121,13 @@ public final class Layout {
     /** Sequence of the next event, published when a block rolls and on closing. Writer only. */
     public static final int ELEMENT_SEQUENCE = 144;
 
-    /** The writer that writes now: its number (low half), its thread (high half). Writer only. */
+    /** The present writer's number (low half) and thread (high half). Writer only. */
     public static final int ELEMENT_OWNER = 152;
 
-    /** The name of the writer that writes now: its id in the process's catalog. Writer only. */
+    /** The id of the present writer's name in the process's catalog. Writer only. */
     public static final int ELEMENT_OWNER_NAME = 160;
 
-    /** How many writers had this element, the one of now included. Writer only. */
+    /** The number of writers that have used this element, the present one included. Writer only. */
     public static final int ELEMENT_GENERATION = 168;
 
     /** Position before which everything was discarded. Writer only. */
@@ -145,10 +145,10 @@ public final class Layout {
     /** Start of the consumer's process. */
     public static final int ELEMENT_READER_START = 208;
 
-    /** Bytes of the header; a file of its own has a page of it. */
+    /** Bytes of the header; in a file with one element the header has a page. */
     public static final int ELEMENT_HEADER = 256;
 
-    /** Where the blocks begin. */
+    /** The offset of the blocks. */
     public static final int ELEMENT_DATA = 4096;
 
     /** Magic. */
@@ -163,16 +163,16 @@ public final class Layout {
     /** Bytes of a block (low half), count of blocks of an element (high half). */
     public static final int POOL_BLOCKS = 16;
 
-    /** How many elements there is room for. */
+    /** The number of elements that the pool can hold. */
     public static final int POOL_SLOTS = 24;
 
-    /** How many of them were ever in use; the first ones. Written by the process, release. Starts a line. */
+    /** The number of elements that were ever in use; elements are used in order. Written by the process, release. Starts a line. */
     public static final int POOL_USED = 64;
 
-    /** Where the lines of the latest events begin; the elements follow at the next page. */
+    /** The offset of the lines of the latest events; the elements follow at the next page. */
     public static final int POOL_LINES = 4096;
 
-    /** Bytes of such a line. */
+    /** Bytes of a line. */
     public static final int POOL_LINE_BYTES = 64;
 
     /** The most elements of a pool. */
@@ -190,13 +190,13 @@ public final class Layout {
     /** The directory: length as a word, then bytes. Its last part is `thalweg-` and the space's UUID in hexadecimal. */
     public static final int LINK_PATH = 16;
 
-    /** Room for it. */
+    /** The most bytes of the directory's path. */
     public static final int LINK_PATH_BYTES = 4072;
 
     /** Twice the events of the element so far; one less while the line is being written. Release. */
     public static final int LATEST_VERSION = 0;
 
-    /** When. */
+    /** The time of the event. */
     public static final int LATEST_TIME = 8;
 
     /** The event's first word, but the writer's number instead of the time, and length 0 if texts or bytes follow the fixed part. */
@@ -208,7 +208,7 @@ public final class Layout {
     /** The first words of its arguments. */
     public static final int LATEST_ARGUMENTS = 32;
 
-    /** How many words of arguments there is room for. */
+    /** The number of words of arguments that the line can hold. */
     public static final int LATEST_ARGUMENT_WORDS = 4;
 
     /** Block number + 1; 0 while the block is being recycled. */
@@ -232,25 +232,25 @@ public final class Layout {
     /** The largest block. */
     public static final int BLOCK_BYTES_MAX = 67108864;
 
-    /** Kind 0, length 0: nothing more in this block. */
+    /** Kind 0, length 0: the block has no further events. */
     public static final int EVENT_KIND_PADDING = 0;
 
-    /** Two words: the second is a full time, whose high half is that of what follows in this block. */
+    /** Two words: the second is a full time, whose high half applies to the following events of this block. */
     public static final int EVENT_KIND_FULL_TIME = 1;
 
-    /** The writer of what follows: four words, this one, the number and thread of the writer (as in the element's header), the id of its name, and the sequence of its first event. Has no sequence. Stands where a writer took over the element, and at the start of each of its blocks; a block without it is the first writer's. */
+    /** The writer of the following events: four words, which are this one, the number and thread of the writer (as in the element's header), the id of the writer's name, and the sequence of the writer's first event. This event has no sequence. It is written when a writer takes over the element, and at the start of each of this writer's blocks; a block without this event is the first writer's. */
     public static final int EVENT_KIND_OWNER = 2;
 
-    /** Words of such an event. */
+    /** Words of an event that names the writer. */
     public static final int EVENT_OWNER_WORDS = 4;
 
-    /** More words of arguments for the event before, which is flagged `FLAG_CONTINUED`. Has no sequence. */
+    /** More words of arguments of the previous event, which has `FLAG_CONTINUED`. A continuation has no sequence. */
     public static final int EVENT_KIND_CONTINUATION = 3;
 
     /** Kinds below this one are reserved. */
     public static final int EVENT_KIND_FIRST = 16;
 
-    /** The event has the time of the one before; its own 32 bits say nothing. */
+    /** The event has the time of the previous event; its own 32 bits of time are ignored. */
     public static final int EVENT_FLAG_SAME_TIME = 1;
 
     /** The time was interpolated, not read from the clock. */
@@ -259,7 +259,7 @@ public final class Layout {
     /** A text or byte field was cut to fit. */
     public static final int EVENT_FLAG_TRUNCATED = 4;
 
-    /** The arguments go on in a continuation, which comes next, maybe in the next block. */
+    /** The arguments continue in the next event, which may be in the next block. */
     public static final int EVENT_FLAG_CONTINUED = 8;
 
     /** The longest event, or part of one that is continued, in words. */
@@ -304,19 +304,19 @@ public final class Layout {
     /** In the file `session`: a process left. */
     public static final int CATALOG_LEFT = 8;
 
-    /** Payload: code, name, doc, count of cells; each cell as a kind's field. Live rows with this code in their tag are so. */
+    /** A kind of live row. Payload: code, name, doc, count of cells, and each cell as a kind's field. Live rows of this kind have the code in their tag. */
     public static final int CATALOG_ROW = 9;
 
     /** Magic. */
     public static final long SETTINGS_MAGIC_VALUE = 0x566765776c616874L;
 
-    /** How many changes were made, of settings and of probes. The process that makes one stores it, under the file's lock; release. Starts a line. */
+    /** The number of changes of settings and probes. The process that makes a change stores this number, under the file's lock; release. Starts a line. */
     public static final int SETTINGS_CHANGES = 64;
 
-    /** Not 0: the process puts back what a lease ran out of. Written by the process. */
+    /** Not 0: the process restores a setting when its lease ends. Written by the process. */
     public static final int SETTINGS_KEEPS_LEASES = 72;
 
-    /** Where the cells begin. */
+    /** The offset of the cells. */
     public static final int SETTINGS_CELLS = 4096;
 
     /** Bytes of a cell. */
@@ -325,58 +325,58 @@ public final class Layout {
     /** In a cell, the value. */
     public static final int SETTINGS_VALUE = 0;
 
-    /** In a cell, how often it was set: odd while it is being set. The setter stores it, under the file's lock; release. */
+    /** In a cell, a version that is odd while the cell is being set. The setter stores the version, under the file's lock; release. */
     public static final int SETTINGS_CELL_VERSION = 8;
 
     /** In a cell, the setter: process id (low half) and user (high half). */
     public static final int SETTINGS_SETTER = 16;
 
-    /** In a cell, the version that the following words are of, and `DESCRIBED`; any other: a former build set the cell, which has no lease. The setter stores it and the following words. */
+    /** In a cell, the version to which the following words belong, with `DESCRIBED`; any other value: an earlier build set the cell, which then has no lease. The setter stores this word and the following words. */
     public static final int SETTINGS_LEASE_VERSION = 24;
 
-    /** In a cell, the value that was confirmed last: what the end of a lease goes back to. */
+    /** In a cell, the value that was confirmed last, which the end of a lease restores. */
     public static final int SETTINGS_CONFIRMED = 32;
 
-    /** In a cell, when the lease ends, by `CLOCK_MONOTONIC` in nanoseconds; all bits set: at no time. */
+    /** In a cell, the time at which the lease ends, by `CLOCK_MONOTONIC` in nanoseconds; all bits set: no time limit. */
     public static final int SETTINGS_LEASE_UNTIL = 40;
 
-    /** In a cell, the start of the setter's process, with which the lease ends; 0: it does not. */
+    /** In a cell, the start of the setter's process, if the lease ends with that process; else 0. */
     public static final int SETTINGS_HOLDER_START = 48;
 
     /** In a cell, the state of the lease. */
     public static final int SETTINGS_LEASE_STATE = 56;
 
-    /** How many cells there are. */
+    /** The number of cells. */
     public static final int SETTINGS_CELL_COUNT = 512;
 
-    /** Where the names of the tools begin that set the cells, one a line: length as a word, then bytes. Files of former builds end before. */
+    /** The offset of the names of the tools that set the cells, one a line: length as a word, then bytes. Files of earlier builds end before this offset. */
     public static final int SETTINGS_TOOLS = 36864;
 
-    /** Bytes of such a line. */
+    /** Bytes of a line. */
     public static final int SETTINGS_TOOL_BYTES = 64;
 
-    /** Room for a tool's name. */
+    /** The most bytes of a tool's name. */
     public static final int SETTINGS_TOOL_ROOM = 56;
 
     /** The highest bit of a cell's `LEASE_VERSION`. */
     public static final long SETTINGS_DESCRIBED = 0x8000000000000000L;
 
-    /** A state of a lease: there is none, and the value is confirmed. */
+    /** A state of a lease: the setting has no lease, and its value is confirmed. */
     public static final int SETTINGS_LEASE_NONE = 0;
 
-    /** A state of a lease: it holds. */
+    /** A state of a lease: the lease is in force. */
     public static final int SETTINGS_LEASE_HELD = 1;
 
     /** A state of a lease: its holder confirmed the value. */
     public static final int SETTINGS_LEASE_CONFIRMED = 2;
 
-    /** A state of a lease: it ran out, and the value was put back. */
+    /** A state of a lease: its time ran out, and the confirmed value was restored. */
     public static final int SETTINGS_LEASE_EXPIRED = 3;
 
-    /** A state of a lease: its holder died, and the value was put back. */
+    /** A state of a lease: its holder died, and the confirmed value was restored. */
     public static final int SETTINGS_LEASE_HOLDER_DIED = 4;
 
-    /** A state of a lease: its holder gave it back, and the value was put back. */
+    /** A state of a lease: its holder gave it back, and the confirmed value was restored. */
     public static final int SETTINGS_LEASE_GIVEN_BACK = 5;
 
     /** Magic. */
@@ -385,16 +385,16 @@ public final class Layout {
     /** Twice the commands that were sent; one less while one is being sent, or if its sender was killed. Written by senders, or by the process while it holds the file's lock, with release ordering. Begins a cache line. */
     public static final int MAILBOX_SENT_COUNT = 64;
 
-    /** How many numbers commands were given. Senders only, under the file's lock. */
+    /** The number of ids that commands were given. Senders only, under the file's lock. */
     public static final int MAILBOX_NUMBERS = 72;
 
-    /** Where the slots begin. */
+    /** The offset of the slots. */
     public static final int MAILBOX_SLOTS = 4096;
 
     /** Bytes of a slot. */
     public static final int MAILBOX_SLOT_BYTES = 4096;
 
-    /** How many slots there are. */
+    /** The number of slots. */
     public static final int MAILBOX_SLOT_COUNT = 64;
 
     /** State of a slot. */
@@ -424,52 +424,52 @@ public final class Layout {
     /** The command. */
     public static final int MAILBOX_COMMAND = 64;
 
-    /** Room for the command. */
+    /** The most bytes of the command. */
     public static final int MAILBOX_COMMAND_ROOM = 1984;
 
     /** The answer; receiver only. */
     public static final int MAILBOX_ANSWER = 2048;
 
-    /** Room for the answer. */
+    /** The most bytes of the answer. */
     public static final int MAILBOX_ANSWER_ROOM = 2048;
 
-    /** A state: nothing in it. */
+    /** A state of a slot: free. */
     public static final int MAILBOX_FREE = 0;
 
-    /** A state: sent, and not taken yet. Set by the sender, release. */
+    /** A state of a slot: the command was sent, and the receiver has not adopted it yet. Set by the sender, release. */
     public static final int MAILBOX_SENT = 1;
 
-    /** A state: taken. Set by the receiver. */
+    /** A state of a slot: the receiver adopted the command. Set by the receiver. */
     public static final int MAILBOX_ADOPTED = 2;
 
-    /** A state: done. Set by the receiver, release. */
+    /** A state of a slot: the command was carried out. Set by the receiver, release. */
     public static final int MAILBOX_DONE = 3;
 
-    /** A state: failed. Set by the receiver, release. */
+    /** A state of a slot: the command failed. Set by the receiver, release. */
     public static final int MAILBOX_FAILED = 4;
 
     /** Magic. */
     public static final long LIVE_MAGIC_VALUE = 0x4c6765776c616874L;
 
-    /** Where the rows begin. */
+    /** The offset of the rows. */
     public static final int LIVE_ROWS = 4096;
 
     /** Bytes of a row. */
     public static final int LIVE_ROW_BYTES = 128;
 
-    /** Code of its kind, which the catalog describes (low byte; 0: free), generation (the rest). */
+    /** The code of the row's kind, which the catalog describes (low byte; 0: the row is free), and the row's generation (the other bytes). */
     public static final int LIVE_TAG = 0;
 
-    /** Id of what it shows. */
+    /** The id of the object that the row shows. */
     public static final int LIVE_ID = 8;
 
-    /** First cell. */
+    /** The offset of the first cell. */
     public static final int LIVE_CELLS = 16;
 
-    /** Cells of a row. */
+    /** The number of cells of a row. */
     public static final int LIVE_CELL_COUNT = 12;
 
-    /** Rows of the first chunk; each later one has twice as many as the one before, up to the largest. */
+    /** Rows of the first chunk; each later chunk has twice as many rows as the previous one, up to the largest. */
     public static final int LIVE_CHUNK_ROWS_FIRST = 256;
 
     /** Rows of the largest chunk. */
@@ -478,10 +478,10 @@ public final class Layout {
     /** Magic. */
     public static final long SWITCHES_MAGIC_VALUE = 0x4f6765776c616874L;
 
-    /** Where the words begin. */
+    /** The offset of the words. */
     public static final int SWITCHES_WORDS = 4096;
 
-    /** Words of the first chunk; each later one has twice as many as the one before, up to the largest. */
+    /** Words of the first chunk; each later chunk has twice as many words as the previous one, up to the largest. */
     public static final int SWITCHES_CHUNK_WORDS_FIRST = 512;
 
     /** Words of the largest chunk. */

@@ -8,9 +8,9 @@ public final class ProbeKinds {
     public static final Kind PROBE_CALLED = new Kind(
         "probe.called", "A call ended (at this event's time).", 0x0d0e6d8a3a0f8962L, 3
         , new Kind.Field(3, "operation", "", "The operation: a site of the catalog.", new long[] {}, new String[] {})
-        , new Kind.Field(2, "depth", "", "How many recorded calls of this thread enclosed it.", new long[] {}, new String[] {})
-        , new Kind.Field(14, "outcome", "", "How it ended.", new long[] {0L, 1L, 2L}, new String[] {"returned", "failed", "unwound"})
-        , new Kind.Field(4, "duration", "ticks", "How long it lasted.", new long[] {}, new String[] {})
+        , new Kind.Field(2, "depth", "", "The number of recorded calls of this thread that enclosed the call.", new long[] {}, new String[] {})
+        , new Kind.Field(14, "outcome", "", "How the call ended.", new long[] {0L, 1L, 2L}, new String[] {"returned", "failed", "unwound"})
+        , new Kind.Field(4, "duration", "ticks", "The duration of the call.", new long[] {}, new String[] {})
     );
     public static void emitProbeCalled(long operation, int depth, int outcome, long duration) {
         Writer writer = Writer.here();
@@ -20,13 +20,13 @@ public final class ProbeKinds {
         writer.put(PROBE_CALLED, ticks, (operation & 0xffffffffL) | (depth & 0xffffL) << 32 | (outcome & 0xffL) << 48, duration);
     }
 
-    /** A call ended of a function that is known by its address: the catalog's sites of the kind `mapping` say where its file lay. */
+    /** A call ended of a function that is known by its address; the catalog's sites of the kind `mapping` record at which addresses the function's file was mapped. */
     public static final Kind PROBE_CALLED_ADDRESS = new Kind(
-        "probe.called_address", "A call ended of a function that is known by its address: the catalog's sites of the kind `mapping` say where its file lay.", 0xeec6e7f93376714bL, 4
-        , new Kind.Field(4, "address", "", "Where the function begins.", new long[] {}, new String[] {})
-        , new Kind.Field(4, "duration", "ticks", "How long it lasted.", new long[] {}, new String[] {})
-        , new Kind.Field(2, "depth", "", "How many recorded calls of this thread enclosed it.", new long[] {}, new String[] {})
-        , new Kind.Field(14, "outcome", "", "How it ended.", new long[] {0L, 1L, 2L}, new String[] {"returned", "failed", "unwound"})
+        "probe.called_address", "A call ended of a function that is known by its address; the catalog's sites of the kind `mapping` record at which addresses the function's file was mapped.", 0xeec6e7f93376714bL, 4
+        , new Kind.Field(4, "address", "", "The address at which the function begins.", new long[] {}, new String[] {})
+        , new Kind.Field(4, "duration", "ticks", "The duration of the call.", new long[] {}, new String[] {})
+        , new Kind.Field(2, "depth", "", "The number of recorded calls of this thread that enclosed the call.", new long[] {}, new String[] {})
+        , new Kind.Field(14, "outcome", "", "How the call ended.", new long[] {0L, 1L, 2L}, new String[] {"returned", "failed", "unwound"})
     );
     public static void emitProbeCalledAddress(long address, long duration, int depth, int outcome) {
         Writer writer = Writer.here();
@@ -40,10 +40,10 @@ public final class ProbeKinds {
     public static final Kind PROBE_CONSTRUCTED = new Kind(
         "probe.constructed", "An object was made: its constructor ended (at this event's time).", 0xe9e26354aa914fe0L, 4
         , new Kind.Field(3, "operation", "", "The constructor: a site of the catalog.", new long[] {}, new String[] {})
-        , new Kind.Field(2, "depth", "", "How many recorded calls of this thread enclosed it.", new long[] {}, new String[] {})
-        , new Kind.Field(14, "outcome", "", "How it ended.", new long[] {0L, 1L, 2L}, new String[] {"returned", "failed", "unwound"})
-        , new Kind.Field(4, "duration", "ticks", "How long it lasted.", new long[] {}, new String[] {})
-        , new Kind.Field(4, "object", "", "The object, by a number of the program's own.", new long[] {}, new String[] {})
+        , new Kind.Field(2, "depth", "", "The number of recorded calls of this thread that enclosed the call.", new long[] {}, new String[] {})
+        , new Kind.Field(14, "outcome", "", "How the call ended.", new long[] {0L, 1L, 2L}, new String[] {"returned", "failed", "unwound"})
+        , new Kind.Field(4, "duration", "ticks", "The duration of the call.", new long[] {}, new String[] {})
+        , new Kind.Field(4, "object", "", "The object's number, which the program chose.", new long[] {}, new String[] {})
     );
     public static void emitProbeConstructed(long operation, int depth, int outcome, long duration, long object) {
         Writer writer = Writer.here();
@@ -53,11 +53,11 @@ public final class ProbeKinds {
         writer.put(PROBE_CONSTRUCTED, ticks, (operation & 0xffffffffL) | (depth & 0xffffL) << 32 | (outcome & 0xffL) << 48, duration, object);
     }
 
-    /** A call began (at this event's time); `probe.left` tells its end. */
+    /** A call began (at this event's time); `probe.left` records its end. */
     public static final Kind PROBE_ENTERED = new Kind(
-        "probe.entered", "A call began (at this event's time); `probe.left` tells its end.", 0xa8918dfbcace2a6cL, 2
+        "probe.entered", "A call began (at this event's time); `probe.left` records its end.", 0xa8918dfbcace2a6cL, 2
         , new Kind.Field(3, "operation", "", "The operation: a site of the catalog.", new long[] {}, new String[] {})
-        , new Kind.Field(2, "depth", "", "How many recorded calls of this thread enclose it.", new long[] {}, new String[] {})
+        , new Kind.Field(2, "depth", "", "The number of recorded calls of this thread that enclose the call.", new long[] {}, new String[] {})
     );
     public static void emitProbeEntered(long operation, int depth) {
         Writer writer = Writer.here();
@@ -71,8 +71,8 @@ public final class ProbeKinds {
     public static final Kind PROBE_LEFT = new Kind(
         "probe.left", "A call ended whose beginning `probe.entered` recorded.", 0xd70ca5f9cbbeef1eL, 2
         , new Kind.Field(3, "operation", "", "The operation: a site of the catalog.", new long[] {}, new String[] {})
-        , new Kind.Field(2, "depth", "", "How many recorded calls of this thread enclosed it.", new long[] {}, new String[] {})
-        , new Kind.Field(14, "outcome", "", "How it ended.", new long[] {0L, 1L, 2L}, new String[] {"returned", "failed", "unwound"})
+        , new Kind.Field(2, "depth", "", "The number of recorded calls of this thread that enclosed the call.", new long[] {}, new String[] {})
+        , new Kind.Field(14, "outcome", "", "How the call ended.", new long[] {0L, 1L, 2L}, new String[] {"returned", "failed", "unwound"})
     );
     public static void emitProbeLeft(long operation, int depth, int outcome) {
         Writer writer = Writer.here();
@@ -82,12 +82,12 @@ public final class ProbeKinds {
         writer.put(PROBE_LEFT, ticks, (operation & 0xffffffffL) | (depth & 0xffffL) << 32 | (outcome & 0xffL) << 48);
     }
 
-    /** The trace that this thread is in has this identity: that of the outermost call which encloses this event, or which comes next. */
+    /** The identity of this thread's trace, which belongs to the outermost call that encloses this event, or else to the next call. */
     public static final Kind PROBE_TRACE_BEGUN = new Kind(
-        "probe.trace_begun", "The trace that this thread is in has this identity: that of the outermost call which encloses this event, or which comes next.", 0xa6cafb5cf6366e17L, 4
-        , new Kind.Field(4, "trace_high", "", "Its identity, high half.", new long[] {}, new String[] {})
-        , new Kind.Field(4, "trace_low", "", "Low half.", new long[] {}, new String[] {})
-        , new Kind.Field(4, "parent", "", "The span of another thread or process that it continues; 0: it begins here.", new long[] {}, new String[] {})
+        "probe.trace_begun", "The identity of this thread's trace, which belongs to the outermost call that encloses this event, or else to the next call.", 0xa6cafb5cf6366e17L, 4
+        , new Kind.Field(4, "trace_high", "", "The trace's identity, high half.", new long[] {}, new String[] {})
+        , new Kind.Field(4, "trace_low", "", "The trace's identity, low half.", new long[] {}, new String[] {})
+        , new Kind.Field(4, "parent", "", "The span of another thread or process that the trace continues; 0: the trace begins here.", new long[] {}, new String[] {})
     );
     public static void emitProbeTraceBegun(long trace_high, long trace_low, long parent) {
         Writer writer = Writer.here();
@@ -97,11 +97,11 @@ public final class ProbeKinds {
         writer.put(PROBE_TRACE_BEGUN, ticks, trace_high, trace_low, parent);
     }
 
-    /** Work was handed over that goes on elsewhere: in another thread, or later. */
+    /** A thread handed over work that continues in another thread, or later. */
     public static final Kind PROBE_HANDED_OVER = new Kind(
-        "probe.handed_over", "Work was handed over that goes on elsewhere: in another thread, or later.", 0x36ef12fd448e3fd6L, 3
-        , new Kind.Field(4, "span", "", "A number for it that is unique among all processes.", new long[] {}, new String[] {})
-        , new Kind.Field(2, "depth", "", "How many recorded calls of this thread enclose this.", new long[] {}, new String[] {})
+        "probe.handed_over", "A thread handed over work that continues in another thread, or later.", 0x36ef12fd448e3fd6L, 3
+        , new Kind.Field(4, "span", "", "The number of the handed-over work, unique among all processes.", new long[] {}, new String[] {})
+        , new Kind.Field(2, "depth", "", "The number of recorded calls of this thread that enclose this event.", new long[] {}, new String[] {})
     );
     public static void emitProbeHandedOver(long span, int depth) {
         Writer writer = Writer.here();
@@ -111,10 +111,10 @@ public final class ProbeKinds {
         writer.put(PROBE_HANDED_OVER, ticks, span, (depth & 0xffffL));
     }
 
-    /** Work was taken over: the outermost call which encloses this event, or which comes next, is what was handed over. */
+    /** A thread continues work that was handed over: the work is the outermost call that encloses this event, or else the next call. */
     public static final Kind PROBE_TAKEN_OVER = new Kind(
-        "probe.taken_over", "Work was taken over: the outermost call which encloses this event, or which comes next, is what was handed over.", 0x1efe55732e11f6e4L, 2
-        , new Kind.Field(4, "span", "", "Its number.", new long[] {}, new String[] {})
+        "probe.taken_over", "A thread continues work that was handed over: the work is the outermost call that encloses this event, or else the next call.", 0x1efe55732e11f6e4L, 2
+        , new Kind.Field(4, "span", "", "The number of the handed-over work.", new long[] {}, new String[] {})
     );
     public static void emitProbeTakenOver(long span) {
         Writer writer = Writer.here();
@@ -127,9 +127,9 @@ public final class ProbeKinds {
     /** A message was sent, with the trace that this thread is in. */
     public static final Kind PROBE_SENT = new Kind(
         "probe.sent", "A message was sent, with the trace that this thread is in.", 0x7e1f11a5d290a029L, 4
-        , new Kind.Field(4, "span", "", "A number for it that is unique among all processes: the parent's in a `traceparent`.", new long[] {}, new String[] {})
-        , new Kind.Field(4, "bytes", "bytes", "Its bytes; 0: not known.", new long[] {}, new String[] {})
-        , new Kind.Field(2, "depth", "", "How many recorded calls of this thread enclose this.", new long[] {}, new String[] {})
+        , new Kind.Field(4, "span", "", "The message's number, unique among all processes: the parent's id in a `traceparent`.", new long[] {}, new String[] {})
+        , new Kind.Field(4, "bytes", "bytes", "The size of the message; 0: not known.", new long[] {}, new String[] {})
+        , new Kind.Field(2, "depth", "", "The number of recorded calls of this thread that enclose this event.", new long[] {}, new String[] {})
     );
     public static void emitProbeSent(long span, long bytes, int depth) {
         Writer writer = Writer.here();
@@ -142,9 +142,9 @@ public final class ProbeKinds {
     /** A message was received. */
     public static final Kind PROBE_RECEIVED = new Kind(
         "probe.received", "A message was received.", 0x6811a3f6e74b7a9eL, 4
-        , new Kind.Field(4, "span", "", "Its number; 0: not known.", new long[] {}, new String[] {})
-        , new Kind.Field(4, "bytes", "bytes", "Its bytes; 0: not known.", new long[] {}, new String[] {})
-        , new Kind.Field(2, "depth", "", "How many recorded calls of this thread enclose this.", new long[] {}, new String[] {})
+        , new Kind.Field(4, "span", "", "The message's number; 0: not known.", new long[] {}, new String[] {})
+        , new Kind.Field(4, "bytes", "bytes", "The size of the message; 0: not known.", new long[] {}, new String[] {})
+        , new Kind.Field(2, "depth", "", "The number of recorded calls of this thread that enclose this event.", new long[] {}, new String[] {})
     );
     public static void emitProbeReceived(long span, long bytes, int depth) {
         Writer writer = Writer.here();
@@ -154,11 +154,11 @@ public final class ProbeKinds {
         writer.put(PROBE_RECEIVED, ticks, span, bytes, (depth & 0xffffL));
     }
 
-    /** A counter went on. */
+    /** A counter changed. */
     public static final Kind PROBE_COUNTED = new Kind(
-        "probe.counted", "A counter went on.", 0xbbe2a2b7f013ff3cL, 3
+        "probe.counted", "A counter changed.", 0xbbe2a2b7f013ff3cL, 3
         , new Kind.Field(3, "counter", "", "The counter: a site of the catalog.", new long[] {}, new String[] {})
-        , new Kind.Field(8, "by", "", "By how much.", new long[] {}, new String[] {})
+        , new Kind.Field(8, "by", "", "The amount added to the counter.", new long[] {}, new String[] {})
     );
     public static void emitProbeCounted(long counter, long by) {
         Writer writer = Writer.here();
@@ -172,7 +172,7 @@ public final class ProbeKinds {
     public static final Kind PROBE_GAUGED = new Kind(
         "probe.gauged", "A gauge was read.", 0x3b5581626b8427a6L, 3
         , new Kind.Field(3, "gauge", "", "The gauge: a site of the catalog.", new long[] {}, new String[] {})
-        , new Kind.Field(10, "value", "", "What it shows.", new long[] {}, new String[] {})
+        , new Kind.Field(10, "value", "", "The gauge's value.", new long[] {}, new String[] {})
     );
     public static void emitProbeGauged(long gauge, double value) {
         Writer writer = Writer.here();
@@ -182,12 +182,12 @@ public final class ProbeKinds {
         writer.put(PROBE_GAUGED, ticks, (gauge & 0xffffffffL), Double.doubleToRawLongBits(value));
     }
 
-    /** A line for a log. */
+    /** A line of a log. */
     public static final Kind PROBE_LOGGED = new Kind(
-        "probe.logged", "A line for a log.", 0x23534ca54d4555b6L, 0
-        , new Kind.Field(3, "operation", "", "Where in the program: a site of the catalog; 0: not known.", new long[] {}, new String[] {})
-        , new Kind.Field(14, "level", "", "How grave it is.", new long[] {1L, 2L, 3L, 4L, 5L}, new String[] {"error", "warning", "info", "debug", "trace"})
-        , new Kind.Field(15, "text", "", "What it says.", new long[] {}, new String[] {})
+        "probe.logged", "A line of a log.", 0x23534ca54d4555b6L, 0
+        , new Kind.Field(3, "operation", "", "The place in the program that logged the line: a site of the catalog; 0: not known.", new long[] {}, new String[] {})
+        , new Kind.Field(14, "level", "", "The line's severity.", new long[] {1L, 2L, 3L, 4L, 5L}, new String[] {"error", "warning", "info", "debug", "trace"})
+        , new Kind.Field(15, "text", "", "The line's text.", new long[] {}, new String[] {})
     );
     public static void emitProbeLogged(long operation, int level, String text) {
         Writer writer = Writer.here();
