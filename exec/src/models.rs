@@ -397,7 +397,7 @@ fn loom_moved_end_gets_its_message() {
             let ring = ring.get();
             assert!(push(ring, 7));
             if ring.publish_written(NO_TOKEN, FOREIGN) != AWAKE {
-                // SAFETY: in the writer's section, so the reference we see is not given up.
+                // SAFETY: this thread is in the writer's section, so the visible reference is not given up.
                 let task = unsafe { ring.reading.task.load(Ordering::SeqCst).as_ref() };
                 wake_from_outside(task.expect("a reader waits"));
             }
@@ -438,7 +438,7 @@ fn loom_moved_task_gets_its_message() {
             let ring = ring.get();
             assert!(push(ring, 7));
             if ring.publish_written(NO_TOKEN, FOREIGN) != AWAKE {
-                // SAFETY: in the writer's section, so the reference we see is not given up.
+                // SAFETY: this thread is in the writer's section, so the visible reference is not given up.
                 let task = unsafe { ring.reading.task.load(Ordering::SeqCst).as_ref() };
                 wake_from_outside(task.expect("a reader waits"));
             }

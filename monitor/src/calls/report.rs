@@ -126,7 +126,7 @@ pub struct PathNode {
 /// One trace.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SlowTrace {
-    /// When it began, in seconds from the first event of a probe.
+    /// When the call began, in seconds from the first event of a probe.
     pub begin_s: f64,
     /// Its duration.
     pub total_ns: f64,
@@ -180,6 +180,6 @@ pub struct LogLine {
 pub struct OpenCall {
     /// The operation.
     pub name: String,
-    /// When it began, in seconds from the first event of a probe.
+    /// When the call began, in seconds from the first event of a probe.
     pub begin_s: f64,
 }
