@@ -512,7 +512,7 @@ fn loom_given_away_reader_is_woken_elsewhere() {
         let (r, t) = (ring.get(), task.get());
         r.move_reader(Some(t), 0);
         let me = shared.tokens.take_for_model();
-        // The home is learned with a fence, then used without one.
+        // The first publication learns the reader's home with a fence; the next one uses it without a fence.
         assert!(push(r, 0));
         r.publish_written(me, 0);
         r.leave_writer_section();
