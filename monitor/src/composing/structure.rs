@@ -35,7 +35,7 @@ pub struct Task {
     pub replica: u64,
     /// The task's worker, if it has no thread of its own.
     pub worker: Option<u64>,
-    /// Whether it has a thread of its own.
+    /// Whether the task has a thread of its own.
     pub blocking: bool,
     /// The number of streams that it was recorded to read.
     pub inputs: u32,
