@@ -41,7 +41,7 @@ pub struct Task {
     pub inputs: u32,
     /// The number of streams that it was recorded to write.
     pub outputs: u32,
-    /// When it was created, if that was recorded.
+    /// When the task was created, if its creation was recorded.
     pub(crate) created: Option<u64>,
     pub(crate) timeline: Timeline,
 }
