@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// The time for which a guard tries to free the memory.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A running guard, which ends when this is dropped or this process ends.
+/// A running guard, which ends when the value is dropped or this process ends.
 #[derive(Debug)]
 pub(crate) struct Guard {
     child: Child,

@@ -37,7 +37,7 @@ pub enum Which {
 /// A call that was kept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
-    /// When it began, in ticks of the processor's clock.
+    /// When the call began, in ticks of the processor's clock.
     pub begin: u64,
     /// Which thread of the target called: the address of its thread block.
     pub thread: u64,
@@ -45,7 +45,7 @@ pub struct Call {
     pub arguments: [u64; 6],
     /// The bits of the first eight arguments that are floating-point numbers.
     pub floats: [u64; 8],
-    /// How it ended, if it has, and its end was seen.
+    /// How the call ended, if it has, and its end was seen.
     pub ended: Option<Ended>,
 }
 

@@ -22,10 +22,10 @@ pub struct Module {
     pub(crate) bias: u64,
     pub(crate) begin: u64,
     pub(crate) end: u64,
-    /// Whether it is a shared library, whose exported functions other modules call by the ABI.
+    /// Whether the module is a shared library, whose exported functions other modules call by the ABI.
     pub(crate) is_library: bool,
     pub(crate) is_go: bool,
-    /// Whether it was unloaded.
+    /// Whether the module was unloaded.
     is_gone: bool,
     symbols: Vec<Symbol>,
     names: Vec<u8>,

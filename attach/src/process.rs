@@ -14,7 +14,7 @@ pub(crate) const PAGE: u64 = 4096;
 pub struct Identity {
     /// Its process id, as this process sees it.
     pub pid: i32,
-    /// When it began, in the kernel's ticks since the machine was started.
+    /// When the process began, in the kernel's ticks since the machine was started.
     pub start: u64,
 }
 

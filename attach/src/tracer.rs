@@ -112,7 +112,7 @@ enum Stop {
     Gone,
 }
 
-/// Stopped threads, which continue when this is dropped.
+/// Stopped threads, which continue when the value is dropped.
 #[derive(Debug)]
 pub(crate) struct Stopped {
     pub(crate) threads: Vec<Thread>,

@@ -203,8 +203,8 @@ fn cycle(target: &mut Target, threads: u64, chance: &mut Chance, is_hot: bool) {
     for (point, number) in counted.iter().enumerate() {
         let figures = attachment.figures(point).expect("figures");
         let most = truth(target);
-        // A call may be between its count and its function, and children that were forked before are not
-        // patched.
+        // Calls may have been counted whose function has not begun yet, and children that were forked earlier
+        // are not patched.
         let slack = if is_hot { threads + 32 } else { 0 };
         let (low, high) = (least[*number] - after[*number], most[*number] - before[*number] + slack);
         let name = COUNTED[*number];

@@ -397,7 +397,7 @@ fn loom_moved_end_gets_its_message() {
             let ring = ring.get();
             assert!(push(ring, 7));
             if ring.publish_written(NO_TOKEN, FOREIGN) != AWAKE {
-                // SAFETY: in the writer's section, so the reference we see is not given up.
+                // SAFETY: this thread is in the writer's section, so the visible reference is not given up.
                 let task = unsafe { ring.reading.task.load(Ordering::SeqCst).as_ref() };
                 wake_from_outside(task.expect("a reader waits"));
             }
@@ -438,7 +438,7 @@ fn loom_moved_task_gets_its_message() {
             let ring = ring.get();
             assert!(push(ring, 7));
             if ring.publish_written(NO_TOKEN, FOREIGN) != AWAKE {
-                // SAFETY: in the writer's section, so the reference we see is not given up.
+                // SAFETY: this thread is in the writer's section, so the visible reference is not given up.
                 let task = unsafe { ring.reading.task.load(Ordering::SeqCst).as_ref() };
                 wake_from_outside(task.expect("a reader waits"));
             }
@@ -512,7 +512,7 @@ fn loom_given_away_reader_is_woken_elsewhere() {
         let (r, t) = (ring.get(), task.get());
         r.move_reader(Some(t), 0);
         let me = shared.tokens.take_for_model();
-        // The home is learned with a fence, then used without one.
+        // The first publication learns the reader's home with a fence; the next one uses it without a fence.
         assert!(push(r, 0));
         r.publish_written(me, 0);
         r.leave_writer_section();

@@ -49,7 +49,7 @@ impl<T: Spared> Spare<T> {
     }
 }
 
-/// A value in memory from [`Spare`], which is freed when this is dropped.
+/// A value in memory from [`Spare`], which is freed when the value is dropped.
 pub(crate) struct SpareBox<T: Spared>(NonNull<T>);
 
 impl<T: Spared> SpareBox<T> {

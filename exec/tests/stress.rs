@@ -413,7 +413,7 @@ fn race_on_purpose() {
     unsafe impl Sync for Shared {}
     let shared = Arc::new(Shared(std::cell::UnsafeCell::new(0)));
     let write = |shared: Arc<Shared>| {
-        // SAFETY: as above; no other thread has a reference meanwhile.
+        // SAFETY: this is unsound on purpose, so that ThreadSanitizer has a race to find.
         std::thread::spawn(move || (0..1000).for_each(|_| unsafe { *shared.0.get() += 1 }))
     };
     let threads = [write(shared.clone()), write(shared)];

@@ -49,7 +49,7 @@ struct Port {
     pace: Pace,
 }
 
-/// A port in use, which is given back when this is dropped.
+/// A port in use, which is given back when the value is dropped.
 #[derive(Debug)]
 pub struct Turn {
     inner: Arc<Inner>,

@@ -251,8 +251,8 @@ impl Network {
     ///
     /// # Errors
     /// All errors of the network: those in the pieces of text that components were given (placed in these),
-    /// or else those of the whole network (placed in its S-Net text). Each names its place in the Rust
-    /// program.
+    /// or else those of the whole network (placed in its S-Net text). Each error names its place in
+    /// the Rust program.
     #[track_caller]
     pub fn build(name: &str, topology: Component) -> Result<Network, Vec<Diagnostic>> {
         let at = Location::caller();

@@ -149,7 +149,7 @@ extern "C" fn on_crash(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
     if WATCHED.load(Ordering::Acquire) == std::process::id() {
         let &(_, name, mut meaning) =
             SIGNALS.iter().find(|(number, ..)| *number == signal).unwrap_or(&SIGNALS[0]);
-        // SAFETY: the kernel gives both for the time of the call.
+        // SAFETY: the kernel passes `info` and `context`, which are valid during the call.
         if signal == libc::SIGSEGV && unsafe { is_beside_stack(info, context) } {
             meaning = "its stack is used up";
         }

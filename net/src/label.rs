@@ -176,13 +176,13 @@ impl Label {
         self.entry().name
     }
 
-    /// Whether it is a tag or a binding tag, whose values are integers.
+    /// Whether the label is a tag or a binding tag, whose values are integers.
     #[inline]
     pub fn is_integer(self) -> bool {
         self.0 & 3 != 0
     }
 
-    /// Whether it is a binding tag.
+    /// Whether the label is a binding tag.
     #[inline]
     pub fn is_binding(self) -> bool {
         self.0 & 3 == 2

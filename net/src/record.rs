@@ -296,7 +296,8 @@ impl Record {
     fn grow(&mut self, length: usize) {
         let mut larger = Record::uninit(self.shape(), length);
         let (from, to) = (self.block.as_ptr(), larger.block.as_ptr());
-        // SAFETY: two blocks, each its record's alone; the values fit and move: `from` has none afterwards.
+        // SAFETY: each of the two blocks belongs to one record only, and `to` has room for the values. They
+        // are moved: `from` has no values afterwards.
         unsafe {
             let count = (*from).length;
             ptr::copy_nonoverlapping(slots_of(from), slots_of(to), count as usize);

@@ -144,12 +144,12 @@ impl ShapeId {
         }
     }
 
-    /// Whether it has the label.
+    /// Whether the shape has the label.
     pub fn has(self, label: Label) -> bool {
         self.slot(label).is_some()
     }
 
-    /// Whether it has all these labels.
+    /// Whether the shape has all these labels.
     pub fn has_all(self, labels: &[Label]) -> bool {
         labels.iter().all(|&label| self.has(label))
     }

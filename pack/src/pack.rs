@@ -43,8 +43,8 @@ pub struct Pack {
     pub actions: Vec<Action>,
     /// The names of all fields before the measures, by their numbers.
     pub names: Vec<String>,
-    /// The number of the first measure. Lower numbers are fields of the schema, and those of probes, readings
-    /// and points.
+    /// The number of the first measure. Lower numbers belong to the fields of the schema, of probes, of
+    /// readings and of points.
     first: usize,
 }
 

@@ -218,7 +218,7 @@ fn elements_of_collectors_give_each_tuple_once_by_whichever_way_it_comes() {
     let mut scope = Scope::open(&view(), Target::of(space.path()), Backlog::All).unwrap();
     let (mut account, mut written) = (Account::default(), 0);
     for round in 0..600 {
-        // Most rounds record one event of each collector. Some have bursts that overwrite events, new
+        // Most rounds record one event of each collector. Some rounds have bursts that overwrite events, new
         // collectors, or collectors that take over an element.
         let is_burst = chance.one_in(30);
         for (collector, next) in &mut collectors {

@@ -353,7 +353,7 @@ impl CatalogReader {
         Ok(CatalogReader { path: path.to_path_buf(), file, position: catalog::HEADER as u64 })
     }
 
-    /// Hands each new record to `take`. An incomplete record is left for the next look.
+    /// Hands each new record to `take`. An incomplete record is left for the next call.
     pub(crate) fn read_new(&mut self, take: &mut dyn FnMut(Record)) -> Result<(), Error> {
         let length = crate::file::length(&self.file, &self.path)?;
         let mut ahead = (0, Vec::new());

@@ -94,14 +94,14 @@ impl Map {
     pub(crate) fn word(&self, at: usize) -> &AtomicU64 {
         // Every map has at least a page, so the compiler removes the check for a word of the header.
         assert!(at.is_multiple_of(8) && (at < PAGE || at < self.bytes), "a word outside the map");
-        // SAFETY: in range and aligned, just checked.
+        // SAFETY: the check above ensures that the access is in range and aligned.
         unsafe { self.word_unchecked(at) }
     }
 
     /// The address of the `bytes` bytes from byte `at` on, valid while the map lives.
     pub(crate) fn place(&self, at: usize, bytes: usize) -> NonNull<u8> {
         assert!(at.is_multiple_of(8) && at + bytes <= self.bytes, "a place outside the map");
-        // SAFETY: in range, just checked.
+        // SAFETY: the check above ensures that the access is in range.
         unsafe { self.pointer.add(at) }
     }
 

@@ -226,7 +226,8 @@ impl Space {
         self.shared.cold().name(text)
     }
 
-    /// Makes the mailbox through which other processes send commands to this one. A space has at most one.
+    /// Makes the mailbox through which other processes send commands to this one. A space has at most one
+    /// mailbox.
     ///
     /// # Errors
     /// When the mailbox was made before, the file system is full, or this process is a fork of the one that

@@ -37,7 +37,7 @@ fn library() -> &'static Path {
     LIBRARY.get_or_init(made)
 }
 
-/// A network of these boxes, in a folder that is removed when this is dropped.
+/// A network of these boxes, in a folder that is removed when the value is dropped.
 struct Planted {
     folder: tempfile::TempDir,
     net: String,

@@ -86,7 +86,7 @@ impl App {
         des_run::succeed(command.args(["--workers", &workers.to_string(), "--monitor", mode])).stdout
     }
 
-    /// The kind of the verdict on a run of it.
+    /// The kind of the verdict on a run of the application.
     fn verdict(&self, workers: usize, mode: &str) -> String {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let space = folder.path().join("space");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A running program, which is killed when this is dropped.
+/// A running program, which is killed when the value is dropped.
 struct Target {
     child: Child,
     input: ChildStdin,

@@ -1,6 +1,6 @@
 //! The page in a browser: each panel of a kept run of DES, of a deadlock, of a run that lost events; its
 //! agreement with the report; names with markup, which must have no effect; a live page, its changes, its
-//! end. `cargo xtask test --only pictures` runs these.
+//! end. `cargo xtask test --only pictures` runs the tests of this file.
 
 mod browser_run;
 mod controlled;

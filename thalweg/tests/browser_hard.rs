@@ -1,6 +1,6 @@
 //! The page in a browser in difficult cases: a live network, one of 10,000 components, a session, tuning,
 //! calls and comparison, a run that is killed, a server that is started again, keyboards and screen readers,
-//! hostile names and origins. `cargo xtask test --only pictures` runs these.
+//! hostile names and origins. `cargo xtask test --only pictures` runs this file.
 
 mod browser_run;
 mod controlled;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use program::{fed, write};
 
-/// Nodes with a folder of their own, which end when this is dropped.
+/// Nodes with a folder of their own, which end when the value is dropped.
 struct Cluster {
     folder: tempfile::TempDir,
     nodes: Vec<(String, Child)>,

@@ -25,7 +25,7 @@ const RUNS_MAX: usize = 6;
 /// The largest share of the processors that others may have had.
 const FOREIGN_MAX: f64 = 0.1;
 
-/// A process that uses one processor all the time, and is killed when this is dropped.
+/// A process that uses one processor all the time, and is killed when the value is dropped.
 struct Burner(Child);
 
 impl Burner {

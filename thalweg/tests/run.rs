@@ -259,7 +259,7 @@ fn set(arguments: &[&str]) -> Result<String, String> {
     if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
 }
 
-/// Passes a number through a run of [`COUNT`]; the run's input ends when this is dropped.
+/// Passes a number through a run of [`COUNT`]; the run's input ends when the value is dropped.
 fn counting(child: &mut Child) -> impl FnMut(u64) + use<> {
     let mut input = child.stdin.take().expect("piped");
     let mut output = BufReader::new(child.stdout.take().expect("piped"));

@@ -95,7 +95,7 @@ struct Worker {
     waiting_since: Option<u64>,
 }
 
-/// The sums of a lane as last written, in cells of this width.
+/// The sums of a lane that were written last, and the width of their cells.
 #[derive(Default)]
 struct Written {
     width: u64,

@@ -17,7 +17,7 @@ pub(crate) fn compiled(folder: &Path, source: &str, options: &[&str]) -> PathBuf
     program
 }
 
-/// A running target, which is killed when this is dropped.
+/// A running target, which is killed when the value is dropped.
 pub(crate) struct Target {
     child: Child,
     input: ChildStdin,

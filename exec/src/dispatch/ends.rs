@@ -198,7 +198,7 @@ pub(crate) fn close_writer(ring: NonNull<Ring>) {
         Some(core) => unsafe { &mut *core.as_ptr() }.close(r),
         None => {
             let waits = r.end_writing(NO_TOKEN, FOREIGN);
-            // SAFETY: in the writer's section, so the reference we see is not given up.
+            // SAFETY: this thread is in the writer's section, so the visible reference is not given up.
             let reader = unsafe { r.reading.task.load(Ordering::SeqCst).as_ref() };
             if waits != AWAKE
                 && let Some(task) = reader
@@ -229,7 +229,7 @@ pub(crate) fn leave_reader(ring: NonNull<Ring>) {
         },
         None => {
             let waits = r.end_reading(NO_TOKEN, FOREIGN);
-            // SAFETY: in the reader's section, so the reference we see is not given up.
+            // SAFETY: this thread is in the reader's section, so the visible reference is not given up.
             let writer = unsafe { r.writing.task.load(Ordering::SeqCst).as_ref() };
             if waits != AWAKE
                 && let Some(task) = writer

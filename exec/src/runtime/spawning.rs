@@ -53,7 +53,7 @@ impl Shared {
     where
         W: FnOnce(&mut Blocking) -> Result<(), String> + Send + 'static,
     {
-        // SAFETY: the caller's reference.
+        // SAFETY: the caller holds a reference to the task.
         let cell = unsafe { task.as_ref() };
         let sleep = Arc::new(Sleep::default());
         self.own_threads.add(cell, sleep.clone());
@@ -71,7 +71,7 @@ impl Shared {
 
     /// Makes a blocking task without a thread fail, and gives up the caller's reference.
     fn refuse(self: &Arc<Shared>, task: NonNull<TaskCell>, reason: String) {
-        // SAFETY: the caller's reference.
+        // SAFETY: the caller holds a reference to the task.
         let cell = unsafe { task.as_ref() };
         let outcome = Err(Fault::found(reason));
         // SAFETY: no thread has the task.
@@ -122,7 +122,7 @@ impl Core {
         worker: u32,
         mut body: Box<dyn Task>,
     ) -> TaskId {
-        // SAFETY: the caller's reference.
+        // SAFETY: the caller holds a reference to the task.
         let cell = unsafe { task.as_ref() };
         let id = cell.id;
         cell.place(worker);
@@ -146,7 +146,7 @@ impl Core {
 
 /// Sends a new task to its worker; if that worker has ended, the task ends without having run.
 pub(crate) fn release_into(shared: &Shared, task: NonNull<TaskCell>) {
-    // SAFETY: the caller's reference.
+    // SAFETY: the caller holds a reference to the task.
     let cell = unsafe { task.as_ref() };
     let keep = cell.counted();
     cell.in_inbox.store(true, Ordering::Relaxed);

@@ -142,7 +142,7 @@ impl Placing {
         Placing::new(self.mapper.clone(), self.workers, self.loads.len()).cut(specs)
     }
 
-    /// The worker of a task that came to `parked`, which takes no part.
+    /// The worker for a task that was placed on the worker `parked`, which is parked.
     pub(crate) fn instead_of(&self, parked: usize, spec: &TaskSpec) -> usize {
         let user = || match &self.mapper {
             Mapper::User(choose) => choose(spec),

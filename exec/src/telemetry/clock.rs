@@ -59,7 +59,7 @@ impl Now {
         self.go_short(is_short);
     }
 
-    /// Sets whether dispatches may be measured the short way from now on.
+    /// Sets whether dispatches of this session may use the short measurement from now on.
     pub(super) fn go_short(&mut self, may: bool) {
         self.short_session = if may { self.session } else { NO_SESSION };
     }

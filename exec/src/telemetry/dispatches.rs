@@ -74,7 +74,7 @@ pub(super) struct Ended<'a> {
 
 impl Recorder {
     /// Records messages that the next recorded dispatch read or wrote on another stream than those of its
-    /// base; `written` is their lineage if they were written.
+    /// base; `written` is the lineage of written messages, and `None` for messages read.
     #[cold]
     pub(super) fn part(&mut self, now: u64, part: &Part, written: Option<(Descent, i16)>) {
         let Part { stream, first, count } = *part;

@@ -172,8 +172,8 @@ impl ObservedTask {
         began.saturating_sub(self.times.ready_since.get())
     }
 
-    /// The task goes on by itself on a thread of its own, after a wait for `waited_for` if it waited. Returns
-    /// the time at which it goes on, `now` or a little later.
+    /// A task on a thread of its own continues, after a wait for `waited_for` if it waited. Returns the time
+    /// at which the task continues, which is `now` or a little later.
     pub(super) fn goes_on(&self, waited_for: Option<Share>, now: u64, measured_since: u64) -> u64 {
         let Times { until, ready_since, woken_at, woken_by } = &self.times;
         if let Some(share) = waited_for {

@@ -17,7 +17,7 @@ use std::collections::HashSet;
 pub(super) struct CSource {
     /// Functions and variables that other files can use.
     pub(super) defined: HashSet<String>,
-    /// All names in it.
+    /// All names in the source.
     pub(super) named: HashSet<String>,
     /// Names that are followed by an opening bracket.
     pub(super) called: HashSet<String>,

@@ -35,7 +35,7 @@ pub(crate) struct Input {
     pub(crate) name: String,
     /// Whether waiting for data can take for ever: a terminal, a pipe, a socket.
     waits: bool,
-    /// Whether it is decoded if it is compressed, and the decoder.
+    /// Whether the input is decoded if it is compressed, and the decoder.
     decoding: Decoding,
     /// Bytes that were given back to be read again, and the number of them that were read again.
     back: Vec<u8>,

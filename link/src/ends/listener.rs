@@ -74,8 +74,8 @@ pub(crate) struct Arrived {
     pub(crate) incarnation: u64,
 }
 
-/// A link's place at a listener: connections for it are kept here for its receiver. The link is refused when
-/// this is dropped.
+/// A link's place at a listener, which keeps the link's connections for the receiver. The listener refuses
+/// the link when the place is dropped.
 #[derive(Debug)]
 pub struct Place {
     link: LinkId,

@@ -44,19 +44,19 @@ pub struct Calls {
 /// An operation's calls.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct OperationCalls {
-    /// Its number in this report.
+    /// The operation's number in this report.
     pub id: u32,
-    /// Its name.
+    /// The operation's name.
     pub name: String,
-    /// Its component: its name up to the last `::` or `.`, else its file.
+    /// The operation's component: the operation's name up to the last `::` or `.`, else its file.
     pub component: String,
-    /// The space, or spaces, in which it was called.
+    /// The space, or spaces, in which the operation was called.
     pub process: String,
-    /// Its source file; empty if not known.
+    /// The operation's source file; empty if not known.
     pub file: String,
-    /// Its line; 0 if not known.
+    /// The operation's line; 0 if not known.
     pub line: u32,
-    /// The number of its calls.
+    /// The number of the operation's calls.
     pub count: u64,
     /// Calls a second of the whole time.
     pub rate: f64,
@@ -126,7 +126,7 @@ pub struct PathNode {
 /// One trace.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SlowTrace {
-    /// When it began, in seconds from the first event of a probe.
+    /// When the call began, in seconds from the first event of a probe.
     pub begin_s: f64,
     /// Its duration.
     pub total_ns: f64,
@@ -180,6 +180,6 @@ pub struct LogLine {
 pub struct OpenCall {
     /// The operation.
     pub name: String,
-    /// When it began, in seconds from the first event of a probe.
+    /// When the call began, in seconds from the first event of a probe.
     pub begin_s: f64,
 }

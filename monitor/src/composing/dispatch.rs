@@ -56,7 +56,7 @@ pub struct Dispatch {
     pub end: u64,
     /// The ticks of this time in which its thread was noticed to be runnable without a processor.
     pub kept: u64,
-    /// The reason why it ended.
+    /// The reason why the dispatch ended.
     pub outcome: Outcome,
     /// The stream that the task waits for since this dispatch; 0 if it waits for none or for several.
     pub stream: u64,

@@ -31,17 +31,17 @@ pub struct Structure {
 pub struct Task {
     /// Its component's site, 0 if it has none.
     pub component: u64,
-    /// The number of its replica in the component.
+    /// The number of the task's replica in the component.
     pub replica: u64,
     /// The task's worker, if it has no thread of its own.
     pub worker: Option<u64>,
-    /// Whether it has a thread of its own.
+    /// Whether the task has a thread of its own.
     pub blocking: bool,
-    /// The number of streams that it was recorded to read.
+    /// The number of streams that the task was recorded to read.
     pub inputs: u32,
-    /// The number of streams that it was recorded to write.
+    /// The number of streams that the task was recorded to write.
     pub outputs: u32,
-    /// When it was created, if that was recorded.
+    /// When the task was created, if its creation was recorded.
     pub(crate) created: Option<u64>,
     pub(crate) timeline: Timeline,
 }
@@ -49,21 +49,21 @@ pub struct Task {
 /// A stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stream {
-    /// Its name in the catalog, 0 if it has none.
+    /// The stream's name in the catalog, 0 if it has none.
     pub name: u64,
-    /// The task that reads it, 0 if not known.
+    /// The task that reads the stream, 0 if not known.
     pub reader: u64,
-    /// The task that writes it, 0 if not known.
+    /// The task that writes the stream, 0 if not known.
     pub writer: u64,
     /// The component of the reader.
     pub reader_component: u64,
     /// The component of the writer.
     pub writer_component: u64,
-    /// Messages it can hold.
+    /// The number of messages that the stream can hold.
     pub capacity: u64,
-    /// The time at which it was opened; `None` if before the first event read.
+    /// The time at which the stream was opened; `None` if before the first event read.
     pub opened: Option<u64>,
-    /// When it was closed.
+    /// When the stream was closed.
     pub closed: Option<u64>,
     /// The position of the stream: inside the network or at its border.
     pub role: Role,

@@ -48,7 +48,7 @@ pub(super) enum Place {
 /// The choice of the input that a task reads next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reads {
-    /// The input that it read in the recording.
+    /// The input that the task read in the recording.
     AsRecorded,
     /// Any input that has a message.
     Any,
@@ -68,7 +68,7 @@ pub(super) struct Task {
     pub(super) on_processor: f64,
     /// For a task with a thread of its own, the number of messages after which it publishes its positions.
     pub(super) shown_after: usize,
-    /// Whether it existed before the first message, so that the mapper placed it before the start.
+    /// Whether the task existed before the first message, so that the mapper placed it before the start.
     pub(super) from_start: bool,
     /// Whether the user gave it its place.
     pub(super) is_placed: bool,
@@ -76,8 +76,8 @@ pub(super) struct Task {
     pub(super) weight: u32,
     /// The share of its busy time in which it waits for a lock that it shares with other tasks.
     pub(super) locked: f64,
-    /// Whether it waits in its box for a resource that it may share with others: replicas of it would wait
-    /// for an unknown time as well.
+    /// Whether the task waits in its box for a resource that it may share with others: replicas of it would
+    /// wait for an unknown time as well.
     pub(super) shares: bool,
     /// Whether an input from outside the network that it reads in its box sets its pace.
     pub(super) is_paced: bool,

@@ -714,7 +714,8 @@ impl<'a> Resolver<'a> {
 }
 
 enum External {
-    /// The file was found; `None` if it has no such net, which was reported.
+    /// The file was found, and has the net of this number; `None` if the file lacks the net, which was
+    /// reported.
     Net(Option<usize>),
     /// There is no file; the text says why.
     NoFile(String),

@@ -22,7 +22,7 @@ pub struct Signatures {
 pub struct NetSignature {
     /// Its name.
     pub name: Name,
-    /// Where it is defined (its name).
+    /// The place of the net's name in its definition.
     pub at: Place,
     /// The declared signature, with all type names replaced.
     pub declared: Option<Vec<Arrow>>,

@@ -71,7 +71,8 @@ enum Piece {
     Hard,
     /// A line break and an empty line.
     Blank,
-    /// A group of pieces that is printed on one line if it fits; `broken`: it is broken even if it fits.
+    /// A group of pieces that is printed on one line if it fits; with `broken` the group always
+    /// has several lines.
     Open {
         broken: bool,
     },

@@ -230,7 +230,7 @@ fn compare(node: &Node, part: &Part, table: &Table, resolved: &Resolved) -> Resu
     all.try_for_each(|((node, part), table)| compare(node, part, table, resolved))
 }
 
-/// Whether a net inside is wrong for every input.
+/// Whether the part contains a net that is ill-typed for every input.
 fn wrong_inside(part: &Part, table: &Table) -> bool {
     let itself = match part {
         Part::Net(variants, body, _) => {

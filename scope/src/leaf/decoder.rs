@@ -10,7 +10,7 @@ use thalweg_glob::Glob;
 use thalweg_space::Clock;
 use thalweg_space::reader::{Event, Item, KindInfo, LiveView, SpaceReader};
 
-/// Marks an element that was not examined yet; `UNWANTED` marks one that the leaf does not select.
+/// Marks an element that was not examined yet; `UNWANTED` marks an element that the leaf does not select.
 const UNSEEN: u32 = 0;
 const UNWANTED: u32 = u32::MAX;
 

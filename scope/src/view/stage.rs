@@ -81,7 +81,7 @@ pub(crate) fn stage(step: &Step, names: Names) -> Result<(Stage, Names), Vec<(us
     })
 }
 
-/// The names of a kind made of tuples with `names`. If those are not known, the fields may be numbers or
+/// The names of a kind made of tuples with `names`. If `names` are not known, the fields may be numbers or
 /// texts.
 fn made_of(kind: &TupleKind, names: &Names) -> Names {
     let is_open = !names.is_known();

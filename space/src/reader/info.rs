@@ -23,7 +23,7 @@ pub struct Info {
     pub uuid: [u8; 16],
     /// The process.
     pub pid: u32,
-    /// When it started, in clock ticks since boot.
+    /// When the process started, in clock ticks since boot.
     pub process_start: u64,
     /// The machine's boot.
     pub boot_id: [u8; 16],

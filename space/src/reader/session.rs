@@ -21,7 +21,7 @@ pub struct Member {
     pub directory: String,
     /// The process id.
     pub pid: u32,
-    /// When it started, in clock ticks since boot.
+    /// When the process started, in clock ticks since boot.
     pub process_start: u64,
     /// The process that started it.
     pub parent_pid: u32,
@@ -33,9 +33,9 @@ pub struct Member {
     pub boot_id: [u8; 16],
     /// The processor's architecture.
     pub architecture: String,
-    /// When it joined, in nanoseconds since 1970.
+    /// When the process joined, in nanoseconds since 1970.
     pub joined_ns: u64,
-    /// When it left, in nanoseconds since 1970; none while it runs, or if it was killed.
+    /// When the process left, in nanoseconds since 1970; none while it runs, or if it was killed.
     pub left_ns: Option<u64>,
 }
 

@@ -109,7 +109,7 @@ pub struct LeaseView {
     pub confirmed: u64,
     /// The time left unless the lease is renewed; none if the lease has no time limit.
     pub left: Option<Duration>,
-    /// Whether it ends with the process that holds it.
+    /// Whether the lease ends with the process that holds it.
     pub while_alive: bool,
 }
 
@@ -118,7 +118,7 @@ pub struct LeaseView {
 pub struct ProbeView {
     /// Its name.
     pub name: String,
-    /// Whether it is switched on. The process may not have adopted that yet.
+    /// Whether the probe is switched on. The process may not have adopted that yet.
     pub on: bool,
 }
 

@@ -6,7 +6,7 @@ use thalweg_chance::mixed;
 use thalweg_space::reader::{Event, Item};
 use thalweg_space::{Kind, KindId, Writer};
 
-/// A number and what follows from it.
+/// A number and its hash, which the reader checks.
 #[derive(Kind)]
 #[kind(name = "test.hashed")]
 struct Hashed {
@@ -14,7 +14,7 @@ struct Hashed {
     hash: u64,
 }
 
-/// The same with as many bytes as the hash says.
+/// A number and bytes, whose count is given by the number's hash.
 #[derive(Kind)]
 #[kind(name = "test.hashed_long")]
 struct HashedLong<'a> {

@@ -189,7 +189,7 @@ impl FromStr for Guard {
     }
 }
 
-/// The factor for a number in the unit that was `written`.
+/// The factor that converts a number from the unit `written` in the goal to the figure's unit.
 fn factor(name: &str, unit: &str, written: &str) -> Result<f64, String> {
     if written.is_empty() {
         return match unit {

@@ -272,7 +272,7 @@ mod tests {
         let sink = TaskIn { id: 100, kind: "sink".into(), worker: None, ..window.tasks[0].clone() };
         window.tasks.push(sink);
         window.streams.extend([stream(99, 1), stream(4, 100)]);
-        // Two of five crossings are those of source and sink.
+        // Two of the five streams between workers connect the source and the sink.
         let gain = promised(&window);
         assert!((0.5..1.0 / (2.0 / 5.0)).contains(&gain), "{gain}");
         window.streams.extend([stream(99, 2), stream(99, 3), stream(99, 4)]);

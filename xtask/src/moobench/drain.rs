@@ -57,7 +57,7 @@ pub(super) enum Beside {
     Nobody,
     Later(Drain),
     Record(Killed),
-    /// Killed when this is dropped.
+    /// Killed when the value is dropped.
     Follow {
         _reader: Killed,
     },
@@ -292,7 +292,8 @@ fn take_all(listener: &TcpListener, is_over: &AtomicBool, bytes: &AtomicU64) -> 
     Ok(())
 }
 
-/// A recording session of LTTng, with a session daemon if none was running; both end when this is dropped.
+/// A recording session of LTTng, with a session daemon if none was running; both end when the value is
+/// dropped.
 pub(super) struct Session {
     folder: PathBuf,
     _home: Folder,

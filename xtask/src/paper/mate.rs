@@ -180,7 +180,7 @@ fn fitted(points: &[(f64, f64, f64)]) -> Option<[f64; 2]> {
         .then(|| [(a * bb - b * ab) / determinant, (b * aa - a * ab) / determinant])
 }
 
-/// A daemon of PVM with a folder of its own, which ends when this is dropped.
+/// A daemon of PVM with a folder of its own, which ends when the value is dropped.
 struct Machine {
     folder: tempfile::TempDir,
     daemon: Child,

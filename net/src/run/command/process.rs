@@ -59,31 +59,31 @@ impl Asker {
 
 /// How a process ended.
 pub(super) struct Ended {
-    /// How it ended, in words, without the command.
+    /// How the process ended, in words, without the command.
     pub(super) how: String,
-    /// Whether it read all its input.
+    /// Whether the process read all its input.
     pub(super) is_fed: bool,
     /// Whether `sh` could not run it.
     pub(super) cannot_run: bool,
     /// Its exit code, if all its output was read.
     code: Option<i32>,
-    /// Whether it wrote to its standard error.
+    /// Whether the process wrote to its standard error.
     spoke: bool,
 }
 
 impl Ended {
-    /// Whether it exited with success, and all its output was read.
+    /// Whether the process exited with success, and all its output was read.
     pub(super) fn has_succeeded(&self) -> bool {
         self.code == Some(0)
     }
 
-    /// Whether it has succeeded, and read all its input.
+    /// Whether the process has succeeded, and read all its input.
     pub(super) fn is_clean(&self) -> bool {
         self.is_fed && self.has_succeeded()
     }
 
-    /// Whether it read all its input, wrote nothing to its standard error, and exited as `grep` does when it
-    /// finds no match.
+    /// Whether the process read all its input, wrote nothing to its standard error, and exited as `grep` does
+    /// when it finds no match.
     pub(super) fn found_nothing(&self) -> bool {
         self.is_fed && self.code == Some(FOUND_NOTHING) && !self.spoke
     }
@@ -102,7 +102,7 @@ pub(super) enum Came {
 pub(super) struct Process {
     child: Child,
     stdout: BufReader<ChildStdout>,
-    /// Whether it was waited for. Until then no other process can have its process id.
+    /// Whether the process was waited for. Until then no other process can have its process id.
     is_waited_for: bool,
     /// The thread that writes the rest of its input; returns whether all of it was read.
     feeding: Option<JoinHandle<bool>>,
@@ -164,7 +164,7 @@ impl Process {
         if self.read_line(line) { Came::Line } else { Came::End }
     }
 
-    /// Whether it prints something, or ends, in that time.
+    /// Whether the process prints something, or ends, in that time.
     pub(super) fn speaks_within(&self, patience: Duration) -> bool {
         let mut descriptors = [PollFd::new(self.stdout.get_ref(), PollFlags::IN)];
         let patience = Timespec::try_from(patience).ok();

@@ -32,8 +32,8 @@ pub(super) struct Respondent {
     pub(super) closed_at: Option<Instant>,
     /// Its answer to a later record than the one whose answers are being read.
     heard: Option<(u64, Content)>,
-    /// Whether it printed a line that may be an answer, but names no question: a record without an answer may
-    /// have had one.
+    /// Whether the process printed a line that may be an answer, but names no question: a record without an
+    /// answer may have had one.
     pub(super) leaves_doubt: bool,
     /// The lines since its last answer that answer nothing.
     pub(super) strays: Strays,
@@ -41,7 +41,7 @@ pub(super) struct Respondent {
     pub(super) answers: u64,
     /// The number of records whose outcome is known.
     pub(super) settled: u64,
-    /// If it has ended: the outcome of all records that it was asked about and left without an answer.
+    /// If the process has ended, the outcome of all records that it was asked about but did not answer.
     pub(super) rest: Option<Rest>,
     line: Vec<u8>,
 }
@@ -98,7 +98,7 @@ impl Respondent {
         self.asked.end == u64::MAX
     }
 
-    /// Whether it was ended because it printed too many lines that answer nothing.
+    /// Whether the process was ended because it printed too many lines that answer nothing.
     pub(super) fn is_flooded(&self) -> bool {
         self.strays.count() > STRAY_LINES_MAX
     }
