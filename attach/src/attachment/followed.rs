@@ -109,7 +109,7 @@ impl Follower {
         let mut seen = Vec::new();
         for number in open.into_iter().chain(first..head) {
             let (bytes, how) = read(number)?;
-            // Whoever writes the record anew has counted it before.
+            // The thread that overwrites the record has counted it before.
             if records()? > number + ring.records {
                 unrecorded.overwritten += 1;
                 continue;
