@@ -641,6 +641,36 @@ fn the_last_calls_are_shown_one_by_one() {
     }
 }
 
+#[test]
+fn calls_are_counted_by_their_callers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut target = Target::start(folder.path(), "1");
+    let code = target.code();
+    for json in [false, true] {
+        let pid = target.pid();
+        let mut arguments = vec!["attach", &pid, "--callers", "work"];
+        arguments.extend(json.then_some("--json"));
+        let mut command = thalweg(folder.path(), &arguments);
+        let attaching =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("thalweg starts");
+        until("it attaches", || target.code() != code);
+        assert_eq!(target.ask("run 1000"), "done 1000");
+        assert!(ran(folder.path(), &["detach", &pid]).status.success());
+        let output = attaching.wait_with_output().expect("it ends");
+        let said = text(&output.stdout);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        if json {
+            let object: serde_json::Value = serde_json::from_str(&said).expect("an object");
+            let callers = object["callers"].as_array().expect("callers");
+            let calls: u64 = callers.iter().filter_map(|caller| caller["calls"].as_u64()).sum();
+            assert_eq!((&object["calls"], calls), (&1000.into(), 1000), "{said}");
+        } else {
+            assert!(said.contains("running+"), "{said}");
+        }
+        assert!(!target.attached() && target.code() == code);
+    }
+}
+
 /// What `kept` has of each call: arguments and result.
 fn values(object: &serde_json::Value) -> Vec<(Vec<String>, serde_json::Value)> {
     let value =

@@ -350,7 +350,7 @@ impl Shown {
         json!({
             "function": point.name, "module": point.module, "seconds": seconds, "calls": point.now.calls, "not_timed": point.now.not_timed,
             "times": times, "arguments": arguments, "results": point.now.results.as_ref().map(values), "is_off": point.is_off,
-            "callers": point.callers, "kept": self.timed(|times| point.kept.object(&point.columns, times)), "not_kept": point.kept.without,
+            "callers": callers_object(point), "kept": self.timed(|times| point.kept.object(&point.columns, times)), "not_kept": point.kept.without,
             "without_event": point.unrecorded.overwritten + point.unrecorded.without_end,
             "cost": point.now.calls as f64 / seconds * point.call_ns / 1e9,
         })
@@ -382,6 +382,12 @@ fn print_callers(point: &PointShown, output: &mut Output) -> Result<(), Failure>
         output.line(&format!("{} calls came from further places", count(callers.left_out)))?;
     }
     Ok(())
+}
+
+/// The callers of a point's function, as JSON.
+fn callers_object(point: &PointShown) -> Vec<serde_json::Value> {
+    let object = |(place, module, calls): &(String, String, u64)| serde_json::json!({ "caller": place, "module": module, "calls": calls });
+    point.callers.iter().map(object).collect()
 }
 
 fn is_every(wish: &Wish) -> bool {
