@@ -1057,7 +1057,7 @@ fn report_survives_json() {
     let report = pipeline().report();
     let text = serde_json::to_string(&report).unwrap();
     assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
-    assert!(text.starts_with(r#"{"schema":"thalweg.report","version":1,"#));
+    assert!(text.starts_with(r#"{"schema":"thalweg.report","version":2,"#));
 }
 
 proptest! {

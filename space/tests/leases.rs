@@ -131,7 +131,7 @@ fn what_cannot_be_put_back_has_no_lease() {
     let refused = |name: &str, value, terms| tuner.lease(name, value, terms).unwrap_err().to_string();
     assert!(refused("s", 101, terms).contains("out of range"));
     assert!(refused("s", 1, Terms::default()).contains("no end"));
-    assert!(refused("shown", 1, terms).contains("figure of its own"));
+    assert!(refused("shown", 1, terms).contains("publishes a figure"));
     assert!(refused("probe/a.on", 1, terms).contains("probes"));
     assert!(refused("t", 1, terms).contains("there is no setting"));
     // The process of this space does not end leases.
