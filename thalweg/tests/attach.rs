@@ -598,6 +598,19 @@ fn a_holder_of_the_lock_that_did_not_attach_is_left_alone() {
     assert!(attached.status.success(), "{}", text(&attached.stderr));
 }
 
+/// The output of `thalweg attach` with these arguments, while the target calls `work` a thousand times.
+fn of_a_thousand_calls(folder: &Path, target: &mut Target, arguments: &[&str]) -> String {
+    let code = target.code();
+    let mut command = thalweg(folder, arguments);
+    let attaching = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("thalweg starts");
+    until("it attaches", || target.code() != code);
+    assert_eq!(target.ask("run 1000"), "done 1000");
+    assert!(ran(folder, &["detach", &target.pid()]).status.success());
+    let output = attaching.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
 #[test]
 fn the_last_calls_are_shown_one_by_one() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -607,15 +620,7 @@ fn the_last_calls_are_shown_one_by_one() {
         let pid = target.pid();
         let mut arguments = vec!["attach", &pid, "--time", "work", "--args", "0", "--last", "3"];
         arguments.extend(json.then_some("--json"));
-        let mut command = thalweg(folder.path(), &arguments);
-        let attaching =
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("thalweg starts");
-        until("it attaches", || target.code() != code);
-        assert_eq!(target.ask("run 1000"), "done 1000");
-        assert!(ran(folder.path(), &["detach", &pid]).status.success());
-        let output = attaching.wait_with_output().expect("it ends");
-        let said = text(&output.stdout);
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        let said = of_a_thousand_calls(folder.path(), &mut target, &arguments);
         if json {
             let object: serde_json::Value = serde_json::from_str(&said).expect("an object");
             let kept = object["kept"].as_array().expect("calls");
@@ -650,15 +655,7 @@ fn calls_are_counted_by_their_callers() {
         let pid = target.pid();
         let mut arguments = vec!["attach", &pid, "--callers", "work"];
         arguments.extend(json.then_some("--json"));
-        let mut command = thalweg(folder.path(), &arguments);
-        let attaching =
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("thalweg starts");
-        until("it attaches", || target.code() != code);
-        assert_eq!(target.ask("run 1000"), "done 1000");
-        assert!(ran(folder.path(), &["detach", &pid]).status.success());
-        let output = attaching.wait_with_output().expect("it ends");
-        let said = text(&output.stdout);
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        let said = of_a_thousand_calls(folder.path(), &mut target, &arguments);
         if json {
             let object: serde_json::Value = serde_json::from_str(&said).expect("an object");
             let callers = object["callers"].as_array().expect("callers");
