@@ -8,6 +8,7 @@ mod said;
 mod commands;
 mod failure;
 mod output;
+mod removed;
 mod table;
 mod units;
 

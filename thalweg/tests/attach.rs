@@ -608,6 +608,8 @@ fn of_a_thousand_calls(folder: &Path, target: &mut Target, arguments: &[&str]) -
     assert!(ran(folder, &["detach", &target.pid()]).status.success());
     let output = attaching.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{}", text(&output.stderr));
+    let left = text(&ran(folder, &["ls"]).stdout);
+    assert!(!left.contains("attach-"), "the space is removed: {left}");
     text(&output.stdout)
 }
 

@@ -109,6 +109,9 @@ fn what_was_kept_is_undone_and_pinned_when_the_user_asks() {
     let stopped = Command::new("kill").args(["-INT", &tuner.id().to_string()]).status();
     assert!(stopped.is_ok_and(|status| status.success()) && tuner.wait().expect("it ends").success());
     assert!(!run.is_attached() && run.ended_well());
+    let mut list = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+    let left = said(&list.arg("ls").env("THALWEG_SPACES", folder.path()).output().expect("it starts"));
+    assert!(!left.contains("tune-malloc"), "the space of the log is removed: {left}");
 }
 
 #[test]

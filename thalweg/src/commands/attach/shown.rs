@@ -10,6 +10,7 @@ use thalweg_space::{Clock, KindId, Site, Space, SpaceOptions, Writer};
 
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::removed::Removed;
 use crate::table::{Table, number, text as column};
 use crate::units::{count, duration, rate, share};
 
@@ -41,6 +42,8 @@ pub(super) struct Shown {
     held: Held,
     events: Events,
     space: Space,
+    /// Removes the space, unless it is to be kept; the last field, because fields are dropped in order.
+    _removed: Option<Removed>,
 }
 
 struct PointShown {
@@ -91,6 +94,7 @@ impl Shown {
             gauged,
             held: Held::default(),
             events: Events::default(),
+            _removed: (!keep).then(|| Removed::new(&space)),
             space,
         };
         shown.extend(attachment)?;

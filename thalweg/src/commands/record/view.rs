@@ -14,6 +14,7 @@ use super::Arguments;
 use crate::Terminal;
 use crate::commands::scope::tell;
 use crate::failure::Failure;
+use crate::removed::Removed;
 use crate::units::{duration, rate, share};
 
 /// The interval at which the archive is checked for data to write.
@@ -97,15 +98,6 @@ struct Kept {
     space: Removed,
 }
 
-/// A space that is removed when this value is dropped.
-struct Removed(PathBuf);
-
-impl Drop for Removed {
-    fn drop(&mut self) {
-        let _ = thalweg_space::discover::remove(&self.0);
-    }
-}
-
 impl Kept {
     fn begin(arguments: &Arguments) -> Result<Kept, Failure> {
         let options = SpaceOptions {
@@ -114,9 +106,9 @@ impl Kept {
             ..SpaceOptions::default()
         };
         let space = Space::create(options).map_err(Failure::usage)?;
-        let removed = Removed(space.path().to_path_buf());
+        let removed = Removed::new(&space);
         let keeper = Keeper::new(space)?;
-        let recording = Recording::open(arguments.plan(&removed.0))?;
+        let recording = Recording::open(arguments.plan(removed.path()))?;
         Ok(Kept { keeper, recording, space: removed })
     }
 

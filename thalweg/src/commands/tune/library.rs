@@ -17,6 +17,7 @@ use crate::Terminal;
 use crate::commands::attach::{found, guard_command};
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::removed::Removed;
 
 /// The arguments about libraries.
 #[derive(clap::Args)]
@@ -82,6 +83,8 @@ pub(super) fn main(arguments: &super::Arguments, terminal: Terminal) -> Result<(
     let options =
         SpaceOptions { name: format!("tune-{}", pack.name), keep: about.keep, ..SpaceOptions::default() };
     let space = Space::create(options).map_err(failed)?;
+    // Declared first, and so dropped last: after the space and the writers of it.
+    let (_removed, space) = ((!about.keep).then(|| Removed::new(&space)), space);
     let mut notes = Notes::new(&space);
     let decided = session_settings(&space).map_err(failed)?;
     let mailbox = space.mailbox().map_err(failed)?;
