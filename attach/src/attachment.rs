@@ -436,14 +436,15 @@ impl Attachment {
         Ok(Added { stopped, took: begin.elapsed() })
     }
 
-    /// The reason why a wish would be refused, if any.
+    /// The reason why attaching to this function with this wish would be refused, if there is one.
     pub fn refusal(&self, function: &Function, wish: &Wish) -> Option<Error> {
         self.prepared(function, wish).err()
     }
 
     fn prepared(&self, function: &Function, wish: &Wish) -> Result<(Beginning, Option<Change>), Error> {
         let (code, beginning) = self.beginning(function)?;
-        // Whether the beginning can be moved depends on the new place only by its distance.
+        // Whether the beginning can be moved depends only on the distance to the new place, so any near
+        // address serves as a test.
         beginning.at(&function.name, function.address & !0xffff)?;
         if let Some(number) = wish.arguments.iter().find(|number| **number > 5) {
             return Err(Error::new(format!(
@@ -558,7 +559,7 @@ impl Attachment {
         Ok(Added { stopped, took: begin.elapsed() })
     }
 
-    /// Whether the target still runs the program that this is attached to.
+    /// Whether the target still runs the program that this attachment changed.
     pub fn is_alive(&self) -> bool {
         let mut byte = [0];
         let is_there = |memory: &Memory| self.process.read(memory.table(), &mut byte).is_ok();
@@ -686,7 +687,8 @@ impl Attachment {
         self.neighbours.iter_mut().rfind(|neighbour| neighbour.module == module).expect("there is room")
     }
 
-    /// Makes the memory, and the memory for code near these modules, if there is none or too little.
+    /// Makes the attachment's memory in the target, and the memory for code near these modules, if there is
+    /// none or too little of it.
     fn make_room(&mut self, modules: &[usize], figures: u64) -> Result<(), Error> {
         const FIGURES_BYTES: u64 = 16 << 20;
         const CODE_BYTES: u64 = 64 << 10;

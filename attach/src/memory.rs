@@ -200,7 +200,7 @@ fn created(process: &Process, gadgets: &Gadgets, thread: &Thread, name: &str) ->
     if number < 0 { Err(failed("make a file in memory", number)) } else { Ok(number) }
 }
 
-/// The target's file of this number, for this process.
+/// Opens the file that has this descriptor in the target, for use in this process.
 fn opened(process: &Process, number: i64) -> Result<File, Error> {
     let opened = File::options().read(true).write(true).open(process.proc(&format!("fd/{number}")));
     opened.map_err(|error| Error::of("cannot open the memory made in the target", error))

@@ -17,7 +17,7 @@ pub(crate) type Registers = user_regs_struct;
 const STOP_MAX: Duration = Duration::from_secs(5);
 /// The number, from `<elf.h>`, of the ELF note that holds the vector registers.
 const NT_X86_XSTATE: usize = 0x202;
-/// More than any processor's vector registers need.
+/// The size of the buffer for vector registers, which is more than those of any processor need.
 const XSTATE_BYTES_MAX: usize = 16 << 10;
 
 /// A stopped thread.
@@ -245,14 +245,14 @@ fn stopped(id: pid_t) -> Option<Stop> {
     waited(id, libc::__WALL | libc::WNOHANG).map(|(_, stop)| stop)
 }
 
-/// A thread that has stopped, of those that this thread traces.
+/// One of the threads that this thread traces and that have stopped.
 fn any_stopped() -> Option<(pid_t, Stop)> {
     waited(-1, libc::__WALL | libc::WNOHANG | libc::__WNOTHREAD).filter(|(id, _)| *id > 0)
 }
 
 fn waited(id: pid_t, options: c_int) -> Option<(pid_t, Stop)> {
     let mut status: c_int = 0;
-    // SAFETY: the status is this function's.
+    // SAFETY: the call writes only to `status`, which is a local variable.
     let waited = unsafe { libc::waitpid(id, &raw mut status, options) };
     if waited == 0 {
         return None;

@@ -42,7 +42,7 @@ fn gdb(program: &Path) {
     let mut target = Target::start(program, &["1"]);
     let before: f64 = target.ask(FEW).parse().expect("ns");
     let begin = Instant::now();
-    // Commands of a breakpoint cannot be given by `-ex`: a script has them.
+    // GDB's option `-ex` cannot give the commands of a breakpoint, so they are in a script.
     let script = std::env::temp_dir().join(format!("thalweg-attach-{}.gdb", std::process::id()));
     let text = "set pagination off\nbreak work\ncommands\nsilent\ncontinue\nend\ncontinue\n";
     std::fs::write(&script, text).expect("a file");

@@ -1,4 +1,5 @@
-/* How long a call takes: N calls in each of T threads, in ns a call. A line on standard input, N, an answer on standard output. */
+/* Measures calls in T threads. For each line N on standard input, makes N calls in each thread and prints the
+   time of a call in ns. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
