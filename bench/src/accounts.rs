@@ -13,11 +13,11 @@ use thalweg_net::record::Record;
 use thalweg_net::{Boxes, Network};
 use thalweg_space::reader::SpaceReader;
 
-/// Boxes in a row.
+/// The number of boxes in a row.
 const ROW: u64 = 4;
-/// What the boxes of one run compute in all.
+/// The time that all boxes of a run compute, in nanoseconds.
 const RUN_NS: u64 = 400_000_000;
-/// Of one core's time, 0.3 % more.
+/// The accounts may add 0.3 % to the processor time of a run.
 const GOAL: Goal = Goal::RatioAtMost(1.003);
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
@@ -42,12 +42,12 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
     [Mode::Full, Mode::Metrics].into_iter().flat_map(of_mode).collect()
 }
 
-/// What is accounted for.
+/// The parts of the accounts that a run measures.
 #[derive(Clone, Copy)]
 struct Parts {
-    /// What threads do in tasks, and what long dispatches use of their processors.
+    /// Whether threads are sampled and the processor time of long dispatches is measured.
     threads: bool,
-    /// How long records take, what they are, and the sizes of some (`exec.clock_budget`).
+    /// Whether records are timed and described, and the sizes of some are measured (`exec.clock_budget`).
     records: bool,
 }
 

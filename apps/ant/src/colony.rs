@@ -19,11 +19,11 @@ const REMAINS: f32 = 0.1;
 /// The strength of each job's trail at each place of the order.
 #[derive(Clone, Debug)]
 pub struct Trails {
-    /// A row for each place, a number for each job.
+    /// The strength of each trail, with a row for each place and a number for each job.
     strengths: Vec<f32>,
     /// The sums of the strengths up to each place.
     sums: Vec<f32>,
-    /// The order that strengthened its trails last.
+    /// The order whose trails were strengthened last.
     order: Vec<u32>,
 }
 

@@ -6,7 +6,8 @@
 //! - [`encrypt`] and [`decrypt`] are the plain loop: a few blocks at a time go through all sixteen rounds in
 //!   registers;
 //! - [`initial`], [`round`] and [`finish`] are *passes*: each goes once over a whole chunk of blocks and
-//!   leaves the state of every block in the chunk's own bytes. The network of `des.snet` is made of these.
+//!   leaves the state of every block in the chunk's own bytes. The network of `des.snet` consists of these
+//!   passes.
 //!
 //! Between [`initial`] and [`finish`] the 8 bytes of a block hold its halves L and R as two little-endian
 //! 32-bit words, each rotated right by 3. With this rotation, the six input bits of each of the selection

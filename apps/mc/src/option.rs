@@ -11,7 +11,7 @@ const UNIT: f64 = 1.0 / (1 << 16) as f64;
 pub struct Call {
     /// The share's price now.
     pub spot: f64,
-    /// The price for which it may be bought at the end.
+    /// The price for which the share may be bought at the end.
     pub strike: f64,
     /// The risk-free interest rate per year.
     pub rate: f64,

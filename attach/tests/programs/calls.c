@@ -1,5 +1,5 @@
-/* Measures calls in T threads. For each line N on standard input, makes N calls in each thread and prints the
-   time of a call in ns. */
+/* Measures calls of a function in a program of T threads, of which all but one rest. For each line N on
+   standard input, makes N calls and prints the mean time of a call in ns. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
