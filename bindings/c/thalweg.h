@@ -1,7 +1,7 @@
 /* Boxes for Thalweg in C (C11): values, emission, and the table by which a library is found.
  *
- * A box is a function of the values that it reads from a record; it emits records by `thalweg_emit`. It keeps
- * no state between calls and may run on any thread. A complete library:
+ * A box is a function of the values that it reads from a record; it emits records by `thalweg_emit`. A box
+ * keeps no state between calls and may run on any thread. A complete library:
  *
  *     #include "thalweg.h"
  *
@@ -24,7 +24,8 @@
  * argument, take it (`thalweg_take`) or copy it (`thalweg_copy`, which copies no bytes). Values that are
  * emitted belong to the network from then on.
  *
- * Everything here is fixed by THALWEG_ABI_VERSION. A library built with another version is refused when it is loaded.
+ * All types in this header stay the same for one value of THALWEG_ABI_VERSION. A library built with another
+ * version is refused when it is loaded.
  */
 #ifndef THALWEG_H
 #define THALWEG_H
@@ -98,8 +99,8 @@ typedef struct thalweg_opaque_kind {
     uint64_t layout;
 } thalweg_opaque_kind;
 
-/* Counts the values that refer to a library, so that it can be unloaded after it was replaced. It belongs to
- * the program. */
+/* Counts the values that refer to a library, so that it can be unloaded after it was replaced. The owner is
+ * in memory of the program, not of the library. */
 typedef struct thalweg_owner {
     void (*made)(const struct thalweg_owner *owner);
     void (*gone)(const struct thalweg_owner *owner);

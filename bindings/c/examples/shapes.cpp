@@ -16,7 +16,8 @@ struct Polygon {
 
 } // namespace
 
-// With all that it leads to: so that `thalweg streams` knows how large records are.
+// The size of a polygon with all memory that it refers to, from which `thalweg streams` computes the sizes of
+// records.
 template <> inline uint64_t thalweg::deep_size(const Polygon &polygon) {
     return sizeof(Polygon) + polygon.name.size() + polygon.sides.size() * sizeof(double);
 }

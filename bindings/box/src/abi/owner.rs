@@ -37,8 +37,8 @@ impl Owner {
         Box::new(Owner { made, gone, shares: [const { Share(AtomicU64::new(0)) }; SHARES] })
     }
 
-    /// The number of values, at most: some may be being dropped. Zero is final once the library makes no more
-    /// values.
+    /// An upper bound of the number of values, which includes values that are being dropped. Zero is final
+    /// once the library makes no more values.
     pub fn count(&self) -> u64 {
         // Acquire, paired with the release in `gone`: all uses of dropped values happened before.
         self.shares.iter().fold(0, |sum, share| sum.wrapping_add(share.0.load(Ordering::Acquire)))
@@ -75,7 +75,7 @@ unsafe extern "C" fn gone(owner: *const Owner) {
 /// Counts a value of this library that was just made.
 #[inline]
 pub(super) fn count_made() {
-    // Relaxed: the program set it before the library was called.
+    // A relaxed load suffices, because the program stores the owner before it calls the library.
     let owner = OWNER.load(Ordering::Relaxed);
     if !owner.is_null() {
         // SAFETY: the program's owner lives as long as this library.
