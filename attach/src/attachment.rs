@@ -58,7 +58,7 @@ const NOT_TIMED: [&str; 18] = [
 ];
 /// The largest number of attempts to stop the threads with none inside the bytes to be changed.
 const STOPS_MAX: usize = 200;
-/// The time for which detaching tries to free the memory.
+/// The time for which detaching tries to free the attachment's memory in the target.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Options of an attachment.
@@ -115,12 +115,12 @@ impl Point {
     }
 }
 
-/// The result of an addition.
+/// The result of adding points.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Added {
     /// The time for which all threads of the target were stopped.
     pub stopped: Duration,
-    /// The total time of the addition.
+    /// The total time of adding the points.
     pub took: Duration,
 }
 
@@ -130,7 +130,7 @@ struct Patch {
     address: u64,
     old: Vec<u8>,
     new: Vec<u8>,
-    /// The addresses at which threads inside these bytes continue: old and new.
+    /// For a thread inside these bytes, its address and the address at which it continues in the moved copy.
     places: Vec<(u64, u64)>,
     is_unwinder: bool,
 }
@@ -275,7 +275,7 @@ impl Attachment {
     /// As [`Attachment::add`], but only calls for which the condition holds are counted, timed and changed.
     ///
     /// # Errors
-    /// As of [`Attachment::add`].
+    /// The errors of [`Attachment::add`].
     pub fn add_when(&mut self, wishes: &[(Function, Wish)], when: Option<Condition>) -> Result<Added, Error> {
         let begin = Instant::now();
         if when.is_some_and(|when| when.argument > 5) {
@@ -383,7 +383,7 @@ impl Attachment {
         Ok(has_new)
     }
 
-    /// Attaches again to a point that was removed; its figures go on.
+    /// Attaches again to a point that was removed; its figures continue from their former values.
     ///
     /// # Errors
     /// Its library was unloaded, or its code has changed.
@@ -396,7 +396,7 @@ impl Attachment {
         if !self.modules.has(function.module_index) {
             return Err(Error::new(format!("`{}` is gone: its library was unloaded", function.name)));
         }
-        // The patch was recorded when the point was made, so it can be undone.
+        // The journal already has the patch, since the point was made, so the patch can be undone.
         let patch = patch.clone();
         let stopped = self.swap(std::slice::from_ref(&patch), |patch| (&patch.old, &patch.new), true)?;
         self.points[point].is_on = true;
@@ -528,7 +528,8 @@ impl Attachment {
         layout.figures(memory, figures)
     }
 
-    /// The calls of a point that were kept, by the time when they began, and how many could not be, since another thread was writing their record.
+    /// The kept calls of a point, ordered by their begin, and the number of calls that could not be kept
+    /// because another thread was writing the record.
     ///
     /// # Errors
     /// The shared memory cannot be read.
@@ -537,7 +538,7 @@ impl Attachment {
         layout.kept.map_or(Ok((Vec::new(), 0)), |ring| ring.read(memory, figures, layout.stripe_bytes))
     }
 
-    /// Where a point's figures are: the file, the place there, and what they consist of.
+    /// The file that contains a point's figures, their offset in the file, and their layout.
     fn figures_of(&self, point: usize) -> Result<(&File, u64, &Layout), Error> {
         let memory = self.memory.as_ref().ok_or_else(|| Error::new("nothing is attached to"))?;
         let point = &self.points[point];
@@ -808,7 +809,7 @@ impl Attachment {
 impl Drop for Attachment {
     fn drop(&mut self) {
         if !self.is_detached {
-            // If restoring fails, the guard or the next attachment does it.
+            // If restoring fails, the guard or the next attachment restores the target.
             let _ = restore(self.process.pid(), PATIENCE);
         }
     }

@@ -18,7 +18,7 @@ pub(crate) struct Code {
     pub(crate) address: u64,
     /// The function's instructions, and the bytes after them up to the length of the jump.
     bytes: Vec<u8>,
-    /// Its own length.
+    /// The length of the function.
     len: usize,
 }
 

@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The time for which a guard tries to free the memory.
+/// The time for which a guard tries to free the attachment's memory in the target.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running guard, which ends when the value is dropped or this process ends.
@@ -22,8 +22,8 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Starts `command`, which has to call [`guard`] with the target's process id and begin, its last two
-    /// arguments.
+    /// Starts `command`, which has to call [`guard`] with the target's process id and start time, which are
+    /// its last two arguments.
     pub(crate) fn start(mut command: Command, target: Identity) -> Result<Guard, Error> {
         command.args([target.pid.to_string(), target.start.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::null());

@@ -117,8 +117,9 @@ impl Gadgets {
             ..own
         };
         let result = (|| {
-            // The order matters, and is reversed afterwards: if this process is killed in between, the thread
-            // restores its state by itself.
+            // The registers are set before the signal mask, and restored after it: from the first step on,
+            // the thread returns through the signal frame, which restores both, even if this process is
+            // killed.
             thread.set_registers(&calling).map_err(failed)?;
             thread.set_signal_mask(u64::MAX).map_err(failed)?;
             thread.run_to_kernel()?;
@@ -151,7 +152,8 @@ fn restarting(own: &Registers) -> Registers {
             registers.rax = own.orig_rax;
             registers.rip -= 2;
         }
-        // The remaining time of the wait is lost with the frame, so the call returns EINTR.
+        // Returning through a signal frame loses the remaining time of an interrupted wait, so its system
+        // call returns EINTR.
         RESTART_BLOCK => registers.rax = (-i64::from(libc::EINTR)).cast_unsigned(),
         _ => {}
     }

@@ -321,7 +321,7 @@ impl Module {
         }
         let build = elf.sections.iter().find(|section| section.name == ".note.gnu.build-id")?;
         let note = part(&file, build.offset, build.size)?;
-        // The note begins with three lengths and the name `GNU`; the identity follows them.
+        // The build-id note begins with three lengths and the name `GNU`; the build id follows them.
         let id: String = note.get(16..)?.iter().map(|byte| format!("{byte:02x}")).collect();
         let (folder, name) = id.split_at_checked(2)?;
         let file = File::open(format!("/usr/lib/debug/.build-id/{folder}/{name}.debug")).ok()?;

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Stripes of a point: a power of two, which the trampolines know.
+/// Stripes of a point: a power of two, which is also written in the code of the trampolines.
 pub(crate) const STRIPES: u64 = 8;
 /// Bytes of a histogram.
 pub(crate) const HISTOGRAM_BYTES: u64 = 256 * 8;
@@ -198,7 +198,7 @@ pub struct Figures {
     pub arguments: Vec<(usize, Histogram)>,
     /// The results of calls.
     pub results: Option<Histogram>,
-    /// Where calls came from.
+    /// The numbers of calls by their return addresses, if they were counted.
     pub callers: Option<Callers>,
 }
 

@@ -63,7 +63,7 @@ pub(crate) fn restore(pid: i32, patience: Duration) -> Result<Restored, Error> {
     Ok(restored)
 }
 
-/// Other processes that have memory of the same attachment; empty if its name is not known.
+/// Other processes that have memory of the same attachment; empty if the attachment's name is not known.
 fn others(pid: i32, name: &str) -> Vec<i32> {
     if name.is_empty() {
         return Vec::new();
@@ -151,7 +151,7 @@ fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Try, Error> {
     for number in &found.open {
         gadgets.call(process, thread, (libc::SYS_close, [*number, 0, 0, 0, 0, 0]), &[])?;
     }
-    // The journal is removed last.
+    // The journal is removed last, so that another process can complete this if it is interrupted.
     for mapping in found
         .mappings
         .iter()
@@ -239,7 +239,7 @@ fn return_addresses(process: &Process, found: &Found) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a call that was ordered is under way: its thread returns to the code.
+/// Whether an ordered call is under way, so that a thread will return into inserted code.
 fn is_calling(process: &Process, found: &Found) -> bool {
     found.records.iter().any(|record| match record {
         Record::Order { address } => process.read_word(*address).is_ok_and(|state| state == UNDER_WAY),

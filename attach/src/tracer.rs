@@ -181,7 +181,8 @@ impl Stopped {
                     self.threads.push(Thread { id, signal });
                 }
             }
-            // If the first thread ends before the others, the kernel reports no event.
+            // The kernel reports no event when the first thread of the target ends before its other threads,
+            // so threads that have ended are looked for at intervals.
             if !has_news && looked.elapsed() > Duration::from_millis(5) {
                 waited.retain(|id| !is_over(process, *id));
                 looked = Instant::now();

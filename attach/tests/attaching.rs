@@ -277,7 +277,8 @@ fn functions_are_called_and_variables_set() {
     let mut target = Target::start(&compiled(folder.path(), "hot.c", &["-O2"]), &["2"]);
     let before = target.code();
     let mut attachment = open(&target);
-    // `safe_point` is in the called function's module: no thread comes from outside of it.
+    // `safe_point` and the called function are in the same module, so no thread enters `safe_point` from
+    // outside that module.
     let (set_state, safe_point) = (one(&attachment, "set_state"), one(&attachment, "safe_point"));
     assert_eq!(target.ask("begin"), "begun");
     let error =

@@ -1,5 +1,5 @@
 //! Group `accounts`: the processor time of a run whose busy time is accounted for (threads looked at in `/proc`, thread clocks read at the
-//! end of long dispatches, records described and timed), against the same run without.
+//! end of long dispatches, records described and timed), against the same run without these accounts.
 
 use crate::cores::on_cores;
 use crate::farm::{turned, turns};
@@ -69,7 +69,7 @@ fn contestant(name: &'static str, (mode, record_ns): (Mode, u64), parts: Parts) 
     }
 }
 
-/// The processor time of a run of so many records, in milliseconds, of all threads.
+/// The processor time of all threads in a run of this number of records, in milliseconds.
 fn processor_ms(network: &Network, mode: Mode, records: u64, parts: Parts) -> Result<f64, String> {
     let observed =
         Observed::with(Options { workers: 1, mode, accounts: parts.threads, ..Options::default() })?;

@@ -192,7 +192,7 @@ fn connected() -> (TcpStream, TcpStream) {
     (here, there)
 }
 
-/// Bare TCP: messages have a known length, so none is sent; small messages are buffered, large ones are
+/// Bare TCP: messages have a known length, so no length is sent; small messages are buffered, large ones are
 /// written directly.
 fn tcp_sink(bytes: usize) -> Sink<BufWriter<TcpStream>> {
     let (here, there) = connected();

@@ -63,7 +63,7 @@ fn shown(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// A world, and a scope of its latest events that was pulled once.
+/// A space with this number of elements, and a scope of its latest events that was pulled once.
 fn opened(elements: usize) -> Result<(World, Scope), String> {
     let mut world = World::of(elements)?;
     world.beat();
