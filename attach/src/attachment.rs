@@ -65,8 +65,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub struct Options {
     /// A command that calls [`guard`](crate::guard()) with its last two arguments and its standard input: the
-    /// guard undoes all changes when this process is killed. Without a guard, the next attachment undoes
-    /// them.
+    /// guard undoes all changes when this process is killed. Without a guard, the next attachment undoes the
+    /// changes.
     pub guard: Option<Command>,
     /// Whether the target's system calls are filtered by a filter that is known to permit those that
     /// attaching needs.
@@ -347,7 +347,8 @@ impl Attachment {
         stub::point(&function.name, place, beginning, routines, (layout, descriptor, stripes), what)
     }
 
-    /// The patches of functions that throw or unwind. Their modules must have room for the trampolines.
+    /// The patches of functions that throw or unwind. The functions' modules must have room for the
+    /// trampolines.
     fn unwinder_patches(&mut self, unwinders: &[(Function, Beginning)]) -> Result<Vec<Patch>, Error> {
         let mut patches = Vec::new();
         for (function, beginning) in unwinders {
@@ -386,7 +387,7 @@ impl Attachment {
     /// Attaches again to a point that was removed; its figures continue from their former values.
     ///
     /// # Errors
-    /// Its library was unloaded, or its code has changed.
+    /// The function's library was unloaded, or its code has changed.
     pub fn renew(&mut self, point: usize) -> Result<Added, Error> {
         let begin = Instant::now();
         let Point { function, patch, is_on, .. } = &self.points[point];

@@ -2,9 +2,9 @@
 //!
 //! No code is written for the system call. The tracer sets the thread's program counter to a `syscall; ret`
 //! in the target's code, with a stack on which the return goes to the end of signal handlers
-//! (`rt_sigreturn`), followed by a signal frame with the thread's own registers. So the thread restores its
-//! registers by itself if this process is killed meanwhile. Otherwise this process restores them, which
-//! restarts an interrupted system call.
+//! (`rt_sigreturn`), followed by a signal frame with the thread's own registers. Returning through that
+//! frame, the thread restores its registers by itself if this process is killed meanwhile. If this process is
+//! not killed, it restores the thread's registers, which restarts an interrupted system call.
 
 use crate::error::Error;
 use crate::process::{Mapping, Process};

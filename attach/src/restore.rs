@@ -1,7 +1,8 @@
 //! Undoing all changes: by the attaching process, by its guard if it was killed, or by the next attachment.
 //!
-//! All data that restoring needs are in the target: the journal is in memory that is found by its name. So
-//! any process with the permission can restore a target at any time, also more than once.
+//! All data that restoring needs are in the target: the journal is in memory that is found by its name.
+//! Because no data of the attaching process are needed, any process with the permission can restore a target
+//! at any time, also more than once.
 
 use crate::blob::{ENTRY_BYTES, TABLE_BYTES};
 use crate::error::Error;

@@ -31,8 +31,8 @@ pub(crate) fn interrupted(
         bytes.resize((mapping.end - from).min(STACK_BYTES_MAX) as usize, 0);
         let read = process.read_some(from, &mut bytes);
         // Remains of a former handler's frame, in memory that a later handler does not use, look like a frame
-        // too. So the search continues directly after each frame's first word, whatever size the frame has.
-        // At worst the search finds an address at which no code continues.
+        // too. Because of such remains, the search continues directly after each frame's first word, whatever
+        // size the frame has. At worst the search finds an address at which no code continues.
         for (at, _) in words(&bytes[..read]).enumerate().filter(|(_, word)| *word == restorer) {
             let frame = from + 8 * at as u64;
             let word = |offset| process.read_word(frame + offset).unwrap_or(0);

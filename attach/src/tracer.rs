@@ -1,8 +1,9 @@
 //! Stops the threads of the target, and reads and writes their registers. This module has `unsafe`, because
 //! `ptrace` has pointers as arguments.
 //!
-//! A stopped thread continues when the thread that traces it ends, however it ends. So tracing is done in
-//! separate threads ([`traced`]): after any failure there, the kernel releases the target.
+//! A stopped thread continues when the thread that traces it ends, however it ends. Tracing is done in
+//! separate threads ([`traced`]), so that the kernel releases the target when such a thread ends after a
+//! failure.
 
 use crate::error::Error;
 use crate::process::{Identity, Process, refused};

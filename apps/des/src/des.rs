@@ -297,8 +297,8 @@ fn select(half: u32, subkey: Subkey) -> u32 {
 /// high.
 ///
 /// The permutation only permutes the six bits of a bit's index: with the byte's number b and the bit's number
-/// c within the byte, the bit at (b2 b1 b0 c2 c1 c0) goes to (c0 c2 c1 b2 b1 b0). So the permutation consists
-/// of five exchanges of two index bits.
+/// c within the byte, the bit at (b2 b1 b0 c2 c1 c0) goes to (c0 c2 c1 b2 b1 b0). The initial permutation can
+/// therefore be computed by five exchanges of two index bits.
 #[inline(always)]
 fn enter(block: u64) -> u64 {
     let x = swap_index_bits::<1, 0>(block);

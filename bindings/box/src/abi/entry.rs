@@ -48,7 +48,7 @@ struct Batch {
     at: *const AtomicU64,
     /// The number of the message of the first record.
     first: u64,
-    /// The bits of the output values that have to be integers.
+    /// A set of bits, one for each output value that has to be an integer.
     integers: u64,
     count: u32,
     /// The number of calls that emitted one record each, of the first variant, with `output_count` values.
@@ -100,8 +100,9 @@ pub struct Out {
     /// `capacity` valid values that belong to the host.
     values: *mut Value,
     /// While the latest record is in `values`: [`HELD`], the number of its values (the first `min(count,
-    /// capacity)` slots; in the upper half) and its variant, from 1 (in the lower half). Otherwise the
-    /// emission is 0. The emission is one word, so that a call writes and compares it at once.
+    /// capacity)` slots; in the upper half) and its variant, from 1 (in the lower half). While no record is
+    /// in `values`, the emission is 0. The emission is one word, so that a call writes and compares it at
+    /// once.
     emission: u64,
     // This field separates the two fields that each call sets to zero: otherwise the compiler stores both
     // zeros at once, and the load of `generator.state` after the call straddles that store, which costs a box
@@ -224,7 +225,7 @@ impl Out {
 
 /// An item of a generator: a tuple (variant 1), `Variant(n, tuple)`, or a `Result` of one.
 pub trait Emission {
-    /// Emits the item, or returns the reason why it is none.
+    /// Emits the item, or returns the reason why it is not a valid item.
     fn emit(self, out: &mut Out) -> Result<(), String>;
 }
 
@@ -345,7 +346,8 @@ fn argument<T: Argument>(arguments: &mut [Value], keep: impl Keep, index: usize)
     taken.map_err(|mismatch| wrong_argument(arguments, keep, index, &mismatch))
 }
 
-/// Keeps the arguments from this one on, which are not read unless the call goes on.
+/// Records that the arguments from number `first` on stay in their slots, in case the call ends before it
+/// reads them.
 fn leave(arguments: &[Value], keep: impl Keep, first: usize) {
     (first..arguments.len()).for_each(|index| keep.leave(index));
 }

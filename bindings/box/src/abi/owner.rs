@@ -2,8 +2,9 @@
 //! be unloaded.
 //!
 //! The program makes an [`Owner`] for each library that it loads. A library counts a value when it makes one. The side that
-//! drops a value for the last time counts it off, in code of its own, after the library's function has returned. So when
-//! no value is left, no thread is inside a function that frees one.
+//! drops a value for the last time counts it off, in code of its own, after the library's function has
+//! returned. Because a value is counted off after it was freed, no thread is inside a function that frees a
+//! value when the count is zero.
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 

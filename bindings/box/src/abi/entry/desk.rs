@@ -99,7 +99,7 @@ impl Desk {
     }
 
     /// Calls a box; returns whether it succeeded. All records that it emitted but the last one were passed to
-    /// `host`; [`Desk::emitted`] returns the last one, even if the box failed after it. Afterwards the
+    /// `host`; [`Desk::emitted`] returns the last one, even if the box failed after it. After the call, the
     /// arguments must be released ([`Desk::settle`]) or taken back ([`Desk::give_back`]).
     #[inline]
     pub fn call<H: Host>(&mut self, entry: &BoxEntry, host: &mut H) -> bool {
@@ -361,7 +361,7 @@ pub struct Place {
     pub first_output: usize,
     /// The number of values of the output.
     pub output_count: usize,
-    /// The bits of the values that have to be integers.
+    /// A set of bits, one for each output value that has to be an integer.
     pub integers: u64,
 }
 

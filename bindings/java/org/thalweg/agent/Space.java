@@ -15,7 +15,7 @@ import java.util.List;
 import org.thalweg.Layout;
 
 /** The space of this process: its directory, identity, catalog, settings and switches, and the session it
- * joins. It is made with the first operation. */
+ * joins. The space is made with the first operation. */
 final class Space {
     private static volatile Space made;
     private static volatile boolean failed;
