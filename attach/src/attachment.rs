@@ -212,7 +212,7 @@ pub struct Attachment {
 
 impl Attachment {
     /// Opens a process and reads its symbols. The process is not changed, except that changes which a dead
-    /// process has left in it are undone. From now on no other process can attach to it.
+    /// process has left in it are undone. While the attachment exists, no other process can attach.
     ///
     /// # Errors
     /// The process cannot be attached to safely, permissions forbid it, or another process is attached to it.

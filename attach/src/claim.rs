@@ -8,9 +8,10 @@
 //!
 //! The holder of a claim may attach to the target, restore it, or only examine it.
 //!
-//! Any process can hold such a lock. So that others can tell that the holder is an attaching process of
-//! Thalweg, it also keeps an empty file in memory, the *mark*, whose name says which file is locked: others
-//! see it among the holder's descriptors. A process can give a mark only to processes whose rights it has.
+//! Any process can lock the file that represents a target. So that others can tell that the holder is an
+//! attaching process of Thalweg, it also keeps an empty file in memory, the *mark*, whose name says which
+//! file is locked: others see it among the holder's descriptors. A process can give a mark only to processes
+//! whose rights it has.
 
 use crate::error::Error;
 use crate::memory::Found;
@@ -58,7 +59,7 @@ impl Claim {
         }
     }
 
-    /// Claims the target. Waits a moment for a process that has claimed it and is not attached to it.
+    /// Claims the target. Waits a moment for a process that has claimed the target and is not attached to it.
     pub(crate) fn new(process: &Process) -> Result<Claim, Error> {
         let begin = Instant::now();
         loop {

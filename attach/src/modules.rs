@@ -254,8 +254,8 @@ impl Module {
         }
     }
 
-    /// A function's other parts that are elsewhere, such as `f.cold`, and other functions that begin inside
-    /// of it.
+    /// A function's parts at other addresses, such as `f.cold`, and other functions that begin inside the
+    /// function.
     pub(crate) fn parts(&self, function: &Function) -> Vec<(u64, u64)> {
         let prefix = format!("{}.", function.name);
         let parts = self.symbols.iter().filter(|symbol| symbol.kind == Kind::Function);

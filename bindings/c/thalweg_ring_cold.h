@@ -332,7 +332,7 @@ THALWEG_COLD int thalweg_open_element(struct thalweg_thread *thread)
     return made;
 }
 
-/* Reuses the element of a thread that has ended for this thread. */
+/* Gives this thread the element of a thread that has ended. */
 THALWEG_COLD struct thalweg_thread *thalweg_reuse(void)
 {
     struct thalweg_thread *thread = __atomic_load_n(&thalweg_process.threads, __ATOMIC_ACQUIRE);

@@ -1,5 +1,5 @@
-//! Rivals that count calls of a running program, or of a program started for that, measured in the same run
-//! if they are installed.
+//! Rivals that count calls of a running program, or of a program that is started for the measurement,
+//! measured in the same run if they are installed.
 
 use crate::started::{Target, compiled};
 use std::path::Path;

@@ -453,7 +453,7 @@ unsafe extern "C" fn append(to: *mut c_void, text: *const u8, length: u64) {
 }
 
 unsafe extern "C" fn free_opaque<T>(header: *mut Header) {
-    // A destructor that panics must not unwind into the other library.
+    // A destructor that panics must not unwind into the library or program that drops the value.
     let freed = std::panic::catch_unwind(|| {
         // SAFETY: called once, by the last owner, for a header made by `Opaque::new::<T>` of this library.
         unsafe {

@@ -2,8 +2,8 @@
 //!
 //! Five things cross: [`heap`] values and [arrays](mod@array) (counted blocks with a function that frees
 //! them), calls of boxes ([`entry`]), [parameters](parameter) and [events](event), and the table of a library
-//! ([`LibraryTable`]). All are `repr(C)`; both sides need not be built by the same compiler, but must have
-//! the same [`ABI_VERSION`].
+//! ([`LibraryTable`]). All these types are `repr(C)`; both sides need not be built by the same compiler, but
+//! must have the same [`ABI_VERSION`].
 
 pub mod array;
 pub mod entry;
@@ -138,7 +138,7 @@ impl LibraryTable {
             )
             .into());
         }
-        // SAFETY: magic and version agree, so the rest has this layout.
+        // SAFETY: magic and version agree, so the whole table has the layout of `LibraryTable`.
         let table = unsafe { &*table };
         if table.box_count == 0 {
             return Err("it has no boxes".to_owned().into());

@@ -92,7 +92,7 @@ impl Desk {
         self.batch.shelf.alone = if exact { NEVER } else { 1 };
     }
 
-    /// The slots for the arguments of a call. The values that a box left are still there after it.
+    /// The slots for the arguments of a call. After the call, they hold the values that the box left in them.
     #[inline]
     pub fn arguments(&mut self) -> &mut [Value] {
         &mut self.arguments
