@@ -28,7 +28,7 @@ pub struct Restored {
 /// The state of an order while its call runs.
 const UNDER_WAY: u64 = 1;
 
-/// The number of passes over children of the target that still have the memory.
+/// The number of passes over children of the target that still have the attachment's memory.
 const GENERATIONS: usize = 8;
 
 /// The result of an attempt to restore a process.

@@ -495,7 +495,8 @@ static inline void thalweg_emit(thalweg_out *out, uint32_t variant, uint32_t cou
     }
 }
 
-/* Reports why the record fails. Return its result: `return thalweg_fail(out, "…");` */
+/* Reports why the record fails. A box returns the result of this function: `return thalweg_fail(out, "…");`
+   */
 static inline thalweg_status thalweg_fail(thalweg_out *out, const char *reason) {
     out->table->fail(out, (const uint8_t *)reason, strlen(reason));
     return THALWEG_FAILED;
@@ -541,7 +542,8 @@ typedef struct thalweg_box {
 
 /* A named number that a library shares with the observers of its network: a parameter that is set while the
  * network runs (`thalweg set box.NAME 3`), or state that boxes publish (`thalweg get 'box.*'`). All libraries
- * that name it share it. Define it by THALWEG_PARAMETER, static, and list it in THALWEG_LIBRARY_WITH. */
+ * that name a parameter share it. Define it by THALWEG_PARAMETER, static, and list it in
+ * THALWEG_LIBRARY_WITH. */
 typedef struct thalweg_parameter {
     const char *name, *unit, *doc;
     uint64_t min, max;

@@ -258,7 +258,7 @@ inline __attribute__((always_inline, no_instrument_function)) unsigned exception
 #endif
 }
 
-/* Records the call of the scope that it lives in, and whether an exception left the scope. */
+/* Records the call of the scope in which the object lives, and whether an exception left the scope. */
 class Probe
 {
   public:

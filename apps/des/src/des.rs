@@ -98,7 +98,7 @@ impl fmt::Debug for Subkeys {
     }
 }
 
-/// An error in the bytes of a caller.
+/// An error in the bytes that a caller passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {

@@ -20,7 +20,8 @@ impl Attachment {
             let section = |name: &str| sections.get(name).map_or(&[][..], Vec::as_slice);
             let Some(types) = Types::new(section) else { continue };
             for (function, found) in functions.iter().zip(&mut found) {
-                // A copy that the compiler made, such as `f.constprop.0`, has other parameters than what it was made of.
+                // A copy that the compiler made, such as `f.constprop.0`, has other parameters than the
+                // function from which it was made.
                 if function.module_index == index && !function.name.contains('.') {
                     *found = types.signature(function.address.wrapping_sub(module.bias));
                 }

@@ -18,7 +18,7 @@ pub struct EventField {
     kind: u64,
 }
 
-// SAFETY: the texts are `'static`, and nothing changes.
+// SAFETY: the texts are `'static`, and no field ever changes.
 unsafe impl Sync for EventField {}
 
 impl EventField {

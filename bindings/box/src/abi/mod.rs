@@ -193,7 +193,7 @@ impl LibraryTable {
         }
     }
 
-    /// Runs the library's `finish`, at its end.
+    /// Runs the library's `finish`, after the last call of its boxes.
     pub fn finish(&self) {
         if let Some(finish) = self.finish {
             // SAFETY: the library is loaded.
