@@ -160,7 +160,7 @@ fn descriptor_of(pid: i32) -> Option<OwnedFd> {
 fn standing_for(target: Identity) -> Result<(File, bool), Error> {
     if let Some(descriptor) = descriptor_of(target.pid) {
         let file = File::from(descriptor);
-        // SAFETY: all zero is a value of these plain numbers.
+        // SAFETY: the structure consists of plain numbers, so all zeroes are a valid value.
         let mut about: libc::statfs = unsafe { std::mem::zeroed() };
         // SAFETY: the descriptor is open, and the call writes only to `about`, which has the type that it
         // fills.

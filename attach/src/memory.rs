@@ -388,7 +388,7 @@ pub(crate) struct Found {
     pub(crate) mappings: Vec<Mapping>,
     /// The table of calls under way.
     pub(crate) table: Option<u64>,
-    /// Descriptors of the file that the target still has.
+    /// The target's open descriptors of files of the attachment.
     pub(crate) open: Vec<u64>,
     /// The beginning of the names of all files of this attachment, which is unique.
     pub(crate) name: String,

@@ -203,7 +203,7 @@ impl Modules {
         Some((module.function(index, symbol), in_file - symbol.address))
     }
 
-    /// Functions of exactly these names, wherever they are.
+    /// Functions of exactly these names in all modules.
     pub(crate) fn named(&self, names: &[&str]) -> Vec<Function> {
         let mut found: Vec<Function> = Vec::new();
         for (index, module) in self.modules.iter().enumerate().filter(|(_, module)| !module.is_gone) {

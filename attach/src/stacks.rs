@@ -13,7 +13,7 @@ const FRAME_RIP: u64 = 8 + 40 + 16 * 8;
 /// The most frames of a stack that are examined.
 const FRAMES_MAX: usize = 64;
 
-/// The addresses at which code that signal handlers interrupted in this thread continues.
+/// The addresses at which interrupted code continues, one for each signal handler that this thread executes.
 pub(crate) fn interrupted(
     process: &Process,
     maps: &[Mapping],

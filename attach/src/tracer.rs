@@ -36,7 +36,7 @@ impl Thread {
     }
 
     pub(crate) fn registers(&self) -> io::Result<Registers> {
-        // SAFETY: all zero is a value of these plain numbers.
+        // SAFETY: the structure consists of plain numbers, so all zeroes are a valid value.
         let mut registers: Registers = unsafe { std::mem::zeroed() };
         call(libc::PTRACE_GETREGS, self.id, 0, std::ptr::from_mut(&mut registers) as usize)?;
         Ok(registers)

@@ -245,7 +245,7 @@ fn exceptions_pass_timed_functions() {
         attachment.add(&wishes).expect("attached");
         assert_eq!(target.ask("1000"), expected, "{options:?}");
         let figures = attachment.figures(0).expect("figures");
-        // Half of the calls of `thrower` throw: they have no time.
+        // Half of the calls of `thrower` throw, so half have no time.
         assert_eq!((figures.calls, figures.ticks.expect("times").count()), (1000, 500));
         // A call that catches has no time either, because all return addresses are restored when an exception
         // is thrown.

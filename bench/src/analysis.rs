@@ -78,7 +78,7 @@ fn on_two_cores() -> Case<'static> {
         ours: contestant(2),
         rivals: Vec::new(),
         limit: Some(contestant(1)),
-        // The goal is to be 1.7 times as fast.
+        // The goal is that two cores are 1.7 times as fast as one core.
         goal: Goal::RatioAtMost(1.0 / 1.7),
     }
 }

@@ -97,7 +97,8 @@ impl Session {
     }
 
     fn lttng(&self, arguments: &[&str]) -> Result<String, String> {
-        // The state that `lttng` keeps between two commands is in the folder, and is removed with it.
+        // The state that `lttng` keeps between two commands is in the session's folder, and is removed with
+        // that folder.
         output(Command::new("lttng").args(arguments).env("LTTNG_HOME", &self.folder))
     }
 

@@ -505,7 +505,7 @@ static inline thalweg_status thalweg_fail(thalweg_out *out, const char *reason) 
 /* Continues to emit after the box has returned, when the network has space: `next` emits at most one record
  * per call and returns THALWEG_AGAIN until it has no more (then THALWEG_DONE). `drop` frees the state at the
  * end, also when the network is stopped. A call of a box can start one generator; both functions run on any
- * thread. Returns false if there is one already. */
+ * thread. Returns false if the call has already started a generator. */
 static inline bool thalweg_generate(thalweg_out *out, void *state, thalweg_status (*next)(void *, thalweg_out *),
                                     void (*drop)(void *)) {
     if (out->generator.state != NULL || state == NULL) return false;
@@ -542,7 +542,7 @@ typedef struct thalweg_box {
 
 /* A named number that a library shares with the observers of its network: a parameter that is set while the
  * network runs (`thalweg set box.NAME 3`), or state that boxes publish (`thalweg get 'box.*'`). All libraries
- * that name a parameter share it. Define it by THALWEG_PARAMETER, static, and list it in
+ * that name a parameter share it. Define a parameter by THALWEG_PARAMETER, static, and list it in
  * THALWEG_LIBRARY_WITH. */
 typedef struct thalweg_parameter {
     const char *name, *unit, *doc;
@@ -579,8 +579,8 @@ typedef struct thalweg_event_host {
     void (*write)(const struct thalweg_event_host *host, const uint64_t *words);
 } thalweg_event_host;
 
-/* A kind of event that boxes write (`thalweg events` shows it as box.NAME), with 1 to 8 fields. Define it by
- * THALWEG_EVENT, static, and list it in THALWEG_LIBRARY_WITH. */
+/* A kind of event that boxes write (`thalweg events` shows it as box.NAME), with 1 to 8 fields. Define a kind
+ * by THALWEG_EVENT, static, and list it in THALWEG_LIBRARY_WITH. */
 typedef struct thalweg_event_kind {
     const char *name, *doc;
     const thalweg_event_field *fields;

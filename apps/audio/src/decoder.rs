@@ -75,7 +75,7 @@ impl Decoder {
                 None => self.ended = true,
             }
         }
-        // The last packet may decode to more than the file has.
+        // The last packet may decode to more frames than the file states.
         let left = (self.frames - self.at).saturating_mul(self.channels() as u64);
         self.waiting.truncate(usize::try_from(left).unwrap_or(usize::MAX));
         Ok(())

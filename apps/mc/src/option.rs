@@ -31,7 +31,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// The sums with the payoff of one more path.
+    /// These sums with the payoff of one more path added.
     ///
     /// # Errors
     /// When the sums get too large for 64 bits.
@@ -40,7 +40,7 @@ impl Sums {
         self.merge(Sums { sum: payoff, squares: square })
     }
 
-    /// The sums with those of other paths.
+    /// These sums with the sums of other paths added.
     ///
     /// # Errors
     /// When the sums get too large for 64 bits.

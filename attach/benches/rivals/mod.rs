@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// The number of calls under rivals that take microseconds for each.
+/// The number of calls under rivals that take microseconds for each call.
 const FEW: &str = "20000";
 
 pub(crate) fn all(folder: &Path, program: &Path) {

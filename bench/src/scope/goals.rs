@@ -19,7 +19,7 @@ pub(crate) const PULL: &str = "scope-pull";
 pub(crate) const HOLD: &str = "scope-hold";
 /// The environment variable for the pulls a second of the process that pulls.
 const RATE: &str = "THALWEG_BENCH_RATE";
-/// The size of the EventSpace paper's application.
+/// The numbers of elements and of threads in the EventSpace paper's application.
 const APPLICATION: (usize, usize) = (1948, 140);
 const VIEW: &str =
     "format = 1\nname = \"bench\"\nabout = \"What do pulls cost?\"\n[[leaf]]\nkinds = [\"bench.beat\"]\n";

@@ -483,7 +483,7 @@ unsafe fn each_record<E>(
 }
 
 /// Makes the calls of a batch for a box that has no batch function. The loop is in a separate function, so
-/// that it has all registers.
+/// that the compiler can use all registers for it.
 ///
 /// # Safety
 /// The conditions of [`each_record`] hold, for the arguments of this box.

@@ -475,8 +475,8 @@ impl Opaque {
     }
 
     /// Puts `value` on the heap, with a function for the bytes of the value and of all that it refers to,
-    /// which returns 0 if that is not known. The program calls it for some of the records that have the
-    /// value, on any thread, when the run samples the sizes of records.
+    /// which returns 0 if that is not known. The program calls the function for some of the records that have
+    /// the value, on any thread, when the run samples the sizes of records.
     ///
     /// ```
     /// use thalweg_box::Opaque;

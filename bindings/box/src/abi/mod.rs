@@ -116,7 +116,7 @@ impl LibraryTable {
     /// The table that `table` points to, if it is one of this version.
     ///
     /// # Errors
-    /// The reason why it is not such a table.
+    /// The reason why `table` is not a table of this version.
     ///
     /// # Safety
     /// `table` is what the symbol [`SYMBOL`] of a box library returned, and the library stays loaded for `'a`.
