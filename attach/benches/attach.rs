@@ -1,5 +1,5 @@
-//! The cost of attaching: `cargo bench -p thalweg-attach`. Each figure is the least or the median of several;
-//! the program calls a function of two instructions.
+//! The cost of attaching: `cargo bench -p thalweg-attach`. Each figure is the least or the median of several
+//! measurements; the program calls a function of two instructions.
 
 #[path = "../tests/started/mod.rs"]
 mod started;

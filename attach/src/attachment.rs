@@ -58,15 +58,15 @@ const NOT_TIMED: [&str; 18] = [
 ];
 /// The largest number of attempts to stop the threads with none inside the bytes to be changed.
 const STOPS_MAX: usize = 200;
-/// The time for which detaching tries to free the memory.
+/// The time for which detaching tries to free the attachment's memory in the target.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Options of an attachment.
 #[derive(Debug, Default)]
 pub struct Options {
     /// A command that calls [`guard`](crate::guard()) with its last two arguments and its standard input: the
-    /// guard undoes all changes when this process is killed. Without a guard, the next attachment undoes
-    /// them.
+    /// guard undoes all changes when this process is killed. Without a guard, the next attachment undoes the
+    /// changes.
     pub guard: Option<Command>,
     /// Whether the target's system calls are filtered by a filter that is known to permit those that
     /// attaching needs.
@@ -115,12 +115,12 @@ impl Point {
     }
 }
 
-/// The result of an addition.
+/// The result of adding points.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Added {
     /// The time for which all threads of the target were stopped.
     pub stopped: Duration,
-    /// The total time of the addition.
+    /// The total time of adding the points.
     pub took: Duration,
 }
 
@@ -130,7 +130,7 @@ struct Patch {
     address: u64,
     old: Vec<u8>,
     new: Vec<u8>,
-    /// The addresses at which threads inside these bytes continue: old and new.
+    /// For a thread inside these bytes, its address and the address at which it continues in the moved copy.
     places: Vec<(u64, u64)>,
     is_unwinder: bool,
 }
@@ -212,7 +212,7 @@ pub struct Attachment {
 
 impl Attachment {
     /// Opens a process and reads its symbols. The process is not changed, except that changes which a dead
-    /// process has left in it are undone. From now on no other process can attach to it.
+    /// process has left in it are undone. While the attachment exists, no other process can attach.
     ///
     /// # Errors
     /// The process cannot be attached to safely, permissions forbid it, or another process is attached to it.
@@ -275,7 +275,7 @@ impl Attachment {
     /// As [`Attachment::add`], but only calls for which the condition holds are counted, timed and changed.
     ///
     /// # Errors
-    /// As of [`Attachment::add`].
+    /// The errors of [`Attachment::add`].
     pub fn add_when(&mut self, wishes: &[(Function, Wish)], when: Option<Condition>) -> Result<Added, Error> {
         let begin = Instant::now();
         if when.is_some_and(|when| when.argument > 5) {
@@ -347,7 +347,8 @@ impl Attachment {
         stub::point(&function.name, place, beginning, routines, (layout, descriptor, stripes), what)
     }
 
-    /// The patches of functions that throw or unwind. Their modules must have room for the trampolines.
+    /// The patches of functions that throw or unwind. The functions' modules must have room for the
+    /// trampolines.
     fn unwinder_patches(&mut self, unwinders: &[(Function, Beginning)]) -> Result<Vec<Patch>, Error> {
         let mut patches = Vec::new();
         for (function, beginning) in unwinders {
@@ -383,10 +384,10 @@ impl Attachment {
         Ok(has_new)
     }
 
-    /// Attaches again to a point that was removed; its figures go on.
+    /// Attaches again to a point that was removed; its figures continue from their former values.
     ///
     /// # Errors
-    /// Its library was unloaded, or its code has changed.
+    /// The function's library was unloaded, or its code has changed.
     pub fn renew(&mut self, point: usize) -> Result<Added, Error> {
         let begin = Instant::now();
         let Point { function, patch, is_on, .. } = &self.points[point];
@@ -396,7 +397,7 @@ impl Attachment {
         if !self.modules.has(function.module_index) {
             return Err(Error::new(format!("`{}` is gone: its library was unloaded", function.name)));
         }
-        // The patch was recorded when the point was made, so it can be undone.
+        // The journal already has the patch, since the point was made, so the patch can be undone.
         let patch = patch.clone();
         let stopped = self.swap(std::slice::from_ref(&patch), |patch| (&patch.old, &patch.new), true)?;
         self.points[point].is_on = true;
@@ -436,14 +437,15 @@ impl Attachment {
         Ok(Added { stopped, took: begin.elapsed() })
     }
 
-    /// The reason why a wish would be refused, if any.
+    /// The reason why attaching to this function with this wish would be refused, if there is one.
     pub fn refusal(&self, function: &Function, wish: &Wish) -> Option<Error> {
         self.prepared(function, wish).err()
     }
 
     fn prepared(&self, function: &Function, wish: &Wish) -> Result<(Beginning, Option<Change>), Error> {
         let (code, beginning) = self.beginning(function)?;
-        // Whether the beginning can be moved depends on the new place only by its distance.
+        // Whether the beginning can be moved depends only on the distance to the new place, so any near
+        // address serves as a test.
         beginning.at(&function.name, function.address & !0xffff)?;
         if let Some(number) = wish.arguments.iter().find(|number| **number > 5) {
             return Err(Error::new(format!(
@@ -527,7 +529,8 @@ impl Attachment {
         layout.figures(memory, figures)
     }
 
-    /// The calls of a point that were kept, by the time when they began, and how many could not be, since another thread was writing their record.
+    /// The kept calls of a point, ordered by their begin, and the number of calls that could not be kept
+    /// because another thread was writing the record.
     ///
     /// # Errors
     /// The shared memory cannot be read.
@@ -536,7 +539,7 @@ impl Attachment {
         layout.kept.map_or(Ok((Vec::new(), 0)), |ring| ring.read(memory, figures, layout.stripe_bytes))
     }
 
-    /// Where a point's figures are: the file, the place there, and what they consist of.
+    /// The file that contains a point's figures, their offset in the file, and their layout.
     fn figures_of(&self, point: usize) -> Result<(&File, u64, &Layout), Error> {
         let memory = self.memory.as_ref().ok_or_else(|| Error::new("nothing is attached to"))?;
         let point = &self.points[point];
@@ -558,7 +561,7 @@ impl Attachment {
         Ok(Added { stopped, took: begin.elapsed() })
     }
 
-    /// Whether the target still runs the program that this is attached to.
+    /// Whether the target still runs the program that this attachment changed.
     pub fn is_alive(&self) -> bool {
         let mut byte = [0];
         let is_there = |memory: &Memory| self.process.read(memory.table(), &mut byte).is_ok();
@@ -686,7 +689,8 @@ impl Attachment {
         self.neighbours.iter_mut().rfind(|neighbour| neighbour.module == module).expect("there is room")
     }
 
-    /// Makes the memory, and the memory for code near these modules, if there is none or too little.
+    /// Makes the attachment's memory in the target, and the memory for code near these modules, if there is
+    /// none or too little of it.
     fn make_room(&mut self, modules: &[usize], figures: u64) -> Result<(), Error> {
         const FIGURES_BYTES: u64 = 16 << 20;
         const CODE_BYTES: u64 = 64 << 10;
@@ -806,7 +810,7 @@ impl Attachment {
 impl Drop for Attachment {
     fn drop(&mut self) {
         if !self.is_detached {
-            // If restoring fails, the guard or the next attachment does it.
+            // If restoring fails, the guard or the next attachment restores the target.
             let _ = restore(self.process.pid(), PATIENCE);
         }
     }

@@ -38,7 +38,8 @@ pub(crate) const ENTRY_BYTES: u64 = 64;
 
 pub(crate) static BLOB: LazyLock<Blob> = LazyLock::new(|| {
     let begin = &raw const thalweg_attach_blob_begin;
-    // SAFETY: the assembly above defines these words, and so many bytes after their begin.
+    // SAFETY: the assembly above begins the code with these header words, the eighth of which is the number
+    // of bytes of the code.
     let (header, bytes) = unsafe {
         let header = begin.read();
         (header, std::slice::from_raw_parts(begin.cast::<u8>(), header[7] as usize))
@@ -48,8 +49,8 @@ pub(crate) static BLOB: LazyLock<Blob> = LazyLock::new(|| {
 });
 
 impl Blob {
-    /// The bytes of the code, for this address of the table of calls, and this return address of timed
-    /// functions.
+    /// The bytes of the code, with the address of the table of calls under way and the return address of
+    /// timed functions filled in.
     pub(crate) fn with(&self, table: u64, leave: u64) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         bytes[..8].copy_from_slice(&table.to_le_bytes());

@@ -8,9 +8,10 @@
 //!
 //! The holder of a claim may attach to the target, restore it, or only examine it.
 //!
-//! Any process can hold such a lock. So that others recognise the holder as an attacher of ours, it also keeps
-//! an empty file in memory, the *mark*, whose name says which file is locked: others see it among the holder's
-//! descriptors. A process can give a mark only to processes whose rights it has.
+//! Any process can lock the file that represents a target. So that others can tell that the holder is an
+//! attaching process of Thalweg, it also keeps an empty file in memory, the *mark*, whose name says which
+//! file is locked: others see it among the holder's descriptors. A process can give a mark only to processes
+//! whose rights it has.
 
 use crate::error::Error;
 use crate::memory::Found;
@@ -31,7 +32,7 @@ const PID_FS_MAGIC: i64 = 0x5049_4446;
 pub(crate) struct Claim {
     _locked: File,
     _mark: File,
-    /// Whether processes of other containers respect it.
+    /// Whether the claim also holds against processes of other containers.
     pub(crate) is_everywhere: bool,
 }
 
@@ -58,7 +59,7 @@ impl Claim {
         }
     }
 
-    /// Claims the target. Waits a moment for a process that has claimed it and is not attached to it.
+    /// Claims the target. Waits a moment for a process that has claimed the target and is not attached to it.
     pub(crate) fn new(process: &Process) -> Result<Claim, Error> {
         let begin = Instant::now();
         loop {
@@ -103,18 +104,19 @@ pub(crate) fn not_ours(target: Identity, by: i32) -> Error {
 /// kernel may have given the holder's number to another process since.
 pub(crate) fn end_holder(target: Identity, holder: i32) -> Result<(), Error> {
     let failed = |error| Error::of(&format!("cannot end process {holder}"), error);
-    // From here on the descriptor means the same process, whatever becomes of the number.
+    // From here on the descriptor refers to the same process, even if the process id is reused.
     let Some(descriptor) = descriptor_of(holder) else { return Err(failed(std::io::Error::last_os_error())) };
     if !has_mark(target, holder) {
         return Err(not_ours(target, holder));
     }
     let (number, no_details) = (descriptor.as_raw_fd(), std::ptr::null::<libc::siginfo_t>());
-    // SAFETY: the descriptor is open, and without details of the signal nothing is read.
+    // SAFETY: the descriptor is open, and with a null pointer in place of the signal's details the call reads
+    // no memory.
     let result = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, number, libc::SIGTERM, no_details, 0) };
     if result == 0 { Ok(()) } else { Err(failed(std::io::Error::last_os_error())) }
 }
 
-/// Makes the mark of this process, which locked this file.
+/// Makes the mark of this process, which has locked the file `locked`.
 fn mark(locked: &File) -> Result<File, Error> {
     let failed = |error| Error::of("cannot claim the process", error);
     let name = mark_of(locked).map_err(failed)? + "\0";
@@ -123,12 +125,12 @@ fn mark(locked: &File) -> Result<File, Error> {
     if number < 0 {
         return Err(failed(std::io::Error::last_os_error()));
     }
-    // SAFETY: it was just opened, and nobody else has it.
+    // SAFETY: the system call has just opened this descriptor, and no other value owns it.
     Ok(unsafe { File::from_raw_fd(number) })
 }
 
-/// The name of the mark of a locked file. It is made of the file's inode, which is the same in all containers
-/// that share the lock; the target's number is not.
+/// The name of the mark of a locked file. The name contains the file's inode, which is the same in all
+/// containers that share the lock, whereas the target's process id differs between containers.
 fn mark_of(locked: &File) -> std::io::Result<String> {
     let about = locked.metadata()?;
     Ok(format!("thalweg-claim-{:x}-{}", about.dev(), about.ino()))
@@ -144,12 +146,13 @@ fn has_mark(target: Identity, holder: i32) -> bool {
     list.filter_map(|entry| std::fs::read_link(entry.path()).ok()).any(|link| link.to_str() == Some(&name))
 }
 
-/// A descriptor of the process that has this number now; it stays that process's if the number is reused.
+/// A descriptor of the process that has this process id now; the descriptor still refers to that process
+/// after the id was reused.
 fn descriptor_of(pid: i32) -> Option<OwnedFd> {
-    // SAFETY: the call takes numbers only, and what it gives is a descriptor that nobody else has.
+    // SAFETY: the system call takes only numbers, so it accesses no memory of this process.
     let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     let descriptor = i32::try_from(descriptor).ok().filter(|descriptor| *descriptor >= 0)?;
-    // SAFETY: it was just opened.
+    // SAFETY: the system call has just opened this descriptor, and no other value owns it.
     Some(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
@@ -157,9 +160,10 @@ fn descriptor_of(pid: i32) -> Option<OwnedFd> {
 fn standing_for(target: Identity) -> Result<(File, bool), Error> {
     if let Some(descriptor) = descriptor_of(target.pid) {
         let file = File::from(descriptor);
-        // SAFETY: all zero is a value of these plain numbers.
+        // SAFETY: the structure consists of plain numbers, so all zeroes are a valid value.
         let mut about: libc::statfs = unsafe { std::mem::zeroed() };
-        // SAFETY: the descriptor is open, and the result has a place.
+        // SAFETY: the descriptor is open, and the call writes only to `about`, which has the type that it
+        // fills.
         let result = unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut about) };
         if result == 0 && about.f_type == PID_FS_MAGIC {
             return Ok((file, true));

@@ -18,7 +18,7 @@ pub(crate) struct Code {
     pub(crate) address: u64,
     /// The function's instructions, and the bytes after them up to the length of the jump.
     bytes: Vec<u8>,
-    /// Its own length.
+    /// The length of the function.
     len: usize,
 }
 
@@ -190,7 +190,7 @@ impl Beginning {
     }
 }
 
-/// Appends a jump, of an instruction sequence that stands at `place`.
+/// Appends a jump to `target` to a sequence of instructions that begins at the address `place`.
 fn jump(into: &mut Vec<u8>, place: u64, target: u64, name: &str) -> Result<(), Error> {
     let new = distance(place + into.len() as u64 + JUMP_BYTES as u64, target, name)?;
     into.push(0xe9);
@@ -219,7 +219,7 @@ fn is_branch(instruction: &Instruction) -> bool {
         )
 }
 
-/// Whether this is padding that compilers put between functions.
+/// Whether the instruction is padding that compilers put between functions.
 fn is_filler(instruction: &Instruction) -> bool {
     matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3)
 }

@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The time for which a guard tries to free the memory.
+/// The time for which a guard tries to free the attachment's memory in the target.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running guard, which ends when the value is dropped or this process ends.
@@ -22,8 +22,8 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Starts `command`, which has to call [`guard`] with the target's process id and begin, its last two
-    /// arguments.
+    /// Starts `command`, which has to call [`guard`] with the target's process id and start time, which are
+    /// its last two arguments.
     pub(crate) fn start(mut command: Command, target: Identity) -> Result<Guard, Error> {
         command.args([target.pid.to_string(), target.start.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::null());
@@ -47,7 +47,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         self.life = None;
-        // The guard undoes changes that are left, if any, and ends.
+        // Closing `life` makes the guard undo the changes that are left and end.
         let _ = self.child.wait();
     }
 }
@@ -58,7 +58,7 @@ impl Drop for Guard {
 /// # Errors
 /// The target's memory cannot be written.
 pub fn guard(target: Identity, mut life: impl Read) -> Result<(Restored, String), Error> {
-    // SAFETY: both change nothing but what signals from a terminal do to this process.
+    // SAFETY: `setsid` and `signal` access no memory; they only change which signals reach this process.
     unsafe {
         libc::setsid();
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
@@ -66,10 +66,10 @@ pub fn guard(target: Identity, mut life: impl Read) -> Result<(Restored, String)
         }
     }
     let mut notes = Vec::new();
-    // Text that was read before a failure is used, too.
+    // An error is ignored, because text that was read before the error is used all the same.
     let _ = life.read_to_end(&mut notes);
-    // The threads of a process that is killed end one after the other; the last that traces may hold the
-    // target still.
+    // The threads of a killed process end one after the other, so one of them may still trace the target and
+    // keep it stopped.
     let begin = Instant::now();
     while is_traced(target.pid) && begin.elapsed() < PATIENCE {
         std::thread::sleep(Duration::from_millis(5));
@@ -77,8 +77,8 @@ pub fn guard(target: Identity, mut life: impl Read) -> Result<(Restored, String)
     let mut restored = Restored::default();
     // Without the claim, changes of the next attachment could be mistaken for leftovers.
     if let Some(_claim) = claimed(target) {
-        // A thread may be in the kernel still, on behalf of the process that was killed: mappings that it
-        // makes there are found by the second pass.
+        // A thread of the target may still execute a system call that the killed process started; the second
+        // pass finds mappings that this system call makes after the first pass.
         for _ in 0..2 {
             std::thread::sleep(Duration::from_millis(2));
             if target.lives() {
@@ -89,8 +89,8 @@ pub fn guard(target: Identity, mut life: impl Read) -> Result<(Restored, String)
     Ok((restored, last_note(&notes)))
 }
 
-/// The claim on the target. None if it has ended, or if another process has claimed it, which restores it
-/// first thing.
+/// The claim on the target. `None` if the target has ended, or if another process has claimed the target,
+/// because that process restores the target before it does anything else.
 fn claimed(target: Identity) -> Option<Claim> {
     let begin = Instant::now();
     loop {

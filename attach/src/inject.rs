@@ -2,9 +2,9 @@
 //!
 //! No code is written for the system call. The tracer sets the thread's program counter to a `syscall; ret`
 //! in the target's code, with a stack on which the return goes to the end of signal handlers
-//! (`rt_sigreturn`), followed by a signal frame with the thread's own registers. So the thread restores its
-//! registers by itself if this process is killed meanwhile. Otherwise this process restores them, which
-//! restarts an interrupted system call.
+//! (`rt_sigreturn`), followed by a signal frame with the thread's own registers. Returning through that
+//! frame, the thread restores its registers by itself if this process is killed meanwhile. If this process is
+//! not killed, it restores the thread's registers, which restarts an interrupted system call.
 
 use crate::error::Error;
 use crate::process::{Mapping, Process};
@@ -19,26 +19,26 @@ const RESTORERS: [&[u8]; 2] =
     [&[0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05], &[0xb8, 15, 0, 0, 0, 0x0f, 0x05]];
 /// The size of the red zone, which the thread may use below its stack pointer.
 const RED_ZONE: u64 = 128;
-/// The part of a signal's frame before and after its registers.
+/// The size of a signal frame without the vector registers.
 const FRAME_BYTES: usize = 512;
 /// The offset of the user registers in the frame, after flags, link and alternate stack.
 const FRAME_REGISTERS: usize = 40;
 const FRAME_MASK: usize = FRAME_REGISTERS + 256;
-/// The offset of the vector registers' size within them.
+/// The offset, within the saved vector registers, of the part in which a signal frame states their size.
 const XSTATE_SIZES: usize = 464;
 const XSTATE_MAGIC_1: u32 = 0x4650_5853;
 const XSTATE_MAGIC_2: u32 = 0x4650_5845;
 
-/// The instructions of the target's code that are used.
+/// The addresses of instructions in the target's code that a stopped thread is made to execute.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gadgets {
     call: u64,
-    /// The end of signal handlers.
+    /// The address of the code to which signal handlers return (`rt_sigreturn`).
     pub(crate) restorer: u64,
 }
 
 impl Gadgets {
-    /// Searches the target's code for the instructions, in the C library first.
+    /// Searches the target's code for these instructions, in the C library first.
     pub(crate) fn find(process: &Process, maps: &[Mapping]) -> Result<Gadgets, Error> {
         let mut code: Vec<&Mapping> =
             maps.iter().filter(|mapping| mapping.is_executable && mapping.is_readable).collect();
@@ -117,8 +117,9 @@ impl Gadgets {
             ..own
         };
         let result = (|| {
-            // The order matters, and is reversed afterwards: if this process is killed in between, the thread
-            // restores its state by itself.
+            // The registers are set before the signal mask, and restored after it: from the first step on,
+            // the thread returns through the signal frame, which restores both, even if this process is
+            // killed.
             thread.set_registers(&calling).map_err(failed)?;
             thread.set_signal_mask(u64::MAX).map_err(failed)?;
             thread.run_to_kernel()?;
@@ -151,7 +152,8 @@ fn restarting(own: &Registers) -> Registers {
             registers.rax = own.orig_rax;
             registers.rip -= 2;
         }
-        // The remaining time of the wait is lost with the frame, so the call returns EINTR.
+        // Returning through a signal frame loses the remaining time of an interrupted wait, so its system
+        // call returns EINTR.
         RESTART_BLOCK => registers.rax = (-i64::from(libc::EINTR)).cast_unsigned(),
         _ => {}
     }
@@ -176,7 +178,8 @@ fn vectors_of_frame(mut vectors: Vec<u8>) -> Vec<u8> {
 fn frame(of: &Registers, mask: u64, vectors: u64) -> [u8; FRAME_BYTES] {
     /// The frame has vector registers, and a stack segment that is to be restored.
     const FLAGS: u64 = 1 | 2 | 4;
-    /// Flags of an alternate stack that do not exist: the kernel leaves the thread's as it is.
+    /// Flags that no alternate stack has, so the kernel rejects them and leaves the thread's alternate stack
+    /// unchanged.
     const NO_STACK: u64 = 0x1234;
     let segments = of.cs & 0xffff | (of.ss & 0xffff) << 48;
     let registers = [

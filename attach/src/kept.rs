@@ -11,26 +11,27 @@ use std::os::unix::fs::FileExt;
 
 /// Bytes of a record with the registers of the arguments.
 pub(crate) const RECORD_BYTES: u64 = 192;
-/// Where a stripe counts the calls that found no record.
+/// The offset in a stripe of the number of calls that found no free record.
 const WITHOUT_OFFSET: u64 = 88;
 
 /// Which calls of a function are kept, and how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keep {
-    /// How many calls.
+    /// The number of calls to keep.
     pub calls: usize,
-    /// Which of all.
+    /// Which calls are kept if there are more than that number.
     pub which: Which,
 }
 
-/// The beginning or the end of what happened.
+/// Which of a function's calls are kept: the first, the last, or all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// Those that began first.
+    /// The calls that began first.
     First,
-    /// Those that began last.
+    /// The calls that began last.
     Last,
-    /// All: a [`Follower`](crate::Follower) reads them while they come, and there is room for so many between two looks.
+    /// All calls: a [`Follower`](crate::Follower) reads them while the target runs, and [`Keep::calls`] is
+    /// the number of calls for which there is room between two reads.
     Every,
 }
 
@@ -39,32 +40,33 @@ pub enum Which {
 pub struct Call {
     /// When the call began, in ticks of the processor's clock.
     pub begin: u64,
-    /// Which thread of the target called: the address of its thread block.
+    /// The thread of the target that made the call, as the address of its thread block.
     pub thread: u64,
     /// The first six arguments that are integers or pointers, as the caller gave them.
     pub arguments: [u64; 6],
     /// The bits of the first eight arguments that are floating-point numbers.
     pub floats: [u64; 8],
-    /// How the call ended, if it has, and its end was seen.
+    /// The end of the call; `None` if the call has not ended or its end was not recorded.
     pub ended: Option<Ended>,
 }
 
 /// The end of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// How long it lasted, in ticks of the processor's clock.
+    /// How long the call lasted, in ticks of the processor's clock.
     pub ticks: u64,
-    /// What it returned as an integer or pointer, and the bits of what it returned as a floating-point number: the function's type says which of
-    /// them counts. None if it went on in another function that is timed, and returned from there.
+    /// The contents of the result registers for integers and for floating-point numbers; the function's type
+    /// tells which of them is the result. `None` if the call ended by a jump into another timed function,
+    /// which returned in its place.
     pub result: Option<(u64, u64)>,
 }
 
-/// Records of a stripe.
+/// The ring of call records in each stripe of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ring {
-    /// Where they are in the stripe.
+    /// The offset of the first record in the stripe.
     pub(crate) offset: u64,
-    /// How many there are: a power of two.
+    /// The number of records, a power of two.
     pub(crate) records: u64,
     pub(crate) keep: Keep,
 }
@@ -79,12 +81,12 @@ impl Ring {
         self.records * RECORD_BYTES
     }
 
-    /// What a descriptor says of it, from offset 64 on.
+    /// The words of a point's descriptor, from its offset 64 on, that describe the ring to the trampolines.
     pub(crate) fn described(&self) -> [u64; 4] {
         [self.offset, self.records - 1, RECORD_BYTES, u64::from(self.keep.which == Which::First)]
     }
 
-    /// The calls that are kept, by the time when they began, and how many could not be.
+    /// The kept calls, ordered by their begin, and the number of calls that could not be kept.
     pub(crate) fn read(
         &self,
         memory: &File,
@@ -100,7 +102,8 @@ impl Ring {
             let mut word = [0; 8];
             memory.read_exact_at(&mut word, stripe + WITHOUT_OFFSET).map_err(failed)?;
             without += u64::from_le_bytes(word);
-            // A record that is the same twice, and that nobody was writing, is whole.
+            // Two reads that give the same bytes, with no thread writing the record, show that the record is
+            // complete.
             memory.read_exact_at(&mut bytes, stripe + self.offset).map_err(failed)?;
             memory.read_exact_at(&mut again, stripe + self.offset).map_err(failed)?;
             let records = bytes.chunks_exact(RECORD_BYTES as usize);
@@ -117,7 +120,7 @@ impl Ring {
     }
 }
 
-/// The call of a record that is whole and in use.
+/// The call in a record; `None` if the record is not in use or a thread is writing it.
 fn call(record: &[u8]) -> Option<Call> {
     let word = |at: usize| u64::from_le_bytes(record[at..at + 8].try_into().expect("8 bytes"));
     let is_written = word(0) == 0 && word(8) != 0;

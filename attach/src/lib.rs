@@ -13,11 +13,11 @@
 //! # Ok::<(), thalweg_attach::Error>(())
 //! ```
 //!
-//! The target gets some memory and no library. Its threads are stopped by `ptrace` while the beginnings of
-//! functions are replaced by jumps to *trampolines* (`stub`, `code`, `blob.s`); no tracer is left afterwards.
-//! Each change is recorded in the target before it is made (`memory`), so any process can undo it at any time
-//! (`restore`): [`Attachment::detach`], a [`guard()`] when the attaching process was killed, or the next
-//! attachment.
+//! The target gets some memory and no library. The target's threads are stopped by `ptrace` while the
+//! beginnings of functions are replaced by jumps to *trampolines* (`stub`, `code`, `blob.s`); no tracer is
+//! left afterwards. Each change is recorded in the target before it is made (`memory`), so any process can
+//! undo it at any time (`restore`): [`Attachment::detach`], a [`guard()`] when the attaching process was
+//! killed, or the next attachment.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 mod attachment;

@@ -45,8 +45,8 @@ fn one(pid: i32) -> Option<Attached> {
     })
 }
 
-/// Ends an attachment: signals the process that made it to end, or undoes its changes if that process is
-/// gone.
+/// Ends an attachment: asks the attaching process to end, by a signal, or undoes its changes if that process
+/// is gone.
 ///
 /// # Errors
 /// The process is not attached to, or permissions forbid it.

@@ -19,7 +19,7 @@ use crate::tracer::Thread;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// The beginning of the names of such files.
+/// The beginning of the names of all files that attachments map in targets.
 pub(crate) const NAME: &str = "thalweg-attach-";
 const JOURNAL_BYTES: u64 = 64 << 10;
 const PRIVATE_BYTES: u64 = (512 << 10) - JOURNAL_BYTES;
@@ -45,10 +45,11 @@ pub(crate) struct Memory {
 pub(crate) enum Record {
     /// The bytes `new` replace the bytes `old`.
     Bytes { address: u64, old: Vec<u8>, new: Vec<u8> },
-    /// A change of a function that restores return addresses before an exception passes them, which is needed
-    /// as long as a thread may be in the code.
+    /// A change of a function that throws or unwinds, which restores return addresses before an exception
+    /// passes them. The change is needed as long as a thread may be in inserted code.
     Unwinder { address: u64, old: Vec<u8>, new: Vec<u8> },
-    /// The code of such a function's trampoline: a thread inside it does not change its return address.
+    /// The code of the trampoline of a function that throws or unwinds: a thread inside that code will not
+    /// change its return address.
     Harmless { begin: u64, end: u64 },
     /// Timed calls return to this address.
     Leave { address: u64 },
@@ -57,7 +58,7 @@ pub(crate) enum Record {
 }
 
 impl Memory {
-    /// Makes the memory, by system calls of a stopped thread.
+    /// Makes the attachment's memory in the target, by system calls of a stopped thread.
     pub(crate) fn make(
         process: &Process,
         gadgets: &Gadgets,
@@ -200,7 +201,7 @@ fn created(process: &Process, gadgets: &Gadgets, thread: &Thread, name: &str) ->
     if number < 0 { Err(failed("make a file in memory", number)) } else { Ok(number) }
 }
 
-/// The target's file of this number, for this process.
+/// Opens the file that has this descriptor in the target, for use in this process.
 fn opened(process: &Process, number: i64) -> Result<File, Error> {
     let opened = File::options().read(true).write(true).open(process.proc(&format!("fd/{number}")));
     opened.map_err(|error| Error::of("cannot open the memory made in the target", error))
@@ -258,7 +259,8 @@ fn placed(
         if result == 0 {
             return Ok(address);
         }
-        // A kernel that does not know the flag maps at another address.
+        // An old kernel ignores the flag `MAP_FIXED_NOREPLACE`, and may map at another address than the
+        // wanted one.
         if result > 0 {
             let arguments = [result.cast_unsigned(), bytes, 0, 0, 0, 0];
             gadgets.call(process, thread, (libc::SYS_munmap, arguments), &[])?;
@@ -280,7 +282,7 @@ fn free(maps: &[Mapping], bytes: u64, near: Option<(u64, u64)>) -> Option<u64> {
     const REACH: u64 = (1 << 31) - (16 << 20);
     const LOWEST: u64 = 1 << 16;
     const HIGHEST: u64 = (1 << 47) - (1 << 20);
-    // The distance to neighbours that may grow.
+    // The distance to neighbouring mappings that may grow, such as the heap or a stack.
     const APART: u64 = 1 << 20;
     let (lowest, highest) = match near {
         Some((begin, end)) => (end.saturating_sub(REACH).max(LOWEST), (begin + REACH).min(HIGHEST)),
@@ -386,7 +388,7 @@ pub(crate) struct Found {
     pub(crate) mappings: Vec<Mapping>,
     /// The table of calls under way.
     pub(crate) table: Option<u64>,
-    /// Descriptors of the file that the target still has.
+    /// The target's open descriptors of files of the attachment.
     pub(crate) open: Vec<u64>,
     /// The beginning of the names of all files of this attachment, which is unique.
     pub(crate) name: String,
@@ -398,7 +400,8 @@ impl Found {
         self.records.iter().filter(|record| matches!(record, Record::Bytes { .. })).count()
     }
 
-    /// Finds the memory in a target; `None` if the target was not changed, or all changes were undone.
+    /// Finds an attachment's memory in a target; `None` if the target was not changed, or all changes were
+    /// undone.
     pub(crate) fn in_target(process: &Process) -> Result<Option<Found>, Error> {
         let mappings: Vec<Mapping> =
             process.maps()?.into_iter().filter(|mapping| is_ours(&mapping.path)).collect();
@@ -455,7 +458,7 @@ fn open_names(process: &Process) -> impl Iterator<Item = String> {
     open_files(process).map(|(_, name)| name)
 }
 
-/// The target's descriptors of such files.
+/// The target's descriptors of the files of attachments, with the files' names.
 fn open_files(process: &Process) -> impl Iterator<Item = (u64, String)> + use<> {
     let list = std::fs::read_dir(process.proc("fd")).into_iter().flatten().flatten();
     list.filter_map(|entry| {

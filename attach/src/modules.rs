@@ -10,7 +10,7 @@ use thalweg_glob::Glob;
 /// Sections larger than this are not read.
 const SECTION_BYTES_MAX: u64 = 1 << 30;
 const SYMBOL_BYTES: usize = 24;
-/// So many symbols before an address are looked at for one that has it.
+/// The number of symbols before an address that are searched for a function that contains the address.
 const NEIGHBOURS: usize = 32;
 
 /// A program or library in the target's memory.
@@ -190,7 +190,7 @@ impl Modules {
         found
     }
 
-    /// The function that an address lies in, and how far behind its beginning.
+    /// The function that contains an address, and the address's offset from the function's beginning.
     pub fn at(&self, address: u64) -> Option<(Function, u64)> {
         let holds = |module: &Module| !module.is_gone && (module.begin..module.end).contains(&address);
         let index = self.modules.iter().position(holds)?;
@@ -203,7 +203,7 @@ impl Modules {
         Some((module.function(index, symbol), in_file - symbol.address))
     }
 
-    /// Functions of exactly these names, wherever they are.
+    /// Functions of exactly these names in all modules.
     pub(crate) fn named(&self, names: &[&str]) -> Vec<Function> {
         let mut found: Vec<Function> = Vec::new();
         for (index, module) in self.modules.iter().enumerate().filter(|(_, module)| !module.is_gone) {
@@ -254,8 +254,8 @@ impl Module {
         }
     }
 
-    /// A function's other parts that are elsewhere, such as `f.cold`, and other functions that begin inside
-    /// of it.
+    /// A function's parts at other addresses, such as `f.cold`, and other functions that begin inside the
+    /// function.
     pub(crate) fn parts(&self, function: &Function) -> Vec<(u64, u64)> {
         let prefix = format!("{}.", function.name);
         let parts = self.symbols.iter().filter(|symbol| symbol.kind == Kind::Function);
@@ -321,7 +321,7 @@ impl Module {
         }
         let build = elf.sections.iter().find(|section| section.name == ".note.gnu.build-id")?;
         let note = part(&file, build.offset, build.size)?;
-        // The note begins with three lengths and the name `GNU`; the identity follows them.
+        // The build-id note begins with three lengths and the name `GNU`; the build id follows them.
         let id: String = note.get(16..)?.iter().map(|byte| format!("{byte:02x}")).collect();
         let (folder, name) = id.split_at_checked(2)?;
         let file = File::open(format!("/usr/lib/debug/.build-id/{folder}/{name}.debug")).ok()?;
@@ -329,9 +329,9 @@ impl Module {
     }
 }
 
-/// The file that is mapped: by its name as the target sees it, or by the kernel's list of mapped files, which
-/// only root may open, but where files are found that were deleted, or that no name of the target's leads to
-/// (in a container, or below another root).
+/// Opens a mapped file by its name as the target sees it, or else through the kernel's list of the target's
+/// mapped files. Only root may open files through that list, but it also leads to files that were deleted, or
+/// that have no name in the target's file system (in a container, or below another root).
 fn opened(process: &Process, code: &Mapping) -> Option<File> {
     if let Some(path) = code.path.strip_suffix(" (deleted)") {
         // The program itself can be read through `/proc/PID/exe` although its file was deleted.
@@ -419,7 +419,7 @@ impl Elf {
         })
     }
 
-    /// Its sections with debugging information, but for those that are compressed.
+    /// The file's sections with debugging information, except compressed ones.
     fn debugging(&self, file: &File) -> HashMap<String, Vec<u8>> {
         let own = |section: &&Section| section.name.starts_with(".debug_") && !section.is_compressed;
         let read =
@@ -427,7 +427,7 @@ impl Elf {
         self.sections.iter().filter(own).filter_map(read).collect()
     }
 
-    /// The functions and variables of a table of symbols by address, and the names of the table.
+    /// The functions and variables of a symbol table, sorted by address, and the table's names.
     fn symbols(&self, file: &File, kind: u32, is_dynamic: bool) -> Option<(Vec<Symbol>, Vec<u8>)> {
         let table = self.sections.iter().find(|section| section.kind == kind)?;
         let names = self.sections.get(table.link as usize)?;

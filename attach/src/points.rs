@@ -10,13 +10,13 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Stripes of a point: a power of two, which the trampolines know.
+/// Stripes of a point: a power of two, which is also written in the code of the trampolines.
 pub(crate) const STRIPES: u64 = 8;
 /// Bytes of a histogram.
 pub(crate) const HISTOGRAM_BYTES: u64 = 256 * 8;
-/// Bytes of a table of callers, which has 256.
+/// Bytes of a table of callers, which has 256 entries.
 const CALLERS_BYTES: u64 = 256 * 16;
-/// Where a stripe counts calls that found no room in it.
+/// The offset in a stripe of the number of calls that found no room in the table of callers.
 const CALLERS_LEFT_OUT_OFFSET: u64 = 96;
 /// Bytes before the first histogram of a stripe.
 const HEADER_BYTES: u64 = 128;
@@ -87,7 +87,7 @@ pub(crate) struct Layout {
     /// The arguments that are kept, each with its histogram's offset.
     pub(crate) arguments: Vec<(usize, u32)>,
     pub(crate) result: Option<u32>,
-    /// Where a stripe counts calls by their return addresses.
+    /// The offset in a stripe of the table that counts calls by their return addresses, if there is one.
     pub(crate) callers: Option<u64>,
     /// Records of calls, at the end of each stripe.
     pub(crate) kept: Option<Ring>,
@@ -190,7 +190,7 @@ impl Layout {
 pub struct Figures {
     /// Calls that began.
     pub calls: u64,
-    /// Calls that found no room in the table of calls under way, and have neither time nor result.
+    /// Calls that found no room in the table of calls under way, so that they have neither time nor result.
     pub not_timed: u64,
     /// Ticks of the processor's clock from entry to return, of calls that returned.
     pub ticks: Option<Histogram>,
@@ -198,14 +198,14 @@ pub struct Figures {
     pub arguments: Vec<(usize, Histogram)>,
     /// The results of calls.
     pub results: Option<Histogram>,
-    /// Where calls came from.
+    /// The numbers of calls by their return addresses, if they were counted.
     pub callers: Option<Callers>,
 }
 
-/// How many calls came from where.
+/// The number of a function's calls from each return address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Callers {
-    /// Return addresses with their calls, the most frequent first.
+    /// Each return address with its number of calls, the most frequent first.
     pub counts: Vec<(u64, u64)>,
     /// Calls from places for which there was no room in the table.
     pub left_out: u64,
@@ -233,8 +233,8 @@ impl Histogram {
         })
     }
 
-    /// The quantile `part` (from 0 to 1) of the values. Its error is at most a quarter of the power of two
-    /// below it.
+    /// The quantile `part` (from 0 to 1) of the values. The error is at most a quarter of the largest power
+    /// of two that does not exceed the quantile.
     pub fn quantile(&self, part: f64) -> Option<u64> {
         let wanted = (self.count() as f64 * part).ceil().max(1.0) as u64;
         let mut sum = 0;

@@ -152,7 +152,7 @@ impl Process {
     }
 }
 
-/// The reason why a process's memory must not be accessed, and what to do.
+/// The reason why a process's memory cannot be accessed, and what the user can do.
 pub(crate) fn refused(pid: i32, error: &io::Error) -> Error {
     if error.kind() == io::ErrorKind::NotFound {
         return Error::new(format!("process {pid} has ended"));

@@ -1,7 +1,8 @@
 //! Undoing all changes: by the attaching process, by its guard if it was killed, or by the next attachment.
 //!
-//! All data that restoring needs are in the target: the journal is in memory that is found by its name. So
-//! any process with the permission can restore a target at any time, also more than once.
+//! All data that restoring needs are in the target: the journal is in memory that is found by its name.
+//! Because no data of the attaching process are needed, any process with the permission can restore a target
+//! at any time, also more than once.
 
 use crate::blob::{ENTRY_BYTES, TABLE_BYTES};
 use crate::error::Error;
@@ -27,10 +28,10 @@ pub struct Restored {
 /// The state of an order while its call runs.
 const UNDER_WAY: u64 = 1;
 
-/// The number of passes over children of the target that still have the memory.
+/// The number of passes over children of the target that still have the attachment's memory.
 const GENERATIONS: usize = 8;
 
-/// The result of an attempt.
+/// The result of an attempt to restore a process.
 enum Try {
     Done(usize, Duration),
     /// Threads execute in the memory that is to be freed.
@@ -63,7 +64,7 @@ pub(crate) fn restore(pid: i32, patience: Duration) -> Result<Restored, Error> {
     Ok(restored)
 }
 
-/// Other processes that have memory of the same attachment; empty if its name is not known.
+/// Other processes that have memory of the same attachment; empty if the attachment's name is not known.
 fn others(pid: i32, name: &str) -> Vec<i32> {
     if name.is_empty() {
         return Vec::new();
@@ -108,7 +109,8 @@ fn one(process: &Process, patience: Duration) -> Result<Restored, Error> {
                     return Ok(restored);
                 }
             }
-            // Another process may be doing the same.
+            // An error may come from another process that restores the target at the same time, so restoring
+            // is tried again.
             Err(error) if begin.elapsed() > patience => return Err(error),
             Err(_) => {}
         }
@@ -133,9 +135,10 @@ fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Try, Error> {
     }
     within.retain(|place| found.mappings.iter().any(|mapping| mapping.has(*place)));
     let occupied = !within.is_empty();
-    // A thread that stands elsewhere in the code may be about to change its return address, and an exception
-    // would not pass it. But threads that throw all the time are nearly always inside, and stay so until
-    // these functions are restored.
+    // The functions that throw or unwind are restored only if no thread stands in a trampoline of another
+    // function: such a thread may be about to change its return address, which an exception could not pass
+    // once these functions are restored. Threads in the trampolines of these functions themselves do not
+    // count, because in a program that throws all the time some thread is nearly always in one of them.
     if within.iter().all(|place| is_harmless(&found.records, *place)) {
         put_back(process, found.records.iter().filter(|record| is_unwinder(record)))?;
     }
@@ -149,7 +152,7 @@ fn attempt(process: &Process, gadgets: &Gadgets) -> Result<Try, Error> {
     for number in &found.open {
         gadgets.call(process, thread, (libc::SYS_close, [*number, 0, 0, 0, 0, 0]), &[])?;
     }
-    // The journal is removed last.
+    // The journal is removed last, so that another process can complete this if it is interrupted.
     for mapping in found
         .mappings
         .iter()
@@ -183,8 +186,8 @@ pub(crate) fn worker<'a>(
     stopped.threads.iter().filter(|thread| thread.is_free()).find(|thread| {
         let Ok(registers) = thread.registers() else { return false };
         let Some(stack) = maps.iter().find(|mapping| mapping.has(registers.rsp)) else { return false };
-        // A thread's own stack has its thread block at its end; a fiber's has not. 16 KiB below have to be
-        // there.
+        // A thread's own stack has its thread block at its end; a fiber's has not. The stack must have 16 KiB
+        // below the stack pointer.
         let is_own = stack.path == "[stack]" || stack.has(registers.fs_base);
         let has_room = registers.rsp - stack.begin > 16 << 10;
         // The thread must belong to the process itself, and not to a child of `vfork`.
@@ -204,7 +207,7 @@ fn put_back<'a>(
             continue;
         };
         let mut now = vec![0; new.len()];
-        // If the library was unloaded, the change is gone with it.
+        // If the library was unloaded, its changed code is gone, and the read fails.
         if process.read(*address, &mut now).is_ok() && now == *new && new != old {
             process
                 .write(*address, old)
@@ -237,7 +240,7 @@ fn return_addresses(process: &Process, found: &Found) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a call that was ordered is under way: its thread returns to the code.
+/// Whether an ordered call is under way, so that a thread will return into inserted code.
 fn is_calling(process: &Process, found: &Found) -> bool {
     found.records.iter().any(|record| match record {
         Record::Order { address } => process.read_word(*address).is_ok_and(|state| state == UNDER_WAY),

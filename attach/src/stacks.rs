@@ -13,7 +13,7 @@ const FRAME_RIP: u64 = 8 + 40 + 16 * 8;
 /// The most frames of a stack that are examined.
 const FRAMES_MAX: usize = 64;
 
-/// The addresses at which code that signal handlers interrupted in this thread continues.
+/// The addresses at which interrupted code continues, one for each signal handler that this thread executes.
 pub(crate) fn interrupted(
     process: &Process,
     maps: &[Mapping],
@@ -31,8 +31,8 @@ pub(crate) fn interrupted(
         bytes.resize((mapping.end - from).min(STACK_BYTES_MAX) as usize, 0);
         let read = process.read_some(from, &mut bytes);
         // Remains of a former handler's frame, in memory that a later handler does not use, look like a frame
-        // too. So the search continues directly after each frame's first word, whatever size the frame has.
-        // At worst it finds a word to which no code returns.
+        // too. Because of such remains, the search continues directly after each frame's first word, whatever
+        // size the frame has. At worst the search finds an address at which no code continues.
         for (at, _) in words(&bytes[..read]).enumerate().filter(|(_, word)| *word == restorer) {
             let frame = from + 8 * at as u64;
             let word = |offset| process.read_word(frame + offset).unwrap_or(0);

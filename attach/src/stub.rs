@@ -10,7 +10,7 @@ use crate::points::{Change, Condition, HISTOGRAM_BYTES, Layout, STRIPES, sum_off
 
 /// The memory of a trampoline, which is more than any trampoline needs.
 pub(crate) const STUB_BYTES: u64 = 512;
-/// The offsets of the arguments' registers in the frame of `blob.s`.
+/// The offsets of the arguments' registers in the stack frame that the routines of `blob.s` expect.
 pub(crate) const FRAME_ARGUMENTS: [u8; 6] = [16, 24, 32, 40, 8, 0];
 
 /// `push rax; lahf; seto al; push rax`: the flags, without the cost of `pushf`.
@@ -41,7 +41,7 @@ impl Assembler {
     fn call(&mut self, target: u64) {
         let next = self.place + self.bytes.len() as u64 + 5;
         self.bytes.push(0xe8);
-        // The called routine is in the same region.
+        // The called routine is in the same region of code, so the distance fits into 32 bits.
         self.put(&(target.wrapping_sub(next) as u32).to_le_bytes());
     }
 
@@ -104,7 +104,8 @@ impl Assembler {
 #[derive(Clone, Debug)]
 pub(crate) struct Stub {
     pub(crate) bytes: Vec<u8>,
-    /// The addresses at which threads inside the function's beginning continue: old and new.
+    /// For a thread inside the function's beginning, its address and the address at which it continues in the
+    /// copy.
     pub(crate) places: Vec<(u64, u64)>,
 }
 
@@ -172,7 +173,7 @@ pub(crate) fn point(
     }
     if layout.kept.is_some() {
         if !needs_entry {
-            // xor r8d, r8d: there is no entry.
+            // xor r8d, r8d: the call has no entry in the table of calls under way.
             stub.put(&[0x45, 0x31, 0xc0]);
         }
         stub.call(routines.keep);
@@ -180,8 +181,9 @@ pub(crate) fn point(
     if let Some(change) = change {
         let offset = FRAME_ARGUMENTS[change.argument];
         if change.is_restored {
-            // Without an entry the argument could not be restored, so it is not changed: test r8, r8; jz past
-            // it. Otherwise [r8 + 40] = the old value.
+            // Without an entry in the table of calls under way, the argument could not be restored, so the
+            // change is skipped: test r8, r8; jz behind the change. With an entry, its word [r8 + 40] keeps
+            // the old value.
             stub.put(&[0x4d, 0x85, 0xc0, 0x74, 5 + 4 + 10 + 5]);
             stub.load(offset);
             stub.put(&[0x49, 0x89, 0x40, 40]);

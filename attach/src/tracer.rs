@@ -1,8 +1,9 @@
 //! Stops the threads of the target, and reads and writes their registers. This module has `unsafe`, because
 //! `ptrace` has pointers as arguments.
 //!
-//! A stopped thread continues when the thread that traces it ends, however it ends. So tracing is done in
-//! separate threads ([`traced`]): after any failure there, the kernel releases the target.
+//! A stopped thread continues when the thread that traces it ends, however it ends. Tracing is done in
+//! separate threads ([`traced`]), so that the kernel releases the target when such a thread ends after a
+//! failure.
 
 use crate::error::Error;
 use crate::process::{Identity, Process, refused};
@@ -17,7 +18,7 @@ pub(crate) type Registers = user_regs_struct;
 const STOP_MAX: Duration = Duration::from_secs(5);
 /// The number, from `<elf.h>`, of the ELF note that holds the vector registers.
 const NT_X86_XSTATE: usize = 0x202;
-/// More than any processor's vector registers need.
+/// The size of the buffer for vector registers, which is more than those of any processor need.
 const XSTATE_BYTES_MAX: usize = 16 << 10;
 
 /// A stopped thread.
@@ -35,7 +36,7 @@ impl Thread {
     }
 
     pub(crate) fn registers(&self) -> io::Result<Registers> {
-        // SAFETY: all zero is a value of these plain numbers.
+        // SAFETY: the structure consists of plain numbers, so all zeroes are a valid value.
         let mut registers: Registers = unsafe { std::mem::zeroed() };
         call(libc::PTRACE_GETREGS, self.id, 0, std::ptr::from_mut(&mut registers) as usize)?;
         Ok(registers)
@@ -181,7 +182,8 @@ impl Stopped {
                     self.threads.push(Thread { id, signal });
                 }
             }
-            // If the first thread ends before the others, the kernel reports no event.
+            // The kernel reports no event when the first thread of the target ends before its other threads,
+            // so threads that have ended are looked for at intervals.
             if !has_news && looked.elapsed() > Duration::from_millis(5) {
                 waited.retain(|id| !is_over(process, *id));
                 looked = Instant::now();
@@ -245,14 +247,14 @@ fn stopped(id: pid_t) -> Option<Stop> {
     waited(id, libc::__WALL | libc::WNOHANG).map(|(_, stop)| stop)
 }
 
-/// A thread that has stopped, of those that this thread traces.
+/// One of the threads that this thread traces and that have stopped.
 fn any_stopped() -> Option<(pid_t, Stop)> {
     waited(-1, libc::__WALL | libc::WNOHANG | libc::__WNOTHREAD).filter(|(id, _)| *id > 0)
 }
 
 fn waited(id: pid_t, options: c_int) -> Option<(pid_t, Stop)> {
     let mut status: c_int = 0;
-    // SAFETY: the status is this function's.
+    // SAFETY: the call writes only to `status`, which is a local variable.
     let waited = unsafe { libc::waitpid(id, &raw mut status, options) };
     if waited == 0 {
         return None;

@@ -4,14 +4,15 @@
 //! double scaled(const char *name, double by, int times);   // name: integer register 0, by: float register 0, times: integer register 1
 //! ```
 //!
-//! Registers are those of the System V ABI. Where a parameter's place is not certain, as after a structure by value, neither it nor those behind it
-//! have one. A function whose parameters the compiler has changed, or that is not called by the C ABI, has no signature at all.
+//! Registers are those of the System V ABI. If the place of a parameter is not certain, as for a structure
+//! that is passed by value, neither that parameter nor any later one has a place. A function whose parameters
+//! the compiler has changed, or that is not called by the C ABI, has no signature at all.
 
 use gimli::{
     AttributeValue, DebuggingInformationEntry, Dwarf, EndianSlice, LittleEndian, Unit, UnitOffset, constants,
 };
 
-/// Types that refer to each other are followed so far.
+/// The greatest number of references from one type to another that are followed.
 const DEPTH_MAX: usize = 16;
 const INTEGERS: usize = 6;
 const FLOATS: usize = 8;
@@ -22,9 +23,9 @@ type Entry<'a> = DebuggingInformationEntry<Bytes<'a>>;
 /// The parameters and the result of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// In their order.
+    /// The parameters in the order of the declaration.
     pub parameters: Vec<Parameter>,
-    /// What it returns; none: nothing.
+    /// The type of the result; `None` if the function returns nothing.
     pub result: Option<Type>,
 }
 
@@ -35,44 +36,44 @@ pub struct Parameter {
     pub name: String,
     /// Its type.
     pub of: Type,
-    /// Where it is on entry, if it is in a register.
+    /// The register in which the parameter is on entry, if it is in one.
     pub place: Option<Place>,
 }
 
 /// A register with an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Of the integers and pointers, this one, from 0 to 5.
+    /// The register of an integer or pointer, counted from 0 to 5.
     Integer(usize),
-    /// Of the floating-point numbers, this one, from 0 to 7.
+    /// The register of a floating-point number, counted from 0 to 7.
     Float(usize),
 }
 
 /// A type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Type {
-    /// As C writes it.
+    /// The type as C writes it.
     pub name: String,
-    /// How its bits are read.
+    /// How the bits of a value of the type are read.
     pub form: Form,
 }
 
 /// How the bits of a value are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// An integer with a sign, of so many bytes.
+    /// A signed integer with this number of bytes.
     Signed(u64),
-    /// An integer without a sign, of so many bytes.
+    /// An unsigned integer with this number of bytes.
     Unsigned(u64),
-    /// A floating-point number, of so many bytes.
+    /// A floating-point number with this number of bytes.
     Float(u64),
     /// An address.
     Pointer,
     /// The address of characters that end with a zero.
     Text,
-    /// A structure, union or the like of so many bytes that is passed by value.
+    /// A structure, class or union with this number of bytes that is passed by value.
     Whole(u64),
-    /// One that is passed by its address.
+    /// A structure, class or union that is passed by its address.
     ByAddress,
     /// Anything else.
     Other,
@@ -84,7 +85,8 @@ pub(crate) struct Types<'a> {
 }
 
 impl<'a> Types<'a> {
-    /// By the sections that `section` gives; one that the file does not have is empty.
+    /// Reads the sections that `section` returns; it returns an empty slice for a section that the file does
+    /// not have.
     pub(crate) fn new(section: impl Fn(&str) -> &'a [u8]) -> Option<Types<'a>> {
         let load =
             |id: gimli::SectionId| Ok::<_, gimli::Error>(EndianSlice::new(section(id.name()), LittleEndian));
@@ -123,7 +125,8 @@ struct Reader<'d, 'a> {
 }
 
 impl<'a> Reader<'_, 'a> {
-    /// The function that begins there: found or not, and then its signature if it is certain.
+    /// Searches for the function that begins at `address`; if it is found, returns its signature, or `None`
+    /// inside if the signature is not certain.
     fn function(&self, address: u64) -> Option<Option<Signature>> {
         let mut entries = self.unit.header.entries(&self.unit.abbreviations);
         while let Ok(Some(entry)) = entries.next_dfs() {
@@ -149,7 +152,8 @@ impl<'a> Reader<'_, 'a> {
         }
     }
 
-    /// An attribute of an entry, or of the one that it is an instance of or completes.
+    /// An attribute of an entry, or of the entry of which it is an instance (`DW_AT_abstract_origin`) or
+    /// which it completes (`DW_AT_specification`).
     fn inherited<T>(&self, offset: UnitOffset, get: impl Fn(&Entry<'a>) -> Option<T>) -> Option<T> {
         let mut next = Some(offset);
         for _ in 0..DEPTH_MAX {
@@ -184,7 +188,8 @@ impl<'a> Reader<'_, 'a> {
         if is_changed || self.is_rust() {
             return None;
         }
-        // An instance lacks the parameters that are not used; what it is an instance of has all of them.
+        // The entry of a function's instance lacks parameters that are not used; the entry of its abstract
+        // origin has all parameters.
         let mut whole = function;
         for _ in 0..DEPTH_MAX {
             match self.referred(&self.entry(whole)?, constants::DW_AT_abstract_origin) {
@@ -287,7 +292,7 @@ fn pointer(to: Type, sign: char) -> Type {
     }
 }
 
-/// Registers as they are taken by one parameter after the other.
+/// Assigns registers to the parameters of a function, one after the other.
 struct Places {
     integers: usize,
     floats: usize,
@@ -297,7 +302,7 @@ struct Places {
 impl Places {
     fn next(&mut self, form: Form) -> Option<Place> {
         match form {
-            // By the address of a copy, which is a pointer.
+            // A value of form `ByAddress` is passed as a pointer to a copy.
             Form::Signed(1..=8) | Form::Unsigned(1..=8) | Form::Pointer | Form::Text | Form::ByAddress => {
                 self.integers += 1;
                 (self.is_certain && self.integers <= INTEGERS).then(|| Place::Integer(self.integers - 1))
@@ -306,7 +311,7 @@ impl Places {
                 self.floats += 1;
                 (self.is_certain && self.floats <= FLOATS).then(|| Place::Float(self.floats - 1))
             }
-            // In memory, as all that is longer than two registers.
+            // Values longer than two registers are passed in memory.
             Form::Float(16) => None,
             Form::Whole(bytes) if bytes > 16 => None,
             _ => {

@@ -114,7 +114,7 @@ fn calls_are_counted_by_their_callers() {
         let named: Vec<(String, u64)> =
             callers.counts.iter().map(|(address, calls)| (name(*address), *calls)).collect();
         assert_eq!((named[0].clone(), callers.left_out), (("running".to_owned(), 2000), 0), "{named:?}");
-        // `deep` calls it in two places.
+        // `deep` calls `work` in two places, so it appears with two return addresses.
         let of = |function: &str| {
             named.iter().filter(|(name, _)| name == function).map(|(_, calls)| calls).sum::<u64>()
         };
@@ -150,7 +150,8 @@ fn every_call_is_followed() {
     assert!(attachment.follow(&mut follower, u64::MAX / 2).expect("calls").is_empty());
     assert_eq!(follower.unrecorded(0), Default::default());
 
-    // More calls than there is room for: those that are given and those that were overwritten are all.
+    // The target makes more calls than there is room for: each call is either returned or counted as
+    // overwritten.
     assert_eq!(target.ask("run 100000"), "done 300000");
     let rest = attachment.follow(&mut follower, u64::MAX / 2).expect("calls").len() as u64;
     let lost = follower.unrecorded(0).overwritten;
@@ -166,7 +167,7 @@ fn every_call_is_followed() {
     attachment.detach().expect("detached");
 }
 
-/// A call that ends by a jump to another timed function is over there; its result is that function's.
+/// A call that ends by a jump to another timed function ends at the jump; the other function has the result.
 #[test]
 fn calls_that_are_kept_may_end_by_a_jump() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -244,7 +245,7 @@ fn exceptions_pass_timed_functions() {
         attachment.add(&wishes).expect("attached");
         assert_eq!(target.ask("1000"), expected, "{options:?}");
         let figures = attachment.figures(0).expect("figures");
-        // Half of the calls of `thrower` throw: they have no time.
+        // Half of the calls of `thrower` throw, so half have no time.
         assert_eq!((figures.calls, figures.ticks.expect("times").count()), (1000, 500));
         // A call that catches has no time either, because all return addresses are restored when an exception
         // is thrown.
@@ -276,13 +277,15 @@ fn functions_are_called_and_variables_set() {
     let mut target = Target::start(&compiled(folder.path(), "hot.c", &["-O2"]), &["2"]);
     let before = target.code();
     let mut attachment = open(&target);
-    // `safe_point` is in the called function's module: no thread comes from outside of it.
+    // `safe_point` and the called function are in the same module, so no thread enters `safe_point` from
+    // outside that module.
     let (set_state, safe_point) = (one(&attachment, "set_state"), one(&attachment, "safe_point"));
     assert_eq!(target.ask("begin"), "begun");
     let error =
         attachment.call(&set_state, &[41], std::slice::from_ref(&safe_point), Duration::from_millis(50));
     assert!(error.expect_err("nobody comes").to_string().contains("was not called"));
-    // The C library's function is called where the program enters its own.
+    // The program's threads call the C library's function when they enter the program's function
+    // `safe_point`.
     let function = one(&attachment, "libc.so.6:labs");
     let result =
         attachment.call(&function, &[(-12_i64).cast_unsigned()], &[safe_point], Duration::from_secs(10));

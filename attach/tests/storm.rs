@@ -1,6 +1,6 @@
 //! Programs with everything that makes patching code dangerous are attached to, changed, and detached from,
 //! repeatedly: there is no crash and no wrong result, counts agree with the program's own, and code is as in
-//! the files. `ROUNDS=` and `SEED=` set how many cycles, and which.
+//! the files. `ROUNDS=` sets the number of cycles, `SEED=` their random choices.
 
 #![allow(clippy::print_stdout, reason = "says what runs, and what is skipped")]
 

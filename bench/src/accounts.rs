@@ -1,5 +1,5 @@
 //! Group `accounts`: the processor time of a run whose busy time is accounted for (threads looked at in `/proc`, thread clocks read at the
-//! end of long dispatches, records described and timed), against the same run without.
+//! end of long dispatches, records described and timed), against the same run without these accounts.
 
 use crate::cores::on_cores;
 use crate::farm::{turned, turns};
@@ -13,11 +13,11 @@ use thalweg_net::record::Record;
 use thalweg_net::{Boxes, Network};
 use thalweg_space::reader::SpaceReader;
 
-/// Boxes in a row.
+/// The number of boxes in a row.
 const ROW: u64 = 4;
-/// What the boxes of one run compute in all.
+/// The time that all boxes of a run compute, in nanoseconds.
 const RUN_NS: u64 = 400_000_000;
-/// Of one core's time, 0.3 % more.
+/// The accounts may add 0.3 % to the processor time of a run.
 const GOAL: Goal = Goal::RatioAtMost(1.003);
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
@@ -42,12 +42,12 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
     [Mode::Full, Mode::Metrics].into_iter().flat_map(of_mode).collect()
 }
 
-/// What is accounted for.
+/// The parts of the accounts that a run measures.
 #[derive(Clone, Copy)]
 struct Parts {
-    /// What threads do in tasks, and what long dispatches use of their processors.
+    /// Whether threads are sampled and the processor time of long dispatches is measured.
     threads: bool,
-    /// How long records take, what they are, and the sizes of some (`exec.clock_budget`).
+    /// Whether records are timed and described, and the sizes of some are measured (`exec.clock_budget`).
     records: bool,
 }
 
@@ -69,7 +69,7 @@ fn contestant(name: &'static str, (mode, record_ns): (Mode, u64), parts: Parts) 
     }
 }
 
-/// The processor time of a run of so many records, in milliseconds, of all threads.
+/// The processor time of all threads in a run of this number of records, in milliseconds.
 fn processor_ms(network: &Network, mode: Mode, records: u64, parts: Parts) -> Result<f64, String> {
     let observed =
         Observed::with(Options { workers: 1, mode, accounts: parts.threads, ..Options::default() })?;

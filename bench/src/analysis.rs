@@ -78,7 +78,7 @@ fn on_two_cores() -> Case<'static> {
         ours: contestant(2),
         rivals: Vec::new(),
         limit: Some(contestant(1)),
-        // The goal is to be 1.7 times as fast.
+        // The goal is that two cores are 1.7 times as fast as one core.
         goal: Goal::RatioAtMost(1.0 / 1.7),
     }
 }
@@ -97,7 +97,7 @@ fn memory() -> Case<'static> {
     }
 }
 
-/// The processor time of a run on one core with a live report on the other, and without.
+/// The processor time of a run on one core with a live report on the other core, and without a live report.
 fn live(what: &str, work_ns: u64, messages: u64) -> Case<'static> {
     let contestant = |name: &str, watched: bool| {
         Contestant::new(name, "", move || {
@@ -260,7 +260,7 @@ impl Kept {
         Ok(&self.directory)
     }
 
-    /// Makes a run that continues until so many bytes of events are recorded.
+    /// Makes a run that continues until this number of bytes of events is recorded.
     fn make(&self) -> Result<(), String> {
         let told = |error: thalweg_space::Error| error.to_string();
         let policy = Policy::Wait { timeout: Duration::from_secs(60) };

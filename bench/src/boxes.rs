@@ -76,7 +76,7 @@ fn direct() -> Contestant<'static> {
         let begin = Instant::now();
         let mut x = 0;
         for _ in 0..calls {
-            // SAFETY: the type is as above, and the function only computes.
+            // SAFETY: `inc` has the type with which `boxes.c` defines it, and the function only computes.
             x = unsafe { black_box(*inc)(x) };
         }
         black_box(x);

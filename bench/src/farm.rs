@@ -82,7 +82,7 @@ fn scaling(count: usize) -> [Case<'static>; 4] {
 #[derive(Clone, Copy)]
 struct Work {
     messages: u64,
-    /// Whether each message is the time at which it was made.
+    /// Whether the content of each message is the time at which the message was made.
     stamped: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Group `link`: messages between the two ends of a link over loopback, compared with bare TCP, which is the
 //! limit.
 //!
-//! Both ends are threads of this process, also for bare TCP. A sample ends when the receiver has passed on
-//! the last message.
+//! Both ends of a link, and both ends of bare TCP, are threads of this process. A sample ends when the
+//! receiver has passed on the last message.
 
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -192,7 +192,7 @@ fn connected() -> (TcpStream, TcpStream) {
     (here, there)
 }
 
-/// Bare TCP: messages have a known length, so none is sent; small messages are buffered, large ones are
+/// Bare TCP: messages have a known length, so no length is sent; small messages are buffered, large ones are
 /// written directly.
 fn tcp_sink(bytes: usize) -> Sink<BufWriter<TcpStream>> {
     let (here, there) = connected();

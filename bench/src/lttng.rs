@@ -1,5 +1,5 @@
 //! LTTng-UST as a rival: a tracepoint in C in a process of its own, recorded as a flight recorder does (a
-//! session in snapshot mode, whose buffers overwrite the oldest).
+//! session in snapshot mode, whose buffers overwrite the oldest events).
 
 use crate::cores::on_cores;
 use crate::foreign::output;
@@ -97,7 +97,8 @@ impl Session {
     }
 
     fn lttng(&self, arguments: &[&str]) -> Result<String, String> {
-        // The state that `lttng` keeps between two commands is in the folder, and is removed with it.
+        // The state that `lttng` keeps between two commands is in the session's folder, and is removed with
+        // that folder.
         output(Command::new("lttng").args(arguments).env("LTTNG_HOME", &self.folder))
     }
 
@@ -116,8 +117,8 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.lttng(&["destroy", SESSION]).ok();
-        // SAFETY: the child has not been waited for, so its id is still its own. After SIGTERM, unlike
-        // SIGKILL, it ends its consumers.
+        // SAFETY: the child has not been waited for, so its id is still its own. SIGTERM, unlike SIGKILL,
+        // lets the daemon end its consumer processes.
         unsafe { libc::kill(self.daemon.id().cast_signed(), libc::SIGTERM) };
         self.daemon.wait().ok();
         std::fs::remove_dir_all(&self.folder).ok();

@@ -76,7 +76,7 @@ impl Panel {
         }
     }
 
-    /// Both axes are logarithmic: rivals differ by factors.
+    /// Both axes are logarithmic, because the figures of rivals differ by factors.
     fn draw(&self, area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>) -> Result<(), Box<dyn Error>> {
         let points = || self.curves.iter().flat_map(|(_, points)| points);
         let bounds = |all: &mut dyn Iterator<Item = f64>| {

@@ -85,7 +85,7 @@ fn in_rust() -> Case<'static> {
     }
 }
 
-/// The program in C or C++ that does one of four things.
+/// The program in C or C++ (`probe/one.c`) that repeats one of the four functions that are measured.
 fn program(
     compiler: &'static str,
     options: &'static [&'static str],

@@ -35,7 +35,7 @@ pub(crate) struct Course {
 }
 
 impl Course {
-    /// A course of records with these labels, for a network that is made elsewhere.
+    /// A course of records with these labels, for a network that the caller makes.
     pub(crate) fn of(labels: Vec<Label>, value: fn(Label, u64) -> Value) -> Course {
         Course { name: "", topology: String::new(), parts: 1, labels, value, goal: Goal::None }
     }
@@ -171,8 +171,8 @@ fn case(workers: usize, course: Course) -> Case<'static> {
     }
 }
 
-/// A course with one record in flight: the next record is sent when this one has left the network. Passing it
-/// directly from component to component is compared with writing it to each stream.
+/// A course with one record in flight: the next record is sent when the present one has left the network.
+/// Passing the record directly from component to component is compared with writing it to each stream.
 fn alone(course: Course) -> Case<'static> {
     let name = format!("the only record in flight, handed on: {}", course.name);
     let goal = Goal::RatioAtMost(0.45);

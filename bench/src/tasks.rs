@@ -68,7 +68,7 @@ fn case(
     }
 }
 
-/// A runtime with one worker, with a space if there is a mode.
+/// A runtime, with a space if `mode` is given.
 fn runtime(workers: usize, mode: Option<Mode>) -> Result<(Runtime, Option<PathBuf>), String> {
     let space = mode.map(|_| {
         let options = SpaceOptions { name: "thalweg-bench-tasks".into(), ..SpaceOptions::default() };

@@ -1,7 +1,7 @@
 /* Boxes for Thalweg in C (C11): values, emission, and the table by which a library is found.
  *
- * A box is a function of the values that it reads from a record; it emits records by `thalweg_emit`. It keeps
- * no state between calls and may run on any thread. A complete library:
+ * A box is a function of the values that it reads from a record; it emits records by `thalweg_emit`. A box
+ * keeps no state between calls and may run on any thread. A complete library:
  *
  *     #include "thalweg.h"
  *
@@ -24,7 +24,8 @@
  * argument, take it (`thalweg_take`) or copy it (`thalweg_copy`, which copies no bytes). Values that are
  * emitted belong to the network from then on.
  *
- * Everything here is fixed by THALWEG_ABI_VERSION. A library built with another version is refused when it is loaded.
+ * All types in this header stay the same for one value of THALWEG_ABI_VERSION. A library built with another
+ * version is refused when it is loaded.
  */
 #ifndef THALWEG_H
 #define THALWEG_H
@@ -98,8 +99,8 @@ typedef struct thalweg_opaque_kind {
     uint64_t layout;
 } thalweg_opaque_kind;
 
-/* Counts the values that refer to a library, so that it can be unloaded after it was replaced. It belongs to
- * the program. */
+/* Counts the values that refer to a library, so that it can be unloaded after it was replaced. The owner is
+ * in memory of the program, not of the library. */
 typedef struct thalweg_owner {
     void (*made)(const struct thalweg_owner *owner);
     void (*gone)(const struct thalweg_owner *owner);
@@ -494,7 +495,8 @@ static inline void thalweg_emit(thalweg_out *out, uint32_t variant, uint32_t cou
     }
 }
 
-/* Reports why the record fails. Return its result: `return thalweg_fail(out, "…");` */
+/* Reports why the record fails. A box returns the result of this function: `return thalweg_fail(out, "…");`
+   */
 static inline thalweg_status thalweg_fail(thalweg_out *out, const char *reason) {
     out->table->fail(out, (const uint8_t *)reason, strlen(reason));
     return THALWEG_FAILED;
@@ -503,7 +505,7 @@ static inline thalweg_status thalweg_fail(thalweg_out *out, const char *reason) 
 /* Continues to emit after the box has returned, when the network has space: `next` emits at most one record
  * per call and returns THALWEG_AGAIN until it has no more (then THALWEG_DONE). `drop` frees the state at the
  * end, also when the network is stopped. A call of a box can start one generator; both functions run on any
- * thread. Returns false if there is one already. */
+ * thread. Returns false if the call has already started a generator. */
 static inline bool thalweg_generate(thalweg_out *out, void *state, thalweg_status (*next)(void *, thalweg_out *),
                                     void (*drop)(void *)) {
     if (out->generator.state != NULL || state == NULL) return false;
@@ -540,7 +542,8 @@ typedef struct thalweg_box {
 
 /* A named number that a library shares with the observers of its network: a parameter that is set while the
  * network runs (`thalweg set box.NAME 3`), or state that boxes publish (`thalweg get 'box.*'`). All libraries
- * that name it share it. Define it by THALWEG_PARAMETER, static, and list it in THALWEG_LIBRARY_WITH. */
+ * that name a parameter share it. Define a parameter by THALWEG_PARAMETER, static, and list it in
+ * THALWEG_LIBRARY_WITH. */
 typedef struct thalweg_parameter {
     const char *name, *unit, *doc;
     uint64_t min, max;
@@ -576,8 +579,8 @@ typedef struct thalweg_event_host {
     void (*write)(const struct thalweg_event_host *host, const uint64_t *words);
 } thalweg_event_host;
 
-/* A kind of event that boxes write (`thalweg events` shows it as box.NAME), with 1 to 8 fields. Define it by
- * THALWEG_EVENT, static, and list it in THALWEG_LIBRARY_WITH. */
+/* A kind of event that boxes write (`thalweg events` shows it as box.NAME), with 1 to 8 fields. Define a kind
+ * by THALWEG_EVENT, static, and list it in THALWEG_LIBRARY_WITH. */
 typedef struct thalweg_event_kind {
     const char *name, *doc;
     const thalweg_event_field *fields;

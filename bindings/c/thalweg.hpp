@@ -135,8 +135,8 @@ template <typename T> uint64_t size_shared(const void *value) {
     }
 }
 
-// One kind for each type of the library. Its address identifies the type; it is hidden, so that each library
-// has its own.
+// One kind for each type of the library. The address of the kind identifies the type; the variable is hidden,
+// so that each library has a kind of its own.
 template <typename T>
 __attribute__((visibility("hidden"))) inline const thalweg_opaque_kind kind = {
     typeid(T).name(), nullptr, free_shared<T>, copy_shared<T>, size_shared<T>, layout<T>};

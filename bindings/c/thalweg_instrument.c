@@ -5,8 +5,10 @@
  *     LD_PRELOAD=./libthalweg_instrument.so ./program
  *     thalweg calls --tree
  *
- * Functions are recorded by their addresses. Which file lies where is written into the space's catalog, at the first call and after each dlopen(), so
- * `thalweg calls` finds the names in the files' symbols. `thalweg set 'probe/instrumented functions.on' 0` switches all of it off. */
+ * Functions are recorded by their addresses. The addresses at which files are mapped are written into the
+ * space's catalog, at the first call and after each dlopen(), so `thalweg calls` finds the names in the
+ * files' symbols. `thalweg set 'probe/instrumented functions.on' 0` switches the recording of all functions
+ * off. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 
@@ -16,7 +18,7 @@
 #define FRAMES 8192
 
 static struct thalweg_operation all = {&thalweg_is_on, 0, 0, "instrumented functions", "", "switch"};
-/* How many times mappings were written for this process, and how many times they are to be. */
+/* How many times this process has written its mappings, and how many times it has to. */
 static uint32_t mapped, wanted = 1;
 static uint32_t mapped_pid;
 
@@ -70,7 +72,7 @@ QUIET static void write_mappings(void)
     thalweg_leave_cold(&signals);
 }
 
-/* The thread, ready to record; none if nothing is to be recorded. */
+/* The calling thread with its element; NULL if nothing is to be recorded. */
 QUIET static struct thalweg_thread *ready(void)
 {
     struct thalweg_thread *thread;
@@ -130,7 +132,8 @@ QUIET void __cyg_profile_func_exit(void *function, void *from)
         thalweg_count_lost(1);
         return;
     }
-    /* Frames above it were left by longjmp(): they have no end. One that is not here was entered while all was off. */
+    /* longjmp() left the frames above that of `function`, so these calls have no end. A function without a
+       frame was entered while recording was off. */
     for (at = thread->frame_count; at > 0 && thread->frames[at - 1].address != (uint64_t)(uintptr_t)function; at--)
         ;
     if (at == 0)

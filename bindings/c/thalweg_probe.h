@@ -56,7 +56,7 @@ static const uint64_t thalweg_is_on = 1;
 /* The switch of all operations if there will be no space, which is off. */
 static const uint64_t thalweg_is_off = 0;
 
-/* Declares an operation; 0 if that failed. */
+/* Declares an operation and returns its number; 0 if declaring failed. */
 THALWEG_COLD uint32_t thalweg_declare_operation(struct thalweg_operation *operation);
 /* Decides whether the trace that begins here is recorded. */
 THALWEG_COLD int thalweg_begin_trace(struct thalweg_thread *thread, uint64_t sample);
@@ -190,11 +190,11 @@ THALWEG_HOT uint32_t thalweg_id_of(struct thalweg_operation *operation)
     return __atomic_load_n(__atomic_load_n(&operation->on, __ATOMIC_RELAXED), __ATOMIC_RELAXED) ? id : 0;
 }
 
-/* A number for work that is handed to another thread, or done later: recorded here, and by
- * thalweg_take_over_work there. */
+/* Records that work is handed to another thread, or will be done later. Returns the number of the work, which
+ * the thread that does it gives to thalweg_take_over_work. */
 THALWEG_COLD uint64_t thalweg_hand_over(void);
-/* Begins the work with this number: the outermost call that encloses this, or comes next in this thread,
- * belongs to it. */
+/* Begins the work with this number: the outermost call that encloses this function call, or else the next
+ * call in this thread, belongs to the work. */
 THALWEG_COLD void thalweg_take_over_work(uint64_t span);
 
 /* The bytes of a `traceparent`, with its final zero. */
@@ -202,9 +202,10 @@ THALWEG_COLD void thalweg_take_over_work(uint64_t span);
 /* Writes the W3C `traceparent` of a message that is sent now, whose size is `bytes` (0 if not known), and
  * records the sending. Gives an empty text and 0 if nothing is recorded. */
 THALWEG_COLD int thalweg_traceparent_out(char text[THALWEG_TRACEPARENT_BYTES], uint64_t bytes);
-/* Continues the trace of a message that was received: the outermost call that encloses this, or comes next in
- * this thread, belongs to the sender. If the sender's trace is not recorded, this one is not recorded either,
- * unless a part of it was recorded already. 0 if the text is no `traceparent`. */
+/* Continues the trace of a message that was received: the outermost call that encloses this function call, or
+ * else the next call in this thread, belongs to the sender's trace. If the sender's trace is not recorded,
+ * this thread's trace is not recorded either, unless a part of it was recorded already. Returns 0 if the text
+ * is no `traceparent`. */
 THALWEG_COLD int thalweg_traceparent_in(const char *text, uint64_t bytes);
 
 #ifdef __cplusplus
@@ -214,7 +215,7 @@ THALWEG_COLD int thalweg_traceparent_in(const char *text, uint64_t bytes);
 #define THALWEG_JOIN_(a, b) a##b
 #define THALWEG_JOIN(a, b) THALWEG_JOIN_(a, b)
 
-/* Count, read a gauge, write a log line. `name` is a constant text. */
+/* Macros that add to a counter, record the value of a gauge, and write a log line; `name` is a constant. */
 #define THALWEG_COUNT(name_, by_)                                                                                                        \
     do {                                                                                                                                 \
         static struct thalweg_operation thalweg_place_ = THALWEG_OPERATION_OF(name_, "counter");                                         \
@@ -257,7 +258,7 @@ inline __attribute__((always_inline, no_instrument_function)) unsigned exception
 #endif
 }
 
-/* Records the call of the scope that it lives in, and whether an exception left the scope. */
+/* Records the call of the scope in which the object lives, and whether an exception left the scope. */
 class Probe
 {
   public:

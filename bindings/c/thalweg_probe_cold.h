@@ -161,7 +161,8 @@ THALWEG_COLD uint32_t thalweg_declare_operation(struct thalweg_operation *operat
             if (thalweg_append_own()) {
                 thalweg_process.probes++;
                 thalweg_process.sites = id;
-                /* Processes that switch from here on find the probe; earlier switches are in the file. */
+                /* A process that switches probes from here on finds this probe; switches made earlier are in
+                   the space's file `probes`. */
                 said = thalweg_switched(name);
                 if (said >= 0)
                     __atomic_store_n(on, (uint64_t)said, __ATOMIC_RELAXED);
@@ -180,7 +181,7 @@ THALWEG_COLD uint32_t thalweg_declare_operation(struct thalweg_operation *operat
 
 THALWEG_COLD int thalweg_begin_trace(struct thalweg_thread *thread, uint64_t sample)
 {
-    /* For a trace from another process, that process has decided. */
+    /* If this trace continues one of another thread or process, that thread or process has decided. */
     uint32_t skip = thread->skip;
     thread->skip = 0;
     if (!skip && (thread->has_trace || thread->traces++ % (sample ? sample : 1) == 0))
@@ -191,8 +192,8 @@ THALWEG_COLD int thalweg_begin_trace(struct thalweg_thread *thread, uint64_t sam
 
 THALWEG_COLD uint64_t thalweg_new_span(void)
 {
-    /* A bijection of the count, so no two spans of a process are equal; the random number makes those of
-     * other processes differ. */
+    /* A bijection of the count, so no two spans of a process are equal; the random number makes the spans of
+     * different processes differ. */
     uint64_t span = (__atomic_add_fetch(&thalweg_process.spans, 1, __ATOMIC_RELAXED) ^ thalweg_process.span_base) *
                     UINT64_C(0x9e3779b97f4a7c15);
     return span ? span : 1;
@@ -272,7 +273,8 @@ THALWEG_COLD int thalweg_traceparent_in(const char *text, uint64_t bytes)
     if (!thread)
         return 1;
     if (!(flags & 1)) {
-        /* The sender's trace is not recorded, so this one is not either, unless it has begun. */
+        /* The sender's trace is not recorded, so this thread's trace is not recorded either, unless it has
+           begun. */
         thread->skip = thread->depth == 0;
         return 1;
     }

@@ -1,10 +1,10 @@
 /* The element of a thread, and how an event is appended to it: the basis of thalweg_probe.h and of the
  * writers that `thalweg kinds` makes.
  *
- * C11 and C++17, gcc and clang, Linux. There is nothing to link: the state of a process is in weak symbols,
- * which the linker joins. The protocol is that of docs/layout.md: arguments and first word are stored first,
- * relaxed, then the head with release. An event takes no lock, system call or allocation, except at the end
- * of a block. */
+ * Requires C11 or C++17, gcc or clang, and Linux. There is nothing to link: the state of a process is in weak
+ * symbols, which the linker joins. The protocol is that of docs/layout.md: arguments and first word are
+ * stored first, relaxed, then the head with release. An event takes no lock, system call or allocation,
+ * except at the end of a block. */
 #ifndef THALWEG_RING_H
 #define THALWEG_RING_H
 

@@ -332,7 +332,7 @@ THALWEG_COLD int thalweg_open_element(struct thalweg_thread *thread)
     return made;
 }
 
-/* Reuses the element of a thread that has ended for this thread. */
+/* Gives this thread the element of a thread that has ended. */
 THALWEG_COLD struct thalweg_thread *thalweg_reuse(void)
 {
     struct thalweg_thread *thread = __atomic_load_n(&thalweg_process.threads, __ATOMIC_ACQUIRE);
@@ -397,7 +397,8 @@ THALWEG_COLD struct thalweg_thread *thalweg_open_thread(void)
 THALWEG_COLD int thalweg_make_way(struct thalweg_thread *thread, struct thalweg_kind *kind, uint64_t bytes, uint64_t ticks)
 {
     if (!thread->map) {
-        /* The element could not be made: it is tried again after a second, then after two, and so on. */
+        /* The element could not be made, so making it is tried again after one second, then after two, four,
+           and so on. */
         if (ticks < thread->retry_at || !thalweg_open_element(thread)) {
             if (ticks >= thread->retry_at) {
                 thread->retry_at = ticks + (thalweg_process.hz << thread->tries);

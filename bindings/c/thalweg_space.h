@@ -1,7 +1,8 @@
 /* The space of a process that writes with thalweg_ring.h: its directory, identity, catalog, settings and switches, and the session it joins.
  *
- * All of this is rare, and done by one thread at a time with its signals blocked. No memory is taken from
- * malloc, so it may be done in a signal handler, and in the child of a fork of a process with many threads. */
+ * The operations in this file are rare, and one thread at a time performs them with its signals blocked. They
+ * take no memory from malloc, so they may run in a signal handler, and in the child of a fork of a process
+ * with many threads. */
 #ifndef THALWEG_SPACE_H
 #define THALWEG_SPACE_H
 
@@ -169,7 +170,8 @@ THALWEG_COLD void thalweg_record_text(const char *text, size_t room)
     thalweg_record_raw(text, count);
 }
 
-/* The start of a record that is made after the previous ones. */
+/* Begins a record in the buffer, after the records that are already there unless `is_first`; returns its
+   offset. */
 THALWEG_COLD size_t thalweg_begin_record(int is_first)
 {
     size_t at = is_first ? 0 : thalweg_record_bytes;
@@ -257,7 +259,7 @@ THALWEG_COLD int thalweg_append_own(void)
 
 /* ---- the machine ---- */
 
-/* The start time of a process: field 22 of its line. */
+/* The start time of a process, which is field 22 of /proc/PID/stat. */
 THALWEG_COLD uint64_t thalweg_start_of(uint32_t pid)
 {
     char path[64], line[1024], *at;

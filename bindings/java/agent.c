@@ -1,4 +1,5 @@
-/* What the Java agent cannot do itself: see Native.java. Built with it where there is a C compiler; without it, time is System.nanoTime's. */
+/* The functions of Native.java, which Java cannot perform itself. This library is built with the agent where
+   there is a C compiler; without the library, the agent takes the time from System.nanoTime. */
 #include <jni.h>
 
 #include "../c/thalweg_ring.h"

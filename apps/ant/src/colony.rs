@@ -11,7 +11,8 @@ const CHOICE: usize = 24;
 const EXPLORED: f64 = 8.0;
 /// The number of jobs that an ant, after its walk, tries at all other places of its order.
 const LEAPS: usize = 16;
-/// The share of a trail that evaporates in a step, and that the best order adds.
+/// The share of its strength that a trail loses in a step, and the strength that the best order adds to its
+/// trails.
 const EVAPORATION: f32 = 0.1;
 /// The least strength of a trail.
 const REMAINS: f32 = 0.1;
@@ -19,11 +20,11 @@ const REMAINS: f32 = 0.1;
 /// The strength of each job's trail at each place of the order.
 #[derive(Clone, Debug)]
 pub struct Trails {
-    /// A row for each place, a number for each job.
+    /// The strength of each trail, with a row for each place and a number for each job.
     strengths: Vec<f32>,
     /// The sums of the strengths up to each place.
     sums: Vec<f32>,
-    /// The order that strengthened its trails last.
+    /// The order whose trails were strengthened last.
     order: Vec<u32>,
 }
 

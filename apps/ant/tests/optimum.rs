@@ -38,7 +38,7 @@ fn the_best_order_of_small_problems_is_found() {
     }
 }
 
-/// `thalweg/tests/apps.rs` expects the same cost of the network.
+/// `thalweg/tests/apps.rs` expects that the network finds an order of the same cost.
 #[test]
 fn the_optimum_that_the_network_must_find() {
     assert_eq!(optimum(&problem(12, 7)), 1112);

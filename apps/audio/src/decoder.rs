@@ -75,13 +75,13 @@ impl Decoder {
                 None => self.ended = true,
             }
         }
-        // The last packet may decode to more than the file has.
+        // The last packet may decode to more frames than the file states.
         let left = (self.frames - self.at).saturating_mul(self.channels() as u64);
         self.waiting.truncate(usize::try_from(left).unwrap_or(usize::MAX));
         Ok(())
     }
 
-    /// The samples [`DELAY`] before those in `waiting`.
+    /// The samples that were [`DELAY`] before the samples in `waiting`.
     fn delayed(&self, samples: usize) -> Vec<f32> {
         let all = self.past.iter().chain(&self.waiting);
         all.skip(self.past.len() - samples.min(self.past.len())).take(self.waiting.len()).copied().collect()
@@ -116,7 +116,7 @@ fn interleave(channels: &[Vec<f32>], into: &mut Vec<f32>) {
     into.extend((0..frames).flat_map(|frame| channels.iter().map(move |channel| channel[frame])));
 }
 
-/// The position in the head of the file's last page (RFC 3533, 6): the frames of a Vorbis file.
+/// The number of frames of a Vorbis file, which is the position in the header of its last page (RFC 3533, 6).
 fn frames(file: &mut File) -> std::io::Result<u64> {
     let length = file.seek(SeekFrom::End(0))?;
     file.seek(SeekFrom::Start(length.saturating_sub(PAGE_BYTES_MAX)))?;

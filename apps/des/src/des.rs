@@ -6,7 +6,8 @@
 //! - [`encrypt`] and [`decrypt`] are the plain loop: a few blocks at a time go through all sixteen rounds in
 //!   registers;
 //! - [`initial`], [`round`] and [`finish`] are *passes*: each goes once over a whole chunk of blocks and
-//!   leaves the state of every block in the chunk's own bytes. The network of `des.snet` is made of these.
+//!   leaves the state of every block in the chunk's own bytes. The network of `des.snet` consists of these
+//!   passes.
 //!
 //! Between [`initial`] and [`finish`] the 8 bytes of a block hold its halves L and R as two little-endian
 //! 32-bit words, each rotated right by 3. With this rotation, the six input bits of each of the selection
@@ -97,7 +98,7 @@ impl fmt::Debug for Subkeys {
     }
 }
 
-/// An error in the bytes of a caller.
+/// An error in the bytes that a caller passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -296,8 +297,8 @@ fn select(half: u32, subkey: Subkey) -> u32 {
 /// high.
 ///
 /// The permutation only permutes the six bits of a bit's index: with the byte's number b and the bit's number
-/// c within the byte, the bit at (b2 b1 b0 c2 c1 c0) goes to (c0 c2 c1 b2 b1 b0). So the permutation consists
-/// of five exchanges of two index bits.
+/// c within the byte, the bit at (b2 b1 b0 c2 c1 c0) goes to (c0 c2 c1 b2 b1 b0). The initial permutation can
+/// therefore be computed by five exchanges of two index bits.
 #[inline(always)]
 fn enter(block: u64) -> u64 {
     let x = swap_index_bits::<1, 0>(block);

@@ -104,7 +104,7 @@ fn check(key: u64, plain: u64, cipher: u64) {
 }
 
 fn by_loop(keys: &Subkeys, block: u64) -> u64 {
-    // Five blocks are a group that is processed together, and a single one.
+    // Of five blocks, the plain loop processes a group of four together, and then a single block.
     let mut data = block.to_be_bytes().repeat(5);
     des::cipher(keys, &mut data);
     let blocks: Vec<u64> = data.as_chunks::<8>().0.iter().map(|block| u64::from_be_bytes(*block)).collect();

@@ -11,7 +11,7 @@ const UNIT: f64 = 1.0 / (1 << 16) as f64;
 pub struct Call {
     /// The share's price now.
     pub spot: f64,
-    /// The price for which it may be bought at the end.
+    /// The price for which the share may be bought at the end.
     pub strike: f64,
     /// The risk-free interest rate per year.
     pub rate: f64,
@@ -31,7 +31,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// The sums with the payoff of one more path.
+    /// These sums with the payoff of one more path added.
     ///
     /// # Errors
     /// When the sums get too large for 64 bits.
@@ -40,7 +40,7 @@ impl Sums {
         self.merge(Sums { sum: payoff, squares: square })
     }
 
-    /// The sums with those of other paths.
+    /// These sums with the sums of other paths added.
     ///
     /// # Errors
     /// When the sums get too large for 64 bits.

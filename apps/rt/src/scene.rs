@@ -43,7 +43,7 @@ pub struct Camera {
 pub struct Light {
     /// Its position.
     pub at: Vector,
-    /// Its brightness from 0 to 1.
+    /// The light's brightness from 0 to 1.
     pub brightness: f64,
 }
 
@@ -58,7 +58,7 @@ pub struct Thing {
     pub mirror: f64,
 }
 
-/// The form of a thing.
+/// The form of a body.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shape {
     /// The sphere of all points at one distance from a centre.
@@ -79,7 +79,7 @@ pub enum Shape {
     Triangle {
         /// A corner.
         corner: Vector,
-        /// The vectors from the first corner to the two others.
+        /// The vectors from the first corner to the other two corners.
         edges: [Vector; 2],
     },
 }

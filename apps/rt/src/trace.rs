@@ -105,7 +105,7 @@ impl Shape {
         (distance > NEAR && distance.is_finite()).then_some(distance)
     }
 
-    /// The normal at one of its points.
+    /// The normal at a point of the shape.
     fn normal(&self, at: Vector) -> Vector {
         match *self {
             Shape::Sphere { centre, .. } => (at - centre).unit(),
@@ -177,7 +177,7 @@ mod tests {
 
     const AHEAD: Ray = Ray { from: Vector(0.0, 0.0, -5.0), along: Vector(0.0, 0.0, 1.0) };
 
-    /// The pixel in the middle of a picture of `things` with one white light behind the eye.
+    /// The pixel in the middle of a picture of the bodies in `things`, with one white light behind the eye.
     fn middle(things: &str) -> [u8; 3] {
         let text = format!("camera 0 0 -5 0 0 0 40\nsky 0 0 1\nlight 0 0 -9 1\n{things}");
         let picture = Scene::parse(&text).expect("a scene").picture(3, 3);

@@ -1,12 +1,12 @@
-//! Rivals that count calls of a running program, or of a program started for that, measured in the same run
-//! if they are installed.
+//! Rivals that count calls of a running program, or of a program that is started for the measurement,
+//! measured in the same run if they are installed.
 
 use crate::started::{Target, compiled};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// The number of calls under rivals that take microseconds for each.
+/// The number of calls under rivals that take microseconds for each call.
 const FEW: &str = "20000";
 
 pub(crate) fn all(folder: &Path, program: &Path) {
@@ -42,7 +42,7 @@ fn gdb(program: &Path) {
     let mut target = Target::start(program, &["1"]);
     let before: f64 = target.ask(FEW).parse().expect("ns");
     let begin = Instant::now();
-    // Commands of a breakpoint cannot be given by `-ex`: a script has them.
+    // GDB's option `-ex` cannot give the commands of a breakpoint, so they are in a script.
     let script = std::env::temp_dir().join(format!("thalweg-attach-{}.gdb", std::process::id()));
     let text = "set pagination off\nbreak work\ncommands\nsilent\ncontinue\nend\ncontinue\n";
     std::fs::write(&script, text).expect("a file");

@@ -1,8 +1,10 @@
 //! Every call of a function, read while the calls come: from the rings of records of [`kept`](crate::kept), before these are overwritten.
 //!
-//! Calls of a thread are nested. How many others enclose one, its depth, follows from the times at which they begin and end, so a look leaves
-//! out what ended after it began: a call that encloses another is then seen no later than the other. A call that an exception or `longjmp` left has
-//! no end. It is known by a later call whose return address stands at the same place of the stack or above.
+//! Calls of a thread are nested. The depth of a call, which is the number of calls that enclose it, follows
+//! from the times at which calls begin and end. [`Attachment::follow`] leaves out calls that ended after the
+//! time `until`, so that an enclosing call is seen no later than the calls inside it. A call that an
+//! exception or `longjmp` left has no end. Such a call is recognised by a later call of its thread whose
+//! return address stands at the same place of the stack or above.
 
 use super::Attachment;
 use crate::error::Error;
@@ -13,32 +15,32 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Where a stripe counts its records.
+/// The offset in a stripe of the number of records that calls have taken so far.
 const RECORDS_OFFSET: u64 = 80;
-/// Places that are further apart lie on different stacks.
+/// The distance in bytes from which on two return addresses count as lying on different stacks.
 const STACK_BYTES: u64 = 1 << 26;
 
 /// A call that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Followed {
-    /// The point of its function.
+    /// The number of the point that recorded the call.
     pub point: usize,
-    /// Which thread of the target called: the address of its thread block.
+    /// The thread of the target that made the call, as the address of its thread block.
     pub thread: u64,
-    /// When it ended, in ticks of the processor's clock.
+    /// When the call ended, in ticks of the processor's clock.
     pub end: u64,
-    /// How long it lasted, in such ticks.
+    /// How long the call lasted, in ticks of the processor's clock.
     pub ticks: u64,
-    /// How many calls of functions that are followed enclosed it in its thread.
+    /// How many calls of followed functions in the same thread enclosed the call.
     pub depth: usize,
 }
 
-/// Calls that have begun and are not among those that were given.
+/// The numbers of a point's calls that [`Attachment::follow`] did not return although they began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unrecorded {
-    /// Their records were overwritten before they were read.
+    /// Calls whose records were overwritten before they were read.
     pub overwritten: u64,
-    /// An exception or `longjmp` left them, so their end is not known.
+    /// Calls that an exception or `longjmp` left, so that their end is not known.
     pub without_end: u64,
 }
 
@@ -51,16 +53,16 @@ pub struct Follower {
 
 #[derive(Debug, Default)]
 struct Stripe {
-    /// The first record that was not looked at.
+    /// The number of the first record of the stripe that was not read yet.
     next: u64,
-    /// Records before it of calls that had not ended.
+    /// The numbers of earlier records whose calls had not ended when they were read.
     open: Vec<u64>,
 }
 
-/// A record, as it is named: the point, the stripe, the number.
+/// The name of a record: its point, its stripe, and its number in the stripe.
 type Name = (usize, u64, u64);
 
-/// A call that was seen; without an end it was under way.
+/// A call whose record was read; `end` is `None` if the call was still under way.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     name: Name,
@@ -71,12 +73,12 @@ struct Seen {
 }
 
 impl Follower {
-    /// What is not recorded of a point's calls.
+    /// How many calls of a point are missing in the results of [`Attachment::follow`].
     pub fn unrecorded(&self, point: usize) -> Unrecorded {
         self.unrecorded.get(&point).copied().unwrap_or_default()
     }
 
-    /// Reads what a stripe has got since: calls under way too.
+    /// Reads the records that a stripe has received since the last reading, also those of calls under way.
     fn read(
         &mut self,
         (point, stripe): (usize, u64),
@@ -93,7 +95,8 @@ impl Follower {
             let at = begin + ring.offset + (number & (ring.records - 1)) * RECORD_BYTES;
             file.read_exact_at(&mut bytes, at)?;
             let how = word(&bytes, 48);
-            // What stands there once it has ended is read after it is known that it has.
+            // If the call has ended, the record is read again, because the first read may have missed fields
+            // that the end of the call wrote.
             if how != 0 {
                 file.read_exact_at(&mut bytes, at)?;
             }
@@ -109,7 +112,8 @@ impl Follower {
         let mut seen = Vec::new();
         for number in open.into_iter().chain(first..head) {
             let (bytes, how) = read(number)?;
-            // The thread that overwrites the record has counted it before.
+            // A thread raises the stripe's count before it overwrites a record, so a high count tells that
+            // the bytes just read may be those of another call.
             if records()? > number + ring.records {
                 unrecorded.overwritten += 1;
                 continue;
@@ -128,7 +132,7 @@ impl Follower {
         Ok(seen)
     }
 
-    /// Forgets calls that have no end.
+    /// Stops waiting for the end of calls that an exception or `longjmp` left, and counts these calls.
     fn give_up(&mut self, dead: &HashSet<Name>) {
         for (point, stripe, _) in dead {
             self.unrecorded.entry(*point).or_default().without_end += 1;
@@ -143,7 +147,8 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
 }
 
-/// The calls that have ended, in the order of their ends, and the names of those that never will.
+/// Returns the calls that have ended, in the order of their ends, and the names of the calls that will never
+/// end.
 fn nested(mut seen: Vec<Seen>) -> (Vec<Followed>, HashSet<Name>) {
     seen.sort_by_key(|call| (call.thread, call.begin, Reverse(call.end.unwrap_or(u64::MAX))));
     let (mut ended, mut dead) = (Vec::new(), HashSet::new());
@@ -174,8 +179,9 @@ fn nested(mut seen: Vec<Seen>) -> (Vec<Followed>, HashSet<Name>) {
 }
 
 impl Attachment {
-    /// The calls of points with [`Which::Every`] that have ended since the last look, and no later than `until`, in ticks of the processor's
-    /// clock: the time now, or an earlier one. In the order of their ends.
+    /// The calls of points with [`Which::Every`] that have ended since the last call of this function and no
+    /// later than `until`, in the order of their ends. `until` is the present time or an earlier time, in
+    /// ticks of the processor's clock.
     ///
     /// # Errors
     /// The shared memory cannot be read.

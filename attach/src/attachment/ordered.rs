@@ -111,7 +111,7 @@ impl Attachment {
     /// calls.
     ///
     /// # Errors
-    /// There is no room for it.
+    /// There is no room for the word.
     pub fn word(&mut self) -> Result<u64, Error> {
         self.make_room(&[], 0)?;
         let address = self.memory.as_mut().expect("there is room").private(64)?;

@@ -5,8 +5,9 @@ use crate::modules::Function;
 use crate::types::{Signature, Types};
 
 impl Attachment {
-    /// The parameters and the result of each of these functions, if its file has debugging information that says so: in itself, or in a file of its
-    /// own for the same build below `/usr/lib/debug`. Compressed sections are not read.
+    /// The parameters and the result of each of these functions, if there is debugging information that
+    /// describes them: in the function's file, or in a separate file for the same build below
+    /// `/usr/lib/debug`. Compressed sections are not read.
     pub fn signatures(&self, functions: &[&Function]) -> Vec<Option<Signature>> {
         let mut found = vec![None; functions.len()];
         let Ok(maps) = self.process.maps() else { return found };
@@ -19,7 +20,8 @@ impl Attachment {
             let section = |name: &str| sections.get(name).map_or(&[][..], Vec::as_slice);
             let Some(types) = Types::new(section) else { continue };
             for (function, found) in functions.iter().zip(&mut found) {
-                // A copy that the compiler made, such as `f.constprop.0`, has other parameters than what it was made of.
+                // A copy that the compiler made, such as `f.constprop.0`, has other parameters than the
+                // function from which it was made.
                 if function.module_index == index && !function.name.contains('.') {
                     *found = types.signature(function.address.wrapping_sub(module.bias));
                 }
@@ -28,7 +30,8 @@ impl Attachment {
         found
     }
 
-    /// The characters at an address of the target up to a zero, as they are now, at most so many; and whether there are more.
+    /// The characters at an address of the target up to a zero, as they are now, but at most `limit` of them;
+    /// and whether the text goes on after these.
     pub fn text(&self, address: u64, limit: usize) -> Option<(String, bool)> {
         let mut bytes = vec![0; limit + 1];
         let read = self.process.read_some(address, &mut bytes);

@@ -1,4 +1,5 @@
-/* A program without a C library; for 32 bits too. Nothing in it can be lent for system calls. */
+/* A program without a C library, which also compiles for 32 bits. It has no `syscall; ret` that an attaching
+   process could use. */
 static long say(const char *text, long bytes)
 {
     long result;

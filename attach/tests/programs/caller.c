@@ -1,4 +1,5 @@
-/* How long a call of a library's function takes. A line on standard input, N, an answer on standard output, in ns a call. */
+/* Measures a call of a library's function. For each line N on standard input, prints the mean time of N calls
+   in ns. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

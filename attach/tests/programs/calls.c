@@ -1,4 +1,5 @@
-/* How long a call takes: N calls in each of T threads, in ns a call. A line on standard input, N, an answer on standard output. */
+/* Measures calls of a function in a program of T threads, of which all but one rest. For each line N on
+   standard input, makes N calls and prints the mean time of a call in ns. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

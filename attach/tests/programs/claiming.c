@@ -1,4 +1,5 @@
-/* Holds the lock that stands for an attachment to process argv[1], and has not attached to it. Ends when its standard input does. */
+/* Holds the lock that represents an attachment to process argv[1] without attaching to that process. Ends at
+   the end of its standard input. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

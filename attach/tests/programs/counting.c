@@ -1,4 +1,4 @@
-/* Loaded before other libraries: counts calls of `kept`, and hands them on. */
+/* Loaded before other libraries: counts calls of `kept`, and passes them on to the library's `kept`. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 

@@ -1,5 +1,6 @@
-/* Threads that end in the middle of calls: by pthread_exit, or since they are cancelled. A line N on standard input: N of each, then
- * ended THREADS CLEANED, both since the start. */
+/* Threads that end in the middle of calls: by pthread_exit, or because they are cancelled. For a line N on
+ * standard input, N threads end in each of the two ways; the answer is "ended THREADS CLEANED", both counted
+ * since the start. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>

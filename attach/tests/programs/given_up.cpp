@@ -1,5 +1,5 @@
-// Coroutines that are given up in the middle of a call, their stacks unmapped; then exceptions in the same thread.
-// A line on standard input: sum ALIVE.
+// Coroutines are given up in the middle of a call and their stacks unmapped; then the same thread throws
+// exceptions. The answer to each line on standard input is "sum ALIVE".
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -64,7 +64,7 @@ int main()
     std::fflush(stdout);
     while (std::fgets(line, sizeof line, stdin)) {
         long sum = 0;
-        // They lie above the stack of the thread, which is made after them.
+        // The stacks of the coroutines are mapped before the thread's stack, so they lie above it.
         for (auto &stack : stacks)
             stack = (char *)mmap(nullptr, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         pthread_t id;

@@ -1,4 +1,4 @@
-/* Looks like a program in Go: it has the section by which those are known. */
+/* Looks like a program in Go: it has the section by which programs in Go are recognised. */
 #include <stdio.h>
 #include <unistd.h>
 

@@ -37,7 +37,8 @@ NOINLINE void set_state(long value) { __asm__ volatile(""); state = value; }
 NOINLINE long get_state(void) { __asm__ volatile(""); return state; }
 NOINLINE void safe_point(void) { __asm__ volatile(""); }
 NOINLINE void note(long value) { __asm__ volatile(""); last = value; }
-/* Too short for a jump, and a loop into its own beginning. */
+/* Functions that cannot be attached to: `tiny` and `next` are too short for a jump, and `looping` jumps into
+   its own beginning. */
 __asm__(".text\n.globl tiny\n.type tiny,@function\ntiny: xor %eax,%eax\nret\n.size tiny,.-tiny\n"
         ".globl next\n.type next,@function\nnext: mov $1,%eax\nret\n.size next,.-next\n"
         ".globl looping\n.type looping,@function\n.p2align 4\nlooping: xor %eax,%eax\n1: dec %edi\njne 1b\nret\n.size looping,.-looping\n");

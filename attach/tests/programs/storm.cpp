@@ -58,7 +58,8 @@ static void check(Check what, bool is_right) { if (!is_right) wrong[what]++; }
 static long counted_plain(long a, long b) { count(PLAIN); return plain(a, b); }
 
 extern "C" {
-/* Called by pointers that the compiler does not know, since it would make a loop of the recursion, and the count would not be that of entries. */
+/* The recursion goes through pointers whose targets the compiler does not know, because it would turn direct
+   recursion into a loop, and the calls would not equal the entries. */
 long deep(long n);
 long jumping(long n, jmp_buf *back);
 static long (*volatile deeper)(long) = deep;
@@ -69,7 +70,8 @@ NOINLINE long wide(long a, long b, long c, long d, long e, long f, long g, long 
 NOINLINE double real(double a, double b) { HERE; return a * b + 0.5; }
 struct Large { long words[6]; };
 NOINLINE Large large(long a, const char *text, ...) { HERE; Large made = {{a, a + 1, a + 2, (long)text[0], a + 4, a + 5}}; return made; }
-/* Its second argument is replaced by 77 now and then: the caller sees which one it was. */
+/* The test replaces the second argument by 77 now and then; the caller sees from the result which value the
+   function got. */
 NOINLINE long chosen(long a, long b) { HERE; return a * 1000 + b; }
 NOINLINE void safe_point(void) { __asm__ volatile("nopl 0(%rax)\n\tnopl 0(%rax)"); }
 }

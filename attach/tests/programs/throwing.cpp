@@ -1,4 +1,5 @@
-// Exceptions that pass functions, on demand: a line on standard input, an answer on standard output.
+// For each line on standard input, throws exceptions that pass functions, and prints an answer on standard
+// output.
 #include <cstdio>
 #include <cstdlib>
 #include <string>

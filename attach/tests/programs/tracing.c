@@ -1,4 +1,4 @@
-/* Traces the process whose number it is given, until it is killed. */
+/* Traces the process whose id is argv[1], until this program is killed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ptrace.h>

@@ -69,7 +69,7 @@ impl Target {
         self.answer()
     }
 
-    /// The lines of maps with code, and its bytes.
+    /// The lines of `/proc/PID/maps` for code from files, each with the bytes of the code in memory.
     #[allow(dead_code, reason = "the benchmark has its own questions")]
     pub(crate) fn code(&self) -> Vec<(String, Vec<u8>)> {
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid())).expect("maps");

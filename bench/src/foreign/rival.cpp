@@ -42,7 +42,7 @@ static Message chain(int hops, Message messages) {
         if (next == messages) control.stop();
         return next++;
     });
-    // Its queues have no bound: no more than this is under way.
+    // The queues of a flow graph are unbounded, so a limiter bounds the number of messages under way.
     flow::limiter_node<Message> limit(graph, capacity * hops);
     std::deque<Node> stages;
     flow::make_edge(source, limit);

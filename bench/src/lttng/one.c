@@ -1,4 +1,5 @@
-/* LTTng-UST's event with one number. For each count on standard input: the nanoseconds that so many took. */
+/* LTTng-UST's event with one number. For each count on standard input, records that many events and prints
+   the nanoseconds that they took. */
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #define LTTNG_UST_TRACEPOINT_DEFINE
 #include "one.h"

@@ -35,7 +35,8 @@ __attribute__((noinline)) static void clock_only(void)
     __asm__ volatile("" : : "r"(begin));
 }
 
-/* As a signal handler does, but by hand: this process's own switch. */
+/* Switches off the probe of `off` by clearing the switches of this process, as `thalweg set` would do from
+   another process. */
 static void switch_off(void)
 {
     uint32_t n;
@@ -62,7 +63,8 @@ int main(int count, char **arguments)
         uint64_t n, calls = strtoull(line, NULL, 10), begin, took;
         THALWEG_SPAN("outer");
         begin = nanoseconds();
-        /* Called by name, so that the compiler is free to do what it does in programs. */
+        /* The functions are called by name and not by pointer, so that the compiler can optimise the calls as
+           in other programs. */
         if (work == recorded)
             for (n = 0; n < calls; n++)
                 recorded();

@@ -19,7 +19,7 @@ pub(crate) const PULL: &str = "scope-pull";
 pub(crate) const HOLD: &str = "scope-hold";
 /// The environment variable for the pulls a second of the process that pulls.
 const RATE: &str = "THALWEG_BENCH_RATE";
-/// The size of the EventSpace paper's application.
+/// The numbers of elements and of threads in the EventSpace paper's application.
 const APPLICATION: (usize, usize) = (1948, 140);
 const VIEW: &str =
     "format = 1\nname = \"bench\"\nabout = \"What do pulls cost?\"\n[[leaf]]\nkinds = [\"bench.beat\"]\n";
@@ -63,7 +63,7 @@ fn shown(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// A world, and a scope of its latest events that was pulled once.
+/// A space with this number of elements, and a scope of its latest events that was pulled once.
 fn opened(elements: usize) -> Result<(World, Scope), String> {
     let mut world = World::of(elements)?;
     world.beat();

@@ -1,6 +1,6 @@
-/* Values in a memory-mapped file of Performance Co-Pilot (a metric with so many instances, since a file has 1,023 metrics at most), and
- * a client of pmcd that fetches them all. For each number that is read from standard input it fetches so many times, and prints the
- * nanoseconds of one value. */
+/* Values in a memory-mapped file of Performance Co-Pilot (instances of one metric, because a file has 1,023
+ * metrics at most), and a client of pmcd that fetches all values. For each number that is read from standard
+ * input, the client fetches all values that many times, and prints the nanoseconds of one value. */
 #include <pcp/pmapi.h>
 #include <pcp/mmv_stats.h>
 #include <stdio.h>
@@ -46,7 +46,8 @@ int main(int count_of_arguments, char **arguments) {
     const char *name = "mmv.thalweg_bench.beat";
     pmID id;
     int status = pmNewContext(PM_CONTEXT_HOST, server ? server : "local:");
-    /* The agent finds a new file when it looks the next time. */
+    /* The agent of pmcd looks for new files only at intervals, so the name is looked up until the agent has
+       found the file. */
     for (int turn = 0; status >= 0 && turn < 100; turn++) {
         int found = pmLookupName(1, &name, &id);
         if (found == 1) {

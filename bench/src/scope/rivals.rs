@@ -1,5 +1,5 @@
-//! Other programs that read one value of each of thousands: a Prometheus client that is scraped over HTTP,
-//! and Performance Co-Pilot's memory-mapped values, fetched by libpcp from its daemon.
+//! Other programs that read thousands of present values: a Prometheus client that is scraped over HTTP, and
+//! Performance Co-Pilot's memory-mapped values, fetched by libpcp from its daemon.
 
 use crate::foreign::output;
 use crate::measure::Contestant;

@@ -71,8 +71,8 @@
 //! # fn main() {}
 //! ```
 //!
-//! A crate of `crate-type = ["cdylib"]` needs nothing else: `thalweg run NET.snet --boxes ./libNAME.so`.
-//! Arguments come in the order of the signature; tags and binding tags are `i64`.
+//! A crate of `crate-type = ["cdylib"]` with such code is a complete library of boxes: `thalweg run NET.snet
+//! --boxes ./libNAME.so`. Arguments come in the order of the signature; tags and binding tags are `i64`.
 
 pub mod abi;
 mod value;

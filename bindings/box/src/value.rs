@@ -10,7 +10,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq)]
 #[repr(u64)]
 pub enum Value {
-    /// A whole number; tags and binding tags are always this.
+    /// A whole number; the value of a tag or binding tag is always an integer.
     Int(i64) = 1,
     /// A floating-point number.
     Float(f64) = 2,

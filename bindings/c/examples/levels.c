@@ -30,7 +30,7 @@ static thalweg_status scale(const void *data, thalweg_value *arguments, uint32_t
     return THALWEG_DONE;
 }
 
-/* Runs before the first sample: a network that would begin mute is a mistake. */
+/* Runs before the first sample, and refuses a gain of 0, because the network would only give silence. */
 static thalweg_status begin(thalweg_out *out) {
     return thalweg_read(&gain) == 0 ? thalweg_fail(out, "the gain is 0") : THALWEG_DONE;
 }

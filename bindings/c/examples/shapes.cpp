@@ -16,7 +16,8 @@ struct Polygon {
 
 } // namespace
 
-// With all that it leads to: so that `thalweg streams` knows how large records are.
+// The size of a polygon with all memory that it refers to, from which `thalweg streams` computes the sizes of
+// records.
 template <> inline uint64_t thalweg::deep_size(const Polygon &polygon) {
     return sizeof(Polygon) + polygon.name.size() + polygon.sides.size() * sizeof(double);
 }
@@ -35,7 +36,7 @@ void build(std::string name, std::vector<double> sides, thalweg::Out &out) {
     out.emit(std::shared_ptr<const Polygon>(new Polygon{std::move(name), std::move(sides)}));
 }
 
-// Heron's formula for triangles; others have no area by their sides alone.
+// Heron's formula for triangles; the area of other polygons does not follow from their sides alone.
 void measure(std::shared_ptr<const Polygon> polygon, thalweg::Out &out) {
     double around = 0;
     for (double side : polygon->sides) around += side;

@@ -124,7 +124,7 @@ impl Array {
 
     fn new<T: Element>(elements: &[T], form: u64) -> Array {
         let bytes = size_of_val(elements);
-        // The memory is made of words, because that of a vector of bytes may have any alignment.
+        // The memory is a vector of words, because a vector of bytes may have any alignment.
         let mut words = ManuallyDrop::new(Vec::<u64>::with_capacity(bytes.div_ceil(8)));
         let data = words.as_mut_ptr().cast::<u8>();
         // SAFETY: the vector has room for `bytes` bytes, and elements are plain numbers.

@@ -39,7 +39,7 @@ type CallFunction =
 /// unusual (see [`Batch::done`]) or fails.
 type BatchFunction = unsafe extern "C" fn(data: *const c_void, batch: *mut Batch, out: *mut Out) -> Status;
 
-/// Records of one shape for a batch of calls; arguments and output of a call are slots of its record.
+/// Records of one shape for a batch of calls; a call has its arguments and its output in slots of its record.
 #[repr(C)]
 struct Batch {
     /// The pointers to the records.
@@ -48,21 +48,22 @@ struct Batch {
     at: *const AtomicU64,
     /// The number of the message of the first record.
     first: u64,
-    /// The bits of the output values that have to be integers.
+    /// A set of bits, one for each output value that has to be an integer.
     integers: u64,
     count: u32,
     /// The number of calls that emitted one record each, of the first variant, with `output_count` values.
-    /// The record after these is as its call left it.
+    /// The record after the counted ones is as its call left it.
     done: u32,
-    /// The offsets, in bytes from the start of a record, of the first argument and of the output.
+    /// The offset of the first argument, in bytes from the start of a record; `output_offset` is that of the
+    /// first output value.
     argument_offset: u32,
     output_offset: u32,
     argument_count: u32,
     output_count: u32,
     /// The value of [`Out::emission`] after a call that emitted one record as the batch requires.
     usual: u64,
-    /// The shelf on which each call keeps its arguments; those of the record after the done ones are still
-    /// there.
+    /// The shelf on which each call keeps its arguments; after the batch it holds those of the call that
+    /// ended the batch.
     shelf: Shelf,
 }
 
@@ -99,8 +100,9 @@ pub struct Out {
     /// `capacity` valid values that belong to the host.
     values: *mut Value,
     /// While the latest record is in `values`: [`HELD`], the number of its values (the first `min(count,
-    /// capacity)` slots; in the upper half) and its variant, from 1 (in the lower half). Otherwise the
-    /// emission is 0. The emission is one word, so that a call writes and compares it at once.
+    /// capacity)` slots; in the upper half) and its variant, from 1 (in the lower half). While no record is
+    /// in `values`, the emission is 0. The emission is one word, so that a call writes and compares it at
+    /// once.
     emission: u64,
     // This field separates the two fields that each call sets to zero: otherwise the compiler stores both
     // zeros at once, and the load of `generator.state` after the call straddles that store, which costs a box
@@ -193,7 +195,8 @@ impl Out {
             None => Ok(false),
         });
         if !self.generator.state.is_null() {
-            // SAFETY: set below, during this call, so by this library.
+            // SAFETY: a state that is not null was set by an earlier `generate` in the same call of the box,
+            // so by this library.
             let mut first: Step = *unsafe { Box::from_raw(self.generator.state.cast::<Step>()) };
             let mut first_ended = false;
             step = Box::new(move |out| {
@@ -222,7 +225,7 @@ impl Out {
 
 /// An item of a generator: a tuple (variant 1), `Variant(n, tuple)`, or a `Result` of one.
 pub trait Emission {
-    /// Emits the item, or returns the reason why it is none.
+    /// Emits the item, or returns the reason why it is not a valid item.
     fn emit(self, out: &mut Out) -> Result<(), String>;
 }
 
@@ -305,7 +308,7 @@ fn panic_reason(panic: Box<dyn Any + Send>) -> String {
 
 /// The types that a box function may return.
 pub trait Outcome {
-    /// The reason, if it failed.
+    /// `Ok`, or the reason why the box failed.
     fn outcome(self) -> Result<(), String>;
 }
 
@@ -343,7 +346,8 @@ fn argument<T: Argument>(arguments: &mut [Value], keep: impl Keep, index: usize)
     taken.map_err(|mismatch| wrong_argument(arguments, keep, index, &mismatch))
 }
 
-/// Keeps the arguments from this one on, which are not read unless the call goes on.
+/// Records that the arguments from number `first` on stay in their slots, in case the call ends before it
+/// reads them.
 fn leave(arguments: &[Value], keep: impl Keep, first: usize) {
     (first..arguments.len()).for_each(|index| keep.leave(index));
 }
@@ -404,7 +408,7 @@ unsafe extern "C" fn call<F: BoxFunction<A>, A>(
         out.fail(WRONG_COUNT);
         return Status::FAILED;
     }
-    // The caller keeps the arguments, so none are kept here.
+    // The unit `()` is a keeper that keeps nothing, because the host has kept the arguments before this call.
     guard(out, |out| function.run(arguments, (), out))
 }
 
@@ -422,7 +426,8 @@ unsafe extern "C" fn call_batch<F: BoxFunction<A>, A>(
         out.fail(WRONG_COUNT);
         return Status::FAILED;
     }
-    // SAFETY: each record of the host's batch has as many arguments, and nothing else uses them during a call.
+    // SAFETY: each record of the host's batch has the arguments of this function, which no other code uses
+    // during a call.
     guard(out, |out| unsafe {
         each_record(batch, out, F::KEEPING, |arguments, keeper, out| {
             function.run(std::slice::from_raw_parts_mut(arguments, F::COUNT), keeper, &mut *out)
@@ -478,7 +483,7 @@ unsafe fn each_record<E>(
 }
 
 /// Makes the calls of a batch for a box that has no batch function. The loop is in a separate function, so
-/// that it has all registers.
+/// that the compiler can use all registers for it.
 ///
 /// # Safety
 /// The conditions of [`each_record`] hold, for the arguments of this box.
@@ -678,7 +683,7 @@ mod tests {
         (done, succeeded, records, early, at.into_inner())
     }
 
-    /// A box that emits one record for each number, but for 3 what `what` names.
+    /// A box that emits one record for each number, except that for the number 3 it does what `what` names.
     fn odd_at_three(what: &'static str) -> BoxEntry {
         BoxEntry::new("box b ((a) -> (n))", move |a: i64, out: &mut Out| {
             match what {
@@ -734,7 +739,7 @@ mod tests {
     #[should_panic(expected = "the records have not the slots of the box")]
     fn a_record_without_the_slots_is_not_called() {
         let place = Place { first_argument: 2, first_output: 0, output_count: 1, integers: 0 };
-        // SAFETY: there are no records.
+        // SAFETY: with a count of 0 no record is read, so the pointer may be null.
         let rows = unsafe { Rows::new(std::ptr::null(), 0, 0, 2) };
         Desk::new(1, 1).call_in_place(&odd_at_three(""), &place, rows, (None, 0), &mut |_: Emitted<'_>| {});
     }

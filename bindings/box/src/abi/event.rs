@@ -18,7 +18,7 @@ pub struct EventField {
     kind: u64,
 }
 
-// SAFETY: the texts are `'static`, and nothing changes.
+// SAFETY: the texts are `'static`, and no field ever changes.
 unsafe impl Sync for EventField {}
 
 impl EventField {
@@ -56,9 +56,9 @@ pub struct EventKind {
 
 const _: () = assert!(size_of::<EventKind>() == 40 && size_of::<EventField>() == 24);
 
-// SAFETY: texts and fields are `'static`, the rest is atomic or never changes.
+// SAFETY: texts and fields are `'static`, and the other fields are atomic or never change.
 unsafe impl Send for EventKind {}
-// SAFETY: texts and fields are `'static`, the rest is atomic or never changes.
+// SAFETY: texts and fields are `'static`, and the other fields are atomic or never change.
 unsafe impl Sync for EventKind {}
 
 /// The receiver of the events of a kind. The memory after the function belongs to the program.

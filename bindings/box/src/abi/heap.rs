@@ -100,7 +100,7 @@ unsafe extern "C" fn free_bytes(header: *mut Header) {
     }
 }
 
-/// A counted pointer to a header. The four public kinds wrap it.
+/// A counted pointer to a header. The four public types of values on the heap wrap a `Block`.
 #[repr(transparent)]
 pub(super) struct Block(pub(super) NonNull<Header>);
 
@@ -129,7 +129,7 @@ impl Block {
     }
 
     pub(super) fn header(&self) -> &Header {
-        // SAFETY: this owner counts, so the header lives.
+        // SAFETY: this block is one of the counted owners, so the header has not been freed.
         unsafe { self.0.as_ref() }
     }
 
@@ -170,8 +170,8 @@ impl Block {
         }
         let header = self.0.as_ptr();
         let empty = NonNull::dangling().as_ptr();
-        // SAFETY: the only owner, and `from_vec` of this library made it: the parts are those of a vector, and what takes
-        // their place are those of an empty one.
+        // SAFETY: this is the only owner, and `from_vec` of this library made the header: its fields are the
+        // parts of a vector, and the parts of an empty vector replace them.
         unsafe {
             let data = std::mem::replace(&mut (*header).data, empty);
             let (length, capacity) = ((*header).length as usize, (*header).capacity as usize);
@@ -195,7 +195,7 @@ impl Drop for Block {
     fn drop(&mut self) {
         if self.header().references.fetch_sub(1, Ordering::Release) == 1 {
             std::sync::atomic::fence(Ordering::Acquire);
-            // SAFETY: the last owner, and no call keeps the value.
+            // SAFETY: the count shows that this was the last owner, and that no call keeps the value.
             unsafe { free(self.0) };
         }
     }
@@ -229,7 +229,7 @@ on_heap!(Text: 3, Bytes: 4, Opaque: 5);
 pub(super) fn take_block(slot: &mut Value, kind: u64) -> Option<Block> {
     let words: *mut [u64; 2] = std::ptr::from_mut(slot).cast();
     // SAFETY: a value is two words without padding: its kind and, if that is on the heap, the pointer to its
-    // header, which is not null. Kind 1 is an integer, of any number.
+    // header, which is not null. Kind 1 with any payload is a valid integer.
     unsafe {
         if (*words)[0] != kind {
             return None;
@@ -245,8 +245,8 @@ pub(super) fn take_block(slot: &mut Value, kind: u64) -> Option<Block> {
 /// # Safety
 /// The value has no owner any more, and no call keeps it.
 pub(super) unsafe fn free(header: NonNull<Header>) {
-    // SAFETY: the table is that of the library that made the header, which stays loaded until the value is counted off; its
-    // owner is read before.
+    // SAFETY: the table belongs to the library that made the header, which stays loaded until the value is
+    // counted off; the library's owner is read from the table before the value is freed.
     unsafe {
         let table = &*header.as_ref().table;
         let owner = table.owner.as_ref().map_or(std::ptr::null_mut(), |cell| cell.load(Ordering::Relaxed));
@@ -453,7 +453,7 @@ unsafe extern "C" fn append(to: *mut c_void, text: *const u8, length: u64) {
 }
 
 unsafe extern "C" fn free_opaque<T>(header: *mut Header) {
-    // A destructor that panics must not unwind into the other library.
+    // A destructor that panics must not unwind into the library or program that drops the value.
     let freed = std::panic::catch_unwind(|| {
         // SAFETY: called once, by the last owner, for a header made by `Opaque::new::<T>` of this library.
         unsafe {
@@ -475,8 +475,8 @@ impl Opaque {
     }
 
     /// Puts `value` on the heap, with a function for the bytes of the value and of all that it refers to,
-    /// which returns 0 if that is not known. The program calls it for some of the records that have the
-    /// value, on any thread, when the run samples the sizes of records.
+    /// which returns 0 if that is not known. The program calls the function for some of the records that have
+    /// the value, on any thread, when the run samples the sizes of records.
     ///
     /// ```
     /// use thalweg_box::Opaque;

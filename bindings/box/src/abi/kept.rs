@@ -2,9 +2,9 @@
 //!
 //! Before a box is called, each of its arguments is *kept*: numbers are copied, and a value on the heap stays
 //! in memory until the call has succeeded, whatever the box does with it. A value with one owner is only
-//! marked in its count of references, so the box is still its only owner and may change it in place; then it
-//! cannot be given back, and the mark records that. If records have to leave exactly as they came, the value
-//! is counted instead, and a box that changes it gets a copy.
+//! marked in its count of references, so the box is still its only owner and may change it in place; a value
+//! that the box changed cannot be given back, and the mark records the change. If records have to leave
+//! exactly as they came, the value is counted instead, and a box that changes it gets a copy.
 //!
 //! ```text
 //! references = KEPT · CHANGED · owners        kept, one owner ── make_mut ──► KEPT | CHANGED | 1
@@ -54,16 +54,15 @@ pub enum Keeping {
 
 /// Keeps arguments before they are taken.
 pub trait Keep: Copy {
-    /// Argument `index` is this value, a plain number.
+    /// Keeps argument `index`, whose value is a plain number.
     fn number(self, index: usize, number: &Value);
-    /// Argument `index` is this value on the heap.
+    /// Keeps argument `index`, whose value is on the heap.
     fn heap<H: OnHeap>(self, index: usize, value: &H);
-    /// The argument with this number is this value.
+    /// Keeps argument `index`, whose value may be of any kind.
     fn value(self, index: usize, value: &Value);
-    /// Argument `index` is this value. This value may be on the heap, although arguments of this type seldom
-    /// are.
+    /// Keeps argument `index`, whose value may be on the heap although arguments of its type seldom are.
     fn odd(self, index: usize, value: &Value);
-    /// Argument `index` is not consumed, so it stays in its slot.
+    /// Keeps nothing for argument `index`, which the call does not consume, so that it stays in its slot.
     fn leave(self, index: usize);
 }
 
@@ -108,8 +107,8 @@ pub(super) struct Shelf {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Keeper(pub(super) *mut Shelf);
 
-/// A count that no value has: values that a box changes have to be given back unchanged, so all values are
-/// counted.
+/// A count of references that no value has, so that no value is only marked: each kept value is then counted,
+/// and a box that changes it changes a copy.
 pub(super) const NEVER: u64 = u64::MAX;
 
 /// A flag in [`Shelf::unusual`]: a value on the heap was kept for an argument that is seldom on the heap.
@@ -125,7 +124,8 @@ impl Keeper {
     /// Keeps a value on the heap.
     #[inline(always)]
     fn put_heap(self, index: usize, kind: u64, head: *const Header) {
-        // SAFETY: the value is there, so its head is; the shelf as above.
+        // SAFETY: the argument still owns the value, so its header has not been freed; no other code uses the
+        // shelf meanwhile.
         let (references, alone) = unsafe { (&(*head).references, (*self.0).alone) };
         if references.load(Ordering::Acquire) == alone {
             references.store(KEPT | 1, Ordering::Relaxed);
@@ -221,13 +221,13 @@ impl Kept {
 
     #[inline(always)]
     fn references(&self) -> &AtomicU64 {
-        // SAFETY: the value is kept, so its head is there.
+        // SAFETY: a kept value is not freed before it is released, so its header is still in memory.
         unsafe { &(*self.header().as_ptr()).references }
     }
 
     /// Releases the value on the heap after a call that succeeded; `slot` is the slot of its argument.
-    /// Returns `false` if it could not, in which case [`Kept::let_go`] must be called. No other code has read
-    /// the slot yet.
+    /// Returns `false` if the value could not be released in this way, in which case [`Kept::let_go`] must be
+    /// called. No other code has read the slot yet.
     #[inline(always)]
     pub(super) fn settle(&self, slot: &Value) -> bool {
         let now = Kept::of(slot);
@@ -236,7 +236,7 @@ impl Kept {
         }
         // If the marked count has one owner, that owner is in `slot`, the slot of the argument. Only owners
         // change the count, so no other thread changes it then.
-        // SAFETY: the value is kept, so its head is there.
+        // SAFETY: a kept value is not freed before it is released, so its header is still in memory.
         let references = unsafe { &(*(self.payload as *const Header)).references };
         let is_alone = references.load(Ordering::Acquire) == KEPT | 1;
         if is_alone {
@@ -257,7 +257,7 @@ impl Kept {
                 // SAFETY: this is the last reference to the value.
                 unsafe { free(self.header()) };
             } else if alone == 1 && output.iter().any(|value| self.is(value)) {
-                // Its only owner is in the output.
+                // The only owner of the value is in the output.
                 self.references().store(1, Ordering::Relaxed);
             } else if ours == 1 {
                 drop(self.block());
@@ -273,7 +273,7 @@ impl Kept {
         self.kind & MARKED != 0
     }
 
-    /// Whether this was kept for `value`, which is on the heap.
+    /// Whether the kept argument is `value`, a value on the heap.
     fn is(&self, value: &Value) -> bool {
         let other = Kept::of(value);
         other.is_heap() && other.payload == self.payload
@@ -294,7 +294,8 @@ impl Kept {
             return Some(Value::from("(changed in place by the box)"));
         }
         let words = [kept.kind & !MARKED, kept.payload];
-        // SAFETY: these are the words of a value that its head counts.
+        // SAFETY: these are the two words of the original value, and its count of references includes this
+        // owner.
         Some(ManuallyDrop::into_inner(unsafe { std::mem::transmute::<[u64; 2], ManuallyDrop<Value>>(words) }))
     }
 

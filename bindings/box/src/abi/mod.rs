@@ -2,8 +2,8 @@
 //!
 //! Five things cross: [`heap`] values and [arrays](mod@array) (counted blocks with a function that frees
 //! them), calls of boxes ([`entry`]), [parameters](parameter) and [events](event), and the table of a library
-//! ([`LibraryTable`]). All are `repr(C)`; both sides need not be built by the same compiler, but must have
-//! the same [`ABI_VERSION`].
+//! ([`LibraryTable`]). All these types are `repr(C)`; both sides need not be built by the same compiler, but
+//! must have the same [`ABI_VERSION`].
 
 pub mod array;
 pub mod entry;
@@ -116,7 +116,7 @@ impl LibraryTable {
     /// The table that `table` points to, if it is one of this version.
     ///
     /// # Errors
-    /// The reason why it is not such a table.
+    /// The reason why `table` is not a table of this version.
     ///
     /// # Safety
     /// `table` is what the symbol [`SYMBOL`] of a box library returned, and the library stays loaded for `'a`.
@@ -138,7 +138,7 @@ impl LibraryTable {
             )
             .into());
         }
-        // SAFETY: magic and version agree, so the rest has this layout.
+        // SAFETY: magic and version agree, so the whole table has the layout of `LibraryTable`.
         let table = unsafe { &*table };
         if table.box_count == 0 {
             return Err("it has no boxes".to_owned().into());
@@ -193,7 +193,7 @@ impl LibraryTable {
         }
     }
 
-    /// Runs the library's `finish`, at its end.
+    /// Runs the library's `finish`, after the last call of its boxes.
     pub fn finish(&self) {
         if let Some(finish) = self.finish {
             // SAFETY: the library is loaded.

@@ -2,8 +2,9 @@
 //! be unloaded.
 //!
 //! The program makes an [`Owner`] for each library that it loads. A library counts a value when it makes one. The side that
-//! drops a value for the last time counts it off, in code of its own, after the library's function has returned. So when
-//! no value is left, no thread is inside a function that frees one.
+//! drops a value for the last time counts it off, in code of its own, after the library's function has
+//! returned. Because a value is counted off after it was freed, no thread is inside a function that frees a
+//! value when the count is zero.
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
@@ -37,8 +38,8 @@ impl Owner {
         Box::new(Owner { made, gone, shares: [const { Share(AtomicU64::new(0)) }; SHARES] })
     }
 
-    /// The number of values, at most: some may be being dropped. Zero is final once the library makes no more
-    /// values.
+    /// An upper bound of the number of values, which includes values that are being dropped. Zero is final
+    /// once the library makes no more values.
     pub fn count(&self) -> u64 {
         // Acquire, paired with the release in `gone`: all uses of dropped values happened before.
         self.shares.iter().fold(0, |sum, share| sum.wrapping_add(share.0.load(Ordering::Acquire)))
@@ -75,7 +76,7 @@ unsafe extern "C" fn gone(owner: *const Owner) {
 /// Counts a value of this library that was just made.
 #[inline]
 pub(super) fn count_made() {
-    // Relaxed: the program set it before the library was called.
+    // A relaxed load suffices, because the program stores the owner before it calls the library.
     let owner = OWNER.load(Ordering::Relaxed);
     if !owner.is_null() {
         // SAFETY: the program's owner lives as long as this library.

@@ -35,9 +35,9 @@ const _: () = {
     );
 };
 
-// SAFETY: the texts are `'static` and the rest is atomic or never changes.
+// SAFETY: the texts are `'static`, and the other fields are atomic or never change.
 unsafe impl Send for Parameter {}
-// SAFETY: the texts are `'static` and the rest is atomic or never changes.
+// SAFETY: the texts are `'static`, and the other fields are atomic or never change.
 unsafe impl Sync for Parameter {}
 
 /// The library's description of a parameter.

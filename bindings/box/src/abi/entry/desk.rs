@@ -9,7 +9,7 @@ pub struct Emitted<'a> {
     pub variant: u32,
     /// The number of values that the box gave. If there are more values than slots, `values` is empty.
     pub count: usize,
-    /// The values, for taking; the host overwrites remaining ones later.
+    /// The values, which may be taken out; the host later overwrites those that remain.
     pub values: &'a mut [Value],
     /// The record's slots, during a call in place.
     pub record: Option<&'a [Value]>,
@@ -41,8 +41,8 @@ pub struct Desk {
     keeps: bool,
     /// The slots for output, unless a call is in place.
     slots: Box<[Value]>,
-    /// The batch of calls in place: the records, the slot where the output begins, and the number of slots of
-    /// each record.
+    /// The batch of calls in place; `first_output` is the slot where the output begins, and `slot_count` the
+    /// number of slots of each record.
     batch: Batch,
     first_output: usize,
     slot_count: usize,
@@ -86,20 +86,20 @@ impl Desk {
         Desk { out, failure, arguments, kept, keeps, slots, batch, first_output: 0, slot_count: 0, nowhere }
     }
 
-    /// Sets whether arguments are given back unchanged even if boxes change values in place, which makes
-    /// boxes change a copy. Otherwise changed values are only named.
+    /// Sets whether arguments are given back unchanged even if a box changes them: boxes then change copies.
+    /// If `exact` is false, a value that a box changed in place is replaced by a text that says so.
     pub fn keep_exactly(&mut self, exact: bool) {
         self.batch.shelf.alone = if exact { NEVER } else { 1 };
     }
 
-    /// The slots for the arguments of a call. The values that a box left are still there after it.
+    /// The slots for the arguments of a call. After the call, they hold the values that the box left in them.
     #[inline]
     pub fn arguments(&mut self) -> &mut [Value] {
         &mut self.arguments
     }
 
     /// Calls a box; returns whether it succeeded. All records that it emitted but the last one were passed to
-    /// `host`; [`Desk::emitted`] returns the last one, even if the box failed after it. Afterwards the
+    /// `host`; [`Desk::emitted`] returns the last one, even if the box failed after it. After the call, the
     /// arguments must be released ([`Desk::settle`]) or taken back ([`Desk::give_back`]).
     #[inline]
     pub fn call<H: Host>(&mut self, entry: &BoxEntry, host: &mut H) -> bool {
@@ -158,7 +158,8 @@ impl Desk {
     pub fn poll<H: Host>(&mut self, generator: &mut Generator, host: &mut H) -> Status {
         let Some(next) = generator.handle.next else { return Status::DONE };
         let out = self.out_apart(host);
-        // SAFETY: state and function were made together by `Out::generate`; the rest as in `call`.
+        // SAFETY: state and function were made together by `Out::generate`; desk and host live during the
+        // call, and no other code uses them.
         let status = unsafe { next(generator.handle.state, out) };
         drop(self.generator()); // An item of a generator cannot start another one.
         if let Some(last) = self.emitted() {
@@ -213,9 +214,9 @@ impl Desk {
         (batch.output_count, batch.integers) = (output_count as u32, integers);
         batch.usual = emission(1, output_count as u32);
         let desk = std::ptr::from_mut(self);
-        // SAFETY: `data` belongs to the functions. The records' slots are valid values, borrowed for the
-        // calls and used by no other code; arguments and output are within, by the assertion. Batch and
-        // output are the desk's, and the host is borrowed as long as these calls last.
+        // SAFETY: `data` belongs to the functions of `entry`. The records' slots are valid values, borrowed
+        // for the calls and used by no other code; the assertion ensures that arguments and output lie within
+        // a record. The desk owns batch and output, and the host is borrowed as long as these calls last.
         let status = unsafe {
             let batch = &raw mut (*desk).batch;
             match entry.call_batch {
@@ -360,7 +361,7 @@ pub struct Place {
     pub first_output: usize,
     /// The number of values of the output.
     pub output_count: usize,
-    /// The bits of the values that have to be integers.
+    /// A set of bits, one for each output value that has to be an integer.
     pub integers: u64,
 }
 

@@ -21,9 +21,10 @@ public final class Agent {
             File jar = new File(Agent.class.getProtectionDomain().getCodeSource().getLocation().toURI());
             ClassLoader loader = Agent.class.getClassLoader();
             if (("," + options + ",").replace(" ", "").contains(",boot=on,")) {
-                // All loaders find classes of the boot loader, so no other class of the agent may be loaded
-                // before. A JVM with shared classes then prints a message on its standard output, and starts
-                // more slowly, so this is done only on request.
+                // All class loaders find classes of the boot loader, so no other class of the agent may be
+                // loaded before the JAR is on the boot loader's path. A JVM with shared classes then prints a
+                // message on its standard output and starts more slowly, so the agent extends that path only
+                // with the option `boot=on`.
                 instrumentation.appendToBootstrapClassLoaderSearch(new JarFile(jar));
                 loader = null;
             }

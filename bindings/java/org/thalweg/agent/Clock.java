@@ -2,7 +2,8 @@ package org.thalweg.agent;
 
 /** The space's clock: the processor's counter if the library in C is loaded, else {@code System.nanoTime}. */
 public final class Clock {
-    /** Whether ticks are those of the processor's counter. A constant for the compiler. */
+    /** Whether ticks are those of the processor's counter. The JIT compiler treats this final field as a
+     * constant. */
     static final boolean IS_COUNTER;
     /** The number of ticks in a second. */
     static final long FREQUENCY;

@@ -21,7 +21,7 @@ import org.thalweg.Layout;
  * else buffers and VarHandles. An {@code at} is the result of {@link #place}, plus bytes.
  */
 final class Memory {
-    /** Whether addresses are used. A constant for the compiler. */
+    /** Whether memory is accessed by addresses. The JIT compiler treats this final field as a constant. */
     static final boolean BY_ADDRESS;
     /** Release and acquire of a buffer's long, if VarHandles exist and are needed. */
     private static final MethodHandle RELEASE;
@@ -52,7 +52,8 @@ final class Memory {
                 acquire = ((MethodHandle) toHandle.invoke(handle, mode.getField("GET_ACQUIRE").get(null)))
                     .asType(MethodType.methodType(long.class, MappedByteBuffer.class, int.class));
             } catch (Throwable absent) {
-                // Neither exists: stores are plain, which is enough if the processor keeps their order.
+                // The JVM has neither addresses nor VarHandles, so stores are plain, which is enough if the
+                // processor keeps their order.
                 release = null;
             }
         }

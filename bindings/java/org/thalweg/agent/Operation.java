@@ -27,7 +27,7 @@ final class Operation {
     final int line;
     /** The number in the catalog; 0 if the operation is not declared. */
     long id;
-    /** Whether its calls are not recorded, for callers without a call site of their own. */
+    /** Whether calls of the operation are not recorded; callers without a call site of their own test it. */
     volatile boolean isOff = true;
     private Memory switches;
     private long at;

@@ -4,8 +4,8 @@ import java.io.File;
 import java.util.ArrayList;
 import java.util.List;
 
-/** The agent's options: {@code name=value} with commas between; options that are missing are read from the
- * environment, if it has them. */
+/** The agent's options: {@code name=value} with commas between; an option that is missing is read from its
+ * environment variable, if that is set. */
 final class Options {
     private static Options chosen = new Options();
 
@@ -88,7 +88,7 @@ final class Options {
                 startsOff = value.equals("off");
                 break;
             case "boot":
-                // The agent's first class has handled this option.
+                // The class `Agent` has already handled this option.
                 wants(value.equals("on") || value.equals("off"), name, value, "on or off");
                 break;
             case "sample":

@@ -25,8 +25,9 @@ final class Pattern {
         isPrefix = separator == NONE && star >= 0 && star == first && star == text.length() - 1;
     }
 
-    /** The characters of a text. A starting program matches each of its classes in code that is not compiled
-     * yet: so no stream is used, and most names are decided by their beginning. */
+    /** The characters of a text. While a program starts, names of its classes are matched by code that is not
+     * compiled yet and hence slow, so this class uses no Java stream, and most patterns test only the
+     * beginning of a name. */
     private static int[] points(String text) {
         int[] points = new int[text.codePointCount(0, text.length())];
         for (int n = 0, at = 0; n < points.length; n++) {

@@ -7,7 +7,7 @@ import java.util.concurrent.ConcurrentHashMap;
 
 /** The functions that instrumented methods call. */
 public final class Probe {
-    /** Whether a call is recorded by two events. A constant for the compiler. */
+    /** Whether a call is recorded by two events. The JIT compiler treats this final field as a constant. */
     static final boolean PAIRS = Options.chosen().pairs;
     private static final ConcurrentHashMap<String, Operation> OPERATIONS = new ConcurrentHashMap<String, Operation>();
 

@@ -40,8 +40,8 @@ public final class Probes {
     }
 
     private static long newSpan() {
-        // A bijection of the count, so no two spans of a process are equal; the random number makes those of
-        // other processes differ.
+        // A bijection of the count, so no two spans of a process are equal; the random number makes the spans
+        // of different processes differ.
         long span = (SPANS.incrementAndGet() ^ SPAN_BASE) * 0x9e3779b97f4a7c15L;
         return span == 0 ? 1 : span;
     }
@@ -50,7 +50,8 @@ public final class Probes {
         return Math.min(writer.depth, 0xffff);
     }
 
-    /** A number for work that is handed to another thread, or done later; 0 if nothing is recorded here. */
+    /** Records that work is handed to another thread, or will be done later, and returns the number of the
+     * work; 0 if this thread records nothing. */
     public static long handOver() {
         Writer writer = Writer.here();
         if (writer == null || writer.muted) {
@@ -61,8 +62,8 @@ public final class Probes {
         return span;
     }
 
-    /** Begins the work with this number: the outermost call that encloses this, or comes next in this thread,
-     * belongs to it. */
+    /** Begins the work with this number: the outermost call that encloses this one, or else the next call in
+     * this thread, belongs to the work. */
     public static void takeOver(long span) {
         Writer writer = Writer.here();
         if (writer == null || writer.muted) {
@@ -138,7 +139,8 @@ public final class Probes {
             return true;
         }
         if ((Integer.parseInt(text.substring(53, 55), 16) & 1) == 0) {
-            // The sender's trace is not recorded, so this one is not either, unless it has begun.
+            // The sender's trace is not recorded, so this thread's trace is not recorded either, unless it
+            // has begun.
             writer.skip = writer.depth == 0;
             return true;
         }

@@ -15,7 +15,7 @@ import java.util.List;
 import org.thalweg.Layout;
 
 /** The space of this process: its directory, identity, catalog, settings and switches, and the session it
- * joins. It is made with the first operation. */
+ * joins. The space is made with the first operation. */
 final class Space {
     private static volatile Space made;
     private static volatile boolean failed;
@@ -166,7 +166,7 @@ final class Space {
         }
     }
 
-    /** The start time of a process: field 22 of its line. */
+    /** The start time of a process, which is field 22 of /proc/PID/stat. */
     static long startOf(String process) {
         String[] fields = stat(process);
         return fields.length > 19 ? Long.parseLong(fields[19]) : 0;
@@ -346,7 +346,7 @@ final class Space {
             try {
                 Files.createLink(Paths.get(manifest), Paths.get(fresh));
             } catch (java.nio.file.FileAlreadyExistsException another) {
-                // Another process created it first.
+                // Another process has created the manifest meanwhile.
             }
             new File(fresh).delete();
         }
@@ -355,7 +355,8 @@ final class Space {
             if (lock >= 0) {
                 cutOff(manifest);
             }
-            // Without the lock the record is appended as a whole, and no record is cut off.
+            // Without the lock, incomplete records are not cut off; the new record is still appended by a
+            // single write.
             Record.append(manifest, record);
         } finally {
             if (lock >= 0) {
@@ -426,7 +427,8 @@ final class Space {
             Record.append(path + "/0000.catalog", Record.both(probe, site.sealed(Layout.CATALOG_SITE)));
             probes++;
             sites++;
-            // Processes that switch from here on find the probe; earlier switches are in the file.
+            // A process that switches probes from here on finds this probe; switches made earlier are in the
+            // space's file `probes`.
             readSwitched();
             for (Switch said : switched) {
                 if (said.pattern.matches(operation.name)) {

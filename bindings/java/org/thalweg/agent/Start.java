@@ -15,7 +15,7 @@ public final class Start {
         try {
             Options.choose(options, jar);
         } catch (RuntimeException refused) {
-            // The program may use writers itself; these then record nothing either.
+            // After the agent has refused its options, probes of the program itself record nothing either.
             Space.refuse();
             throw refused;
         }

@@ -171,7 +171,7 @@ public final class Writer {
 
     /** Decides whether the trace that begins here is recorded. */
     private boolean beginTrace() {
-        // For a trace from another process, that process has decided.
+        // If this trace continues one of another thread or process, that thread or process has decided.
         boolean left = skip;
         skip = false;
         return !left && (hasTrace != 0 || traces++ % Math.max(1, space.settings.get(space.sampleAt)) == 0);
@@ -337,7 +337,7 @@ public final class Writer {
         long block = start / blockBytes;
         long at = memory.base + Layout.ELEMENT_DATA + block % blockCount * blockBytes;
         memory.put(at, 0);
-        // Stores from here on are seen after the zero.
+        // The following stores have release order, so a reader that sees one of them also sees the zero.
         memory.release(at + Layout.BLOCK_BASE, ticks);
         memory.release(at + Layout.BLOCK_SEQUENCE, sequence);
         memory.release(at + Layout.BLOCK_DROPS, drops);
@@ -474,7 +474,8 @@ public final class Writer {
 
     /** Makes this thread the writer of the element. */
     private void takeOver() {
-        // Readers nest the calls of each thread number. A virtual thread gets a number that no system thread has.
+        // Readers nest calls that have the same thread number, so a virtual thread gets a number that no
+        // system thread has.
         thread = isVirtual ? VIRTUAL_THREADS | number : Space.thread();
         ownerSequence = sequence;
         generation++;
@@ -500,7 +501,7 @@ public final class Writer {
         }
     }
 
-    /** Closes all elements; only stores from before the end of the process remain. */
+    /** Closes all elements at the end of the process. */
     static synchronized void closeAll() {
         for (Writer writer : ALL) {
             if (writer.memory != null) {
@@ -576,7 +577,7 @@ public final class Writer {
         return writer;
     }
 
-    /** Gives the element to another thread. */
+    /** Reuses the element for another thread. */
     private void again() {
         depth = hasTrace = 0;
         muted = skip = false;
