@@ -34,8 +34,8 @@ enum Route {
 pub enum Choice<'a> {
     /// The record goes to this branch.
     One(usize),
-    /// The record goes to the first of these, which match equally well, or, if free space decides, to any of
-    /// them; ascending, at least two.
+    /// These branches, at least two and in ascending order, match the record equally well. The record goes to
+    /// the first of them, or, if free space decides ties, to any of them.
     Tie(&'a [usize]),
     /// No branch accepts the record, which fails.
     None,

@@ -203,7 +203,7 @@ fn input_variants_are_inferred() {
         ("[] .. ([{a} -> {}] | [] ! <#k>)", "a | <#k>"),
         ("[| {c}, {} |] .. [{b} -> ] * {a} .. ([{a} -> {}] | [] ! <#k>)", " | a c | b c | a c <#k>"),
         ("[{b} -> ] * {a, d} .. ([{a, d} -> {}] | [] | [{<#k>} -> {}])", "b | a d | a d <#k>"),
-        // With the tag the record goes past `[] ! <#k>` to the branch that asks for both.
+        // A record with `a` and `<#k>` goes to the branch that asks for both labels, and not to `[] ! <#k>`.
         ("[] .. ([{a, b} -> {}] | [] ! <#k> | [{a, <#k>} -> {}])", "a b | <#k> | a <#k>"),
     ] {
         let mut wanted: Vec<&str> = variants.split(" | ").collect();

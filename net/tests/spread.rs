@@ -1,5 +1,5 @@
 //! Replicas of a split are distributed by load: heavy ones run on all workers, light ones together. The
-//! output is the same.
+//! distribution does not change the output.
 
 #[path = "support/ends.rs"]
 mod ends;
@@ -151,7 +151,7 @@ fn a_heavy_split_fills_the_workers() {
 
 #[test]
 fn a_light_split_stays_together() {
-    // There are more replicas than stay together because of their number.
+    // There are so many replicas that only their low load keeps them together.
     let values: Vec<i64> = (0..32).collect();
     for mode in MODES[..MODES.len() - RECORDING].iter().copied() {
         for split in ["!", "!!"] {

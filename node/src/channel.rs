@@ -3,9 +3,9 @@
 //! ```text
 //!   bytes of the object, u32 · bytes behind it, u32 · the object · the bytes          (little endian)
 //! ```
-//! Before that, over TCP, both ends prove that they know the cluster's token without sending it: each sends a
-//! number that it never sent before, and the HMAC-SHA-256 of both under the token. Because the numbers are
-//! new each time, a recording of a greeting is useless to an attacker.
+//! Before the first message, over TCP, both ends prove that they know the cluster's token without sending it:
+//! each sends a number that it never sent before, and the HMAC-SHA-256 of both numbers under the token.
+//! Because the numbers are new each time, a recording of a greeting is useless to an attacker.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};

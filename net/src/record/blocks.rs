@@ -250,10 +250,10 @@ fn allocate_new(capacity: usize) -> NonNull<Header> {
 /// Releases a block.
 ///
 /// # Safety
-/// The block holds no values any more and belongs to the caller, which does not use it again.
+/// The caller owns the block, which holds no values any more, and does not use the block after the call.
 #[inline]
 pub(super) unsafe fn release(block: *mut Header) {
-    // SAFETY: the caller's block.
+    // SAFETY: the caller owns the block, whose header was initialised when the block was allocated.
     let capacity = unsafe { (*block).capacity } as usize;
     if capacity > POOLED_CAPACITY_MAX {
         // SAFETY: the caller's block, not used again.
@@ -296,7 +296,7 @@ fn open(pool: &Pool) -> bool {
 }
 
 /// # Safety
-/// The block belongs to the caller, which does not use it again, and holds no values.
+/// The caller owns the block, which holds no values, and does not use the block after the call.
 unsafe fn deallocate(block: *mut Header) {
     // SAFETY: the caller owns the block, which was allocated with the layout of its capacity, and the
     // capacity never changes.

@@ -364,7 +364,8 @@ impl Builder<'_> {
     }
 
     /// The name of the task that joins the output of the replicas of a split, or of the branches of a choice.
-    /// The site of this task is a sibling of their sites, so the names must differ.
+    /// The task's site and the sites of the replicas or branches have the same parent, so their names must
+    /// differ.
     fn collector_name(&self, id: ComponentId) -> Option<String> {
         let parts = match &self.components[id.0 as usize].kind {
             Kind::Split { body, .. } => std::slice::from_ref(body),

@@ -66,7 +66,8 @@ impl RecordError {
     }
 }
 
-/// A line that the program of a box printed, and that answers no record. No record is lost by it.
+/// A line that the program of a box printed, and that answers no record. The line is only reported: no record
+/// is lost.
 #[derive(Debug)]
 pub struct StrayLine {
     /// The component, as in [`RecordError::component`].

@@ -9,8 +9,8 @@ use super::message::Message;
 use crate::record::Record;
 use crate::shape::ShapeId;
 
-/// The reading end of a stream, and the number of records read. A spent synchrocell before it sends its own
-/// input; from then on this end reads the stream that the cell would have read.
+/// The reading end of a stream, and the number of records read. When a spent synchrocell writes the stream,
+/// it sends its own input as a message; from then on this end reads the stream that the cell would have read.
 #[derive(Debug)]
 pub(crate) struct Input {
     stream: In<Record>,
@@ -57,7 +57,7 @@ impl Input {
         }
     }
 
-    /// Moves the next `count` of those records to `out`, as far as there is space; returns the number moved.
+    /// Moves the next `count` records to `out`, as far as there is space; returns the number moved.
     #[inline]
     pub(crate) fn transfer(&mut self, cx: &mut Context<'_>, count: usize, out: &mut Out<Record>) -> usize {
         let mut moved = 0;
@@ -84,13 +84,13 @@ impl Input {
         }
     }
 
-    /// The number of those records that may be handed on: see [`Context::hands_on`].
+    /// The number of the next records that may be handed on: see [`Context::hands_on`].
     #[inline]
     pub(crate) fn hands_on(&self, cx: &mut Context<'_>, out: &Out<Record>) -> usize {
         cx.hands_on(&self.stream, out)
     }
 
-    /// Hands the next `count` of those records on to the task that waits for them: see [`In::hand_on`].
+    /// Hands the next `count` records on to the task that waits for them: see [`In::hand_on`].
     #[inline]
     pub(crate) fn hand_on(
         &mut self,
@@ -103,7 +103,7 @@ impl Input {
         Some(stop)
     }
 
-    /// Whether no more than `count` records wait now.
+    /// Whether exactly `count` records wait now.
     #[inline]
     pub(crate) fn has_only(&self, count: usize) -> bool {
         self.stream.len() == count
@@ -143,7 +143,8 @@ impl Input {
         self.stream.is_empty()
     }
 
-    /// The next message, as the runtime counts: records that are sent because of it descend from it.
+    /// The stream of the next message and its number there, as the runtime counts: records that are sent
+    /// because of the message descend from it.
     pub(crate) fn next_message(&self) -> (u64, u64) {
         self.stream.next_message()
     }

@@ -1,7 +1,8 @@
 //! A running network: components unfolded into tasks and streams of `exec`.
 //!
 //! - a **box** or **filter** is a task; a chain of identities has no task;
-//! - **`|`** is a dispatcher and a collector; **`!`** too, with a replica per tag value, made on demand;
+//! - **`|`** is a dispatcher and a collector; **`!`** is a dispatcher, a collector and a replica for each tag
+//!   value, made on demand;
 //! - a **net** is its body; with a declared signature, between two tasks that hide and restore the labels
 //!   that bypass it;
 //! - **`*`** is a chain of exits, each before a replica, made when the first record needs it, and a collector.
@@ -74,7 +75,8 @@ pub struct Running {
     pub strays: Receiver<StrayLine>,
 }
 
-/// The channels of parts that run for other nodes, beside their records.
+/// The channels for the failures and stray lines of parts that run here for other nodes; links carry the
+/// records of these parts.
 #[derive(Debug)]
 pub struct Serving {
     /// The failed records, as in [`Running::errors`].

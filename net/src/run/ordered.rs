@@ -166,8 +166,8 @@ pub(crate) struct OrderedCollector {
     spread: Spread,
     /// The input whose turn it is; empty if no input has a turn.
     current: Groups,
-    /// After the last turn: inputs below this index are empty. Records that still arrive are from boxes
-    /// without input.
+    /// The inputs below this index are empty; used after the last turn, when only boxes without input still
+    /// emit records.
     emptied: usize,
 }
 

@@ -12,7 +12,7 @@ use super::message::Message;
 use super::output::Output;
 use crate::record::Record;
 
-/// An input and an output.
+/// The input and the output of a component.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     pub(crate) input: Input,

@@ -90,7 +90,7 @@ struct Layout<'a> {
     next_comment: usize,
     /// End of the last token or comment.
     behind: usize,
-    /// Whether the formatter keeps an empty line of the source at this place.
+    /// Whether the formatter keeps an empty line of the source at the present place.
     at_definition: bool,
     semicolon_missing: bool,
     pieces: Vec<Piece>,
@@ -664,8 +664,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Whether these pieces fit on this line: with `group` the rest of the group that was just opened, and then all
-    /// up to the next place to break.
+    /// Whether the pieces up to the next possible break fit on the present line; with `group`, also the
+    /// pieces before the end of the group that was just opened.
     fn fits(&self, pieces: &[Piece], group: bool) -> bool {
         let mut column = match self.lines {
             0 => self.column + usize::from(self.space || !group),
@@ -686,7 +686,8 @@ impl Printer<'_> {
                 Piece::Comment { span, starts_line, ends_line } => {
                     let text = &self.text[span.start as usize..span.end as usize];
                     if starts_line || ends_line || text.contains('\n') {
-                        // Text after the group may be longer than the line.
+                        // A comment that needs a line of its own does not fit inside a group; after the
+                        // group, the line ends at it.
                         return !inside;
                     }
                     column += 2 + width(text);

@@ -36,8 +36,8 @@ impl Cell {
         self.filled.iter().all(Option::is_some)
     }
 
-    /// The first record with all its labels, and the pattern labels of the others that it does not have. The
-    /// cell is empty afterwards.
+    /// Joins the records that fill the patterns: the result has all labels of the first record, and those
+    /// pattern labels of the other records that the first record does not have. The cell is empty afterwards.
     pub(crate) fn join(&mut self, patterns: &[Pattern], joins: &mut Joins) -> Record {
         let whole = joins.join(&self.filled, patterns, &mut self.records);
         self.records.clear();

@@ -21,7 +21,7 @@ struct Join {
     rearrangement: Rearrangement,
     /// The index of the record that the join is based on; the last record takes its index when it is removed.
     whole: usize,
-    /// The source of each given value: record, slot.
+    /// The source of each value that the rearrangement is given: the record's index, and the slot.
     given: Vec<(usize, usize)>,
 }
 

@@ -142,7 +142,8 @@ impl Answerer {
         self.settled(Err(reason))
     }
 
-    /// Notes an answer: lines printed before it that answer no question do not belong to this record.
+    /// Notes an answer to the current record: lines printed before the answer that answer no question do not
+    /// belong to this record.
     fn note_answer(&mut self) {
         self.learn();
         if let Some(front) = self.respondents.front_mut()
@@ -213,7 +214,7 @@ impl Answerer {
         front.asked.end = self.link.sent();
         front.closed_at = Some(Instant::now());
         let (rest, was_broken) = (writing.stdin.take(), writing.is_broken);
-        // Buffered lines may have to wait until the program reads them.
+        // Writing the buffered lines may have to wait until the program reads, so another thread writes them.
         front.process.feed(move || match rest {
             _ if was_broken => Err(io::ErrorKind::BrokenPipe.into()),
             Some(mut stdin) => stdin.flush(),
@@ -320,7 +321,7 @@ impl Answerer {
         Some(Rest::Fails(reason))
     }
 
-    /// Marks the questions that an ended process left unanswered as to be asked again.
+    /// Ensures that the questions that an ended process left unanswered are asked again.
     fn leave(&mut self, mut respondent: Respondent, ended: &Ended) {
         self.complain(respondent.strays.take());
         self.again_end = self.again_end.max(respondent.asked.end);

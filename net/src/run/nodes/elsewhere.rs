@@ -44,11 +44,12 @@ pub trait Elsewhere: Send + Sync + fmt::Debug {
     /// their parent.
     fn shares_out(&self) -> bool;
 
-    /// Whether a lost part returns the records that were sent to it, as failed records. For that, the part
-    /// has to keep order.
+    /// Whether a lost part returns the records that were sent to it, as failed records. The records can only
+    /// be returned if the part keeps order.
     fn gives_back(&self) -> bool;
 
-    /// Announces that the network is about to start. Called once, before all methods but those above.
+    /// Announces that the network is about to start. Called once, before the methods that open parts and wait
+    /// for them.
     ///
     /// # Errors
     /// Another node cannot take part; the text gives the reason.
@@ -129,8 +130,8 @@ pub struct Opened {
     pub to: Box<dyn ToNode>,
 }
 
-/// A started network, for the crate that runs the nodes. While one of these lives, its stream of failed
-/// records stays open.
+/// A started network, for the crate that runs the nodes. While a `Session` lives, the network's stream of
+/// failed records stays open.
 #[derive(Clone, Debug)]
 pub struct Session {
     pub(in crate::run) shared: Arc<Shared>,
@@ -160,8 +161,8 @@ impl Session {
         let _ = self.shared.failures.send(error);
     }
 
-    /// The records that are on another node or on the way there now, by part: the part's path, the number of
-    /// records sent to it, the number that came back.
+    /// The records that are now on the node with this number or on the way to it, for each part there: the
+    /// part's path, the number of records sent to the part, and the number of records that came back.
     pub fn under_way(&self, node: usize) -> Vec<(String, u64, u64)> {
         let Some(nodes) = &self.shared.nodes else { return Vec::new() };
         let mut open = nodes.open.lock().unwrap_or_else(PoisonError::into_inner);
