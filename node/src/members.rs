@@ -98,13 +98,13 @@ impl std::fmt::Display for Loss {
 pub struct Did {
     /// The node's name.
     pub node: String,
-    /// The number of tasks that it ran.
+    /// The number of tasks that the node ran.
     pub tasks: u64,
     /// Processor time of the session's process, in seconds.
     pub processor_s: f64,
-    /// Bytes that its links sent.
+    /// Bytes that the node's links sent.
     pub sent: u64,
-    /// Bytes that its links received.
+    /// Bytes that the node's links received.
     pub received: u64,
 }
 
@@ -274,8 +274,8 @@ impl Members {
         }))
     }
 
-    /// Sends a request that a node carries out before the run begins. The request may take [`OPENING`], if
-    /// the node still greets peers that connect meanwhile.
+    /// Sends a request that a node carries out before the run begins. The wait for the answer lasts at most
+    /// [`OPENING`], and only as long as the node still accepts new connections.
     fn ask_opening(&self, node: &mut Reached, what: &str, with: Value) -> Result<(Value, Vec<u8>), Refused> {
         let until = Instant::now() + OPENING;
         let Reached { known, channel, .. } = node;
@@ -416,7 +416,7 @@ impl Watch {
                     self.take(&answer, &failures);
                     if answer.get("ended").is_some() {
                         self.conclude(&answer["ended"]);
-                        // The session's process on the node ends by itself.
+                        // The answer is ignored: the session's process on the node ends in any case.
                         let _ = self.channel.ask("close", json!({}), &[]);
                         return;
                     }

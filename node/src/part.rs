@@ -279,7 +279,7 @@ impl Part {
     }
 }
 
-/// The session as the network on a node sees it.
+/// The session that a network on a node other than 0 gets.
 #[derive(Debug)]
 struct There {
     fabric: Arc<Fabric>,

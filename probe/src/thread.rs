@@ -33,11 +33,12 @@ pub(crate) struct Thread {
     pub(crate) traces: u64,
     /// The number of changes of settings that were adopted.
     pub(crate) changes: u64,
-    /// The trace's identity, if it has one; the halves are 0 if only its parent is known.
+    /// The identity of the present trace, if it has one; the halves are 0 if only the trace's parent is
+    /// known.
     pub(crate) trace: Option<(u64, u64)>,
 }
 
-/// The id of a kind of any type.
+/// The id of a kind that the program defines, without the kind's type.
 #[derive(Clone, Copy, Debug)]
 struct OwnKind(KindId<()>);
 
@@ -157,7 +158,8 @@ impl Thread {
 /// # std::fs::remove_dir_all(parent).unwrap();
 /// ```
 pub fn emit<K: Kind>(event: &K) {
-    // SAFETY: null or this thread's own; no other reference to it lives here.
+    // SAFETY: `here` returns null or this thread's own state, to which no other reference lives in this
+    // function.
     let Some(thread) = (unsafe { here().as_mut() }) else { return };
     if thread.muted {
         return;

@@ -12,7 +12,8 @@ pub struct Handed {
 }
 
 fn with<R>(otherwise: R, work: impl FnOnce(&mut Thread) -> R) -> R {
-    // SAFETY: null or this thread's own; `work` is of this module and asks for no other reference.
+    // SAFETY: `here` returns null or this thread's own state; `work` is a closure of this module, which takes
+    // no other reference to the state.
     match unsafe { thread::here().as_mut() } {
         Some(thread) => work(thread),
         None => otherwise,
@@ -20,7 +21,7 @@ fn with<R>(otherwise: R, work: impl FnOnce(&mut Thread) -> R) -> R {
 }
 
 /// Records that work is handed to another thread or executed later. [`Handed::take_over`] records the start
-/// of this work, so that both belong to one trace.
+/// of this work, so that the work belongs to the trace in which it was handed over.
 ///
 /// ```
 /// # let parent = std::env::temp_dir().join(format!("thalweg-handed-{}", std::process::id()));

@@ -11,8 +11,8 @@ use thalweg_pack::{Dimension, Problem, Type};
 const WORDS: [&str; 10] =
     ["count", "rate", "sum", "min", "max", "mean", "latest", "increase", "median", "p99"];
 
-/// The number of counters that are remembered even if they no longer come; the next constant is for how many
-/// looks further ones are remembered.
+/// The number of counters whose former values are kept even if they no longer occur; the values of more
+/// counters are kept for `LOOKS_KEPT` looks.
 const COUNTERS_KEPT: usize = 4096;
 const LOOKS_KEPT: u64 = 16;
 

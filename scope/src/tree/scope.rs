@@ -78,7 +78,7 @@ pub struct Scope {
     /// The time before which events of processes found at the first look are not read.
     since_ns: u64,
     before_ns: u64,
-    /// The latest time that was handed over.
+    /// The time of the latest tuple that was handed over.
     handed_ns: u64,
     told: HashSet<String>,
     found: bool,
@@ -167,7 +167,7 @@ impl Scope {
     }
 
     /// Sets the shape for all further pulls, without an effect on which tuples are pulled. Without this call
-    /// the scope chooses its shape by the times of pulls, within its price.
+    /// the scope chooses its shape by the times of pulls, within its limit of processor time.
     pub fn reshape(&mut self, shape: Shape) {
         self.choosing = None;
         self.shape = shape.clamped();
@@ -184,12 +184,12 @@ impl Scope {
         &self.view
     }
 
-    /// The scope's cost and its limit.
+    /// The processor time that the scope's pulls took, and its limit.
     pub fn price(&mut self) -> &mut Price {
         &mut self.price
     }
 
-    /// How many processes it reads.
+    /// How many processes the scope reads.
     pub fn processes(&self) -> usize {
         self.leaves.iter().map(|leaf| leaf.sources.len()).max().unwrap_or(0)
     }
