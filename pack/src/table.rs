@@ -89,7 +89,7 @@ impl<'f, 't> Table<'f, 't> {
         Table { file, table, span, what, known: RefCell::new(Vec::new()) }
     }
 
-    /// Its place in the file.
+    /// The table's place in the file.
     pub fn span(&self) -> Range<usize> {
         self.span.clone()
     }

@@ -196,7 +196,7 @@ fn views_with_an_equal_leaf_cost_one_read_and_each_has_its_own_reduction() {
     assert_eq!(numbers(&late.pull(None).unwrap()), (1010..1015).collect::<Vec<_>>());
     assert_eq!(numbers(&plain.pull(None).unwrap()), (1000..1015).collect::<Vec<_>>());
     assert_eq!(of(&reduced.pull(None).unwrap(), "count"), Some(15.0));
-    // A view with another leaf adds a leaf to the server, which ends with its clients.
+    // A view with another leaf adds a leaf to the server; the server's leaf ends when its last client ends.
     let other =
         Ask { view: VIEW.replace("[\"test.counted\"]", "[\"test.*\"]"), ..world.ask(Backlog::Nothing) };
     drop(Remote::open(&world.socket(), &other).unwrap());

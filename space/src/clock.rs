@@ -225,7 +225,8 @@ pub(crate) fn tsc() -> u64 {
 #[inline(always)]
 fn tsc_in_halves() -> (u32, u32) {
     let (low, high): (u32, u32);
-    // SAFETY: as in `tsc`; the instruction writes these two registers and nothing else.
+    // SAFETY: every x86-64 has the instruction, and Linux lets programs use it; it writes these two registers
+    // and nothing else.
     unsafe {
         std::arch::asm!("rdtsc", out("eax") low, out("edx") high, options(nomem, nostack, preserves_flags));
     }

@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 pub struct Listed {
     /// The directory.
     pub path: PathBuf,
-    /// The process that made it; an error if the space is damaged, half made or of a later version.
+    /// The process that made the space; an error if the space is damaged, incomplete or of a later version.
     pub info: Result<Info, Error>,
-    /// Whether its process still runs.
+    /// Whether the space's process still runs.
     pub alive: bool,
-    /// The directory of the session that it lies in, if any.
+    /// The directory of the session in which the space lies, if any.
     pub session: Option<PathBuf>,
 }
 
@@ -260,7 +260,7 @@ fn belongs_to_space(name: &str) -> bool {
             || in_pool(stem) && end == "archive"
             || matches!(stem, "live" | "switches") && number(end)
     });
-    // Two of these names are a tuner's; the last one holds data for pictures of the run.
+    // A tuner makes `tuner.lock` and `tuner.pins`; `pictures` holds data for pictures of the run.
     numbered
         || matches!(
             name,

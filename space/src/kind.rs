@@ -215,9 +215,9 @@ pub const fn any_variable(fields: &[FieldSpec]) -> bool {
 
 /// A type that can be a field of a kind.
 pub trait Field {
-    /// Its type in the catalog.
+    /// The type's description in the catalog.
     const TYPE: FieldType;
-    /// Whether its bytes follow the fixed part.
+    /// Whether values of the type have bytes after the fixed part.
     const VARIABLE: bool = Self::TYPE.is_variable();
     /// An enum's choices.
     const CHOICES: &'static [(u64, &'static str)] = &[];

@@ -102,7 +102,7 @@ impl Description {
         Description { what, name: name.to_owned(), doc: doc.to_owned(), fields }
     }
 
-    /// The hash of its schema.
+    /// The hash of the kind's schema.
     pub fn hash(&self) -> u64 {
         let fields = self.fields.iter().map(|f| (f.name.as_str(), f.field_type, f.unit.as_str()));
         schema_hash(&self.name, fields)

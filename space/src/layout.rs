@@ -4,7 +4,7 @@
 //! cannot overlap its neighbour, and the ones that other languages rely on are pinned by `const` assertions
 //! below. `docs/layout.md` draws the layout; a test compares the drawing's numbers with the constants.
 
-/// The version of every file of a space. A reader refuses a later one.
+/// The version of every file of a space. A reader refuses a file with a later version.
 pub const VERSION: u32 = 1;
 /// A page: the size of every file's header.
 pub const PAGE: usize = 4096;
@@ -37,7 +37,8 @@ pub mod identity {
     pub const ANCHOR_SECOND: usize = 128;
     /// State: 1 running, 2 finished. Starts a line.
     pub const STATE: usize = 192;
-    /// The number of writers so far; their numbers are 1 to this.
+    /// The number of writers so far, which is also the greatest number of a writer; writers are numbered from
+    /// 1.
     pub const WRITERS: usize = STATE + 8;
     /// The number of settings.
     pub const SETTINGS: usize = WRITERS + 8;
@@ -337,7 +338,7 @@ pub mod mailbox {
     pub const SLOT_BYTES: usize = 4096;
     /// The number of slots.
     pub const SLOT_COUNT: usize = 64;
-    /// State of a slot.
+    /// The state of a slot: one of the constants `FREE` to `FAILED`.
     pub const STATE: usize = 0;
     /// The command's number.
     pub const ID: usize = STATE + 8;

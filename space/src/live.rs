@@ -98,14 +98,15 @@ impl Row {
     #[inline(always)]
     unsafe fn word(&self, at: usize) -> &AtomicU64 {
         debug_assert!(at < live::ROW_BYTES && at.is_multiple_of(8));
-        // SAFETY: rows lie in their chunk and are aligned; the caller ensures the rest.
+        // SAFETY: a row lies in its chunk and is aligned; the caller ensures that the table lives and that
+        // `at` is a multiple of 8 within the row.
         unsafe { &*self.0.as_ptr().add(at).cast::<AtomicU64>() }
     }
 
     /// # Safety
     /// The table lives.
     unsafe fn generation(&self) -> u64 {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: the caller ensures that the table lives; `live::TAG` is a multiple of 8 within the row.
         unsafe { self.word(live::TAG) }.load(Ordering::Relaxed) >> 8
     }
 
@@ -114,7 +115,7 @@ impl Row {
     /// # Safety
     /// The table lives.
     unsafe fn begin(&self, kind: RowKind, id: u64) {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: the caller ensures that the table lives; `live::TAG` is a multiple of 8 within the row.
         let (word, generation) = unsafe { (|at| self.word(at), self.generation() + 1) };
         word(live::ID).store(id, Ordering::Relaxed);
         for cell in 0..LIVE_CELLS {
@@ -130,7 +131,7 @@ impl Row {
     /// # Safety
     /// The table lives.
     unsafe fn end(&self) {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: the caller ensures that the table lives; `live::TAG` is a multiple of 8 within the row.
         unsafe { self.word(live::TAG).store(self.generation() << 8, Ordering::Relaxed) };
         // Release fence, paired with the reader's second load of the tag: a reader that sees a later owner's
         // cell also sees the changed tag.
@@ -181,8 +182,9 @@ impl Kept {
     }
 }
 
-/// While this value exists, its thread keeps some of the space's free live rows. Then tasks and streams that
-/// come and go need no lock of the space. See [`Space::keep_live_rows`](crate::Space::keep_live_rows).
+/// While this value exists, its thread keeps some of the space's free live rows. Meanwhile, tasks and streams
+/// that this thread makes and ends do not lock the space. See
+/// [`Space::keep_live_rows`](crate::Space::keep_live_rows).
 #[derive(Debug)]
 #[must_use = "dropping it gives the rows back"]
 pub struct KeepsRows {

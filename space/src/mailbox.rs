@@ -4,7 +4,7 @@
 //! The mailbox is a file of slots. A sender, in another process, holds a lock (`flock`) while it fills a free
 //! slot, and marks the slot as *sent* last. So a sender that is killed leaves either no command or a complete
 //! one. The receiver carries out the commands in the order in which they were sent, and answers in the slot.
-//! The sender frees the slot; if it is dead, a later sender does.
+//! The sender frees the slot; if the sender is dead, a later sender frees it.
 //!
 //! ```
 //! use std::time::Duration;
@@ -113,7 +113,8 @@ impl Letter {
         out.into_bytes()
     }
 
-    /// Decodes a letter. Letters of former builds end after the command.
+    /// Decodes a letter: a command, its sender's tool, and the terms of its lease. A letter of a former build
+    /// has only the command.
     fn decode(bytes: &[u8]) -> Option<Letter> {
         let mut input = Decoder::new(bytes);
         let command = Command::decode(&mut input)?;
@@ -134,7 +135,7 @@ pub enum Answer {
     Done {
         /// The result, as text.
         result: String,
-        /// The command that reverts it, if there is one.
+        /// The command that reverts the command that was carried out, if there is one.
         inverse: Option<Command>,
     },
     /// The command was not carried out.
@@ -248,7 +249,7 @@ pub(crate) fn answered(slot: &impl Slot) -> Result<Option<Answer>, String> {
     Ok(Some(answer))
 }
 
-/// Encodes a letter; an error if it is longer than a slot allows.
+/// Encodes a command with its tool and the terms of its lease; an error if the bytes do not fit into a slot.
 pub(crate) fn encode(letter: &Letter) -> Result<Vec<u8>, Error> {
     let bytes = letter.encode();
     if bytes.len() > layout::COMMAND_ROOM {
@@ -495,7 +496,7 @@ impl Mailbox {
         Ok(Received { slot, shared, leases, group, id, letter, holder, answered: false })
     }
 
-    /// Makes a received command of the inverse of a command under an ended lease.
+    /// Makes a received command from the inverse of a command whose lease has ended.
     fn take_back(&self, held: Held, why: LeaseEnd) -> Result<Received, Error> {
         tell_ended(&self.shared, &held, why)?;
         let pid = std::process::id();
@@ -562,7 +563,8 @@ pub struct Received {
     slot: Option<Mapped>,
     shared: Arc<Shared>,
     leases: Arc<Leases>,
-    /// The index of its group among the commands that may have leases.
+    /// The index of the command's group among the groups of commands that may have leases; `None` if the
+    /// command has no group.
     group: Option<usize>,
     id: u64,
     letter: Letter,
@@ -701,7 +703,7 @@ mod loom_model {
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicU64;
 
-    /// The slot's header and two words each of command and answer.
+    /// The slot's header, two words of the command and two words of the answer.
     #[derive(Clone)]
     struct Model(Arc<Vec<AtomicU64>>);
 

@@ -152,7 +152,7 @@ pub(crate) trait Memory {
 
     /// Size in bytes.
     fn bytes(&self) -> usize;
-    /// The base that maps a position to the byte position + `bias` of the memory.
+    /// The base with which the position p of a block stands for the byte p + `bias` of the memory.
     fn base(&self, bias: u64) -> Self::Base;
     /// Stores a word, relaxed.
     ///
@@ -172,7 +172,7 @@ pub(crate) trait Memory {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Address(*mut u8);
 
-// SAFETY: it is only an address; using it is unsafe and needs the map, which is Send and Sync.
+// SAFETY: the value is only an address; using it is unsafe and needs the map, which is Send and Sync.
 unsafe impl Send for Address {}
 
 /// The part of a map that is one element: its header, and its blocks at another place of the map.

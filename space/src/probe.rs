@@ -41,7 +41,7 @@ use thalweg_glob::Glob;
 
 /// The name of the file of patterns.
 const FILE: &str = "probes";
-/// The most bytes of that file: enough for some ten thousand patterns.
+/// The most bytes of the file `probes`: enough for some ten thousand patterns.
 const BYTES_MAX: u64 = 1 << 20;
 
 /// A place in a program that can be switched on and off. Cheap to clone.

@@ -73,13 +73,13 @@ pub(super) struct ChunkInfo {
     pub(super) id: ElementId,
     pub(super) from: u64,
     pub(super) to: u64,
-    /// The least and the greatest time of its events. If the first is greater than the second, the chunk has
-    /// no events.
+    /// The least and the greatest time of the chunk's events. If the first is greater than the second, the
+    /// chunk has no events.
     pub(super) times: (u64, u64),
     /// Base and sequence number of the first block that begins in the chunk, if there is one.
     pub(super) first_block: (u64, u64),
     pub(super) state: [u64; STATE.len()],
-    /// The kinds of its events, each with the number of events.
+    /// The kinds of the chunk's events, each with the number of events.
     pub(super) kinds: Vec<(u16, u64)>,
     /// The writers that took the element over in this chunk.
     pub(super) owners: Vec<u32>,
