@@ -248,7 +248,7 @@ impl Record {
         slots[at] = value;
     }
 
-    /// Removes a label; its value, if the record had it.
+    /// Removes a label; returns the label's value, if the record had the label.
     pub fn remove(&mut self, label: Label) -> Option<Value> {
         let at = self.shape().slot(label)?;
         let rest: Vec<Label> = self.shape().labels().iter().copied().filter(|&l| l != label).collect();
@@ -297,8 +297,8 @@ impl Record {
     fn grow(&mut self, length: usize) {
         let mut larger = Record::uninit(self.shape(), length);
         let (from, to) = (self.block.as_ptr(), larger.block.as_ptr());
-        // SAFETY: each of the two blocks belongs to one record only, and `to` has room for the values. They
-        // are moved: `from` has no values afterwards.
+        // SAFETY: each of the two blocks belongs to one record only, and `to` has room for the values. The
+        // values are moved: `from` has none afterwards.
         unsafe {
             let count = (*from).length;
             ptr::copy_nonoverlapping(slots_of(from), slots_of(to), count as usize);

@@ -133,8 +133,8 @@ impl Drop for Course {
 const HEAVY: Duration = Duration::from_micros(200);
 const LIGHT: Duration = Duration::ZERO;
 const MODES: [Option<Mode>; 4] = [None, Some(Mode::Off), Some(Mode::Metrics), Some(Mode::Full)];
-/// A build with assertions spends so much time on recording in these modes that none of its messages is
-/// light.
+/// The number of modes at the end of `MODES` that the test of light messages leaves out: in these modes, a
+/// build with assertions spends so much time on recording that no message is light.
 const RECORDING: usize = if cfg!(debug_assertions) { 2 } else { 0 };
 
 #[test]

@@ -278,7 +278,7 @@ impl Channel {
 /// The reason why a question was not answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The reason as text.
+    /// The reason of the refusal, as text.
     pub why: String,
     /// Whether the peer is gone.
     pub is_broken: bool,

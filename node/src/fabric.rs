@@ -150,7 +150,7 @@ impl Fabric {
         self.stops().iter().for_each(|(_, stop)| stop.stop());
     }
 
-    /// Accepts no more parts.
+    /// Stops accepting parts that other nodes want to open here.
     pub(crate) fn close(&self) {
         self.listener.close(self.session);
     }

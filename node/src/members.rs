@@ -1,5 +1,5 @@
-//! The nodes of a session, as the process that began it sees them. That process sends them the network and
-//! libraries, polls their state, and reports what is lost with a node.
+//! The nodes of a session, as the process that began it sees them. The process that began the session sends
+//! the nodes the network and libraries, polls their state, and reports what is lost with a node.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,7 +50,7 @@ pub struct MembersPlan {
     pub placement: Placement,
     /// Box libraries, as the user names them.
     pub libraries: Vec<PathBuf>,
-    /// Whether boxes that are commands may run these.
+    /// Whether the nodes may run boxes that are commands.
     pub allow_exec: bool,
     /// What happens to the session when a node is lost.
     pub on_loss: OnLoss,

@@ -68,7 +68,8 @@ pub(crate) struct Program {
     pub(crate) globs: Vec<Glob>,
 }
 
-/// A checked expression. Its evaluation cannot fail, and its time is bounded by the expression's length.
+/// A checked expression. The evaluation of an expression cannot fail, and takes a time that the expression's
+/// length bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expression {
     program: Program,

@@ -161,7 +161,7 @@ pub enum Change {
         /// The value, before it is clamped to the point's limits.
         to: Expression,
     },
-    /// A command is sent.
+    /// A command is sent to the process.
     Command {
         /// The words of the command.
         words: Vec<String>,

@@ -7,7 +7,7 @@ use crate::thread::{self, Thread};
 /// Work that was handed over, to be taken over in the thread that executes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handed {
-    /// The number of its span; 0 if it was handed over in a trace that is not recorded.
+    /// The number of the work's span; 0 if the work was handed over in a trace that is not recorded.
     span: u64,
 }
 
@@ -115,7 +115,8 @@ pub fn continue_trace(traceparent: &str) -> bool {
     true
 }
 
-/// The trace's halves, the span, and whether it is recorded.
+/// The parts of a `traceparent`: the two halves of the trace's identity, the span, and whether the trace is
+/// recorded.
 fn parsed(text: &str) -> Option<(u64, u64, u64, bool)> {
     let number = |from: usize, to: usize| {
         let digits = text.get(from..to)?;

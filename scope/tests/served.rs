@@ -183,7 +183,7 @@ fn views_with_an_equal_leaf_cost_one_read_and_each_has_its_own_reduction() {
     seen.1.extend(numbers(&filtered.pull(None).unwrap()));
     assert_eq!(seen.0, (0..1000).collect::<Vec<_>>());
     assert_eq!(seen.1, (900..1000).collect::<Vec<_>>());
-    // The reduction covers the time between two pulls of this client, however often the others pulled.
+    // The reduction covers the time between two pulls of this client, however often other clients pulled.
     let pulled = reduced.pull(None).unwrap();
     assert_eq!(pulled.batch.len(), 1);
     let of =

@@ -4,7 +4,7 @@ use thalweg_space::reader::SpaceReader;
 use thalweg_space::{Adoption, Affects, Space, SpaceOptions};
 
 thalweg_space::settings! {
-    /// The settings of this program, which observers may change.
+    /// What can be set of this program.
     struct Settings {
         /// Lines that are read at a time
         batch: {

@@ -116,7 +116,7 @@ pub(crate) struct Ring<M: Memory = Region> {
     owner_sequence: u64,
     /// The number of events that former owners dropped.
     owner_drops: u64,
-    /// How many owners the element has had. Blocks of the first owner do not name it.
+    /// How many owners the element has had. Blocks of the first owner do not name their owner.
     generation: u64,
     /// Position before which all events were discarded.
     discarded: u64,
@@ -278,7 +278,7 @@ impl<M: Memory> Ring<M> {
         fits
     }
 
-    /// Stores an event of a fixed size and commits it. The caller has checked that it fits.
+    /// Stores an event of a fixed size and commits it. The caller has checked that the event fits.
     #[inline(always)]
     fn put<K: Kind>(&mut self, first: u64, event: &K) {
         // The fields are copied to locals, because the compiler cannot know that the stores below leave them

@@ -151,7 +151,7 @@ pub struct FieldSpec {
     pub name: &'static str,
     /// Its type.
     pub field_type: FieldType,
-    /// Its unit, or nothing.
+    /// The field's unit, or an empty text.
     pub unit: &'static str,
     /// What it means.
     pub doc: &'static str,

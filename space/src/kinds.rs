@@ -68,7 +68,7 @@ pub struct DescribedField {
     pub field_type: FieldType,
     /// An enum's choices: value and name.
     pub choices: Vec<(u64, String)>,
-    /// Its unit, or nothing.
+    /// The field's unit, or an empty text.
     pub unit: String,
     /// The value that readers use if a space of another version lacks the field; `None`: the field is
     /// required.

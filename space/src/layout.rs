@@ -154,7 +154,8 @@ pub mod link {
     pub const MAGIC: usize = 0;
     /// Version (low half).
     pub const VERSION: usize = MAGIC + 8;
-    /// The directory: length as a word, then bytes. Its last part is `thalweg-` and the space's UUID in hexadecimal.
+    /// The directory: length as a word, then bytes. The last part of the path is `thalweg-` and the space's
+    /// UUID in hexadecimal.
     pub const PATH: usize = VERSION + 8;
     /// The most bytes of the directory's path.
     pub const PATH_BYTES: usize = super::PAGE - PATH - 8;
@@ -171,7 +172,7 @@ pub mod latest {
     pub const FIRST: usize = TIME + 8;
     /// The event's sequence.
     pub const SEQUENCE: usize = FIRST + 8;
-    /// The first words of its arguments.
+    /// The first words of the event's arguments.
     pub const ARGUMENTS: usize = SEQUENCE + 8;
     /// The number of words of arguments that the line can hold.
     pub const ARGUMENT_WORDS: usize = 4;
@@ -203,8 +204,9 @@ pub mod event {
     pub const KIND_FULL_TIME: u16 = 1;
     /// The writer of the following events: four words, which are this one, the number and thread of the
     /// writer (as in the element's header), the id of the writer's name, and the sequence of the writer's
-    /// first event. This event has no sequence. It is written when a writer takes over the element, and at
-    /// the start of each of this writer's blocks; a block without this event is the first writer's.
+    /// first event. An event of this kind has no sequence. It is written when a writer takes over the
+    /// element, and at the start of each of this writer's blocks; a block without such an event is the first
+    /// writer's.
     pub const KIND_OWNER: u16 = 2;
     /// Words of an event that names the writer.
     pub const OWNER_WORDS: usize = 4;

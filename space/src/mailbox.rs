@@ -411,9 +411,9 @@ impl Mailbox {
         Ok(Mailbox { map: Arc::new(map), file, shared, seen: 0, reversible: &[], leases: Arc::default() })
     }
 
-    /// Accepts [leases](crate::lease) of these commands. The answer to each of them has an inverse, or the
-    /// command changed nothing. Commands of one group affect the same state, as pause and resume do: each
-    /// replaces the lease of another one with the same target. Commands that are not named here have no
+    /// Accepts [leases](crate::lease) of these commands. The answer to each of these commands has an inverse,
+    /// or the command changed nothing. Commands of one group affect the same state, as pause and resume do:
+    /// each replaces the lease of another one with the same target. Commands that are not named here have no
     /// leases.
     #[must_use]
     pub fn reversible(mut self, groups: Groups) -> Mailbox {

@@ -35,9 +35,9 @@ struct RecordFailed<'a> {
     /// The task's component.
     #[field(absent = 0)]
     component: SiteRef,
-    /// The message: its stream …
+    /// The stream of the record, as a message.
     stream: u64,
-    /// … and its number in that stream, from 0.
+    /// The number of the record in this stream, from 0.
     index: u64,
     /// The reason of the failure.
     #[field(absent = 0)]
@@ -50,9 +50,9 @@ struct RecordFailed<'a> {
 struct RecordHeld {
     /// The task that keeps the record.
     task: u64,
-    /// The message: its stream …
+    /// The stream of the record, as a message.
     stream: u64,
-    /// … and its number in that stream, from 0.
+    /// The number of the record in this stream, from 0.
     index: u64,
 }
 
@@ -94,7 +94,7 @@ struct RecordDescribed {
 const ELEMENT: ElementOptions =
     ElementOptions { block_bytes: 4096, block_count: 2, policy: Policy::Overwrite };
 
-/// Records which streams are the network's ends.
+/// Records which streams are the network's input and output.
 pub(crate) fn announce_ends(space: &Space, entry: u64, exit: u64) -> Result<(), Error> {
     let announce = || {
         let mut writer = space.writer_with("net", ELEMENT)?;

@@ -38,8 +38,8 @@ impl Input {
         Some(record)
     }
 
-    /// The next records (and marks) in place, at most `max`, and the number of the first. The first is never
-    /// a message, but a later one may be.
+    /// The next records (and marks) in place, at most `max`, and the number in its stream of the first one.
+    /// The first one is never a message, but later ones may be.
     #[inline(always)]
     pub(crate) fn upcoming(&mut self, cx: &mut Context<'_>, max: usize) -> (&mut [Record], u64) {
         if self.stream.upcoming(cx, 1).first().is_some_and(|record| record.shape() == ShapeId::MESSAGE) {

@@ -63,12 +63,12 @@ pub use self::nodes::{Elsewhere, FromNode, Got, Opened, Session, ToNode, Ways};
 /// The ends of a running network. The network ends when `input` is dropped and all records have left.
 #[derive(Debug)]
 pub struct Running {
-    /// Records go in here; dropping it ends the network.
+    /// Records go in here; dropping the input ends the network.
     pub input: Out<Record>,
     /// Records come out here.
     pub output: In<Record>,
-    /// The records that failed; the channel closes with the network. The program must read or drop it: when
-    /// too many records wait, the network waits.
+    /// The records that failed; the channel closes with the network. The program must read or drop the
+    /// channel: when too many records wait, the network waits.
     pub errors: Receiver<RecordError>,
     /// Lines that the programs of boxes printed and that answer no record. The program must read or drop this
     /// channel, too.
@@ -128,8 +128,8 @@ impl Network {
         Ok(Running { input, output, errors, strays })
     }
 
-    /// Runs the parts of the network that other nodes open here, until no more will come. Failures in them
-    /// are reported as those of a whole network.
+    /// Runs the parts of the network that other nodes open here, until no more will come. Failures in these
+    /// parts are reported like those of a whole network.
     ///
     /// # Errors
     /// The errors of [`Network::start_on`].

@@ -401,7 +401,7 @@ pub enum TopoKind {
     Star {
         /// The repeated component.
         body: Box<Topo>,
-        /// A record that matches one of these leaves. At least one.
+        /// A record that matches one of these patterns leaves the star. At least one.
         exits: Vec<Pattern>,
         /// `**`.
         deterministic: bool,
@@ -410,7 +410,8 @@ pub enum TopoKind {
     Feedback {
         /// The looped component.
         body: Box<Topo>,
-        /// A record from the body that matches one of these goes back to its input. At least one.
+        /// A record from the body that matches one of these patterns goes back to the body's input. At least
+        /// one.
         backs: Vec<Pattern>,
     },
     /// `A ! <t>`, `A !! <t>`, `A !@ <t>`, `A !!@ <t>`, each also with `<t>:<u>`.

@@ -263,7 +263,8 @@ impl<'a> Typed<'a> {
     }
 }
 
-/// The labels of `asked` that are asked of a record of which these labels are inherited.
+/// The labels of `asked` that are asked of a component's input record, if only the labels `inherited` are
+/// inherited from it; further lanes stay unchanged.
 fn through(asked: Asked, inherited: Set) -> Asked {
     asked & (!Asked::from(Set::MAX) | Asked::from(inherited))
 }

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use crate::decisions;
 use crate::world::{Pattern, Set, World};
 
-/// The labels of the random networks, by bit. The last one is a binding tag.
+/// The labels of the random networks, by bit. The last label is a binding tag.
 pub(crate) const LABELS: [&str; 5] = ["<a>", "<b>", "<c>", "<d>", "<#k>"];
 pub(crate) const FIVE: World = World { labels: LABELS.len(), binding: 1 << 4 };
 

@@ -82,7 +82,7 @@ impl Choosing {
     }
 }
 
-/// Sums over some pulls.
+/// The number of some pulls, and the sum of their times.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     pulls: u32,

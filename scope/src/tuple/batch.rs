@@ -116,7 +116,7 @@ impl Batch {
         size_of::<Head>() * self.heads.len() + 8 * self.words.len() + self.texts.len()
     }
 
-    /// Reserves memory for a batch of these [`Batch::sizes`].
+    /// Reserves memory for a batch with these sizes, which [`Batch::sizes`] returned for another batch.
     pub(crate) fn reserve_as(&mut self, sizes: [usize; 3]) {
         self.heads.reserve(sizes[0]);
         self.words.reserve(sizes[1]);

@@ -78,7 +78,8 @@ impl Output<'_> {
         }
     }
 
-    /// Appends the chunk to `out`, followed by `bytes` uncompressed. The reader knows their number.
+    /// Appends the chunk to `out`, followed by `bytes` uncompressed. The reader knows the number of these
+    /// bytes.
     pub(super) fn finish_plain(mut self, bytes: &[u8], out: &mut Vec<u8>) {
         if bytes.len() < FRAME_BYTES_MIN {
             self.bytes(bytes);

@@ -207,7 +207,7 @@ impl Archiver {
         self.taps.iter().map(Tap::dropped).sum()
     }
 
-    /// The progress so far.
+    /// What was archived so far.
     pub fn progress(&self) -> Progress {
         Progress { bytes: self.store.bytes(), ..self.progress }
     }

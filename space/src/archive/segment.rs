@@ -45,7 +45,8 @@ pub(super) const ELEMENT: u32 = 1;
 pub(super) const CHUNK: u32 = 2;
 const INDEX: u32 = 3;
 
-/// The words of an element's header that change. Each chunk holds their values at the time of its writing.
+/// The words of an element's header that change. Each chunk holds the values that these words had when the
+/// chunk was written.
 pub(super) const STATE: [usize; 8] = [
     element::DROPS,
     element::STATE,

@@ -37,8 +37,8 @@ pub(super) struct Store {
     events: u64,
     next_number: u64,
     finished: Vec<Finished>,
-    /// The header of each element that an earlier recorder archived, and the position up to which the element is
-    /// archived.
+    /// The header of each element that an earlier recorder archived, and the position up to which the element
+    /// is archived.
     before: BTreeMap<ElementId, (KeptHeader, u64)>,
     payload: Words,
     coded: Vec<u8>,
@@ -118,8 +118,8 @@ impl Store {
         Ok(())
     }
 
-    /// The header of an element that an earlier recorder archived, and the position up to which the element is
-    /// archived.
+    /// The header of an element that an earlier recorder archived, and the position up to which the element
+    /// is archived.
     pub(super) fn before(&self, id: ElementId) -> Option<(KeptHeader, u64)> {
         self.before.get(&id).cloned()
     }

@@ -235,7 +235,7 @@ impl Sent {
     }
 }
 
-/// A command that was sent under a lease. Dropping it lets the lease end by its terms.
+/// A command that was sent under a lease. After this value is dropped, the lease ends by its terms.
 #[derive(Debug)]
 pub struct LeasedCommand {
     sent: Sent,

@@ -434,8 +434,8 @@ impl ElementReader {
         Ok(low)
     }
 
-    /// Skips the blocks that end before `start`, by reading only their headers. Their events do not count as
-    /// lost.
+    /// Skips the blocks that end before `start`, by reading only their headers. The events of skipped blocks
+    /// do not count as lost.
     fn seek(&mut self, start: Start) -> Result<(), Error> {
         let low = self.last_behind(start)?;
         let block_bytes = self.main().block_bytes;

@@ -37,7 +37,7 @@ pub(crate) struct BoxPart {
 }
 
 impl BoxPart {
-    /// The length of its longest variant.
+    /// The number of labels of the box's longest output variant.
     pub(crate) fn output_length_max(&self) -> usize {
         self.outputs.iter().map(Vec::len).max().unwrap_or(0)
     }

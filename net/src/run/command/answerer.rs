@@ -257,7 +257,8 @@ impl Answerer {
         locked(&self.link.writing).restart(None);
     }
 
-    /// Handles the end of the first process. Returns whether its answers to the record are complete.
+    /// Handles the end of the first process. Returns whether the process's answers to the record are
+    /// complete.
     fn end(&mut self) -> bool {
         let Some(mut respondent) = self.respondents.pop_front() else { return false };
         let mut ended = respondent.process.end();
@@ -278,8 +279,8 @@ impl Answerer {
         is_clean
     }
 
-    /// Makes the feeder use another process than this one, which has ended. Returns whether this one read all
-    /// its input and no more input exists.
+    /// Makes the feeder use another process than this one, which has ended. Returns whether the ended process
+    /// read all its input and no more input exists.
     fn retire(&mut self, respondent: &mut Respondent) -> bool {
         let link = Arc::clone(&self.link);
         let mut writing = locked(&link.writing);
@@ -350,7 +351,8 @@ impl Answerer {
         Ok(())
     }
 
-    /// The lines of these records, their number, and the number after the last record.
+    /// Returns the lines that ask about these records, how many lines there are, and the number after that of
+    /// the last record.
     fn next_batch(&mut self, blocking: &mut Blocking, record: &Record, number: u64) -> (Vec<u8>, usize, u64) {
         let part = &self.asker.part;
         let mut lines = Vec::new();

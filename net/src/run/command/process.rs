@@ -20,7 +20,7 @@ pub(super) const ANSWER_BYTES_MAX: u64 = 1 << 26;
 const END_PATIENCE: Duration = Duration::from_millis(200);
 /// The number of last lines of the program's standard error that a failure shows.
 const LAST_WORDS: usize = 3;
-/// The most bytes of each such line.
+/// The most bytes of each line of standard error that a failure shows.
 const WORD_BYTES: usize = 200;
 /// The exit codes of `sh` when the program does not exist, or may not be run.
 const CANNOT_RUN: [i32; 2] = [126, 127];
@@ -102,7 +102,8 @@ pub(super) enum Came {
 pub(super) struct Process {
     child: Child,
     stdout: BufReader<ChildStdout>,
-    /// Whether the process was waited for. Until then no other process can have its process id.
+    /// Whether the process was waited for. As long as it was not waited for, no other process can get its
+    /// process id.
     is_waited_for: bool,
     /// The thread that writes the rest of the process's input; returns whether the process read all of it.
     feeding: Option<JoinHandle<bool>>,
@@ -156,7 +157,7 @@ impl Process {
         self.stdout.buffer().contains(&b'\n')
     }
 
-    /// Reads the next line. Waits for it, unless `speaks` reports that none will come for a while.
+    /// Reads the next line. Waits for the line, unless `speaks` reports that none will come for a while.
     pub(super) fn read(&mut self, speaks: impl FnOnce(&Process) -> bool, line: &mut Vec<u8>) -> Came {
         if self.fault.is_none() && !self.has_line() && !speaks(self) {
             return Came::Nothing;

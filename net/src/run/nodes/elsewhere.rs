@@ -21,7 +21,7 @@ use crate::wire::{Rest, WireError, Words};
 /// The two directions of the link to a part on another node.
 pub type Ways = (Box<dyn ToNode>, Box<dyn FromNode>);
 
-/// The nodes of a session, from the view of one of them. The numbers of nodes are the same on all; 0 is the
+/// The nodes of a session, from the view of one of them. A node has the same number on all nodes; 0 is the
 /// process with the inputs and outputs.
 pub trait Elsewhere: Send + Sync + fmt::Debug {
     /// The number of this node.
@@ -37,7 +37,7 @@ pub trait Elsewhere: Send + Sync + fmt::Debug {
     fn of_place(&self, number: u64) -> usize;
 
     /// The node that the user has chosen for the component with this path (`main/star/inc`). The choice also
-    /// holds for all components in it.
+    /// holds for all components inside that component.
     fn of_component(&self, path: &str) -> Option<usize>;
 
     /// Whether parts without a chosen node are distributed over the nodes; if not, they run on the node of
@@ -69,7 +69,7 @@ pub trait Elsewhere: Send + Sync + fmt::Debug {
     fn close(&self);
 
     /// Announces that all tasks here have ended, and waits for the other nodes. When this method returns, all
-    /// failures on them were reported.
+    /// failures on the other nodes were reported.
     fn end(&self);
 }
 
@@ -240,13 +240,13 @@ impl Nodes {
         }
     }
 
-    /// The node that a component is placed on, if it is another one.
+    /// The node that a component is placed on, if it is another node than this one.
     pub(crate) fn away(&self, id: ComponentId) -> Option<usize> {
         let node = self.of[id.index()]? as usize;
         (node != self.elsewhere.here()).then_some(node)
     }
 
-    /// The node of a split's replica, if it is another one.
+    /// The node of a split's replica, if it is another node than this one.
     pub(crate) fn of_replica(&self, split: ComponentId, is_placed: bool, value: i64) -> Option<usize> {
         if !is_placed && !self.spread[split.index()] {
             return None;
