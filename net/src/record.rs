@@ -46,7 +46,7 @@ pub struct Record {
 pub(crate) struct Ends(usize);
 
 impl Ends {
-    /// No group ends: further records of the group follow, or there are no groups here.
+    /// No group ends: further records of the group follow, or the records have no groups.
     pub(crate) const NOTHING: Ends = Ends(0);
     /// The record is the last of its group.
     pub(crate) const GROUP: Ends = Ends(1);
@@ -68,7 +68,7 @@ impl Ends {
         self.0 & other.0 != 0
     }
 
-    /// The bits that are sent to another process.
+    /// The mark as bits, in the form that is sent to another process.
     pub(crate) fn bits(self) -> u8 {
         self.0 as u8
     }
@@ -311,7 +311,7 @@ impl Record {
 }
 
 impl DeepSize for Record {
-    /// The bytes of its header and its slots, 16 each, and of the heap memory of its values
+    /// The bytes of the record's header, of its slots (16 each), and of the heap memory of its values
     /// ([`Value::heap_bytes`]). A value shared with other records counts fully in each record, as it would if
     /// it were sent.
     fn deep_size(&self) -> u64 {
@@ -323,9 +323,9 @@ impl DeepSize for Record {
 
 /// Takes the value, leaving the integer 0; like [`Value::take`], but fast right after the value was written.
 ///
-/// Values are written in two words and moved as one of 16 bytes. A processor cannot forward two stores to one
-/// load: it waits until both have reached the cache, which costs more than everything else that a small box
-/// does. So a value that a box has just emitted is read word by word.
+/// A box writes a value as two words, but a move loads the value as one of 16 bytes. A processor cannot
+/// forward two stores to one load: it waits until both have reached the cache, which costs more than
+/// everything else that a small box does. So a value that a box has just emitted is read word by word.
 #[inline]
 pub fn take_just_written(value: &mut Value) -> Value {
     let words: *const u64 = (&raw const *value).cast();

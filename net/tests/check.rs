@@ -54,7 +54,7 @@ fn a_label_that_was_consumed_is_missing() {
     topology("[{<t>} -> {<u = t>}] .. k ! <t>", "E0506 2:25");
     topology("[{a} -> {b = a}] .. [{b} -> {c = a}]", "E0507 2:30");
     topology("f * {c}", "E0501 2:1, W0602 2:1");
-    // Labels that the input may bring along are not missing.
+    // A label that the input may have besides the required ones is not reported as missing.
     topology("f * {b, c}", "");
     topology("f \\ {c}", "");
     topology("f .. [| {a}, {b} |]", "E0503 2:9");

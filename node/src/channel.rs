@@ -87,7 +87,7 @@ impl Channel {
     /// Accepts a connection; the client has to prove that it knows the token.
     ///
     /// # Errors
-    /// The client does not prove it, or sends nothing in time.
+    /// The client does not prove that it knows the token, or sends nothing in time.
     pub fn accept(stream: TcpStream, token: &Token) -> io::Result<Channel> {
         Channel::greet(stream, token, Side::Answers)
     }

@@ -140,7 +140,7 @@ struct Watched {
     losses: Mutex<Vec<(usize, Loss)>>,
     /// The accounts of nodes that ended without an error.
     did: Mutex<Vec<Did>>,
-    /// Other things that went wrong on nodes.
+    /// Faults on nodes besides failed records: failed tasks, and lines of box programs that answer no record.
     faults: Mutex<Vec<String>>,
     is_ending: AtomicBool,
 }
@@ -430,7 +430,7 @@ impl Watch {
         }
     }
 
-    /// Handles failed records, and lines of box programs that answer none.
+    /// Handles failed records, and lines of box programs that answer no record.
     fn take(&self, answer: &Value, mut failures: &[u8]) {
         while let Some((length, rest)) = failures.split_first_chunk::<4>() {
             let Some((one, rest)) = rest.split_at_checked(u32::from_le_bytes(*length) as usize) else {

@@ -25,7 +25,7 @@ pub enum Given {
     Text(String),
     /// `&name`: the address of a word of eight bytes, zero at first, which the calls of one list share.
     Address(String),
-    /// `&$`: the address of a word that holds the value.
+    /// `&$`: the address of a word that holds the value that is set.
     ValueAddress,
     /// `*name`: the value of a word.
     Word(String),

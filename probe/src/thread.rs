@@ -21,7 +21,7 @@ pub(crate) struct Thread {
     pub(crate) logged: KindId<Logged<'static>>,
     /// The ids of the program's own kinds, by the addresses of the names and fields of their types.
     own: HashMap<(usize, usize), OwnKind>,
-    /// Whether an event is being written: a signal handler that interrupts this loses its own event.
+    /// Whether an event is being written: a signal handler that interrupts the writing loses its own event.
     pub(crate) busy: bool,
     /// Whether the present trace is not recorded.
     pub(crate) muted: bool,
@@ -164,8 +164,8 @@ pub fn emit<K: Kind>(event: &K) {
     if thread.muted {
         return;
     }
-    // Two different kinds differ in at least one of these addresses; equal kinds may be registered twice
-    // without harm.
+    // Two different kinds differ in the address of their name or of their fields; equal kinds may be
+    // registered twice without harm.
     let of_kind = (K::NAME.as_ptr() as usize, K::FIELDS.as_ptr() as usize);
     let kind = match thread.own.get(&of_kind) {
         Some(own) => own.0.of_type(),

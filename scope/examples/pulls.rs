@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use thalweg_scope::{Backlog, Leaf, Scope, Target, Tree, View};
 use thalweg_space::{Collector, CollectorOptions, Kind, Space, SpaceOptions};
 
-/// An event with eight numbers, as a collector records it.
+/// An event with two numbers, as a collector records it.
 #[derive(Kind)]
 #[kind(name = "example.beat")]
 struct Beat {

@@ -78,7 +78,7 @@ fn writing_child() {
             let (mut number, mut chance) = (0, Chance::new(thread + u64::from(std::process::id())));
             while number < tuples {
                 let burst = if chance.one_in(FLOOD) { 40 * BURST } else { chance.between(1, BURST) };
-                // The thread waits for slow readers, except in floods.
+                // The thread waits for slow readers, except in bursts that ignore `AHEAD`.
                 while burst <= BURST && number + burst > known_read(&read, which, thread) + AHEAD {
                     std::thread::sleep(Duration::from_micros(500));
                 }

@@ -2,8 +2,8 @@
 //!
 //! Ticks are converted to nanoseconds by a frequency. The frequency is read from CPUID where the machine
 //! states it there, and otherwise measured against `CLOCK_MONOTONIC_RAW` for a few milliseconds. A space has
-//! two *anchors*, each a simultaneous reading of ticks and wall clocks. The second is updated while the
-//! process runs, so a reader can compute the frequency more exactly.
+//! two *anchors*, each a simultaneous reading of ticks and wall clocks. The second anchor is updated while
+//! the process runs, so a reader can compute the frequency more exactly.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -136,7 +136,7 @@ impl Clock {
         (ns as f64 * (self.hz / 1e9)) as u64
     }
 
-    /// A point in ticks as nanoseconds since 1970.
+    /// A point in time, given in ticks, as nanoseconds since 1970.
     pub fn real_ns(&self, ticks: u64) -> u64 {
         let offset = ticks.wrapping_sub(self.anchor.ticks) as i64;
         let ns = (offset as f64 * (1e9 / self.hz)) as i64;

@@ -111,7 +111,7 @@ impl<K: Kind> Collector<K> {
         self.record_at(self.clock.now(), event);
     }
 
-    /// Records an event with a time read before, in ticks of [`Collector::clock`].
+    /// Records an event with a time that was read before, in ticks of [`Collector::clock`].
     #[inline(always)]
     pub fn record_at(&mut self, ticks: u64, event: &K) {
         let ring = &mut self.slot.ring;

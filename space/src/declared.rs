@@ -16,7 +16,8 @@ pub(crate) struct Declared {
 #[derive(Debug)]
 struct Inner {
     catalog: Catalog,
-    /// Name and schema of the kinds declared so far; the id is the index plus the first.
+    /// Name and schema of the kinds declared so far; a kind's id is its index plus the first id that a writer
+    /// may use.
     kinds: Vec<(&'static str, u64)>,
 }
 

@@ -10,8 +10,8 @@
 //!   (release, paired with the reader's acquire fence before it loads the number again).
 //!
 //! Invariants: the next event is written at `position`, which lies within the current block or at its end.
-//! `end` is the end of that block. The high half of every event's time is the one that its block's base
-//! states.
+//! `end` is the end of the current block. The high half of every event's time is the one that its block's
+//! base states.
 
 use crate::kind::{Kind, KindId, NameRef};
 use crate::layout::{PAGE, block, element, event};

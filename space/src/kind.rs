@@ -321,8 +321,8 @@ impl Field for SiteRef {
     }
 }
 
-/// A kind of event. Usually derived; in an implementation by hand, [`Kind::words`] must pack the fields at
-/// [`offsets`].
+/// A kind of event. The trait is usually derived; in an implementation by hand, [`Kind::words`] must pack the
+/// fields at [`offsets`].
 pub trait Kind {
     /// `crate.noun_verb`.
     const NAME: &'static str;

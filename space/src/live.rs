@@ -1,8 +1,8 @@
 //! The live table: a row for each object that exists now. Rows are reused. [`crate::row`] describes kinds of
 //! rows and their cells.
 //!
-//! A row's tag holds its kind and a generation that grows with each use, so a copy of a row with the same tag
-//! before and after belongs to one owner.
+//! A row's tag holds its kind and a generation that grows with each use, so if a row's tag is the same before
+//! and after the row is copied, the copy belongs to one owner.
 
 use crate::error::Error;
 use crate::layout::{VERSION, identity, live};
@@ -87,7 +87,7 @@ impl Drop for LiveRow {
 #[derive(Debug)]
 pub(crate) struct Row(NonNull<u8>);
 
-// SAFETY: it is only an address; using it is unsafe and needs the table, whose words are atomic.
+// SAFETY: the value is only an address; using it is unsafe and needs the table, whose words are atomic.
 unsafe impl Send for Row {}
 // SAFETY: the pointer is only an address; using it is unsafe and needs the table, whose words are atomic.
 unsafe impl Sync for Row {}
@@ -121,8 +121,8 @@ impl Row {
         for cell in 0..LIVE_CELLS {
             word(live::CELLS + 8 * cell).store(0, Ordering::Relaxed);
         }
-        // Release, paired with the reader's first load of the tag: it sees the cells cleared, or later
-        // values.
+        // Release, paired with the reader's first load of the tag: the reader sees the cells cleared, or
+        // later values.
         word(live::TAG).store(generation << 8 | u64::from(kind.0), Ordering::Release);
     }
 
@@ -182,8 +182,8 @@ impl Kept {
     }
 }
 
-/// While this value exists, its thread keeps some of the space's free live rows. Meanwhile, tasks and streams
-/// that this thread makes and ends do not lock the space. See
+/// While this value exists, its thread keeps some of the space's free live rows. So tasks and streams that
+/// this thread makes and ends need no lock of the space. See
 /// [`Space::keep_live_rows`](crate::Space::keep_live_rows).
 #[derive(Debug)]
 #[must_use = "dropping it gives the rows back"]

@@ -422,8 +422,8 @@ impl Mailbox {
     }
 
     /// Receives the oldest command that is still waiting, and records that as an event. When the lease of a
-    /// command is over, its inverse is received next, with the same number; no sender waits for its answer.
-    /// Costs two loads when no command is waiting.
+    /// command is over, the command's inverse is received next, with the same number; no sender waits for the
+    /// inverse's answer. Costs two loads when no command is waiting.
     ///
     /// # Errors
     /// When the event cannot be recorded.
@@ -556,7 +556,8 @@ impl Mailbox {
     }
 }
 
-/// A command that was received. Dropping it without an answer reports a failure to the sender.
+/// A command that was received. If a received command is dropped without an answer, the sender gets a failure
+/// as the answer.
 #[derive(Debug)]
 pub struct Received {
     /// `None`: the command is the inverse of another one, and no sender waits for its answer.

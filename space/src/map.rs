@@ -81,8 +81,8 @@ impl Map {
             return Ok(());
         }
         let error = std::io::Error::last_os_error();
-        // Linux before 5.14 has no such advice. The memory is reserved, so without the advice first touches
-        // only cost time.
+        // Linux before 5.14 does not know `MADV_POPULATE_WRITE`. The memory is reserved, so without this
+        // advice the first touch of a page only costs time.
         if error.raw_os_error() == Some(libc::EINVAL) {
             return Ok(());
         }
@@ -275,7 +275,7 @@ impl Line {
     #[inline(always)]
     pub(crate) fn store(&self, at: usize, value: u64, order: Ordering) {
         assert!(at < LINE && at.is_multiple_of(8));
-        // SAFETY: in the line, which `new` found in the map; aligned.
+        // SAFETY: the word is aligned and lies in the line, which `new` checked to lie in the map.
         unsafe { &*self.address.0.wrapping_add(at).cast::<AtomicU64>() }.store(value.to_le(), order);
     }
 }

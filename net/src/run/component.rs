@@ -76,7 +76,7 @@ pub(crate) struct Component {
 
 impl Component {
     /// The site of the task that joins the output of the component's parts. A split and a choice have a
-    /// separate site for it, so that observers can distinguish their two tasks.
+    /// separate site for this task, so that observers can distinguish the component's two tasks.
     pub(crate) fn collector(&self) -> SiteRef {
         self.collector.unwrap_or(self.site)
     }
@@ -90,7 +90,7 @@ impl Component {
 /// What a component does.
 #[derive(Debug)]
 pub(crate) enum Kind {
-    /// The parts, in the order in which records go through them; without parts it is the identity.
+    /// The parts, in the order in which records go through them; without parts the component is the identity.
     Serial(Vec<ComponentId>),
     /// A net with a declared signature: its parts in order, between the two ends of its shield.
     Shielded(Arc<Shield>, Vec<ComponentId>),

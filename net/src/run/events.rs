@@ -121,7 +121,7 @@ pub(crate) fn record_failed(cx: &mut Context<'_>, component: SiteRef, message: M
 pub(crate) fn records_held(cx: &mut Context<'_>, messages: impl Iterator<Item = (u64, u64)>) {
     let task = cx.task_id().0;
     let Some(writer) = cx.writer() else { return };
-    // A catalog that cannot be written any more was reported by the space.
+    // If the catalog cannot be written any more, the space has reported so.
     let Ok(kind) = writer.declare::<RecordHeld>() else { return };
     for (stream, index) in messages {
         writer.emit(kind, &RecordHeld { task, stream, index });
@@ -153,7 +153,7 @@ impl Described {
             if !self.shapes.contains(&shape) {
                 let labels = labels(shape);
                 let named = RecordType { task, record_type: shape.number(), labels: cut(&labels) };
-                // A catalog that cannot be written any more was reported by the space.
+                // If the catalog cannot be written any more, the space has reported so.
                 let Ok(kind) = writer.declare::<RecordType<'_>>() else { return };
                 writer.emit_at(since, kind, &named);
                 self.shapes.push(shape);

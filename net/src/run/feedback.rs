@@ -60,7 +60,7 @@ impl FeedbackTask {
         }
     }
 
-    /// Sends a record that left the body back or out.
+    /// Sends a record that left the body back into the body, or out of the loop.
     fn sort(&mut self, cx: &mut Context<'_>, mut record: Record) {
         if record.ends() != Ends::NOTHING {
             self.inside -= 1;

@@ -185,7 +185,8 @@ pub(crate) fn announce(announced: Announced) -> Record {
     Record::message(Value::Opaque(Opaque::new::<Mutex<Option<Announced>>>(content)))
 }
 
-/// The output announced in a message; the input of a spent synchrocell counts as one.
+/// The output announced in a message; a message with the input of a spent synchrocell announces this input as
+/// an output.
 pub(crate) fn announced(message: &Record) -> Option<Announced> {
     let Some(Value::Opaque(opaque)) = message.slots().first() else { return None };
     match opaque.get::<Mutex<Option<Announced>>>() {

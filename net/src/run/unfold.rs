@@ -62,7 +62,8 @@ pub(crate) struct Unfolding<'a, 'b> {
     /// The replica that the new tasks belong to.
     replica: u64,
     around: Around,
-    /// The streams whose writer may be a spent synchrocell: its input then takes the stream's place.
+    /// The streams that a single synchrocell writes: when the cell is spent, its input takes the stream's
+    /// place.
     handed_over: HashSet<u64>,
 }
 

@@ -420,7 +420,8 @@ pub enum TopoKind {
         body: Box<Topo>,
         /// The tag whose value chooses the replica; the low end of a range.
         from: LabelAt,
-        /// The high end of a range: a copy goes to each value.
+        /// The tag with the high end of a range of values: the replica of each value gets a copy of the
+        /// record.
         to: Option<LabelAt>,
         /// `!!`, `!!@`.
         deterministic: bool,

@@ -16,7 +16,7 @@ use super::source::{Source, Span};
 const WIDTH: usize = 100;
 const INDENT: usize = 4;
 
-/// Lays a text out. The layout of a text that was laid out is the same text.
+/// Lays a text out. Laying out a text that was laid out before does not change it.
 ///
 /// ```
 /// use thalweg_net::syntax::{Source, format};
@@ -52,7 +52,7 @@ pub fn format(source: &Arc<Source>) -> Result<String, Vec<Diagnostic>> {
 #[derive(Clone, Copy, Debug)]
 enum Piece {
     Token(Span),
-    /// A `;` that the text left out at its end.
+    /// A `;` that is missing at the end of the source text.
     Semicolon,
     /// A comment, with whether it starts a line and whether a line starts after it.
     Comment {

@@ -58,7 +58,7 @@ struct Play<'a> {
     tries: usize,
 }
 
-/// The line of each set of labels.
+/// The line of the component's table for each set of labels.
 pub(crate) fn lines(part: &Part, parts: &[Rc<Table>], world: World) -> Vec<Option<Line>> {
     let table = Table { lines: Vec::new(), variants: Default::default(), parts: parts.to_vec(), world };
     let mut play = Play {

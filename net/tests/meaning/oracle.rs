@@ -94,7 +94,7 @@ pub(crate) struct Outcome {
     pub(crate) failed: Vec<Fault>,
 }
 
-/// There are too many outcomes, or no end.
+/// There are too many outcomes, or the case does not end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TooMuch;
 

@@ -165,7 +165,7 @@ impl<'a> Typed<'a> {
         let alone = typed.before(&each(world, |_| Some(0)));
         let all = (0..).zip(alone).filter(|&(record, asked)| asked == Some(Asked::from(record)));
         typed.variants = match term {
-            // The variants of all parts are variants of the whole, even if another part always wins.
+            // The variants of all branches are variants of the parallel, even if another branch always wins.
             Term::Parallel(_) => typed.parts.iter().flat_map(|part| part.variants.clone()).collect(),
             Term::Cell(patterns) => patterns.iter().copied().collect(),
             Term::Net(variants, _) => variants.iter().copied().collect(),

@@ -32,7 +32,7 @@ const LOOKS_MAX: u32 = 240;
 #[derive(Debug)]
 pub(crate) enum Verdict {
     Right,
-    /// The case has more outcomes than the interpreter follows, or no end.
+    /// The case has more outcomes than the interpreter follows, or does not end.
     TooMuch,
     /// The check refuses the network.
     Refused,
@@ -218,7 +218,8 @@ struct Switch {
     chance: Chance,
 }
 
-/// The least number of times that a case's `net.fuse` is switched, besides the switching at each record.
+/// The number of times that a case's `net.fuse` is set at random by a task of its own, besides the times at
+/// each record.
 const TURNS: u32 = 64;
 
 impl Switch {
@@ -234,7 +235,7 @@ fn turn(switch: &mut Option<Switch>) {
     }
 }
 
-/// A task that switches `net.fuse` in each of its dispatches, between those of the network's tasks.
+/// A task that sets `net.fuse` at random in each of its dispatches, between those of the network's tasks.
 struct Switching {
     switch: Option<Switch>,
     left: u32,

@@ -304,8 +304,8 @@ impl Way<'_> {
 
 // ---- sure errors ----
 
-/// The sure fate of a record: the records that leave (with whether that is sure), and whether a record surely
-/// fails on the way.
+/// What certainly happens to a record: the records that leave (each with whether that is certain), and
+/// whether a record certainly fails on the way.
 pub(crate) fn surely(part: &Part, table: &Table, set: Set) -> (BTreeSet<(Set, bool)>, bool) {
     let taken = |takes: Set, gives: &[Set]| match has(set, takes) {
         true => (gives.iter().map(|&made| (made_of(table.world, set, takes, made).0, true)).collect(), false),

@@ -27,7 +27,7 @@ pub(crate) struct Progress {
 pub(crate) enum Latest {
     /// The event was read before.
     Old,
-    /// The event is the next one.
+    /// The event is the next one of its writer.
     Next,
     /// Events before this one were not read yet.
     Behind,

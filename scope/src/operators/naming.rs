@@ -36,7 +36,7 @@ pub(crate) enum Context {
     Session,
 }
 
-/// The names of the context; kinds' own names have no dots.
+/// The names of the values in a tuple's head and in the legend; all have dots, and names of fields have none.
 const CONTEXT: [(&str, Of, &str, Context); 9] = [
     ("event.time", Of::Time, "ns", Context::Time),
     ("event.sequence", Of::Unsigned, "", Context::Sequence),

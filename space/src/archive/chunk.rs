@@ -503,7 +503,8 @@ fn varying(bytes: &[u8], starts: &[u32], words: usize) -> Vec<(u64, u64)> {
 
 /// Gathers the numbers at `at` bytes after each start into the column.
 fn gather(bytes: &[u8], starts: &[u32], at: usize, column: &mut Column) {
-    // An event's fields are whole words, so a load of eight bytes that ends with the field is within.
+    // An event's fields fill whole words, so a load of eight bytes that ends with the field lies within the
+    // chunk.
     let shift = (8 * (8 - column.width)) as u32;
     let back = 8 - column.width;
     let load = |start: &u32| {

@@ -155,8 +155,7 @@ impl<'k> Last<'k> {
 fn cost(prediction: Prediction, column: &Column, before: &[Column], keys: &mut Vec<(u64, u64)>) -> u64 {
     let count = column.values.len();
     let sample = count.min(SAMPLE_VALUES);
-    // The sample is taken from the middle of the chunk, which is typical of it. The value before the sample is real
-    // unless the sample begins the chunk.
+    // The sample is taken from the middle of the chunk, which is typical of it.
     let from = (count - sample) / 2;
     let mut rest = Vec::new();
     let part = |column: &Column| Column::of(column.width, column.values[from..from + sample].to_vec());

@@ -8,8 +8,8 @@
 //! archived bytes are bit for bit those that the writer committed. `docs/archive.md` of the project describes
 //! the files.
 //!
-//! Archives of former versions, `NNNN.archive`, are read as before: they have an element's header and the
-//! same blocks at the same positions, but blocks are not recycled.
+//! Archives of former versions, `NNNN.archive`, can still be read: they have an element's header and the same
+//! blocks at the same positions, but blocks are not recycled.
 //!
 //! ```no_run
 //! # fn running() -> bool { false }

@@ -2,10 +2,10 @@
 //! and an index at its end.
 //!
 //! `NNNNNN.segment` begins with a header that names its space. Records follow, each with its length and a
-//! checksum: the header of each element that has a chunk here, the chunks, and, when the segment is finished,
-//! the index: where each chunk lies, and which positions, times, kinds and writers it holds. A segment has no
-//! index while its recorder writes it, or if the recorder was killed; it is then read record by record up to
-//! the first incomplete one.
+//! checksum: the header of each element that has a chunk in the segment, the chunks, and, when the segment is
+//! finished, the index: where each chunk lies, and which positions, times, kinds and writers it holds. A
+//! segment has no index while its recorder writes it, or if the recorder was killed; it is then read record
+//! by record up to the first incomplete one.
 //!
 //! The file `segments` lists the segments: one record of fixed size for each begin, end and removal of a
 //! segment.

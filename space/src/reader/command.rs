@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 /// A command that was sent.
 ///
-/// Dropping it before the answer does not cancel the command; the process frees the slot for other senders
-/// after its answer.
+/// Dropping this value before the answer does not cancel the command; the process frees the slot for other
+/// senders after its answer.
 #[derive(Debug)]
 pub struct Sent {
     reader: SpaceReader,
@@ -250,7 +250,7 @@ impl LeasedCommand {
     /// Restarts the time of the lease, and waits until the process confirms that.
     ///
     /// # Errors
-    /// When the lease is over, or as [`Sent::wait`].
+    /// When the lease is over, and the errors of [`Sent::wait`].
     pub fn renew(&self, timeout: Duration) -> Result<(), Error> {
         self.ask(RENEW, timeout)
     }

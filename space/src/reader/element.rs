@@ -314,7 +314,8 @@ impl ElementReader {
     }
 
     /// Applies an outline to all blocks that end before its time. The block that holds the time is read
-    /// without it, because an event may depend on data that an earlier event of the same block states.
+    /// without the outline, because an event may depend on data that an earlier event of the same block
+    /// states.
     pub(super) fn outline(&mut self, outline: Outline) {
         if self.whole_from.is_none_or(|from| self.position < from) {
             self.outline = Some(outline);

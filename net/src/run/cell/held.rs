@@ -45,7 +45,7 @@ impl Cell {
         whole
     }
 
-    /// Reports the records that wait for others that never came.
+    /// Reports the held records, which waited for other records that never came.
     pub(crate) fn report(self, cx: &mut Context<'_>, patterns: &[Pattern], position: &Position) {
         let empty = self.filled.iter().zip(patterns).filter(|(filled, _)| filled.is_none());
         let missing: Vec<String> = empty.map(|(_, pattern)| shown(pattern.labels())).collect();

@@ -168,7 +168,7 @@ impl PartSender {
         self.push(blocking, way, Held { record: kept, message, ends }, spare);
     }
 
-    /// Sends the bytes. `spare` is the record, if it is not kept elsewhere.
+    /// Sends the bytes. `spare` is the record, if `held` does not keep it.
     fn push(&mut self, blocking: &mut Blocking, way: &mut Way, held: Held, spare: Option<Record>) {
         let message = held.message;
         if self.tracked {

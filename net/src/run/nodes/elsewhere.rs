@@ -211,8 +211,9 @@ impl Nodes {
         nodes
     }
 
-    /// Distributes the series in the main net, neighbours together. If the net is a single choice, its
-    /// branches are distributed; if it is a single split, its replicas.
+    /// Distributes the components in series in the main net over the nodes; a node gets neighbouring
+    /// components. If the net is a single choice, its branches are distributed; if it is a single split, its
+    /// replicas.
     fn share_out(&mut self, program: &Program) {
         let mut parts = vec![program.main];
         while let [only] = parts[..] {

@@ -154,7 +154,7 @@ impl ExitCollector {
         }
         self.follow(place, ends);
         let is_mark = record.shape() == ShapeId::MARK;
-        // A mark of the first exit may only report that an outer group ends.
+        // A mark from the first exit may report nothing but the end of an outer group.
         let only_outer = is_mark && !ends.has(Ends::GROUP.and(Ends::STAGE).and(Ends::INSIDE));
         let over = self.open.is_empty() || only_outer;
         let outer =
@@ -186,8 +186,8 @@ impl ExitCollector {
         self.open.clear();
         self.open.push(0);
         self.reached = 1;
-        // Exits that have ended belong to replicas that were folded back; if the last exit has ended, all
-        // before it have.
+        // The exits after the first belong to replicas that may have been folded back. The last of these
+        // exits ends last, so if it has ended, all of them have.
         while self.exits.len() > 1 && self.exits.last().is_some_and(In::ended) {
             self.exits.pop();
         }
