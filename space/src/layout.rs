@@ -37,8 +37,7 @@ pub mod identity {
     pub const ANCHOR_SECOND: usize = 128;
     /// State: 1 running, 2 finished. Starts a line.
     pub const STATE: usize = 192;
-    /// The number of writers so far, which is also the greatest number of a writer; writers are numbered from
-    /// 1.
+    /// The number of writers so far. Writers are numbered from 1, so this is also the last writer's number.
     pub const WRITERS: usize = STATE + 8;
     /// The number of settings.
     pub const SETTINGS: usize = WRITERS + 8;
