@@ -40,20 +40,20 @@ pub struct Record {
 }
 
 /// The groups that end after a record. A group is the set of records that one input of a deterministic
-/// combinator caused. The mark is stored in the record's block, so a component that makes its last output in
-/// the block of its input passes it on without cost.
+/// combinator caused. The `Ends` is stored in the record's block, so a component that writes its last output
+/// into the block of its input passes the `Ends` on without cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ends(usize);
 
 impl Ends {
-    /// No group ends: further records of the group follow, or there are no groups here.
+    /// No group ends: further records of the group follow, or the records have no groups.
     pub(crate) const NOTHING: Ends = Ends(0);
     /// The record is the last of its group.
     pub(crate) const GROUP: Ends = Ends(1);
-    /// The record is the last of its group in this stream; the group continues in the next stream (of a
-    /// star's exits).
+    /// The record is the last of its group in this stream; the group continues in the stream of the star's
+    /// next exit.
     pub(crate) const STAGE: Ends = Ends(2);
-    /// No group ends, but the group also continues in the next stream (of a star's exits).
+    /// No group ends, but the group also continues in the stream of the star's next exit.
     pub(crate) const INSIDE: Ends = Ends(8);
     /// The enclosing group ends as well.
     pub(crate) const OUTER: Ends = Ends(4);
@@ -68,7 +68,7 @@ impl Ends {
         self.0 & other.0 != 0
     }
 
-    /// The bits that are sent to another process.
+    /// The mark as bits, in the form that is sent to another process.
     pub(crate) fn bits(self) -> u8 {
         self.0 as u8
     }
@@ -78,14 +78,14 @@ impl Ends {
         Ends(usize::from(bits))
     }
 
-    /// [`Ends::OUTER`] if any group ends here, because the own group outside a combinator is the outer group
-    /// inside it.
+    /// Converts the mark of a record that enters a combinator: [`Ends::OUTER`] if any group ends, because the
+    /// groups outside the combinator are the outer groups inside it.
     #[inline]
     pub(crate) fn as_outer(self) -> Ends {
         if self.0 == 0 { Ends::NOTHING } else { Ends::OUTER }
     }
 
-    /// The mark outside a combinator for a mark inside it: the reverse of the conversion above.
+    /// Converts the mark of a record that leaves a combinator: the reverse of [`Ends::as_outer`].
     #[inline]
     pub(crate) fn to_group(self) -> Ends {
         if self.has(Ends::OUTER) { Ends::GROUP } else { Ends::NOTHING }
@@ -214,7 +214,8 @@ impl Record {
         debug_assert!(records.iter().all(|record| record.header().length as usize == slot_count));
         let first = records.as_mut_ptr().cast_const().cast();
         // SAFETY: a record is a pointer to its block, in which the header is followed by one value for each
-        // label, by 1 and 2 above; records of one shape have equally many labels. All are borrowed mutably.
+        // label, by invariants 1 and 2 at the top of this file; records of one shape have equally many
+        // labels. All the records are borrowed mutably.
         unsafe { Rows::new(first, records.len(), blocks::SLOTS_OFFSET, slot_count) }
     }
 
@@ -247,7 +248,7 @@ impl Record {
         slots[at] = value;
     }
 
-    /// Removes a label; its value, if the record had it.
+    /// Removes a label; returns the label's value, if the record had the label.
     pub fn remove(&mut self, label: Label) -> Option<Value> {
         let at = self.shape().slot(label)?;
         let rest: Vec<Label> = self.shape().labels().iter().copied().filter(|&l| l != label).collect();
@@ -296,8 +297,8 @@ impl Record {
     fn grow(&mut self, length: usize) {
         let mut larger = Record::uninit(self.shape(), length);
         let (from, to) = (self.block.as_ptr(), larger.block.as_ptr());
-        // SAFETY: each of the two blocks belongs to one record only, and `to` has room for the values. They
-        // are moved: `from` has no values afterwards.
+        // SAFETY: each of the two blocks belongs to one record only, and `to` has room for the values. The
+        // values are moved: `from` has none afterwards.
         unsafe {
             let count = (*from).length;
             ptr::copy_nonoverlapping(slots_of(from), slots_of(to), count as usize);
@@ -310,7 +311,7 @@ impl Record {
 }
 
 impl DeepSize for Record {
-    /// The bytes of its header and its slots, 16 each, and of the heap memory of its values
+    /// The bytes of the record's header, of its slots (16 each), and of the heap memory of its values
     /// ([`Value::heap_bytes`]). A value shared with other records counts fully in each record, as it would if
     /// it were sent.
     fn deep_size(&self) -> u64 {
@@ -322,9 +323,9 @@ impl DeepSize for Record {
 
 /// Takes the value, leaving the integer 0; like [`Value::take`], but fast right after the value was written.
 ///
-/// Values are written in two words and moved as one of 16 bytes. A processor cannot forward two stores to one
-/// load: it waits until both have reached the cache, which costs more than everything else that a small box
-/// does. So a value that a box has just emitted is read word by word.
+/// A box writes a value as two words, but a move loads the value as one of 16 bytes. A processor cannot
+/// forward two stores to one load: it waits until both have reached the cache, which costs more than
+/// everything else that a small box does. So a value that a box has just emitted is read word by word.
 #[inline]
 pub fn take_just_written(value: &mut Value) -> Value {
     let words: *const u64 = (&raw const *value).cast();
@@ -390,7 +391,8 @@ impl Drop for Record {
     fn drop(&mut self) {
         let block = self.block.as_ptr();
         self.slots_mut().iter_mut().for_each(drop_heap);
-        // SAFETY: the record's last moment; no value is left that needs a drop.
+        // SAFETY: the record owns its block and is not used after `drop`; all values that need a drop were
+        // dropped.
         unsafe { release(block) };
     }
 }

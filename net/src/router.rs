@@ -1,9 +1,9 @@
 //! Routing: the branch of `A | B` that a record goes to, by best match.
 //!
-//! A record matches an input variant of a branch if it has all its labels, and if each of the record's
-//! binding tags is in the variant. The score of a branch is the number of labels of its largest variant that
-//! matches (0 for `{}`); the record goes to the branch with the highest score. The scores depend on the shape
-//! alone and are computed once per shape.
+//! A record matches an input variant of a branch if the record has all labels of the variant, and if each of
+//! the record's binding tags is in the variant. The score of a branch is the number of labels of its largest
+//! variant that matches (0 for `{}`); the record goes to the branch with the highest score. The scores depend
+//! on the shape alone and are computed once per shape.
 
 #![forbid(unsafe_code)]
 
@@ -34,8 +34,8 @@ enum Route {
 pub enum Choice<'a> {
     /// The record goes to this branch.
     One(usize),
-    /// The record goes to the first of these, which match equally well, or, if free space decides, to any of
-    /// them; ascending, at least two.
+    /// These branches, at least two and in ascending order, match the record equally well. The record goes to
+    /// the first of them, or, if free space decides ties, to any of them.
     Tie(&'a [usize]),
     /// No branch accepts the record, which fails.
     None,
@@ -81,7 +81,7 @@ fn route(branches: &[Vec<Vec<Label>>], shape: ShapeId) -> Route {
     }
 }
 
-/// The number of labels of a variant that records of a shape match; `None` if they do not match it.
+/// The number of labels of the variant, if records of this shape match it; else `None`.
 pub(crate) fn matched(variant: &[Label], shape: ShapeId) -> Option<usize> {
     let bound = shape.labels().iter().filter(|label| label.is_binding()).all(|label| variant.contains(label));
     (bound && shape.has_all(variant)).then_some(variant.len())

@@ -24,7 +24,8 @@ use crate::label::Label;
 /// The most labels that a record may have.
 pub const LABELS_MAX: usize = 4096;
 
-/// The most shapes that data may introduce. Shapes that components make of them are not counted.
+/// The most shapes that data may introduce. The shapes of records that components make of these data are not
+/// counted.
 pub const SHAPES_FROM_DATA_MAX: usize = 1 << 16;
 
 static SHAPES: AppendTable<Shape> = AppendTable::new();
@@ -107,7 +108,8 @@ impl ShapeId {
     /// The shape of [`Record::message`](crate::record::Record::message).
     pub(crate) const MESSAGE: ShapeId = ShapeId(1);
 
-    /// Whether this is [`MARK`](Self::MARK) or [`MESSAGE`](Self::MESSAGE), which no record has.
+    /// Whether the shape is [`MARK`](Self::MARK) or [`MESSAGE`](Self::MESSAGE), which no record of a network
+    /// has.
     #[inline]
     pub(crate) fn is_reserved(self) -> bool {
         self.0 < RESERVED as u32

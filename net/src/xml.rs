@@ -67,7 +67,8 @@ impl std::error::Error for XmlError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             XmlError::Record { .. } => None,
-            // The display text is the text of this error, so its source is the next cause.
+            // `Display` already shows the text of the inner error, so the source is the inner error's own
+            // source.
             XmlError::Input(error) => error.source(),
         }
     }
@@ -116,7 +117,7 @@ impl<R: BufRead> Records<R> {
         self.reader.get_ref()
     }
 
-    /// The input, for changes between two records.
+    /// The input, which may be changed between two records.
     pub fn input_mut(&mut self) -> &mut R {
         self.reader.get_mut()
     }

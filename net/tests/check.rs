@@ -54,7 +54,7 @@ fn a_label_that_was_consumed_is_missing() {
     topology("[{<t>} -> {<u = t>}] .. k ! <t>", "E0506 2:25");
     topology("[{a} -> {b = a}] .. [{b} -> {c = a}]", "E0507 2:30");
     topology("f * {c}", "E0501 2:1, W0602 2:1");
-    // Labels that the input may bring along are not missing.
+    // A label that the input may have besides the required ones is not reported as missing.
     topology("f * {b, c}", "");
     topology("f \\ {c}", "");
     topology("f .. [| {a}, {b} |]", "E0503 2:9");
@@ -203,7 +203,7 @@ fn input_variants_are_inferred() {
         ("[] .. ([{a} -> {}] | [] ! <#k>)", "a | <#k>"),
         ("[| {c}, {} |] .. [{b} -> ] * {a} .. ([{a} -> {}] | [] ! <#k>)", " | a c | b c | a c <#k>"),
         ("[{b} -> ] * {a, d} .. ([{a, d} -> {}] | [] | [{<#k>} -> {}])", "b | a d | a d <#k>"),
-        // With the tag the record goes past `[] ! <#k>` to the branch that asks for both.
+        // A record with `a` and `<#k>` goes to the branch that asks for both labels, and not to `[] ! <#k>`.
         ("[] .. ([{a, b} -> {}] | [] ! <#k> | [{a, <#k>} -> {}])", "a b | <#k> | a <#k>"),
     ] {
         let mut wanted: Vec<&str> = variants.split(" | ").collect();

@@ -257,7 +257,7 @@ struct Tally {
     far: Vec<String>,
 }
 
-/// The tokens with one damaged; `None` if that changes nothing.
+/// The tokens with one token damaged; `None` if that changes nothing.
 fn with_damage(tokens: &[String], at: usize, damage: Damage) -> Option<Vec<&str>> {
     let mut tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
     match damage {

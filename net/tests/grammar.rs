@@ -1,5 +1,5 @@
-//! Tests of `docs/grammar.md`: the parser reads the texts that its rules produce, and it contains every word
-//! and sign of the language.
+//! Tests of `docs/grammar.md`: the parser reads the texts that the grammar's rules produce, and the grammar
+//! contains every word and sign of the language.
 
 mod signs;
 

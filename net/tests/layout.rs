@@ -48,7 +48,7 @@ fn random_programs_are_laid_out() {
         assert!(errors.is_empty(), "seed {seed}:\n{text}\n{shown}");
         assert!(check(&text));
         if seed % 10 == 0 {
-            // The names in the text are defined, and the check of it ends.
+            // Checking the text ends, and reports no undefined name.
             let checked = check_text("main", &text, None);
             let named: Vec<&Diagnostic> =
                 checked.diagnostics.iter().filter(|d| d.is_error() && d.code < "E05").collect();

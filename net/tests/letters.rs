@@ -208,8 +208,8 @@ fn what_a_box_took_is_in_the_letter() {
     }
 }
 
-/// Without `exact_failures` a box changes values in place, and the dead letter says where it did; all other
-/// values are unchanged.
+/// Without `exact_failures` a box changes values in place, and the dead letter says which values were
+/// changed; all other values are unchanged.
 #[test]
 fn what_was_changed_in_place_is_not_told_as_if_it_had_come_so() {
     for (name, value) in [("text", Value::from("a text")), ("bytes", Value::from(vec![1_u8, 2]))] {

@@ -26,13 +26,13 @@ const FOLDING: StartOptions = StartOptions {
 };
 const NOT_FOLDING: StartOptions = StartOptions { replicas: 1 << 40, fold_after: 1 << 40, ..FOLDING };
 
-/// The allowed growth until the end, because the allocator keeps some memory.
+/// The allowed growth of memory between a tenth of the records and the end: the allocator keeps some memory.
 const GROWTH_MAX: u64 = 4 << 20;
 /// The deepest replica of the star, and the number of records before the depth changes by one.
 const DEPTH_MAX: u64 = 32;
 const RECORDS_PER_DEPTH: u64 = 250;
 
-/// A lock for one test at a time, because the process measures itself.
+/// A lock that only one test at a time holds, because each test measures the memory of the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// The resident bytes of the process.

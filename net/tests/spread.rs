@@ -1,5 +1,5 @@
 //! Replicas of a split are distributed by load: heavy ones run on all workers, light ones together. The
-//! output is the same.
+//! distribution does not change the output.
 
 #[path = "support/ends.rs"]
 mod ends;
@@ -133,8 +133,8 @@ impl Drop for Course {
 const HEAVY: Duration = Duration::from_micros(200);
 const LIGHT: Duration = Duration::ZERO;
 const MODES: [Option<Mode>; 4] = [None, Some(Mode::Off), Some(Mode::Metrics), Some(Mode::Full)];
-/// A build with assertions spends so much time on recording in these modes that none of its messages is
-/// light.
+/// The number of modes at the end of `MODES` that the test of light messages leaves out: in these modes, a
+/// build with assertions spends so much time on recording that no message is light.
 const RECORDING: usize = if cfg!(debug_assertions) { 2 } else { 0 };
 
 #[test]
@@ -151,7 +151,7 @@ fn a_heavy_split_fills_the_workers() {
 
 #[test]
 fn a_light_split_stays_together() {
-    // There are more replicas than stay together because of their number.
+    // There are so many replicas that only their low load keeps them together.
     let values: Vec<i64> = (0..32).collect();
     for mode in MODES[..MODES.len() - RECORDING].iter().copied() {
         for split in ["!", "!!"] {

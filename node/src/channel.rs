@@ -3,9 +3,9 @@
 //! ```text
 //!   bytes of the object, u32 · bytes behind it, u32 · the object · the bytes          (little endian)
 //! ```
-//! Before that, over TCP, both ends prove that they know the cluster's token without sending it: each sends a
-//! number that it never sent before, and the HMAC-SHA-256 of both under the token. Because the numbers are
-//! new each time, a recording of a greeting is useless to an attacker.
+//! Before the first message, over TCP, both ends prove that they know the cluster's token without sending it:
+//! each sends a number that it never sent before, and the HMAC-SHA-256 of both numbers under the token.
+//! Because the numbers are new each time, a recording of a greeting is useless to an attacker.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -87,7 +87,7 @@ impl Channel {
     /// Accepts a connection; the client has to prove that it knows the token.
     ///
     /// # Errors
-    /// The client does not prove it, or sends nothing in time.
+    /// The client does not prove that it knows the token, or sends nothing in time.
     pub fn accept(stream: TcpStream, token: &Token) -> io::Result<Channel> {
         Channel::greet(stream, token, Side::Answers)
     }
@@ -278,7 +278,7 @@ impl Channel {
 /// The reason why a question was not answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The reason as text.
+    /// The reason of the refusal, as text.
     pub why: String,
     /// Whether the peer is gone.
     pub is_broken: bool,

@@ -1,5 +1,6 @@
 //! The folder by which a user's nodes find each other. The folder contains the token that all nodes know, the
-//! address of each node of this machine, and the addresses of nodes that joined these.
+//! address of each node of this machine, and the addresses of nodes of other machines that joined the nodes
+//! of this machine.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, OpenOptions};
@@ -26,7 +27,7 @@ pub struct Cluster {
 pub struct Known {
     /// The node's name.
     pub name: String,
-    /// The address at which it listens, `HOST:PORT`.
+    /// The address at which the node listens, `HOST:PORT`.
     pub address: String,
 }
 
@@ -127,7 +128,7 @@ impl Cluster {
         std::fs::rename(new, path)
     }
 
-    /// Removes a node from the folder, if its address is still this one.
+    /// Removes a node from the folder, if the folder still has the same address for it.
     pub fn forget(&self, node: &Known) {
         let path = self.folder.join("nodes").join(&node.name);
         if std::fs::read_to_string(&path).is_ok_and(|address| address.trim() == node.address) {

@@ -40,9 +40,9 @@ const SAID_BYTES: usize = 4096;
 pub struct NodeOptions {
     /// The node's name: letters, digits, `-`, `_` and `.`.
     pub name: String,
-    /// The address at which it listens, `HOST:PORT`; port 0 is any.
+    /// The address at which the node listens, `HOST:PORT`; with port 0 the system chooses a free port.
     pub listen: String,
-    /// Addresses of nodes that it joins.
+    /// Addresses of nodes that this node joins.
     pub join: Vec<String>,
     /// Whether boxes may be commands, which networks start.
     pub allow_exec: bool,

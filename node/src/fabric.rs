@@ -43,7 +43,7 @@ pub(crate) struct Fabric {
     receiving: Ports,
     /// The settings that all links here share, except for the address.
     tuning: Tuning,
-    /// The settings in the space through which users change these, once there is a space.
+    /// The settings in the space, through which users change the links' settings, once there is a space.
     settings: OnceLock<Settings>,
     /// The recorder of the links' counters, once there is a space.
     watched: OnceLock<WatchedEnds>,
@@ -129,7 +129,7 @@ impl Fabric {
 
     /// Sets the addresses of the other processes.
     pub(crate) fn meet(&self, addresses: Vec<Option<Address>>) {
-        // An error means that they were set before, which does not happen.
+        // An error would mean that the addresses were set before, but they are set once.
         let _ = self.addresses.set(addresses);
     }
 
@@ -150,7 +150,7 @@ impl Fabric {
         self.stops().iter().for_each(|(_, stop)| stop.stop());
     }
 
-    /// Accepts no more parts.
+    /// Stops accepting parts that other nodes want to open here.
     pub(crate) fn close(&self) {
         self.listener.close(self.session);
     }
@@ -173,8 +173,8 @@ impl Fabric {
     fn take(self: &Arc<Self>, place: Place) -> Result<Opened, String> {
         let number = place.link().number;
         let mut receiver = self.receiver(place, None)?;
-        // The first message names the node, so if a node is lost before it sends one, this link cannot be
-        // stopped for it. The deadline bounds that wait.
+        // Only the first message names the other node, so the loss of a node that has not sent its first
+        // message cannot stop this link; the deadline ends the wait.
         if !receiver.advance(Some(Instant::now() + FIRST_MESSAGE)).map_err(|error| format!("{error:#}"))? {
             return Err("it opens nothing".into());
         }

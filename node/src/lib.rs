@@ -11,9 +11,9 @@
 //! A **node** ([`Node`]) is one process on each machine. A node knows the other nodes, keeps box libraries by
 //! their hash, and starts a separate process for each session, so a box that crashes does not end the node. A
 //! **session** is one run: the process that began it has the inputs and outputs and is number 0, the nodes
-//! are 1, 2, …. All processes have the whole network; which components run where follows from the text's `@`,
-//! a placement, or a mapper ([`Placement`]), and each process computes the same result. Records travel over
-//! links of `thalweg-link`, directly from process to process.
+//! are 1, 2, …. All processes have the whole network; which components run where follows from `@` in the
+//! network's text, a placement, or a mapper ([`Placement`]), and each process computes the same result.
+//! Records travel over links of `thalweg-link`, directly from process to process.
 //!
 //! Control uses separate connections, each with one question and one answer at a time ([`channel`]). The run
 //! polls its nodes' state up to 40 times a second, so the loss of a killed node is noticed within 100 ms, and

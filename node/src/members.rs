@@ -1,5 +1,5 @@
-//! The nodes of a session, as the process that began it sees them. That process sends them the network and
-//! libraries, polls their state, and reports what is lost with a node.
+//! The nodes of a session, as the process that began it sees them. The process that began the session sends
+//! the nodes the network and libraries, polls their state, and reports what is lost with a node.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,7 +50,7 @@ pub struct MembersPlan {
     pub placement: Placement,
     /// Box libraries, as the user names them.
     pub libraries: Vec<PathBuf>,
-    /// Whether boxes that are commands may run these.
+    /// Whether the nodes may run boxes that are commands.
     pub allow_exec: bool,
     /// What happens to the session when a node is lost.
     pub on_loss: OnLoss,
@@ -98,13 +98,13 @@ impl std::fmt::Display for Loss {
 pub struct Did {
     /// The node's name.
     pub node: String,
-    /// The number of tasks that it ran.
+    /// The number of tasks that the node ran.
     pub tasks: u64,
     /// Processor time of the session's process, in seconds.
     pub processor_s: f64,
-    /// Bytes that its links sent.
+    /// Bytes that the node's links sent.
     pub sent: u64,
-    /// Bytes that its links received.
+    /// Bytes that the node's links received.
     pub received: u64,
 }
 
@@ -140,7 +140,7 @@ struct Watched {
     losses: Mutex<Vec<(usize, Loss)>>,
     /// The accounts of nodes that ended without an error.
     did: Mutex<Vec<Did>>,
-    /// Other things that went wrong on nodes.
+    /// Faults on nodes besides failed records: failed tasks, and lines of box programs that answer no record.
     faults: Mutex<Vec<String>>,
     is_ending: AtomicBool,
 }
@@ -274,8 +274,8 @@ impl Members {
         }))
     }
 
-    /// Sends a request that a node carries out before the run begins. The request may take [`OPENING`], if
-    /// the node still greets peers that connect meanwhile.
+    /// Sends a request that a node carries out before the run begins. The wait for the answer lasts at most
+    /// [`OPENING`], and only as long as the node still accepts new connections.
     fn ask_opening(&self, node: &mut Reached, what: &str, with: Value) -> Result<(Value, Vec<u8>), Refused> {
         let until = Instant::now() + OPENING;
         let Reached { known, channel, .. } = node;
@@ -416,7 +416,7 @@ impl Watch {
                     self.take(&answer, &failures);
                     if answer.get("ended").is_some() {
                         self.conclude(&answer["ended"]);
-                        // The session's process on the node ends by itself.
+                        // The answer is ignored: the session's process on the node ends in any case.
                         let _ = self.channel.ask("close", json!({}), &[]);
                         return;
                     }
@@ -430,7 +430,7 @@ impl Watch {
         }
     }
 
-    /// Handles failed records, and lines of box programs that answer none.
+    /// Handles failed records, and lines of box programs that answer no record.
     fn take(&self, answer: &Value, mut failures: &[u8]) {
         while let Some((length, rest)) = failures.split_first_chunk::<4>() {
             let Some((one, rest)) = rest.split_at_checked(u32::from_le_bytes(*length) as usize) else {

@@ -208,7 +208,8 @@ impl Part {
         }
     }
 
-    /// Events since the last call: failed records as bytes, each after its length.
+    /// What happened since the last call: failed records as bytes, each after its length, and other reports
+    /// as JSON.
     fn poll(&mut self) -> (Value, Vec<u8>) {
         let mut over = false;
         while self.waiting.len() < FAILURES_MAX {
@@ -279,7 +280,7 @@ impl Part {
     }
 }
 
-/// The session as the network on a node sees it.
+/// The session that a network on a node other than 0 gets.
 #[derive(Debug)]
 struct There {
     fabric: Arc<Fabric>,

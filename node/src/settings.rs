@@ -107,7 +107,8 @@ impl Settings {
         tuning.set_frame_bytes(self.frame_bytes.load() as usize);
         tuning.set_buffer_bytes(self.buffer_bytes.load() as usize);
         tuning.set_window_bytes(self.window_bytes.load());
-        // The setting's choices are in this order, and a load stays within them.
+        // `Encoding::ALL` has the order of the setting's choices, and `load` returns the index of a valid
+        // choice.
         tuning.set_encoding(Encoding::ALL[self.encoding.load() as usize]);
         for tunable in self.all() {
             if let (new, Some(old)) = tunable.adopt() {

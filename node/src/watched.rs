@@ -141,7 +141,7 @@ impl WatchedEnds {
         adopted.iter_mut().for_each(|collector| collector.record(&SettingAdopted { name, old, new }));
     }
 
-    /// Adds a new end. If the space has no room for its events, they are not recorded.
+    /// Adds a new link end. If the space has no room for the end's events, they are not recorded.
     pub(crate) fn add(&self, link: u64, node: &str, direction: Direction, counters: Counters) {
         let element = match direction {
             Direction::Out => format!("link to {node}"),

@@ -68,7 +68,8 @@ pub(crate) struct Program {
     pub(crate) globs: Vec<Glob>,
 }
 
-/// A checked expression. Its evaluation cannot fail, and its time is bounded by the expression's length.
+/// A checked expression. The evaluation of an expression cannot fail, and takes a time that the expression's
+/// length bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expression {
     program: Program,
@@ -89,7 +90,7 @@ impl Expression {
     /// Reads and checks an expression that is true or false.
     ///
     /// # Errors
-    /// As [`Expression::read`], and when its value is a number.
+    /// The errors of [`Expression::read`], and an error if the value of the expression is a number.
     pub fn condition(text: &str, schema: &Schema) -> Result<Expression, Vec<Problem>> {
         let expression = Expression::read(text, schema)?;
         match expression.of {
@@ -102,7 +103,7 @@ impl Expression {
         }
     }
 
-    /// The type of its value.
+    /// The type of the expression's value.
     pub fn of(&self) -> Type {
         self.of
     }
@@ -113,8 +114,8 @@ impl Expression {
         is_true(self.number(values))
     }
 
-    /// Its value: a number in nanoseconds and bytes, or 1 or 0; `NaN` if a field that it needs is unknown, or
-    /// the value is undefined (0 / 0).
+    /// The expression's value: a number in nanoseconds and bytes, or 1 or 0; `NaN` if a field that the
+    /// expression needs is unknown, or the value is undefined (0 / 0).
     pub fn number(&self, values: &impl Values) -> f64 {
         // Most conditions compare a name with a constant, so this case has a short path.
         if let [first, Op::Constant(bound), Op::Compare(how)] = &self.program.ops[..]

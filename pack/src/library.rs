@@ -25,7 +25,7 @@ pub enum Given {
     Text(String),
     /// `&name`: the address of a word of eight bytes, zero at first, which the calls of one list share.
     Address(String),
-    /// `&$`: the address of a word that holds the value.
+    /// `&$`: the address of a word that holds the value that is set.
     ValueAddress,
     /// `*name`: the value of a word.
     Word(String),
@@ -69,7 +69,7 @@ impl Call {
         })
     }
 
-    /// Whether an argument of the call depends on the value.
+    /// Whether an argument of the call depends on the value that is set.
     pub fn takes_value(&self) -> bool {
         self.arguments.iter().any(|given| matches!(given, Given::Value | Given::ValueAddress))
     }
@@ -188,18 +188,18 @@ pub struct Keep {
     pub name: String,
     /// The quantity.
     pub what: Kept,
-    /// The number of the field with its mean; the other [`FIGURES`] have the next numbers.
+    /// The number of the field with the quantity's mean; the other [`FIGURES`] have the next numbers.
     pub field: usize,
 }
 
 /// A value that is read by calls of the library's own functions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
-    /// Its name in expressions.
+    /// The reading's name in expressions.
     pub name: String,
     /// The calls that read the value.
     pub get: Get,
-    /// The number of its field.
+    /// The number of the reading's field.
     pub field: usize,
 }
 
@@ -214,17 +214,17 @@ pub struct Get {
     pub at: Vec<String>,
 }
 
-/// How a point of a library is set.
+/// How a point, a setting that a pack may change, is set in a library.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lever {
-    /// The means by which it is set.
+    /// The means by which the point is set.
     pub by: By,
     /// The number of the field with the current value.
     pub field: usize,
     /// The value that the library uses if the application sets none.
     pub default: Option<f64>,
     /// Whether effects of a value persist after the former value is restored, so that a trial cannot
-    /// alternate between both.
+    /// alternate between the two values.
     pub is_lasting: bool,
 }
 
@@ -235,7 +235,7 @@ pub enum By {
     Calls {
         /// The calls that set the value.
         set: Vec<Call>,
-        /// The calls that restore the former value; empty: those of `set` do.
+        /// The calls that restore the former value; if there are none, the calls of `set` restore it.
         back: Vec<Call>,
         /// The calls that read the value.
         get: Get,

@@ -19,9 +19,9 @@ const FORMAT: f64 = 1.0;
 pub struct Pack {
     /// Its name.
     pub name: String,
-    /// Its subject, in one sentence.
+    /// The pack's subject, in one sentence.
     pub about: String,
-    /// The area that it is about, such as `network`, `link` or a library's name.
+    /// The area that the pack is about, such as `network`, `link` or a library's name.
     pub area: String,
     /// The properties by which a foreign library is recognised; none for other areas.
     pub identity: Option<Identity>,
@@ -51,7 +51,7 @@ pub struct Pack {
 /// The properties by which a foreign library is recognised.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// The name of its file.
+    /// A pattern of the name of the library's file.
     pub library: Glob,
     /// A pattern of the versions that the pack covers, as in the file's name after `.so.`; none: all.
     pub version: Option<Glob>,
@@ -62,13 +62,13 @@ pub struct Identity {
 /// A function of the library at which something is measured.
 #[derive(Clone, Debug)]
 pub struct Probe {
-    /// Its name; its fields are called `NAME.FIELD` in expressions.
+    /// The probe's name; the probe's fields are called `NAME.FIELD` in expressions.
     pub name: String,
     /// The function.
     pub function: String,
     /// When the probe measures.
     pub at: When,
-    /// Its fields, with their numbers in [`Values`].
+    /// The probe's fields, with their numbers in [`Values`].
     pub fields: Vec<(String, usize)>,
     /// The quantities that are kept of each call.
     pub keeps: Vec<Keep>,
@@ -91,9 +91,9 @@ pub enum When {
 /// A number or truth value that is computed from others.
 #[derive(Clone, Debug)]
 pub struct Measure {
-    /// Its name in other expressions.
+    /// The measure's name in other expressions.
     pub name: String,
-    /// The expression that computes it.
+    /// The expression that computes the measure.
     pub is: Expression,
 }
 
@@ -126,7 +126,7 @@ pub struct Point {
     pub min: f64,
     /// The largest value.
     pub max: f64,
-    /// How the value is set in a library; none for a setting of ours.
+    /// How the value is set in a library; `None` for a setting in a space.
     pub lever: Option<Lever>,
 }
 
@@ -139,9 +139,10 @@ pub struct Action {
     pub change: Change,
     /// A condition under which the action is not carried out.
     pub unless: Option<Expression>,
-    /// The index in [`Pack::models`] of the model that predicts its gain.
+    /// The index in [`Pack::models`] of the model that predicts the action's gain.
     pub gain: Option<usize>,
-    /// The indices in [`Pack::conditions`] of conditions that forbid it; their sentences state the reason.
+    /// The indices in [`Pack::conditions`] of conditions that forbid the action; their sentences state the
+    /// reason.
     pub forbidden: Vec<usize>,
     /// Whether the change is kept unless it is worse; otherwise it is kept only if it is significantly
     /// better.
@@ -160,11 +161,11 @@ pub enum Change {
         /// The value, before it is clamped to the point's limits.
         to: Expression,
     },
-    /// A command is sent.
+    /// A command is sent to the process.
     Command {
-        /// Its words.
+        /// The words of the command.
         words: Vec<String>,
-        /// The words of the command that undoes it.
+        /// The words of the command that undoes the first one.
         inverse: Vec<String>,
     },
 }

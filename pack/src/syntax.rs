@@ -306,7 +306,8 @@ impl<'t> Parser<'t> {
             self.next();
         }
         let over = over.unwrap_or(Unit::PLAIN);
-        // `/` and a unit's name mean "per that unit". Any other name divides, and so does a call of `min`.
+        // `/` and a unit's name mean "per that unit". Any other name after `/` is a divisor, and so is a call
+        // of `min`.
         let is_call = self.words.get(self.at + 2).is_some_and(|(token, _)| *token == Token::Sign("("));
         match (self.peek(), self.words.get(self.at + 1)) {
             (Token::Sign("/"), Some((Token::Name(name), span))) if !is_call => match Unit::named(name) {

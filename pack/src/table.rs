@@ -9,14 +9,14 @@ use toml::de::{DeString, DeTable, DeValue};
 use crate::problem::Problem;
 use crate::suggest::nearest;
 
-/// A text of the file, and where it begins there.
+/// A text value of the file, and its place in the file.
 #[derive(Clone, Debug)]
 pub struct Text {
     /// The text.
     pub text: String,
     /// The place of the value, with its quotes.
     pub span: Range<usize>,
-    /// The place of its first byte, if the file holds the text literally, without escapes.
+    /// The place of the text's first byte, if the file holds the text literally, without escapes.
     inside: Option<usize>,
 }
 
@@ -89,7 +89,7 @@ impl<'f, 't> Table<'f, 't> {
         Table { file, table, span, what, known: RefCell::new(Vec::new()) }
     }
 
-    /// Its place in the file.
+    /// The table's place in the file.
     pub fn span(&self) -> Range<usize> {
         self.span.clone()
     }

@@ -19,7 +19,8 @@ impl Values for Row {
     }
 }
 
-/// a, b: plain; wait: µs; room: kB; live: truth; gone: unknown; component: text.
+/// The fields of the test: `a` and `b` are plain numbers, `wait` is in µs, `room` in kB, `live` is a truth
+/// value, `gone` has no known value, `component` is a text.
 fn schema() -> Schema {
     let mut schema = Schema::default();
     schema.number("a", "messages").unwrap();

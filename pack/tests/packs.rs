@@ -79,7 +79,8 @@ fn a_pack_says_what_is_to_be_done() {
         let measured = pack.measured(&row);
         pack.due(&measured).into_iter().map(|(_, value)| value).collect::<Vec<_>>()
     };
-    // The setting gets 64 · 10, clamped to the point's limit; the command has no value.
+    // The setting's expression gives 64 · 10, which is clamped to the point's limit 100; the command has no
+    // value.
     assert_eq!(due(Row([0.3, 0.2, 8.0, 500.0, 10.0])), [Some(100.0), None]);
     assert_eq!(due(Row([0.3, 0.2, 8.0, 500.0, 2000.0])), [None], "memory keeps the setting as it is");
     assert_eq!(due(Row([0.3, 0.05, 8.0, 500.0, 10.0])), []);
@@ -124,7 +125,7 @@ says = "Sends wait for the receiver."
     assert_eq!(fields.len(), 3);
 }
 
-/// The page's examples are packs.
+/// The examples in `docs/packs.md` are valid packs.
 #[test]
 fn the_examples_of_the_page_are_packs() {
     let page = include_str!("../../docs/packs.md");

@@ -19,11 +19,11 @@ static OFF: AtomicU64 = AtomicU64::new(0);
 /// A place in the program whose calls are recorded; also the name of a counter or gauge.
 #[derive(Debug)]
 pub struct Operation {
-    /// Its switch: [`ON`], or a word of the space. Stored with release, after `id`.
+    /// The operation's switch: [`ON`], or a word of the space. Stored with release, after `id`.
     on: AtomicPtr<AtomicU64>,
-    /// Its number in the catalog; 0 if it is not declared yet.
+    /// The operation's number in the catalog; 0 if the operation is not declared yet.
     id: AtomicU32,
-    /// Whether a thread is declaring it.
+    /// Whether a thread is declaring the operation.
     declaring: AtomicBool,
     /// The next operation in the list of declared ones, which was declared before this one.
     pub(crate) next: AtomicPtr<Operation>,
@@ -57,7 +57,7 @@ impl Operation {
     #[inline(always)]
     #[must_use = "the call ends when this is dropped"]
     pub fn enter(&'static self) -> Call {
-        // SAFETY: it points to a static, or to a word of a probe that is never dropped.
+        // SAFETY: the switch is a static, or a word of a probe that is never dropped.
         if unsafe { &*self.on.load(Ordering::Relaxed) }.load(Ordering::Relaxed) == 0 {
             return Call::NONE;
         }
@@ -69,7 +69,8 @@ impl Operation {
     #[inline(never)]
     fn begin(&'static self) -> Call {
         let thread = thread::here();
-        // SAFETY: null or this thread's own; no other reference to it lives here.
+        // SAFETY: `here` returns null or this thread's own state, to which no other reference lives in this
+        // function.
         let Some(state) = (unsafe { thread.as_mut() }) else {
             if Process::is_none() {
                 self.on.store(std::ptr::from_ref(&OFF).cast_mut(), Ordering::Relaxed);
@@ -138,7 +139,7 @@ impl Operation {
             }
         }
         self.declaring.store(false, Ordering::Release);
-        // SAFETY: as in `enter`.
+        // SAFETY: the switch is a static, or a word of a probe that is never dropped.
         self.id.load(Ordering::Acquire) != 0
             && unsafe { &*self.on.load(Ordering::Acquire) }.load(Ordering::Relaxed) != 0
     }
@@ -156,7 +157,7 @@ impl Operation {
         if id == 0 {
             return self.declare().then(|| self.id.load(Ordering::Relaxed));
         }
-        // SAFETY: as in `enter`.
+        // SAFETY: the switch is a static, or a word of a probe that is never dropped.
         (unsafe { &*self.on.load(Ordering::Relaxed) }.load(Ordering::Relaxed) != 0).then_some(id)
     }
 
@@ -186,9 +187,9 @@ enum Begins {
 /// A running call, which ends when this value is dropped.
 #[derive(Debug)]
 pub struct Call {
-    /// The state of its thread; null if the call is not recorded.
+    /// The state of the call's thread; null if the call is not recorded.
     thread: *mut Thread,
-    /// The time at which it began; 0 if it is the outermost call of a trace that is not recorded.
+    /// The time at which the call began; 0 if it is the outermost call of a trace that is not recorded.
     entry: u64,
     id: u32,
     depth: u32,
@@ -233,7 +234,8 @@ impl Call {
         if !thread::is_current(self.thread) {
             return;
         }
-        // SAFETY: this thread's own, as just compared; no other reference to it lives here.
+        // SAFETY: the comparison above shows that this is the thread's own state, to which no other reference
+        // lives in this function.
         let state = unsafe { &mut *self.thread };
         if self.entry == 0 {
             state.muted = false;

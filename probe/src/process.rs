@@ -34,7 +34,8 @@ static MAKING: AtomicU8 = AtomicU8::new(0);
 /// The number of events lost before the process's state existed.
 static LOST: AtomicU64 = AtomicU64::new(0);
 static SPANS: AtomicU64 = AtomicU64::new(0);
-/// The operations that were declared, by their `next`; pushed with release.
+/// The last operation that was declared; `Operation::next` links it to those declared before. Stored with
+/// release.
 static OPERATIONS: AtomicPtr<Operation> = AtomicPtr::new(null_mut());
 static HANDLERS: Once = Once::new();
 
@@ -67,12 +68,12 @@ impl Process {
                 Err(_) => std::thread::yield_now(),
             }
             let made = PROCESS.load(Ordering::Acquire);
-            // SAFETY: as in `get`.
+            // SAFETY: `PROCESS` is null or points to a state that is leaked and so valid for ever.
             if let Some(process) = unsafe { made.as_ref() } {
                 return Some(process);
             }
         }
-        // SAFETY: as in `get`.
+        // SAFETY: `PROCESS` is null or points to a state that is leaked and so valid for ever.
         if let Some(process) = unsafe { PROCESS.load(Ordering::Acquire).as_ref() } {
             MAKING.store(NOT_MADE, Ordering::Release);
             return Some(process);
@@ -163,7 +164,7 @@ pub(crate) fn remember(operation: &'static Operation) {
 /// Counts events that were lost because there was no element for them.
 #[cold]
 pub(crate) fn count_lost(count: u64) {
-    // SAFETY: as in `Process::get`.
+    // SAFETY: `PROCESS` is null or points to a state that is leaked and so valid for ever.
     match unsafe { PROCESS.load(Ordering::Acquire).as_ref() } {
         Some(process) => process.lost.cell().fetch_add(count, Ordering::Relaxed),
         None => LOST.fetch_add(count, Ordering::Relaxed),
@@ -213,7 +214,7 @@ extern "C" fn forked() {
 }
 
 extern "C" fn finish() {
-    // SAFETY: as in `Process::get`.
+    // SAFETY: `PROCESS` is null or points to a state that is leaked and so valid for ever.
     if let Some(process) = unsafe { PROCESS.load(Ordering::Acquire).as_ref() } {
         process.space.finish();
     }

@@ -21,7 +21,7 @@ pub(crate) struct Thread {
     pub(crate) logged: KindId<Logged<'static>>,
     /// The ids of the program's own kinds, by the addresses of the names and fields of their types.
     own: HashMap<(usize, usize), OwnKind>,
-    /// Whether an event is being written: a signal handler that interrupts this loses its own event.
+    /// Whether an event is being written: a signal handler that interrupts the writing loses its own event.
     pub(crate) busy: bool,
     /// Whether the present trace is not recorded.
     pub(crate) muted: bool,
@@ -33,11 +33,12 @@ pub(crate) struct Thread {
     pub(crate) traces: u64,
     /// The number of changes of settings that were adopted.
     pub(crate) changes: u64,
-    /// The trace's identity, if it has one; the halves are 0 if only its parent is known.
+    /// The identity of the present trace, if it has one; the halves are 0 if only the trace's parent is
+    /// known.
     pub(crate) trace: Option<(u64, u64)>,
 }
 
-/// The id of a kind of any type.
+/// The id of a kind that the program defines, without the kind's type.
 #[derive(Clone, Copy, Debug)]
 struct OwnKind(KindId<()>);
 
@@ -157,13 +158,14 @@ impl Thread {
 /// # std::fs::remove_dir_all(parent).unwrap();
 /// ```
 pub fn emit<K: Kind>(event: &K) {
-    // SAFETY: null or this thread's own; no other reference to it lives here.
+    // SAFETY: `here` returns null or this thread's own state, to which no other reference lives in this
+    // function.
     let Some(thread) = (unsafe { here().as_mut() }) else { return };
     if thread.muted {
         return;
     }
-    // Two different kinds differ in at least one of these addresses; equal kinds may be registered twice
-    // without harm.
+    // Two different kinds differ in the address of their name or of their fields; equal kinds may be
+    // registered twice without harm.
     let of_kind = (K::NAME.as_ptr() as usize, K::FIELDS.as_ptr() as usize);
     let kind = match thread.own.get(&of_kind) {
         Some(own) => own.0.of_type(),

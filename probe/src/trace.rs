@@ -7,12 +7,13 @@ use crate::thread::{self, Thread};
 /// Work that was handed over, to be taken over in the thread that executes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handed {
-    /// The number of its span; 0 if it was handed over in a trace that is not recorded.
+    /// The number of the work's span; 0 if the work was handed over in a trace that is not recorded.
     span: u64,
 }
 
 fn with<R>(otherwise: R, work: impl FnOnce(&mut Thread) -> R) -> R {
-    // SAFETY: null or this thread's own; `work` is of this module and asks for no other reference.
+    // SAFETY: `here` returns null or this thread's own state; `work` is a closure of this module, which takes
+    // no other reference to the state.
     match unsafe { thread::here().as_mut() } {
         Some(thread) => work(thread),
         None => otherwise,
@@ -20,7 +21,7 @@ fn with<R>(otherwise: R, work: impl FnOnce(&mut Thread) -> R) -> R {
 }
 
 /// Records that work is handed to another thread or executed later. [`Handed::take_over`] records the start
-/// of this work, so that both belong to one trace.
+/// of this work, so that the work belongs to the trace in which it was handed over.
 ///
 /// ```
 /// # let parent = std::env::temp_dir().join(format!("thalweg-handed-{}", std::process::id()));
@@ -114,7 +115,8 @@ pub fn continue_trace(traceparent: &str) -> bool {
     true
 }
 
-/// The trace's halves, the span, and whether it is recorded.
+/// The parts of a `traceparent`: the two halves of the trace's identity, the span, and whether the trace is
+/// recorded.
 fn parsed(text: &str) -> Option<(u64, u64, u64, bool)> {
     let number = |from: usize, to: usize| {
         let digits = text.get(from..to)?;

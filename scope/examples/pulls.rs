@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use thalweg_scope::{Backlog, Leaf, Scope, Target, Tree, View};
 use thalweg_space::{Collector, CollectorOptions, Kind, Space, SpaceOptions};
 
-/// What went through a path.
+/// An event with two numbers, as a collector records it.
 #[derive(Kind)]
 #[kind(name = "example.beat")]
 struct Beat {

@@ -1,10 +1,11 @@
 //! Scopes: views of any number of elements, read by pulls on request.
 //!
-//! A [`View`] is a tree. Its leaves read elements, selected by patterns, in any number of processes. Its
-//! inner nodes gather, filter, convert, reduce and limit the tuples in the process that reads the elements. A
-//! [`Scope`] is a view on running processes: each pull hands over a [`Batch`] of tuples, either the latest of
-//! each element or all since the last pull, with losses counted. A scope reads nothing between pulls. New
-//! processes join the view, and ended ones leave it, without an action of the user.
+//! A [`View`] is a tree. The leaves of a view read elements, selected by patterns, in any number of
+//! processes. The inner nodes of a view gather, filter, convert, reduce and limit the tuples in the process
+//! that reads the elements. A [`Scope`] is a view on running processes: each pull hands over a [`Batch`] of
+//! tuples, either the latest of each element or all since the last pull, with losses counted. A scope reads
+//! nothing between pulls. New processes join the view, and ended ones leave it, without an action of the
+//! user.
 #![forbid(unsafe_code)]
 
 mod error;

@@ -41,9 +41,9 @@ const THREADS: usize = 2;
 const BURST: u64 = 2000;
 /// The most tuples that a thread writes ahead of the slower reader: fewer than an element holds (32,768).
 const AHEAD: u64 = 20_000;
-/// One in this many bursts exceeds that limit, by far more than an element holds.
+/// One burst in so many ignores `AHEAD`, and writes far more tuples than an element holds.
 const FLOOD: u64 = 400;
-/// One in this many processes is killed.
+/// One process in so many is killed.
 const KILLED: usize = 3;
 
 const VIEW: &str = "format = 1\nname = \"known\"\nabout = \"Which known tuples came?\"\n[[leaf]]\nkinds = [\"test.known\"]\n\
@@ -78,7 +78,7 @@ fn writing_child() {
             let (mut number, mut chance) = (0, Chance::new(thread + u64::from(std::process::id())));
             while number < tuples {
                 let burst = if chance.one_in(FLOOD) { 40 * BURST } else { chance.between(1, BURST) };
-                // The thread waits for slow readers, except in floods.
+                // The thread waits for slow readers, except in bursts that ignore `AHEAD`.
                 while burst <= BURST && number + burst > known_read(&read, which, thread) + AHEAD {
                     std::thread::sleep(Duration::from_micros(500));
                 }
@@ -229,7 +229,7 @@ impl Account {
         assert_eq!(lost, pulled.lost);
     }
 
-    /// The progress of each thread of each process, with the numbers of both.
+    /// The progress of each thread of each process, with the numbers of the process and the thread.
     fn next(&self) -> impl Iterator<Item = ((u64, u64), u64)> {
         let next = |of: &Came| Some(((of.process.parse().ok()?, of.thread?), of.next));
         self.threads.iter().filter_map(next)
@@ -320,8 +320,8 @@ struct Plan {
     tuples: u64,
     rebuilds: u64,
     kills: u32,
-    /// The least number of tuples that come or are counted; the next field is the least share of them that
-    /// comes.
+    /// The least number of tuples that come or are counted as lost; the next field is the least share of
+    /// these that comes.
     least: u64,
     share: f64,
 }

@@ -178,7 +178,8 @@ fn damaged(from: &Path, to: &Path, chance: &mut Chance) {
     }
 }
 
-/// Pulls every view of the space in both ways; returns the number of tuples.
+/// Pulls every view of the space, all tuples since the last pull and the latest ones; returns the number of
+/// tuples.
 fn pulled(path: &Path) -> usize {
     let mut tuples = 0;
     for view in views() {

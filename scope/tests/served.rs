@@ -183,7 +183,7 @@ fn views_with_an_equal_leaf_cost_one_read_and_each_has_its_own_reduction() {
     seen.1.extend(numbers(&filtered.pull(None).unwrap()));
     assert_eq!(seen.0, (0..1000).collect::<Vec<_>>());
     assert_eq!(seen.1, (900..1000).collect::<Vec<_>>());
-    // The reduction covers the time between two pulls of this client, however often the others pulled.
+    // The reduction covers the time between two pulls of this client, however often other clients pulled.
     let pulled = reduced.pull(None).unwrap();
     assert_eq!(pulled.batch.len(), 1);
     let of =
@@ -196,7 +196,7 @@ fn views_with_an_equal_leaf_cost_one_read_and_each_has_its_own_reduction() {
     assert_eq!(numbers(&late.pull(None).unwrap()), (1010..1015).collect::<Vec<_>>());
     assert_eq!(numbers(&plain.pull(None).unwrap()), (1000..1015).collect::<Vec<_>>());
     assert_eq!(of(&reduced.pull(None).unwrap(), "count"), Some(15.0));
-    // A view with another leaf adds a leaf to the server, which ends with its clients.
+    // A view with another leaf adds a leaf to the server; the server's leaf ends when its last client ends.
     let other =
         Ask { view: VIEW.replace("[\"test.counted\"]", "[\"test.*\"]"), ..world.ask(Backlog::Nothing) };
     drop(Remote::open(&world.socket(), &other).unwrap());

@@ -61,7 +61,7 @@ enum Model {
     /// Events of these kinds.
     Leaf(Vec<&'static str>, Option<usize>),
     Gather(Vec<Model>),
-    /// Keeps the tuples with a number above a bound in this field, or the other tuples.
+    /// Keeps the tuples with a number above `bound` in this field; if `is_not`, all others instead.
     Above {
         below: Box<Model>,
         field: &'static str,

@@ -559,7 +559,7 @@ fn converted_fields_have_their_units() {
     assert_eq!(tuple.field("size").and_then(|size| size.number()), Some(3.0));
 }
 
-/// What a worker did.
+/// A kind of live row for the test of changing counters.
 #[derive(thalweg_space::Row)]
 #[row(name = "test.worker")]
 struct Work {

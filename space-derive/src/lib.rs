@@ -187,8 +187,8 @@ fn kind(input: &DeriveInput) -> Result<Tokens> {
     })
 }
 
-/// Makes the function that reads an event as the kind's own type. A kind with several lifetimes or with
-/// `'static` texts has none.
+/// Makes the function that reads an event as the kind's own type. No such function is made for a kind with
+/// several lifetimes or with `'static` texts.
 fn reader(input: &DeriveInput, reads: &[Tokens]) -> Tokens {
     let lifetimes: Vec<_> = input.generics.lifetimes().map(|parameter| &parameter.lifetime).collect();
     let lends = |field: &syn::Field| field.ty.to_token_stream().to_string().contains('&');

@@ -33,8 +33,8 @@ struct Dispatch {
     writes: u32,
 }
 
-/// The rounds of all cases are short and alternate, so that other load on the machine affects all cases
-/// equally, and few rounds of each.
+/// Rounds are short, and the cases alternate, so that other load on the machine affects all cases equally,
+/// and only few rounds of each case.
 const ROUNDS: usize = 1001;
 const EVENTS: u64 = 4096;
 

@@ -88,9 +88,9 @@ pub(crate) struct ProbesSwitched<'a> {
     pub(crate) on: bool,
     /// The number of probes that match the pattern now.
     pub(crate) probes: u32,
-    /// The process that switched them.
+    /// The process that switched the probes.
     pub(crate) pid: u32,
-    /// The user that switched them.
+    /// The user that switched the probes.
     pub(crate) user: u32,
 }
 

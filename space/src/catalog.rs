@@ -62,7 +62,7 @@ pub struct FieldInfo {
     pub name: String,
     /// Its type.
     pub field_type: FieldType,
-    /// Its unit, or nothing.
+    /// The field's unit, or an empty text.
     pub unit: String,
     /// What it means.
     pub doc: String,
@@ -483,7 +483,7 @@ impl<'a> Decoder<'a> {
         Decoder(bytes)
     }
 
-    /// Whether all was read.
+    /// Whether all bytes were read.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -40,11 +40,11 @@ pub(crate) fn place(index: usize, at: usize) -> usize {
 /// A cell, copied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cell {
-    /// The cell's version. If it is odd, the cell was being set during all tries, and only the value is
-    /// known.
+    /// The cell's version. An odd version means that the cell was being set during all tries, and only the
+    /// value is known.
     pub(crate) version: u64,
     pub(crate) value: u64,
-    /// The process and user that set it last; 0: unknown.
+    /// The process and user that set the cell last; 0: unknown.
     pub(crate) pid: u32,
     pub(crate) user: u32,
     pub(crate) tool: String,
@@ -309,7 +309,7 @@ pub(crate) fn change<'a>(
     change_locked(&file, path, index, decide)
 }
 
-/// As [`change`], without waiting for the lock: none if another process holds it.
+/// Does what [`change`] does, without waiting for the lock: `None` if another process holds the lock.
 pub(crate) fn try_change<'a>(
     path: &Path,
     index: usize,
@@ -378,7 +378,7 @@ pub(crate) fn open(path: &Path, write: bool) -> Result<File, Error> {
     Ok(file)
 }
 
-/// Whether the process of this file of settings restores values when leases end.
+/// Whether the process to which this file of settings belongs restores values when leases end.
 pub(crate) fn keeps_leases(file: &File, path: &Path) -> Result<bool, Error> {
     Ok(read_word(file, path, layout::KEEPS_LEASES as u64)? != 0)
 }

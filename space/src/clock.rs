@@ -2,8 +2,8 @@
 //!
 //! Ticks are converted to nanoseconds by a frequency. The frequency is read from CPUID where the machine
 //! states it there, and otherwise measured against `CLOCK_MONOTONIC_RAW` for a few milliseconds. A space has
-//! two *anchors*, each a simultaneous reading of ticks and wall clocks. The second is updated while the
-//! process runs, so a reader can compute the frequency more exactly.
+//! two *anchors*, each a simultaneous reading of ticks and wall clocks. The second anchor is updated while
+//! the process runs, so a reader can compute the frequency more exactly.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -136,7 +136,7 @@ impl Clock {
         (ns as f64 * (self.hz / 1e9)) as u64
     }
 
-    /// A point in ticks as nanoseconds since 1970.
+    /// A point in time, given in ticks, as nanoseconds since 1970.
     pub fn real_ns(&self, ticks: u64) -> u64 {
         let offset = ticks.wrapping_sub(self.anchor.ticks) as i64;
         let ns = (offset as f64 * (1e9 / self.hz)) as i64;
@@ -225,7 +225,8 @@ pub(crate) fn tsc() -> u64 {
 #[inline(always)]
 fn tsc_in_halves() -> (u32, u32) {
     let (low, high): (u32, u32);
-    // SAFETY: as in `tsc`; the instruction writes these two registers and nothing else.
+    // SAFETY: every x86-64 has the instruction, and Linux lets programs use it; it writes these two registers
+    // and nothing else.
     unsafe {
         std::arch::asm!("rdtsc", out("eax") low, out("edx") high, options(nomem, nostack, preserves_flags));
     }

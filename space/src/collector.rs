@@ -80,8 +80,8 @@ impl From<CollectorOptions> for ElementOptions {
 /// Records events of one kind in a small element. A collector can move between threads, but only one thread
 /// uses it at a time.
 ///
-/// Dropping it releases the element to the next collector of this size. The events in it stay readable, as
-/// events of this collector, until they are overwritten.
+/// When a collector is dropped, the next collector of the same size and policy gets its element. The events
+/// in the element stay readable, as events of this collector, until they are overwritten.
 #[derive(Debug)]
 pub struct Collector<K: Kind> {
     slot: Slot,
@@ -111,7 +111,7 @@ impl<K: Kind> Collector<K> {
         self.record_at(self.clock.now(), event);
     }
 
-    /// Records an event with a time read before, in ticks of [`Collector::clock`].
+    /// Records an event with a time that was read before, in ticks of [`Collector::clock`].
     #[inline(always)]
     pub fn record_at(&mut self, ticks: u64, event: &K) {
         let ring = &mut self.slot.ring;

@@ -16,7 +16,8 @@ pub(crate) struct Declared {
 #[derive(Debug)]
 struct Inner {
     catalog: Catalog,
-    /// Name and schema of the kinds declared so far; the id is the index plus the first.
+    /// Name and schema of the kinds declared so far; a kind's id is its index plus the first id that a writer
+    /// may use.
     kinds: Vec<(&'static str, u64)>,
 }
 
@@ -25,8 +26,8 @@ impl Declared {
         Declared { inner: Mutex::new(Inner { catalog, kinds: Vec::new() }) }
     }
 
-    /// Declares a kind for `writer`; repeated declarations return the same id. Its events must fit into
-    /// blocks of this size.
+    /// Declares a kind for `writer`; repeated declarations return the same id. Events of the kind must fit
+    /// into blocks of this size.
     pub(crate) fn declare<K: Kind>(&self, writer: u32, block_bytes: usize) -> Result<KindId<K>, Error> {
         let schema = Schema { name: K::NAME, doc: K::DOC, fields: K::FIELDS };
         Ok(KindId::new(self.declare_schema(&schema, block_bytes)?, writer))

@@ -15,7 +15,7 @@ pub(crate) const IDENTITY_HALF_MADE: &str = "space.new";
 /// The directory need not exist yet.
 ///
 /// # Errors
-/// When none of them is available.
+/// When none of these directories is available.
 pub fn default_parent() -> Result<PathBuf, Error> {
     if let Some(chosen) = std::env::var_os("THALWEG_SPACES").filter(|v| !v.is_empty()) {
         return Ok(PathBuf::from(chosen));
@@ -61,8 +61,8 @@ pub(crate) fn make_numbered(parent: &Path, name: &str) -> Result<PathBuf, Error>
     Err(Error::new(format!("{} holds too many spaces called {stem}: run `thalweg clean`", parent.display())))
 }
 
-/// Makes the directory of spaces. An existing one must belong to this user, so that no other user can place
-/// files in it.
+/// Makes the directory of spaces. An existing directory must belong to this user, so that no other user can
+/// place files in it.
 pub(crate) fn make_private(parent: &Path) -> Result<(), Error> {
     if let Err(e) = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent) {
         return Err(Error::io("create the directory of spaces", parent, e));

@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 pub struct Listed {
     /// The directory.
     pub path: PathBuf,
-    /// The process that made it; an error if the space is damaged, half made or of a later version.
+    /// The process that made the space; an error if the space is damaged, incomplete or of a later version.
     pub info: Result<Info, Error>,
-    /// Whether its process still runs.
+    /// Whether the space's process still runs.
     pub alive: bool,
-    /// The directory of the session that it lies in, if any.
+    /// The directory of the session in which the space lies, if any.
     pub session: Option<PathBuf>,
 }
 
@@ -166,18 +166,20 @@ fn names_dead_process(name: &str) -> bool {
 /// identity is complete.
 fn is_abandoned(path: &Path) -> bool {
     let Ok(directory) = File::open(path) else { return false };
-    // The lock is held while the files are looked for, because a process might begin to make them otherwise.
+    // The lock is held while the files are looked for, because otherwise a process might begin to make the
+    // files meanwhile.
     directory.try_lock().is_ok() && path.join(IDENTITY_HALF_MADE).exists() && !path.join(IDENTITY).exists()
 }
 
-/// A space whose files are being removed. While this is held, no other process considers the space abandoned.
+/// A space whose files are being removed. While this value exists, no other process considers the space
+/// abandoned.
 #[must_use = "hold it until the files are removed"]
 pub struct Withdrawn {
     /// The lock on the directory.
     _directory: Option<File>,
 }
 
-/// To be called before the files of a space are removed. A reader that misses one of them then knows why
+/// To be called before the files of a space are removed. A reader that misses one of the files then knows why
 /// ([`SpaceReader::is_gone`]), and if this process dies meanwhile, the remaining files count as abandoned.
 pub fn withdraw(path: &Path) -> Withdrawn {
     let directory = File::open(path).ok().filter(|directory| directory.try_lock().is_ok());
@@ -260,7 +262,7 @@ fn belongs_to_space(name: &str) -> bool {
             || in_pool(stem) && end == "archive"
             || matches!(stem, "live" | "switches") && number(end)
     });
-    // Two of these names are a tuner's; the last one holds data for pictures of the run.
+    // A tuner makes `tuner.lock` and `tuner.pins`; `pictures` holds data for pictures of the run.
     numbered
         || matches!(
             name,

@@ -10,8 +10,8 @@
 //!   (release, paired with the reader's acquire fence before it loads the number again).
 //!
 //! Invariants: the next event is written at `position`, which lies within the current block or at its end.
-//! `end` is the end of that block. The high half of every event's time is the one that its block's base
-//! states.
+//! `end` is the end of the current block. The high half of every event's time is the one that its block's
+//! base states.
 
 use crate::kind::{Kind, KindId, NameRef};
 use crate::layout::{PAGE, block, element, event};
@@ -54,7 +54,7 @@ pub enum Policy {
     /// Wait until a consumer has read a block; drop and count events when the consumer is dead or the timeout
     /// is over.
     Wait {
-        /// The longest wait. After it, events are dropped until the consumer frees a block.
+        /// The longest wait. After this time, events are dropped until the consumer frees a block.
         timeout: Duration,
     },
 }
@@ -116,7 +116,7 @@ pub(crate) struct Ring<M: Memory = Region> {
     owner_sequence: u64,
     /// The number of events that former owners dropped.
     owner_drops: u64,
-    /// How many owners the element has had. Blocks of the first owner do not name it.
+    /// How many owners the element has had. Blocks of the first owner do not name their owner.
     generation: u64,
     /// Position before which all events were discarded.
     discarded: u64,
@@ -278,7 +278,7 @@ impl<M: Memory> Ring<M> {
         fits
     }
 
-    /// Stores an event of a fixed size and commits it. The caller has checked that it fits.
+    /// Stores an event of a fixed size and commits it. The caller has checked that the event fits.
     #[inline(always)]
     fn put<K: Kind>(&mut self, first: u64, event: &K) {
         // The fields are copied to locals, because the compiler cannot know that the stores below leave them
@@ -356,8 +356,8 @@ impl<M: Memory> Ring<M> {
     /// then `head` stays before the first part. `first` is the first word without its length.
     #[cold]
     fn emit_long(&mut self, ticks: u64, first: u64, words: u64, visit: impl FnOnce(&mut dyn FnMut(u64))) {
-        // Continues as if the current block were full. The blocks suffice, because the arguments were cut to
-        // their size before.
+        // The event continues in the next blocks as if the current block were full. The blocks suffice,
+        // because the caller cut the arguments to the size that they hold.
         let room = self.argument_bytes_max as u64 / (self.block_count - 1);
         let blocks = (8 * words).div_ceil(room).min(self.block_count - 1);
         if !self.blocks_are_free(blocks) {
@@ -375,8 +375,8 @@ impl<M: Memory> Ring<M> {
         parts.finish();
     }
 
-    /// Stores a word of the current block; `at` is a position. Checked: a kind written by hand may visit other bytes
-    /// the second time than it did the first.
+    /// Stores a word of the current block; `at` is a position. The bounds are checked, because a kind that
+    /// was written by hand may visit more bytes when its event is stored than when its size was computed.
     fn store(&self, at: u64, word: u64) {
         assert!(at < self.end && at.is_multiple_of(8), "a kind gave more bytes than it announced");
         // SAFETY: `at` < `end`, and `base` maps the current block's positions into the data area of the map, whose

@@ -66,7 +66,7 @@ pub(crate) struct Slot {
 }
 
 impl Elements {
-    /// The index, for [`Wanted`], of the directory for elements below `parent`.
+    /// The index of the directory for elements below `parent`, as [`Wanted`] holds it.
     pub(crate) fn directory(&mut self, identity: &Identity, parent: &Path) -> Result<usize, Error> {
         if let Some(index) = self.directories.iter().position(|(asked, _)| asked == parent) {
             return Ok(index + 1);

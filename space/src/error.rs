@@ -4,9 +4,9 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// An operating error of the event space. Its text states what failed and where. The error's source, if there is
-/// one, is the operating system's error with advice. `{error:#}` writes both in one line, as [`chain`] does for
-/// any error.
+/// An operating error of the event space. The error's text states what failed and where. The error's source,
+/// if there is one, is the operating system's error with advice. `{error:#}` writes the text and the source
+/// in one line, as [`chain`] does for any error.
 #[derive(Debug)]
 pub struct Error {
     text: String,

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
-/// The process that made a space, the machine, and the file that names both.
+/// The process that made a space, its machine, and the file that names the process and the machine.
 #[derive(Debug)]
 pub(crate) struct Identity {
     /// The space's directory.
@@ -29,8 +29,8 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Creates the identity of a space of this process in the directory `path`. Its file is empty and has a
-    /// temporary name.
+    /// Creates the identity of a space of this process in the directory `path`. The identity's file is empty
+    /// and has a temporary name.
     pub(crate) fn create(path: PathBuf, clock: Clock) -> Result<Identity, Error> {
         let pid = std::process::id();
         let process_start = crate::process::start_time(pid).unwrap_or(0);
@@ -59,7 +59,7 @@ impl Identity {
         both.to_le_bytes()
     }
 
-    /// Announces the writer of this number to readers. Its element must be complete.
+    /// Announces the writer of this number to readers. The element of the writer must be complete.
     pub(crate) fn publish_writers(&self, number: u32) {
         self.map.word(layout::WRITERS).fetch_max(u64::from(number), Ordering::Release);
         self.refresh_anchor();

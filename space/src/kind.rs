@@ -151,7 +151,7 @@ pub struct FieldSpec {
     pub name: &'static str,
     /// Its type.
     pub field_type: FieldType,
-    /// Its unit, or nothing.
+    /// The field's unit, or an empty text.
     pub unit: &'static str,
     /// What it means.
     pub doc: &'static str,
@@ -215,9 +215,9 @@ pub const fn any_variable(fields: &[FieldSpec]) -> bool {
 
 /// A type that can be a field of a kind.
 pub trait Field {
-    /// Its type in the catalog.
+    /// The type's description in the catalog.
     const TYPE: FieldType;
-    /// Whether its bytes follow the fixed part.
+    /// Whether values of the type have bytes after the fixed part.
     const VARIABLE: bool = Self::TYPE.is_variable();
     /// An enum's choices.
     const CHOICES: &'static [(u64, &'static str)] = &[];
@@ -321,8 +321,8 @@ impl Field for SiteRef {
     }
 }
 
-/// A kind of event. Usually derived; in an implementation by hand, [`Kind::words`] must pack the fields at
-/// [`offsets`].
+/// A kind of event. The trait is usually derived; in an implementation by hand, [`Kind::words`] must pack the
+/// fields at [`offsets`].
 pub trait Kind {
     /// `crate.noun_verb`.
     const NAME: &'static str;

@@ -68,7 +68,7 @@ pub struct DescribedField {
     pub field_type: FieldType,
     /// An enum's choices: value and name.
     pub choices: Vec<(u64, String)>,
-    /// Its unit, or nothing.
+    /// The field's unit, or an empty text.
     pub unit: String,
     /// The value that readers use if a space of another version lacks the field; `None`: the field is
     /// required.
@@ -102,7 +102,7 @@ impl Description {
         Description { what, name: name.to_owned(), doc: doc.to_owned(), fields }
     }
 
-    /// The hash of its schema.
+    /// The hash of the kind's schema.
     pub fn hash(&self) -> u64 {
         let fields = self.fields.iter().map(|f| (f.name.as_str(), f.field_type, f.unit.as_str()));
         schema_hash(&self.name, fields)

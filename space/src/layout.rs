@@ -4,7 +4,7 @@
 //! cannot overlap its neighbour, and the ones that other languages rely on are pinned by `const` assertions
 //! below. `docs/layout.md` draws the layout; a test compares the drawing's numbers with the constants.
 
-/// The version of every file of a space. A reader refuses a later one.
+/// The version of every file of a space. A reader refuses a file with a later version.
 pub const VERSION: u32 = 1;
 /// A page: the size of every file's header.
 pub const PAGE: usize = 4096;
@@ -37,7 +37,7 @@ pub mod identity {
     pub const ANCHOR_SECOND: usize = 128;
     /// State: 1 running, 2 finished. Starts a line.
     pub const STATE: usize = 192;
-    /// The number of writers so far; their numbers are 1 to this.
+    /// The number of writers so far. Writers are numbered from 1, so this is also the last writer's number.
     pub const WRITERS: usize = STATE + 8;
     /// The number of settings.
     pub const SETTINGS: usize = WRITERS + 8;
@@ -153,7 +153,8 @@ pub mod link {
     pub const MAGIC: usize = 0;
     /// Version (low half).
     pub const VERSION: usize = MAGIC + 8;
-    /// The directory: length as a word, then bytes. Its last part is `thalweg-` and the space's UUID in hexadecimal.
+    /// The directory: length as a word, then bytes. The last part of the path is `thalweg-` and the space's
+    /// UUID in hexadecimal.
     pub const PATH: usize = VERSION + 8;
     /// The most bytes of the directory's path.
     pub const PATH_BYTES: usize = super::PAGE - PATH - 8;
@@ -170,7 +171,7 @@ pub mod latest {
     pub const FIRST: usize = TIME + 8;
     /// The event's sequence.
     pub const SEQUENCE: usize = FIRST + 8;
-    /// The first words of its arguments.
+    /// The first words of the event's arguments.
     pub const ARGUMENTS: usize = SEQUENCE + 8;
     /// The number of words of arguments that the line can hold.
     pub const ARGUMENT_WORDS: usize = 4;
@@ -202,8 +203,9 @@ pub mod event {
     pub const KIND_FULL_TIME: u16 = 1;
     /// The writer of the following events: four words, which are this one, the number and thread of the
     /// writer (as in the element's header), the id of the writer's name, and the sequence of the writer's
-    /// first event. This event has no sequence. It is written when a writer takes over the element, and at
-    /// the start of each of this writer's blocks; a block without this event is the first writer's.
+    /// first event. An event of this kind has no sequence. It is written when a writer takes over the
+    /// element, and at the start of each of this writer's blocks; a block without such an event is the first
+    /// writer's.
     pub const KIND_OWNER: u16 = 2;
     /// Words of an event that names the writer.
     pub const OWNER_WORDS: usize = 4;
@@ -337,7 +339,7 @@ pub mod mailbox {
     pub const SLOT_BYTES: usize = 4096;
     /// The number of slots.
     pub const SLOT_COUNT: usize = 64;
-    /// State of a slot.
+    /// The state of a slot: one of the constants `FREE` to `FAILED`.
     pub const STATE: usize = 0;
     /// The command's number.
     pub const ID: usize = STATE + 8;

@@ -1,13 +1,13 @@
 //! Leases: changes of settings that the observed process reverts unless their holder renews them.
 //!
-//! A lease ends after a time, with the process that made the change, or whichever is first. The observed
-//! process checks its leases about every 20 ms, also while it is idle
+//! A lease ends after a time, with the process that made the change, or with the earlier of the two. The
+//! observed process checks its leases about every 20 ms, also while it is idle
 //! ([`Space::see_to_leases`](crate::Space::see_to_leases)), and at the end of a lease restores the value that
 //! was *confirmed* last. A change without a lease is confirmed from the start.
 //!
-//! **A process that changes a setting takes it over.** A lease of another process on the same setting ends
-//! then. The end of a lease always restores the value that was confirmed last, whatever leases followed it,
-//! so that no trial outlives its holder.
+//! **A process that changes a setting takes it over.** The change ends a lease that another process has on
+//! the same setting. The end of a lease always restores the value that was confirmed last, whatever leases
+//! followed it, so that no trial outlives its holder.
 //!
 //! ```
 //! use std::time::Duration;
@@ -43,8 +43,8 @@ use crate::setting::{Setting, check_range};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The longest time for which the lock of the settings delays the end of a lease. After this time the value
-/// is restored without the lock.
+/// The longest time for which the lock of the settings delays the end of a lease. After this time the
+/// confirmed value is restored without the lock.
 const LOCKED_MAX_NS: u64 = 2_000_000_000;
 
 /// The conditions under which a lease ends.
@@ -114,13 +114,13 @@ pub(crate) fn now_ns() -> u64 {
 /// Why a lease is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
 pub enum LeaseEnd {
-    /// Its time ran out without a renewal.
+    /// The lease's time ran out without a renewal.
     Expired,
-    /// The process that held it died.
+    /// The process that held the lease died.
     HolderDied,
-    /// Its holder confirmed the change, which is permanent now.
+    /// The lease's holder confirmed the change, which is permanent now.
     Confirmed,
-    /// Its holder gave it back.
+    /// The lease's holder gave the lease back.
     GivenBack,
     /// Another process changed the same setting or sent a command of the same group.
     TakenOver,
@@ -169,7 +169,7 @@ impl Lease {
     /// Sets another value under this lease, and restarts its time.
     ///
     /// # Errors
-    /// As [`Lease::renew`], and when the value is out of range.
+    /// The errors of [`Lease::renew`], and an error when the value is out of range.
     pub fn set(&mut self, value: u64) -> Result<(), Error> {
         check_range(&self.name, value, self.min, self.max)?;
         let before = std::mem::replace(&mut self.value, value);

@@ -1,8 +1,8 @@
 //! The live table: a row for each object that exists now. Rows are reused. [`crate::row`] describes kinds of
 //! rows and their cells.
 //!
-//! A row's tag holds its kind and a generation that grows with each use, so a copy of a row with the same tag
-//! before and after belongs to one owner.
+//! A row's tag holds its kind and a generation that grows with each use, so if a row's tag is the same before
+//! and after the row is copied, the copy belongs to one owner.
 
 use crate::error::Error;
 use crate::layout::{VERSION, identity, live};
@@ -87,7 +87,7 @@ impl Drop for LiveRow {
 #[derive(Debug)]
 pub(crate) struct Row(NonNull<u8>);
 
-// SAFETY: it is only an address; using it is unsafe and needs the table, whose words are atomic.
+// SAFETY: the value is only an address; using it is unsafe and needs the table, whose words are atomic.
 unsafe impl Send for Row {}
 // SAFETY: the pointer is only an address; using it is unsafe and needs the table, whose words are atomic.
 unsafe impl Sync for Row {}
@@ -98,14 +98,15 @@ impl Row {
     #[inline(always)]
     unsafe fn word(&self, at: usize) -> &AtomicU64 {
         debug_assert!(at < live::ROW_BYTES && at.is_multiple_of(8));
-        // SAFETY: rows lie in their chunk and are aligned; the caller ensures the rest.
+        // SAFETY: a row lies in its chunk and is aligned; the caller ensures that the table lives and that
+        // `at` is a multiple of 8 within the row.
         unsafe { &*self.0.as_ptr().add(at).cast::<AtomicU64>() }
     }
 
     /// # Safety
     /// The table lives.
     unsafe fn generation(&self) -> u64 {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: the caller ensures that the table lives; `live::TAG` is a multiple of 8 within the row.
         unsafe { self.word(live::TAG) }.load(Ordering::Relaxed) >> 8
     }
 
@@ -114,14 +115,14 @@ impl Row {
     /// # Safety
     /// The table lives.
     unsafe fn begin(&self, kind: RowKind, id: u64) {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: the caller ensures that the table lives; `live::TAG` is a multiple of 8 within the row.
         let (word, generation) = unsafe { (|at| self.word(at), self.generation() + 1) };
         word(live::ID).store(id, Ordering::Relaxed);
         for cell in 0..LIVE_CELLS {
             word(live::CELLS + 8 * cell).store(0, Ordering::Relaxed);
         }
-        // Release, paired with the reader's first load of the tag: it sees the cells cleared, or later
-        // values.
+        // Release, paired with the reader's first load of the tag: the reader sees the cells cleared, or
+        // later values.
         word(live::TAG).store(generation << 8 | u64::from(kind.0), Ordering::Release);
     }
 
@@ -130,7 +131,7 @@ impl Row {
     /// # Safety
     /// The table lives.
     unsafe fn end(&self) {
-        // SAFETY: as demanded of the caller.
+        // SAFETY: the caller ensures that the table lives; `live::TAG` is a multiple of 8 within the row.
         unsafe { self.word(live::TAG).store(self.generation() << 8, Ordering::Relaxed) };
         // Release fence, paired with the reader's second load of the tag: a reader that sees a later owner's
         // cell also sees the changed tag.
@@ -181,8 +182,9 @@ impl Kept {
     }
 }
 
-/// While this value exists, its thread keeps some of the space's free live rows. Then tasks and streams that
-/// come and go need no lock of the space. See [`Space::keep_live_rows`](crate::Space::keep_live_rows).
+/// While this value exists, its thread keeps some of the space's free live rows. So tasks and streams that
+/// this thread makes and ends need no lock of the space. See
+/// [`Space::keep_live_rows`](crate::Space::keep_live_rows).
 #[derive(Debug)]
 #[must_use = "dropping it gives the rows back"]
 pub struct KeepsRows {

@@ -4,7 +4,7 @@
 //! The mailbox is a file of slots. A sender, in another process, holds a lock (`flock`) while it fills a free
 //! slot, and marks the slot as *sent* last. So a sender that is killed leaves either no command or a complete
 //! one. The receiver carries out the commands in the order in which they were sent, and answers in the slot.
-//! The sender frees the slot; if it is dead, a later sender does.
+//! The sender frees the slot; if the sender is dead, a later sender frees it.
 //!
 //! ```
 //! use std::time::Duration;
@@ -113,7 +113,8 @@ impl Letter {
         out.into_bytes()
     }
 
-    /// Decodes a letter. Letters of former builds end after the command.
+    /// Decodes a letter: a command, its sender's tool, and the terms of its lease. A letter of a former build
+    /// has only the command.
     fn decode(bytes: &[u8]) -> Option<Letter> {
         let mut input = Decoder::new(bytes);
         let command = Command::decode(&mut input)?;
@@ -134,7 +135,7 @@ pub enum Answer {
     Done {
         /// The result, as text.
         result: String,
-        /// The command that reverts it, if there is one.
+        /// The command that reverts the command that was carried out, if there is one.
         inverse: Option<Command>,
     },
     /// The command was not carried out.
@@ -248,7 +249,7 @@ pub(crate) fn answered(slot: &impl Slot) -> Result<Option<Answer>, String> {
     Ok(Some(answer))
 }
 
-/// Encodes a letter; an error if it is longer than a slot allows.
+/// Encodes a command with its tool and the terms of its lease; an error if the bytes do not fit into a slot.
 pub(crate) fn encode(letter: &Letter) -> Result<Vec<u8>, Error> {
     let bytes = letter.encode();
     if bytes.len() > layout::COMMAND_ROOM {
@@ -410,9 +411,9 @@ impl Mailbox {
         Ok(Mailbox { map: Arc::new(map), file, shared, seen: 0, reversible: &[], leases: Arc::default() })
     }
 
-    /// Accepts [leases](crate::lease) of these commands. The answer to each of them has an inverse, or the
-    /// command changed nothing. Commands of one group affect the same state, as pause and resume do: each
-    /// replaces the lease of another one with the same target. Commands that are not named here have no
+    /// Accepts [leases](crate::lease) of these commands. The answer to each of these commands has an inverse,
+    /// or the command changed nothing. Commands of one group affect the same state, as pause and resume do:
+    /// each replaces the lease of another one with the same target. Commands that are not named here have no
     /// leases.
     #[must_use]
     pub fn reversible(mut self, groups: Groups) -> Mailbox {
@@ -421,8 +422,8 @@ impl Mailbox {
     }
 
     /// Receives the oldest command that is still waiting, and records that as an event. When the lease of a
-    /// command is over, its inverse is received next, with the same number; no sender waits for its answer.
-    /// Costs two loads when no command is waiting.
+    /// command is over, the command's inverse is received next, with the same number; no sender waits for the
+    /// inverse's answer. Costs two loads when no command is waiting.
     ///
     /// # Errors
     /// When the event cannot be recorded.
@@ -495,7 +496,7 @@ impl Mailbox {
         Ok(Received { slot, shared, leases, group, id, letter, holder, answered: false })
     }
 
-    /// Makes a received command of the inverse of a command under an ended lease.
+    /// Makes a received command from the inverse of a command whose lease has ended.
     fn take_back(&self, held: Held, why: LeaseEnd) -> Result<Received, Error> {
         tell_ended(&self.shared, &held, why)?;
         let pid = std::process::id();
@@ -555,14 +556,16 @@ impl Mailbox {
     }
 }
 
-/// A command that was received. Dropping it without an answer reports a failure to the sender.
+/// A command that was received. If a received command is dropped without an answer, the sender gets a failure
+/// as the answer.
 #[derive(Debug)]
 pub struct Received {
     /// `None`: the command is the inverse of another one, and no sender waits for its answer.
     slot: Option<Mapped>,
     shared: Arc<Shared>,
     leases: Arc<Leases>,
-    /// The index of its group among the commands that may have leases.
+    /// The index of the command's group among the groups of commands that may have leases; `None` if the
+    /// command has no group.
     group: Option<usize>,
     id: u64,
     letter: Letter,
@@ -701,7 +704,7 @@ mod loom_model {
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicU64;
 
-    /// The slot's header and two words each of command and answer.
+    /// The slot's header, two words of the command and two words of the answer.
     #[derive(Clone)]
     struct Model(Arc<Vec<AtomicU64>>);
 

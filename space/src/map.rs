@@ -81,8 +81,8 @@ impl Map {
             return Ok(());
         }
         let error = std::io::Error::last_os_error();
-        // Linux before 5.14 has no such advice. The memory is reserved, so without the advice first touches
-        // only cost time.
+        // Linux before 5.14 does not know `MADV_POPULATE_WRITE`. The memory is reserved, so without this
+        // advice the first touch of a page only costs time.
         if error.raw_os_error() == Some(libc::EINVAL) {
             return Ok(());
         }
@@ -152,7 +152,7 @@ pub(crate) trait Memory {
 
     /// Size in bytes.
     fn bytes(&self) -> usize;
-    /// The base that maps a position to the byte position + `bias` of the memory.
+    /// The base with which the position p of a block stands for the byte p + `bias` of the memory.
     fn base(&self, bias: u64) -> Self::Base;
     /// Stores a word, relaxed.
     ///
@@ -172,7 +172,7 @@ pub(crate) trait Memory {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Address(*mut u8);
 
-// SAFETY: it is only an address; using it is unsafe and needs the map, which is Send and Sync.
+// SAFETY: the value is only an address; using it is unsafe and needs the map, which is Send and Sync.
 unsafe impl Send for Address {}
 
 /// The part of a map that is one element: its header, and its blocks at another place of the map.
@@ -275,7 +275,7 @@ impl Line {
     #[inline(always)]
     pub(crate) fn store(&self, at: usize, value: u64, order: Ordering) {
         assert!(at < LINE && at.is_multiple_of(8));
-        // SAFETY: in the line, which `new` found in the map; aligned.
+        // SAFETY: the word is aligned and lies in the line, which `new` checked to lie in the map.
         unsafe { &*self.address.0.wrapping_add(at).cast::<AtomicU64>() }.store(value.to_le(), order);
     }
 }

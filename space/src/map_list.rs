@@ -59,7 +59,7 @@ impl MapList {
         entry
     }
 
-    /// The maps and their addresses, for a handler: loads only.
+    /// The maps and their addresses. A handler may use this iterator, because it only loads words.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static Entry, Range<usize>)> {
         self.entries().filter_map(|entry| {
             let from = entry.address.load(Ordering::Acquire);

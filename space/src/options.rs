@@ -44,9 +44,9 @@ impl ElementOptions {
 /// Options of a new space.
 #[derive(Clone, Debug, Default)]
 pub struct SpaceOptions {
-    /// Its name: the directory is called `NAME-PID`. Empty: the program's name.
+    /// The space's name: its directory is called `NAME-PID`. An empty name stands for the program's name.
     pub name: String,
-    /// The directory to make it in; default: see [`default_parent`](crate::default_parent).
+    /// The directory in which the space is made; default: see [`default_parent`](crate::default_parent).
     pub parent: Option<PathBuf>,
     /// The exact directory of the space, instead of `name` and `parent`. The directory must be empty or not
     /// exist.

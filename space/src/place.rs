@@ -1,8 +1,9 @@
 //! Where an element lies: in its space's directory, or in another directory.
 //!
 //! An element in another directory lies in a directory `thalweg-UUID` with the UUID of its space, and the
-//! space has a file `NNNN.at` that holds the path. So readers find such elements, and they are removed with
-//! their space. A damaged file can lead only to a directory with the space's own UUID in its name.
+//! space has a file `NNNN.at` that holds the path. So readers find elements in other directories, and such
+//! elements are removed with their space. A damaged file can lead only to a directory with the space's own
+//! UUID in its name.
 
 use crate::directory::make_private;
 use crate::error::Error;

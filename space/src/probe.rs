@@ -41,7 +41,7 @@ use thalweg_glob::Glob;
 
 /// The name of the file of patterns.
 const FILE: &str = "probes";
-/// The most bytes of that file: enough for some ten thousand patterns.
+/// The most bytes of the file `probes`: enough for some ten thousand patterns.
 const BYTES_MAX: u64 = 1 << 20;
 
 /// A place in a program that can be switched on and off. Cheap to clone.
@@ -65,7 +65,7 @@ impl Probe {
     }
 }
 
-/// The chunk of the probe of this number, and the index of its word there.
+/// The chunk that has the word of the probe with this number, and the word's index in the chunk.
 fn word_of(number: usize) -> (usize, usize) {
     let (mut chunk, mut first) = (0, 0);
     while number >= first + words_of(chunk) {
@@ -178,7 +178,8 @@ pub(crate) fn switch(directory: &Path, pattern: &str, on: bool) -> Result<(), Er
     if !path.exists() {
         return Err(Error::new(format!("the process of {} has no probes to switch", directory.display())));
     }
-    // One lock for all changes: it guards this file and the count of changes.
+    // The lock of the file of settings guards the file `probes`, too, because both share the count of
+    // changes.
     let settings_path: PathBuf = directory.join("settings");
     let settings = crate::cell::open(&settings_path, true)?;
     lock(&settings, &settings_path)?;

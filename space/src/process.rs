@@ -66,13 +66,13 @@ pub(crate) fn host() -> String {
 
 /// The effective user.
 pub(crate) fn user() -> u32 {
-    // SAFETY: has no precondition and cannot fail.
+    // SAFETY: `geteuid` has no precondition and cannot fail.
     unsafe { libc::geteuid() }
 }
 
 /// The calling thread's id.
 pub(crate) fn thread_id() -> u32 {
-    // SAFETY: has no precondition and cannot fail.
+    // SAFETY: `gettid` has no precondition and cannot fail.
     unsafe { libc::gettid() as u32 }
 }
 

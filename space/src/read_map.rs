@@ -94,7 +94,7 @@ impl Drop for ReadMap {
     }
 }
 
-/// The handler of the signal.
+/// The handler of `SIGBUS`.
 mod guard {
     use crate::map_list::{Entry, MapList};
     use std::mem::MaybeUninit;

@@ -5,9 +5,10 @@
 //! to other threads in batches, through a depot. Lists and depot are bounded: blocks beyond the bound return
 //! to the allocator.
 //!
-//! If records go from one thread to another, most blocks come from the depot, and their lines are still in
-//! the cache of the other core: loading one takes as long as many small boxes do. So free blocks are kept as
-//! a list of addresses and not as a linked list, and the next blocks are prefetched, several at once.
+//! If records go from one thread to another, most blocks come from the depot, and their cache lines are still
+//! in the cache of another core: loading one line takes as long as many calls of small boxes. So free blocks
+//! are kept as a list of addresses and not as a linked list, and the next blocks are prefetched, several at
+//! once.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::Cell;
@@ -242,7 +243,7 @@ fn allocate_new(capacity: usize) -> NonNull<Header> {
     let block = unsafe { alloc(layout) }.cast::<Header>();
     let Some(block) = NonNull::new(block) else { handle_alloc_error(layout) };
     let header = Header { shape: ShapeId::UNSET, length: 0, capacity: capacity as u16, ends: 0 };
-    // SAFETY: just allocated, large enough, aligned.
+    // SAFETY: the block was just allocated, and is large enough and aligned.
     unsafe { block.as_ptr().write(header) };
     block
 }
@@ -250,13 +251,13 @@ fn allocate_new(capacity: usize) -> NonNull<Header> {
 /// Releases a block.
 ///
 /// # Safety
-/// The block holds no values any more and belongs to the caller, which does not use it again.
+/// The caller owns the block, which holds no values any more, and does not use the block after the call.
 #[inline]
 pub(super) unsafe fn release(block: *mut Header) {
-    // SAFETY: the caller's block.
+    // SAFETY: the caller owns the block, whose header was initialised when the block was allocated.
     let capacity = unsafe { (*block).capacity } as usize;
     if capacity > POOLED_CAPACITY_MAX {
-        // SAFETY: the caller's block, not used again.
+        // SAFETY: the caller owns the block, and does not use it again.
         return unsafe { deallocate(block) };
     }
     POOL.with(|pool| {
@@ -280,7 +281,7 @@ fn release_otherwise(pool: &Pool, class: usize, block: *mut Header) {
         blocks.into_iter().for_each(|block| unsafe { deallocate(block) });
     }
     if !list.push(block) {
-        // SAFETY: the caller's block, not used again.
+        // SAFETY: the caller owns the block, and does not use it again.
         unsafe { deallocate(block) }
     }
 }
@@ -296,7 +297,7 @@ fn open(pool: &Pool) -> bool {
 }
 
 /// # Safety
-/// The block belongs to the caller, which does not use it again, and holds no values.
+/// The caller owns the block, which holds no values, and does not use the block after the call.
 unsafe fn deallocate(block: *mut Header) {
     // SAFETY: the caller owns the block, which was allocated with the layout of its capacity, and the
     // capacity never changes.

@@ -7,9 +7,9 @@ use thalweg_exec::{Placement, Replica, SiteRef, TaskId, TaskSpec};
 pub(crate) struct Around {
     /// Whether records come in groups that must stay together: see `ordered.rs`.
     pub(crate) ordered: bool,
-    /// The placement (`@`) that the network's text gives it.
+    /// The placement (`@`) that the network's text gives the component.
     pub(crate) place: Placement,
-    /// The replica of a split that it belongs to.
+    /// The replica of a split that the component belongs to.
     pub(crate) together: Option<Replica>,
 }
 

@@ -1,9 +1,10 @@
 //! Collectors: join many streams into one, in the order in which records arrive.
 //!
 //! The output stream of a replica is sent to its collector as a message in a stream that the collector
-//! already reads: so no replica can be missed, whatever ends first. If a replica replaces one that was folded
-//! back, its output waits until all output of the former one, and of the replicas announced by it, was read:
-//! so records that go the same way stay in their order.
+//! already reads: so no replica can be missed, whichever stream ends first. If a replica replaces one that
+//! was folded back, the new replica's output waits until all output of the former replica, and of the
+//! replicas that the former replica announced, was read: so records with the same tag value stay in their
+//! order.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -22,11 +23,11 @@ const TURN: usize = 64;
 pub(crate) struct Collector {
     inputs: Inputs<Record>,
     out: Out<Record>,
-    /// The distribution of the replicas that it reads.
+    /// The distribution of the records over the replicas that the collector reads.
     spread: Spread,
     /// The inputs that were announced and have not ended.
     announced: HashMap<u64, Open>,
-    /// Inputs that wait until another one has ended, by the stream of that one.
+    /// Inputs that wait until another input has ended, by the stream of that other input.
     later: HashMap<u64, Vec<Announced>>,
 }
 

@@ -48,9 +48,10 @@ impl ComponentId {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SplitChoice {
     pub(crate) from: Label,
-    /// The high end of a range of values, each of which gets a copy.
+    /// The tag with the high end of a range of values, if a record goes to a range: the replica of each value
+    /// gets a copy.
     pub(crate) to: Option<Label>,
-    /// Whether the value is also the number of the place.
+    /// Whether the tag's value is also the number of the place where the replica runs.
     pub(crate) placed: bool,
 }
 
@@ -74,8 +75,8 @@ pub(crate) struct Component {
 }
 
 impl Component {
-    /// The site of the task that joins the output of its parts. A split and a choice have a separate site for
-    /// it, so that observers can distinguish their two tasks.
+    /// The site of the task that joins the output of the component's parts. A split and a choice have a
+    /// separate site for this task, so that observers can distinguish the component's two tasks.
     pub(crate) fn collector(&self) -> SiteRef {
         self.collector.unwrap_or(self.site)
     }
@@ -89,7 +90,7 @@ impl Component {
 /// What a component does.
 #[derive(Debug)]
 pub(crate) enum Kind {
-    /// The parts, in the order in which records go through them; without parts it is the identity.
+    /// The parts, in the order in which records go through them; without parts the component is the identity.
     Serial(Vec<ComponentId>),
     /// A net with a declared signature: its parts in order, between the two ends of its shield.
     Shielded(Arc<Shield>, Vec<ComponentId>),
@@ -107,7 +108,7 @@ pub(crate) enum Kind {
         body: ComponentId,
         exits: Vec<Pattern>,
         deterministic: bool,
-        /// Whether its replicas may be folded back and unfolded again.
+        /// Whether the star's replicas may be folded back and unfolded again.
         folds: bool,
     },
     Feedback {
@@ -118,7 +119,7 @@ pub(crate) enum Kind {
         body: ComponentId,
         choice: SplitChoice,
         deterministic: bool,
-        /// Whether its replicas may be folded back and unfolded again.
+        /// Whether the split's replicas may be folded back and unfolded again.
         folds: bool,
     },
     /// A component at the place with this number.
@@ -364,7 +365,8 @@ impl Builder<'_> {
     }
 
     /// The name of the task that joins the output of the replicas of a split, or of the branches of a choice.
-    /// The site of this task is a sibling of their sites, so the names must differ.
+    /// The task's site and the sites of the replicas or branches have the same parent, so their names must
+    /// differ.
     fn collector_name(&self, id: ComponentId) -> Option<String> {
         let parts = match &self.components[id.0 as usize].kind {
             Kind::Split { body, .. } => std::slice::from_ref(body),

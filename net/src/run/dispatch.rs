@@ -7,7 +7,8 @@ use crate::pattern::Pattern;
 use crate::record::Record;
 
 /// Runs a dispatch of a task that routes records in place, as many at once as go the same way. `dispatch`
-/// sends some, at most as many as its last argument, and returns how many; `Err`: why none was sent.
+/// sends some of the waiting records, at most as many as its last argument states, and returns how many;
+/// `Err`: why none was sent.
 #[inline]
 pub(crate) fn dispatch_all<D>(
     dispatcher: &mut D,
@@ -24,9 +25,10 @@ pub(crate) fn dispatch_all<D>(
     Stop::QuantumSpent
 }
 
-/// Sends the next `count` records to one output. If nothing else waits and records `may` be handed on, the
-/// component that waits for them on the same worker works on them; else as many are moved as there is room
-/// for. `Ok`: how many were moved; `Err`: why the dispatch ends, and whether the records were sent.
+/// Sends the next `count` records to one output. If no other record waits and the records `may` be handed on,
+/// the component that waits for them on the same worker works on them at once; otherwise as many records are
+/// moved to the output as it has room for. `Ok`: how many were moved; `Err`: why the dispatch ends, and
+/// whether the records were sent.
 #[inline]
 pub(crate) fn send_run(
     cx: &mut Context<'_>,

@@ -30,16 +30,16 @@ struct Exit {
 #[derive(Kind)]
 #[kind(name = "net.record_failed")]
 struct RecordFailed<'a> {
-    /// The task that worked on it.
+    /// The task that worked on the record.
     task: u64,
     /// The task's component.
     #[field(absent = 0)]
     component: SiteRef,
-    /// The message: its stream …
+    /// The stream of the record, as a message.
     stream: u64,
-    /// … and its number in that stream, from 0.
+    /// The number of the record in this stream, from 0.
     index: u64,
-    /// Why.
+    /// The reason of the failure.
     #[field(absent = 0)]
     reason: &'a str,
 }
@@ -48,15 +48,15 @@ struct RecordFailed<'a> {
 #[derive(Kind)]
 #[kind(name = "net.record_held")]
 struct RecordHeld {
-    /// The task that keeps it.
+    /// The task that keeps the record.
     task: u64,
-    /// The message: its stream …
+    /// The stream of the record, as a message.
     stream: u64,
-    /// … and its number in that stream, from 0.
+    /// The number of the record in this stream, from 0.
     index: u64,
 }
 
-/// A type of records that the task reads: recorded before the first record of it that is described.
+/// A type of records that the task reads: recorded before the task describes the first record of the type.
 #[derive(Kind)]
 #[kind(name = "net.record_type")]
 struct RecordType<'a> {
@@ -64,11 +64,12 @@ struct RecordType<'a> {
     task: u64,
     /// The type's number in this run.
     record_type: u32,
-    /// Its labels, tags first, and each group as files show it; of more than 200 bytes the first 200.
+    /// The labels of the type as files show them, tags first; only the first 200 bytes of a longer text.
     labels: &'a str,
 }
 
-/// What the record is on which a box begins to work. Recorded where records take long against recording it: see `exec.clock_budget`.
+/// Describes the record on which a box begins to work. Recorded only where the box takes much longer for a
+/// record than recording this event takes: see `exec.clock_budget`.
 #[derive(Kind)]
 #[kind(name = "net.record_described")]
 struct RecordDescribed {
@@ -76,16 +77,16 @@ struct RecordDescribed {
     task: u64,
     /// The record's index in the stream that the task reads.
     index: u64,
-    /// The number of its type.
+    /// The number of the record's type.
     record_type: u32,
-    /// The bytes of its values, without those that only a library understands.
+    /// The bytes of the record's values, without values that only a library understands.
     #[field(unit = "bytes")]
     size_bytes: u64,
-    /// The value of the first of its tags, in the order of the type's labels; 0 without a tag.
+    /// The value of the record's first tag, in the order of the type's labels; 0 without a tag.
     tag_0: i64,
-    /// That of the second.
+    /// The value of the record's second tag; 0 without a second tag.
     tag_1: i64,
-    /// That of the third.
+    /// The value of the record's third tag; 0 without a third tag.
     tag_2: i64,
 }
 
@@ -93,7 +94,7 @@ struct RecordDescribed {
 const ELEMENT: ElementOptions =
     ElementOptions { block_bytes: 4096, block_count: 2, policy: Policy::Overwrite };
 
-/// Records which streams are the network's ends.
+/// Records which streams are the network's input and output.
 pub(crate) fn announce_ends(space: &Space, entry: u64, exit: u64) -> Result<(), Error> {
     let announce = || {
         let mut writer = space.writer_with("net", ELEMENT)?;
@@ -108,7 +109,8 @@ pub(crate) fn announce_ends(space: &Space, entry: u64, exit: u64) -> Result<(), 
 pub(crate) fn record_failed(cx: &mut Context<'_>, component: SiteRef, message: Message, reason: &str) {
     let task = cx.task_id().0;
     let Some(writer) = cx.writer() else { return };
-    // A catalog that cannot be written any more was reported by the space; the record's error is reported anyway.
+    // If the catalog cannot be written any more, the space has reported so; the record's error is reported in
+    // any case.
     if let Ok(kind) = writer.declare::<RecordFailed<'_>>() {
         let Message { stream, index } = message;
         writer.emit(kind, &RecordFailed { task, component, stream, index, reason: cut(reason) });
@@ -119,7 +121,7 @@ pub(crate) fn record_failed(cx: &mut Context<'_>, component: SiteRef, message: M
 pub(crate) fn records_held(cx: &mut Context<'_>, messages: impl Iterator<Item = (u64, u64)>) {
     let task = cx.task_id().0;
     let Some(writer) = cx.writer() else { return };
-    // A catalog that cannot be written any more was reported by the space.
+    // If the catalog cannot be written any more, the space has reported so.
     let Ok(kind) = writer.declare::<RecordHeld>() else { return };
     for (stream, index) in messages {
         writer.emit(kind, &RecordHeld { task, stream, index });
@@ -151,7 +153,7 @@ impl Described {
             if !self.shapes.contains(&shape) {
                 let labels = labels(shape);
                 let named = RecordType { task, record_type: shape.number(), labels: cut(&labels) };
-                // A catalog that cannot be written any more was reported by the space.
+                // If the catalog cannot be written any more, the space has reported so.
                 let Ok(kind) = writer.declare::<RecordType<'_>>() else { return };
                 writer.emit_at(since, kind, &named);
                 self.shapes.push(shape);

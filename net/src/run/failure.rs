@@ -6,17 +6,17 @@ use crate::record::Record;
 use crate::wire::{Decoder, Encoder, Rest, WireError, Words};
 use thalweg_box::Value;
 
-/// A record that a component could not process. The record left the network there; all other records
-/// continue.
+/// A record that a component could not process. The record left the network at that component; all other
+/// records continue.
 #[derive(Debug)]
 pub struct RecordError {
     /// The path of the component, with replicas: `main/star[2]/inc`.
     pub component: String,
     /// The reason, in one line.
     pub reason: String,
-    /// The stream of the message.
+    /// The stream from which the component read the record.
     pub stream: u64,
-    /// The number of the message in its stream, from 0.
+    /// The number of the record in that stream, from 0.
     pub index: u64,
     /// The record as it arrived at the component. Without
     /// [`StartOptions::exact_failures`](crate::run::StartOptions) a value that a box had changed in place is
@@ -66,7 +66,8 @@ impl RecordError {
     }
 }
 
-/// A line that the program of a box printed, and that answers no record. No record is lost by it.
+/// A line that the program of a box printed, and that answers no record. The line is only reported: no record
+/// is lost.
 #[derive(Debug)]
 pub struct StrayLine {
     /// The component, as in [`RecordError::component`].

@@ -1,9 +1,9 @@
 //! Feedback `A \ P`: outputs of the body that match a pattern go back to its input.
 //!
-//! One task is at both ends of the body. Each record that it sends in is a group of its own, and each group
-//! comes out again, at least as its end: so the task knows how many groups are inside, and the loop is over
-//! when the source has ended and no group is inside. Records of the loop go before records from outside;
-//! records for which the body has no space wait here, up to a bound.
+//! One task is at both ends of the body. Each record that it sends in is a group of its own, and of each
+//! group at least a mark of its end comes out again: so the task knows how many groups are inside, and the
+//! loop is over when the source has ended and no group is inside. Records of the loop go before records from
+//! outside; records for which the body has no space wait here, up to a bound.
 
 use std::collections::VecDeque;
 
@@ -60,7 +60,7 @@ impl FeedbackTask {
         }
     }
 
-    /// Sends a record that left the body back or out.
+    /// Sends a record that left the body back into the body, or out of the loop.
     fn sort(&mut self, cx: &mut Context<'_>, mut record: Record) {
         if record.ends() != Ends::NOTHING {
             self.inside -= 1;
@@ -93,7 +93,8 @@ impl FeedbackTask {
         self.spilled += 1;
     }
 
-    /// Reports the records of this dispatch that keep waiting: records made of them later descend from them.
+    /// Reports the records that were read in this dispatch and still wait in the back channel: only so can
+    /// readers of the events know from which messages later output descends.
     fn tell_held(&mut self, cx: &mut Context<'_>) {
         let before = self.spill.len() - self.spilled.min(self.spill.len());
         if cx.full() && before < self.spill.len() {
@@ -159,8 +160,8 @@ impl FeedbackTask {
             }
             None if self.input.ended() && self.inside == 0 && self.body_in.is_some() => {
                 self.body_in = None;
-                // The body may be a stream from this task to itself, which is published when this dispatch
-                // ends.
+                // The body may be no more than a stream from this task to itself; the task sees that the
+                // stream has ended only in a later dispatch.
                 Some(Stop::QuantumSpent)
             }
             None => Some(Stop::InputEmpty),
@@ -196,8 +197,8 @@ impl FeedbackTask {
                 return Stop::Ended;
             } else if !self.enter(cx) {
                 if !self.spill.is_empty() {
-                    // There is no space: a body with groups inside will emit a message; a body without them
-                    // will soon have space.
+                    // The body has no space. If groups are inside, the body will emit a message that wakes
+                    // this task; if not, the body's input will soon have space.
                     return if self.inside > 0 { Stop::InputEmpty } else { Stop::OutputFull };
                 }
                 if let Some(stop) = self.take_outer(cx) {

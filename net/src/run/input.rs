@@ -9,8 +9,8 @@ use super::message::Message;
 use crate::record::Record;
 use crate::shape::ShapeId;
 
-/// The reading end of a stream, and the number of records read. A spent synchrocell before it sends its own
-/// input; from then on this end reads the stream that the cell would have read.
+/// The reading end of a stream, and the number of records read. When a spent synchrocell writes the stream,
+/// it sends its own input as a message; from then on this end reads the stream that the cell would have read.
 #[derive(Debug)]
 pub(crate) struct Input {
     stream: In<Record>,
@@ -38,8 +38,8 @@ impl Input {
         Some(record)
     }
 
-    /// The next records (and marks) in place, at most `max`, and the number of the first. The first is never
-    /// a message, but a later one may be.
+    /// The next records (and marks) in place, at most `max`, and the number in its stream of the first one.
+    /// The first one is never a message, but later ones may be.
     #[inline(always)]
     pub(crate) fn upcoming(&mut self, cx: &mut Context<'_>, max: usize) -> (&mut [Record], u64) {
         if self.stream.upcoming(cx, 1).first().is_some_and(|record| record.shape() == ShapeId::MESSAGE) {
@@ -57,7 +57,7 @@ impl Input {
         }
     }
 
-    /// Moves the next `count` of those records to `out`, as far as there is space; returns the number moved.
+    /// Moves the next `count` records to `out`, as far as there is space; returns the number moved.
     #[inline]
     pub(crate) fn transfer(&mut self, cx: &mut Context<'_>, count: usize, out: &mut Out<Record>) -> usize {
         let mut moved = 0;
@@ -84,13 +84,13 @@ impl Input {
         }
     }
 
-    /// The number of those records that may be handed on: see [`Context::hands_on`].
+    /// The number of the next records that may be handed on: see [`Context::hands_on`].
     #[inline]
     pub(crate) fn hands_on(&self, cx: &mut Context<'_>, out: &Out<Record>) -> usize {
         cx.hands_on(&self.stream, out)
     }
 
-    /// Hands the next `count` of those records on to the task that waits for them: see [`In::hand_on`].
+    /// Hands the next `count` records on to the task that waits for them: see [`In::hand_on`].
     #[inline]
     pub(crate) fn hand_on(
         &mut self,
@@ -103,7 +103,7 @@ impl Input {
         Some(stop)
     }
 
-    /// Whether no more than `count` records wait now.
+    /// Whether exactly `count` records wait now.
     #[inline]
     pub(crate) fn has_only(&self, count: usize) -> bool {
         self.stream.len() == count
@@ -143,7 +143,8 @@ impl Input {
         self.stream.is_empty()
     }
 
-    /// The next message, as the runtime counts: records that are sent because of it descend from it.
+    /// The stream of the next message and its number there, as the runtime counts: records that are sent
+    /// because of the message descend from it.
     pub(crate) fn next_message(&self) -> (u64, u64) {
         self.stream.next_message()
     }
@@ -184,7 +185,8 @@ pub(crate) fn announce(announced: Announced) -> Record {
     Record::message(Value::Opaque(Opaque::new::<Mutex<Option<Announced>>>(content)))
 }
 
-/// The output announced in a message; the input of a spent synchrocell counts as one.
+/// The output announced in a message; a message with the input of a spent synchrocell announces this input as
+/// an output.
 pub(crate) fn announced(message: &Record) -> Option<Announced> {
     let Some(Value::Opaque(opaque)) = message.slots().first() else { return None };
     match opaque.get::<Mutex<Option<Announced>>>() {

@@ -112,8 +112,8 @@ impl Default for StartOptions {
     }
 }
 
-/// Whether tests run with `net.fuse` on where they do not say otherwise: in a build with assertions the environment variable
-/// `THALWEG_TEST_FUSE` asks for it. A release build does not look at it.
+/// Whether tests run with `net.fuse` on where they do not say otherwise: in a build with assertions the
+/// environment variable `THALWEG_TEST_FUSE` asks for it. A release build ignores the variable.
 fn tests_fuse() -> bool {
     static ASKED: OnceLock<bool> = OnceLock::new();
     let is_asked = || std::env::var_os("THALWEG_TEST_FUSE").is_some_and(|value| !value.is_empty());

@@ -1,7 +1,8 @@
 //! A running network: components unfolded into tasks and streams of `exec`.
 //!
 //! - a **box** or **filter** is a task; a chain of identities has no task;
-//! - **`|`** is a dispatcher and a collector; **`!`** too, with a replica per tag value, made on demand;
+//! - **`|`** is a dispatcher and a collector; **`!`** is a dispatcher, a collector and a replica for each tag
+//!   value, made on demand;
 //! - a **net** is its body; with a declared signature, between two tasks that hide and restore the labels
 //!   that bypass it;
 //! - **`*`** is a chain of exits, each before a replica, made when the first record needs it, and a collector.
@@ -62,19 +63,20 @@ pub use self::nodes::{Elsewhere, FromNode, Got, Opened, Session, ToNode, Ways};
 /// The ends of a running network. The network ends when `input` is dropped and all records have left.
 #[derive(Debug)]
 pub struct Running {
-    /// Records go in here; dropping it ends the network.
+    /// Records go in here; dropping the input ends the network.
     pub input: Out<Record>,
     /// Records come out here.
     pub output: In<Record>,
-    /// The records that failed; the channel closes with the network. The program must read or drop it: when
-    /// too many records wait, the network waits.
+    /// The records that failed; the channel closes with the network. The program must read or drop the
+    /// channel: when too many records wait, the network waits.
     pub errors: Receiver<RecordError>,
     /// Lines that the programs of boxes printed and that answer no record. The program must read or drop this
     /// channel, too.
     pub strays: Receiver<StrayLine>,
 }
 
-/// The channels of parts that run for other nodes, beside their records.
+/// The channels for the failures and stray lines of parts that run here for other nodes; links carry the
+/// records of these parts.
 #[derive(Debug)]
 pub struct Serving {
     /// The failed records, as in [`Running::errors`].
@@ -126,8 +128,8 @@ impl Network {
         Ok(Running { input, output, errors, strays })
     }
 
-    /// Runs the parts of the network that other nodes open here, until no more will come. Failures in them
-    /// are reported as those of a whole network.
+    /// Runs the parts of the network that other nodes open here, until no more will come. Failures in these
+    /// parts are reported like those of a whole network.
     ///
     /// # Errors
     /// The errors of [`Network::start_on`].

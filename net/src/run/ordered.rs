@@ -21,7 +21,7 @@ use crate::shape::ShapeId;
 /// A message from a dispatcher to its collector.
 #[derive(Debug)]
 pub(crate) enum Turn {
-    /// The next groups come from this input in sequence; with the outer groups that end after each.
+    /// The next groups come from one input, one after the other.
     Groups(Groups),
     /// An outer group ends, and no new turn begins.
     Ends(Ends),
@@ -35,7 +35,7 @@ pub(crate) struct Groups {
     input: u32,
     /// The number of groups that are left.
     left: u32,
-    /// The outer groups that end after each.
+    /// The outer groups that end after each of these groups.
     outer: Ends,
 }
 
@@ -46,7 +46,7 @@ impl Groups {
     }
 }
 
-/// The common part of the two dispatchers: turns, branches, and messages that wait for space.
+/// The common part of the dispatchers of `||` and `!!`: turns, branches, and messages that wait for space.
 pub(crate) struct Turns {
     turns: Out<Turn>,
     pub(crate) branches: Vec<Out<Record>>,
@@ -81,9 +81,9 @@ impl Turns {
         }
     }
 
-    /// Sends the next records of an input to a branch, each as a group of its own: of the next `count`
-    /// records the leading ones with equal marks for which there is space (a single one may wait). Returns
-    /// their number. `Err`: there is no space.
+    /// Sends some of the next `count` records of an input to a branch, each as a group of its own: the
+    /// leading records with equal marks, as many as there is space for (a single record may wait for space).
+    /// Returns their number. `Err`: there is no space.
     pub(crate) fn send_run(
         &mut self,
         cx: &mut Context<'_>,
@@ -109,7 +109,8 @@ impl Turns {
         Ok(moved)
     }
 
-    /// Sends the collector a turn; `cause` is the message that caused it, if not the one read last.
+    /// Sends the collector a turn; `cause` is the message because of which the turn is sent, if this is not
+    /// the message read last.
     #[inline]
     pub(crate) fn turn(&mut self, cx: &mut Context<'_>, turn: Turn, cause: Option<(u64, u64)>) {
         let refused = match cause {
@@ -120,7 +121,7 @@ impl Turns {
         self.waiting.extend(refused.map(Waiting::Turn));
     }
 
-    /// Reports to the collector that an outer group ends here, if one does.
+    /// If an outer group ends here, reports that to the collector.
     pub(crate) fn end(&mut self, cx: &mut Context<'_>, outer: Ends) {
         if outer != Ends::NOTHING {
             self.turn(cx, Turn::Ends(outer), None);
@@ -162,12 +163,12 @@ pub(crate) struct OrderedCollector {
     turns: In<Turn>,
     inputs: Vec<Option<Input>>,
     output: Output,
-    /// The distribution of the replicas that it reads.
+    /// The distribution of the records over the replicas that the collector reads.
     spread: Spread,
     /// The input whose turn it is; empty if no input has a turn.
     current: Groups,
-    /// After the last turn: inputs below this index are empty. Records that still arrive are from boxes
-    /// without input.
+    /// The inputs below this index are empty; used after the last turn, when only boxes without input still
+    /// emit records.
     emptied: usize,
 }
 
@@ -189,7 +190,7 @@ impl OrderedCollector {
         OrderedCollector { spread, ..self }
     }
 
-    /// Begins the next turn; false if there is none now.
+    /// Begins the next turn; false if no turn has arrived.
     fn next_turn(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(turn) = self.turns.pop(cx) else { return false };
         match turn {
@@ -243,7 +244,7 @@ impl OrderedCollector {
         self.output.send(cx, record);
     }
 
-    /// Reads the remaining records when there are no more turns.
+    /// After the last turn, reads the remaining records, which come from boxes without input.
     fn empty(&mut self, cx: &mut Context<'_>) -> Option<Stop> {
         let Some(input) = self.inputs.get_mut(self.emptied) else { return Some(Stop::Ended) };
         match input.as_mut().and_then(|input| input.next(cx)) {

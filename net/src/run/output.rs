@@ -69,7 +69,7 @@ impl Output {
         true
     }
 
-    /// The records that wait.
+    /// The records that wait for space.
     pub(crate) fn take_waiting(&mut self) -> Option<Record> {
         self.waiting.pop_front()
     }

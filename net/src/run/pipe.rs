@@ -1,9 +1,9 @@
 //! The common part of components with one input and one output: boxes, filters, shields, synchrocells.
 //!
-//! A component works on records in place, in the memory of the stream, as long as each gives one record; then
-//! all of them go to the output at once. So a component costs a record only its own work. If the next
-//! component waits for the records on the same worker, even the move is saved: the records are handed on, and
-//! the next component works on them in place (`net.fuse`).
+//! A component works on records in place, in the memory of the stream, as long as each record gives exactly
+//! one output record; then all output records go to the output at once. So a record costs only the
+//! component's own work. If the next component waits for the records on the same worker, even the move is
+//! saved: the records are handed on, and the next component works on them in place (`net.fuse`).
 
 use thalweg_exec::{Context, HandedOn, In, Out, PassesTo, Ports, Progress, Stop};
 
@@ -12,7 +12,7 @@ use super::message::Message;
 use super::output::Output;
 use crate::record::Record;
 
-/// An input and an output.
+/// The input and the output of a component.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     pub(crate) input: Input,

@@ -35,10 +35,10 @@ pub(crate) struct Shared {
 pub(crate) struct NewReplica {
     pub(crate) body: ComponentId,
     pub(crate) instance: Option<Arc<Instance>>,
-    /// Its number among the replicas: the number of the stage, or the value of the tag.
+    /// The replica's number: the number of the star's stage, or the value of the split's tag.
     pub(crate) number: u64,
     pub(crate) around: Around,
-    /// The node that it is made on, if it is another one.
+    /// The node on which the replica is made, if it is another node than this one.
     pub(crate) node: Option<usize>,
 }
 
@@ -62,8 +62,8 @@ impl Position {
         (out, output)
     }
 
-    /// Removes the record that was read last from a pipe from the network as failed; groups that ended with
-    /// it still end.
+    /// Fails the record that was read last from a pipe: the record leaves the network, and groups that ended
+    /// with it still end.
     #[cold]
     pub(crate) fn fail_in(&self, cx: &mut Context<'_>, pipe: &mut Pipe, record: Record, reason: String) {
         let ends = record.ends();

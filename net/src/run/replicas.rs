@@ -30,7 +30,7 @@ struct Places {
     others: HashMap<i64, usize>,
 }
 
-/// Values below this are small.
+/// Values from 0 up to this bound, exclusive, are small: their places are kept in an array.
 const SMALL: usize = 1024;
 const NOWHERE: u32 = u32::MAX;
 
@@ -76,7 +76,7 @@ impl Places {
 pub(crate) enum Room {
     /// The next free place.
     Next,
-    /// The place of the replica of this value, which is folded back.
+    /// The place of a replica that is folded back; fields: the place, and the replica's value.
     Instead(usize, i64),
 }
 
@@ -159,7 +159,8 @@ mod tests {
             assert_eq!(replicas.place(value), Some(place));
         }
         assert_eq!((replicas.place(2), replicas.place(1022), replicas.place(1025)), (None, None, None));
-        // Each gives its place to another value, small values to large ones and large to small.
+        // Each replica gives its place to a new value: small values replace large ones, and large ones
+        // replace small.
         for (place, &value) in values.iter().enumerate() {
             assert_eq!(replicas.insert(500 + place as i64, values.len()), Room::Instead(place, value));
             assert!(!replicas.has(value));

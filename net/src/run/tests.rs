@@ -320,8 +320,8 @@ fn stars_test_before_every_replica() {
     );
 }
 
-/// A record becomes more records than the streams hold, and some leave deep inside before the rest is
-/// half-way.
+/// One input record becomes more records than the streams hold, and some of these leave deep in the star
+/// before the others have passed half of its stages.
 #[test]
 fn a_deterministic_star_holds_groups_larger_than_its_streams() {
     let halves = "[{<n>} -> {<n = n - 1>}; {<n = n - 1>}]";
@@ -483,7 +483,7 @@ fn a_net_with_a_signature_shields() {
         &[r#"{"x": 1, "<i>": 3, "<j>": 9}"#],
         &[],
     );
-    // A record that matches no declared input fails.
+    // A record that matches no declared input variant of a net fails.
     check_in(
         "net s ({x} -> {x}) connect inc;",
         "[] .. s",
@@ -570,7 +570,7 @@ fn what_gathers_the_branches_of_a_choice_has_a_name_of_its_own() {
     };
     check("", "inc | [{y} -> {y}]", &["collector", "filter", "inc", "parallel"]);
     check("", "inc || [{y} -> {y}]", &["collector", "filter", "inc", "parallel"]);
-    // A branch may have the name of the collector already.
+    // If a branch already has the name `collector`, the collector gets another name.
     check(
         "net collector connect inc;",
         "collector | [{y} -> {y}]",

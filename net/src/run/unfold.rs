@@ -62,7 +62,8 @@ pub(crate) struct Unfolding<'a, 'b> {
     /// The replica that the new tasks belong to.
     replica: u64,
     around: Around,
-    /// The streams that may end in the input of the task that writes them.
+    /// The streams that a single synchrocell writes: when the cell is spent, its input takes the stream's
+    /// place.
     handed_over: HashSet<u64>,
 }
 
@@ -98,7 +99,8 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         }
     }
 
-    /// Adds a task that prevents further parts from being opened here when all records have left.
+    /// Adds a task that ends when all records have left the network; from then on other nodes cannot open
+    /// parts here.
     pub(crate) fn close_behind(
         &mut self,
         id: ComponentId,
@@ -290,7 +292,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
             Kind::Split { body, choice, deterministic, folds } => {
                 self.unfold_split(position, (*body, *choice), (*deterministic, *folds), input)
             }
-            // In a session of several nodes the node was chosen before, and it is this one.
+            // In a session of several nodes, the placement chose the node earlier, and it chose this node.
             Kind::Placed { body, .. } if shared.nodes.is_some() => self.unfold(*body, instance, input),
             Kind::Placed { body, number } => {
                 let before = std::mem::replace(&mut self.around.place, placed_at(*number));
@@ -409,7 +411,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         output
     }
 
-    /// How a split distributes its replicas, unless the text gives their places.
+    /// How a split distributes its replicas over workers, unless the network's text gives their places.
     fn spread(&mut self, is_placed: bool) -> Spread {
         if is_placed || self.around.place != Placement::ANYWHERE {
             return Spread::default();

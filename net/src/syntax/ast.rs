@@ -95,11 +95,11 @@ pub enum NetBody {
 pub struct BoxDef {
     /// Its name.
     pub name: Ident,
-    /// The labels that it consumes and emits.
+    /// The labels that the box consumes and emits.
     pub signature: BoxSignature,
-    /// The code in its body, in the order written.
+    /// The codes in the box's body, in the order written.
     pub codes: Vec<Code>,
-    /// Metadata in its body.
+    /// The metadata in the box's body.
     pub metas: Vec<Meta>,
     /// From `box` to `;` or `}`.
     pub span: Span,
@@ -110,7 +110,7 @@ pub struct BoxDef {
 pub struct BoxSignature {
     /// The arguments; `None` for an initialiser, which runs once at start: `(-> (b))`.
     pub input: Option<Tuple>,
-    /// The variants it may emit, numbered from 1 in calls; none for a box that only consumes.
+    /// The variants that the box may emit, numbered from 1 in calls; empty for a box that only consumes.
     pub outputs: Vec<Tuple>,
     /// The span, without the outer brackets.
     pub span: Span,
@@ -126,7 +126,7 @@ impl BoxSignature {
         self.span == Span::default()
     }
 
-    /// Whether arguments and variants are the same, in the same order.
+    /// Whether the arguments and output variants of two signatures are the same, in the same order.
     pub fn same_as(&self, other: &BoxSignature) -> bool {
         fn labels(tuple: &Tuple) -> impl Iterator<Item = &Label> {
             tuple.labels.iter().map(|l| &l.label)
@@ -401,7 +401,7 @@ pub enum TopoKind {
     Star {
         /// The repeated component.
         body: Box<Topo>,
-        /// A record that matches one of these leaves. At least one.
+        /// A record that matches one of these patterns leaves the star. At least one.
         exits: Vec<Pattern>,
         /// `**`.
         deterministic: bool,
@@ -410,7 +410,8 @@ pub enum TopoKind {
     Feedback {
         /// The looped component.
         body: Box<Topo>,
-        /// A record from the body that matches one of these goes back to its input. At least one.
+        /// A record from the body that matches one of these patterns goes back to the body's input. At least
+        /// one.
         backs: Vec<Pattern>,
     },
     /// `A ! <t>`, `A !! <t>`, `A !@ <t>`, `A !!@ <t>`, each also with `<t>:<u>`.
@@ -419,7 +420,8 @@ pub enum TopoKind {
         body: Box<Topo>,
         /// The tag whose value chooses the replica; the low end of a range.
         from: LabelAt,
-        /// The high end of a range: a copy goes to each value.
+        /// The tag with the high end of a range of values: the replica of each value gets a copy of the
+        /// record.
         to: Option<LabelAt>,
         /// `!!`, `!!@`.
         deterministic: bool,
@@ -458,7 +460,7 @@ pub struct Filter {
 /// The rule of a filter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FilterRule {
-    /// The labels it needs and consumes.
+    /// The labels that the filter needs and consumes.
     pub pattern: Labels,
     /// The guarded alternatives in order, then the last one without a guard.
     pub action: Action,
@@ -492,9 +494,9 @@ pub struct OutRecord {
 /// One entry of an output record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
-    /// The label it makes.
+    /// The label that the entry makes.
     pub label: Label,
-    /// The source of its value.
+    /// The source of the label's value.
     pub value: ItemValue,
     /// The span of the entry.
     pub span: Span,

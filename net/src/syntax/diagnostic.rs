@@ -39,12 +39,12 @@ pub struct Note {
 }
 
 impl Note {
-    /// Line and column of its first character.
+    /// Line and column of the first character of the place.
     pub fn start(&self) -> LineColumn {
         self.source.line_column(self.span.start)
     }
 
-    /// Line and column after its last character.
+    /// Line and column after the last character of the place.
     pub fn end(&self) -> LineColumn {
         self.source.line_column(self.span.end)
     }

@@ -16,7 +16,7 @@ use super::source::{Source, Span};
 const WIDTH: usize = 100;
 const INDENT: usize = 4;
 
-/// Lays a text out. The layout of a text that was laid out is the same text.
+/// Lays a text out. Laying out a text that was laid out before does not change it.
 ///
 /// ```
 /// use thalweg_net::syntax::{Source, format};
@@ -52,7 +52,7 @@ pub fn format(source: &Arc<Source>) -> Result<String, Vec<Diagnostic>> {
 #[derive(Clone, Copy, Debug)]
 enum Piece {
     Token(Span),
-    /// A `;` that the text left out at its end.
+    /// A `;` that is missing at the end of the source text.
     Semicolon,
     /// A comment, with whether it starts a line and whether a line starts after it.
     Comment {
@@ -90,7 +90,7 @@ struct Layout<'a> {
     next_comment: usize,
     /// End of the last token or comment.
     behind: usize,
-    /// Whether the formatter keeps an empty line of the source at this place.
+    /// Whether the formatter keeps an empty line of the source at the present place.
     at_definition: bool,
     semicolon_missing: bool,
     pieces: Vec<Piece>,
@@ -664,8 +664,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Whether these pieces fit on this line: with `group` the rest of the group that was just opened, and then all
-    /// up to the next place to break.
+    /// Whether the pieces up to the next possible break fit on the present line; with `group`, also the
+    /// pieces before the end of the group that was just opened.
     fn fits(&self, pieces: &[Piece], group: bool) -> bool {
         let mut column = match self.lines {
             0 => self.column + usize::from(self.space || !group),
@@ -686,7 +686,8 @@ impl Printer<'_> {
                 Piece::Comment { span, starts_line, ends_line } => {
                     let text = &self.text[span.start as usize..span.end as usize];
                     if starts_line || ends_line || text.contains('\n') {
-                        // Text after the group may be longer than the line.
+                        // A comment that needs a line of its own does not fit inside a group; after the
+                        // group, the line ends at it.
                         return !inside;
                     }
                     column += 2 + width(text);

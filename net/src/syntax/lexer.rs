@@ -90,12 +90,12 @@ const LONG_SIGNS: [TokenKind; 17] = [
 ];
 
 impl TokenKind {
-    /// Whether it is a keyword.
+    /// Whether the token is a keyword.
     pub(super) fn is_keyword(self) -> bool {
         KEYWORDS.contains(&self)
     }
 
-    /// Whether a definition starts with it.
+    /// Whether a definition starts with a token of this kind.
     pub(super) fn starts_definition(self) -> bool {
         matches!(self, T::Net | T::Box | T::Type | T::Typesig | T::Meta)
     }

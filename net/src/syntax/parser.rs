@@ -1,9 +1,9 @@
 //! Tokens → syntax tree, by recursive descent with one token of look-ahead (two for `>` in expressions).
 //!
-//! **Recovery.** A rule that cannot go on reports an error and returns `Err(Lost)`. The nearest rule that
-//! knows where it ends handles that: a bracket skips to its closing bracket, a definition to its `;` or to
-//! the next definition. So every definition, and every bracket in it, is parsed once, and no token gives more
-//! than one error.
+//! **Recovery.** A rule that cannot go on reports an error and returns `Err(Lost)`. The nearest enclosing
+//! rule that can recognise its own end recovers from the error: a bracket skips to its closing bracket, a
+//! definition to its `;` or to the next definition. So every definition, and every bracket in it, is parsed
+//! once, and no token gives more than one error.
 //!
 //! **Bounds.** The depth of recursion and of the tree is at most [`NESTING_MAX`]; skipping is a loop, not recursion.
 
@@ -124,7 +124,7 @@ struct Parser<'a> {
     in_brackets: bool,
     errors: Vec<Diagnostic>,
     errors_left_out: usize,
-    /// The index of the token at which the last error was reported: it gives no second one.
+    /// The index of the token at which the last error was reported: no second error is reported at the token.
     reported_at: Option<usize>,
 }
 

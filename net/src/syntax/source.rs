@@ -23,7 +23,7 @@ impl Span {
         Span { start: start as u32, end: end as u32 }
     }
 
-    /// The smallest span that holds both.
+    /// The smallest span that contains both spans.
     pub fn to(self, other: Span) -> Span {
         Span { start: self.start.min(other.start), end: self.end.max(other.end) }
     }

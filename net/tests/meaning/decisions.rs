@@ -1,9 +1,10 @@
 //! Types by brute force where guards decide: all possible decisions are tried.
 //!
-//! A record gets through if the guards can decide so that all its descendants do. So a component is unfolded
-//! into every [`Place`] that a record may reach, with all that follows it; then decisions are tried one by
-//! one for the places where a guard decides, until no record is stuck and no guard keeps a record in its loop
-//! for ever. The labels required are those at all places from which that is possible.
+//! A record *gets through* if the guards can decide so that none of its descendants fails or stays in a loop
+//! for ever. So a component is unfolded into every [`Place`] that a record may reach, with all components
+//! that follow; then decisions are tried one by one for the places where a guard decides, until no record is
+//! stuck and no guard keeps a record in its loop for ever. The labels required of a record are those required
+//! at the places that its descendants reach and from which they can get through.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
@@ -20,9 +21,10 @@ enum Behind<'a> {
     Nothing,
     /// Further parts in series.
     Parts(&'a [Part], &'a [Rc<Table>], usize),
-    /// The test of a loop.
+    /// The test of patterns at a star or a feedback.
     Test(&'a Part, &'a Table, usize),
-    /// Labels that bypass a net, with those of them that came in.
+    /// The labels that bypass a net, and those of these labels that the record had when it entered the
+    /// component.
     Around(Set, Set, usize),
 }
 
@@ -56,7 +58,7 @@ struct Play<'a> {
     tries: usize,
 }
 
-/// The line of each set of labels.
+/// The line of the component's table for each set of labels.
 pub(crate) fn lines(part: &Part, parts: &[Rc<Table>], world: World) -> Vec<Option<Line>> {
     let table = Table { lines: Vec::new(), variants: Default::default(), parts: parts.to_vec(), world };
     let mut play = Play {
@@ -111,7 +113,7 @@ impl<'a> Play<'a> {
         at
     }
 
-    /// The place of a record after it leaves a component; `None` at the end of the whole.
+    /// The place of a record after it leaves a component; `None` at the end of the network.
     fn leave(&mut self, behind: usize, set: Set, own: Set) -> Option<usize> {
         match self.behinds[behind] {
             Behind::Nothing => None,
@@ -168,7 +170,8 @@ impl<'a> Play<'a> {
             }
             Part::Net(variants, body, _) => {
                 let Some(variant) = declared(self.world, variants, set) else { return Move::Stuck };
-                // An error inside is reported for the net itself.
+                // An error inside a net is reported for the net itself, so the record does not get stuck
+                // because of it.
                 if table.parts[0].lines[usize::from(variant)].is_none() {
                     return all(variant, Vec::new());
                 }
@@ -211,7 +214,7 @@ impl<'a> Play<'a> {
         });
         let stays = stays.map(|_| vec![self.place(Place::Inside(body, &table.parts[0], test), set, own)]);
         match (leaves, stays) {
-            // In any case the guard can let the record leave the whole.
+            // If the record leaves the network here, no place follows: `usize::MAX` stands for the end.
             (Some(leaves), Some(stays)) => {
                 let out = leaves.first().copied().unwrap_or(usize::MAX);
                 Move::Choice(asked & own, [out, stays[0]], test)
@@ -222,7 +225,7 @@ impl<'a> Play<'a> {
     }
 
     fn is_dead(&self, at: usize) -> bool {
-        // The place after the end of the whole is always good.
+        // `usize::MAX` stands for the end of the network, where no record gets stuck.
         at != usize::MAX && self.dead[at]
     }
 
@@ -242,7 +245,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Whether all descendants of a record at this place get through, if the guards decide well.
+    /// Whether some decisions of the guards let all descendants of a record at this place get through.
     fn takes(&mut self, at: usize) -> bool {
         if at == usize::MAX {
             return true;
@@ -256,7 +259,8 @@ impl<'a> Play<'a> {
         takes
     }
 
-    /// Whether these decisions can be completed, by decisions for all other places, to valid ones.
+    /// Whether decisions for the other places can be added to `decided` so that a record at `from` gets
+    /// through.
     fn try_decisions(&mut self, from: usize, decided: &mut BTreeMap<usize, usize>) -> bool {
         self.tries += 1;
         assert!(self.tries < TRIES_MAX, "too much to try: {decided:?}");
@@ -291,7 +295,8 @@ impl<'a> Play<'a> {
         false
     }
 
-    /// Whether a guard is decided to make a record stay that then returns to it without having left the loop.
+    /// Whether a guard is decided to keep a record in its loop, so that the record returns to the guard for
+    /// ever.
     fn keeps_for_ever(&self, at: usize, decided: &BTreeMap<usize, usize>) -> bool {
         let Move::Choice(_, [_, stays], test) = self.moves[at] else { return false };
         if decided.get(&at) != Some(&stays) {
@@ -324,7 +329,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// The labels required of a record at this place, if it gets through.
+    /// The labels required of a record at this place; `None` if the record does not get through.
     fn asked(&mut self, at: usize) -> Option<Set> {
         if !self.takes(at) {
             return None;

@@ -22,7 +22,7 @@ use std::path::Path;
 use generator::Case;
 use runs::{Verdict, try_case, try_over_nodes, try_switched, watch};
 
-/// Cases that failed once.
+/// Runs the kept cases: each of them failed once, before a fault was corrected.
 #[test]
 fn kept_cases() {
     let _watch = watch();
@@ -88,7 +88,7 @@ fn random_networks_over_random_nodes() {
     assert!(opened > 2_000, "{opened} parts were on other nodes");
 }
 
-/// Ten thousand cases; `CASES` and `SEED` as below.
+/// Ten thousand cases; the environment variables `CASES` and `SEED` set their number and the first one.
 #[test]
 #[ignore = "takes minutes"]
 fn ten_thousand_random_networks_over_random_nodes() {

@@ -16,7 +16,7 @@ use crate::boxes;
 use crate::evaluate::evaluate;
 use crate::routes::Routes;
 
-/// The most outcomes that are followed, and the most work on them.
+/// The most outcomes that are followed, and the most steps of the interpreter for one case.
 const OUTCOMES_MAX: usize = 60;
 const WORK_MAX: usize = 500;
 /// The number of levels to which a star unfolds.
@@ -94,7 +94,7 @@ pub(crate) struct Outcome {
     pub(crate) failed: Vec<Fault>,
 }
 
-/// There are too many outcomes, or no end.
+/// There are too many outcomes, or the case does not end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TooMuch;
 
@@ -392,7 +392,7 @@ impl Oracle<'_> {
         })
     }
 
-    /// The ways to mix the outputs of two parallel runs; the state of the second includes that of the first.
+    /// The ways to mix the outputs of two parallel runs; the state of `other` includes the state of `one`.
     fn mixed(&mut self, one: &Run, other: Run) -> Runs {
         let failed: Vec<Fault> = one.failed.iter().chain(&other.failed).copied().collect();
         let mixtures = self.mixtures(&one.out, &other.out)?;
@@ -461,14 +461,14 @@ impl Oracle<'_> {
 }
 
 impl Run {
-    /// This run followed by `next`, which began in its state.
+    /// This run followed by `next`, a run that began in the state in which this run ended.
     fn followed_by(&self, next: Run) -> Run {
         let out = self.out.iter().cloned().chain(next.out).collect();
         let failed = self.failed.iter().copied().chain(next.failed).collect();
         Run { state: next.state, out, failed }.sorted()
     }
 
-    /// This run, whose output the part `index` turned into that of `next`.
+    /// This run followed by `next`, a run of the part `index` on this run's output.
     fn turned_into(&self, index: i64, next: Run) -> Run {
         let state = self.state.clone().with_part(index, next.state);
         let failed = self.failed.iter().copied().chain(next.failed).collect();

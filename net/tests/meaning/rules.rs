@@ -1,28 +1,30 @@
 //! Types by the language's rules, composed from the parts to the whole.
 //!
 //! For a record's labels, the type of a component gives the labels that the component *asks* for together
-//! with all components after it, or that one of them does not accept the record. So a type is a function:
-//! from the labels that the *rest* of the network asks of the records that leave, to the labels that
-//! component and rest together ask of the records that enter. The language's definitions of the combinators
-//! are then these rules, each of which uses only the types of the parts:
+//! with all components after it, or that one of them does not accept the record. So a type is a function. Its
+//! argument is the *continuation*: the labels that all components after this one ask of the records that
+//! leave it. Its value is the labels that the component and the continuation together ask of the records that
+//! enter. The language's definitions of the combinators are then these rules, each of which uses only the
+//! types of the parts:
 //!
 //! - *Subtyping*: a component that asks for `{a}` accepts every record with `a`.
-//! - *Box, filter* with `v -> w | …`: asks for `v`; the rest has to accept each `w`. *Flow inheritance*:
-//!   labels that the rest asks for and `w` does not make are asked of the record itself, if they are not in
-//!   `v` (which is consumed) and are no binding tags (which are not inherited).
-//! - `A .. B`: `A`, whose rest is `B` followed by the rest.
-//! - `A | B`: the part that matches best. A part matches by its *variants*: records all of whose labels it
-//!   asks for, if no rest follows. A variant matches a record that has all its labels and no other binding
-//!   tag, with the score of its number of labels; among equals the leftmost part wins.
-//! - `A * P` is the exit by `P`, or `A .. (A * P)`: it asks for the matching pattern and for what the rest
-//!   asks, or for what `A` asks with the same star as its rest. `A \ P` is `A` followed by that test, where
-//!   records that match go round.
+//! - *Box, filter* with `v -> w | …`: asks for `v`; the continuation has to accept each `w`. *Flow
+//!   inheritance*: labels that the continuation asks for and `w` does not make are asked of the record
+//!   itself, if they are not in `v` (which is consumed) and are no binding tags (which are not inherited).
+//! - `A .. B`: `A`, whose continuation is `B` followed by the continuation of `A .. B`.
+//! - `A | B`: the part that matches best. A part matches by its *variants*: the sets of labels that it
+//!   accepts, and asks for completely, if no component follows. A variant matches a record that has all its
+//!   labels and no other binding tag, with the score of its number of labels; among equals the leftmost part
+//!   wins.
+//! - `A * P` is the exit by `P`, or `A .. (A * P)`: it asks for the matching pattern and for the labels that
+//!   the continuation asks for, or for those that `A` asks for if its continuation is the same star. `A \ P`
+//!   is `A` followed by the same test of patterns, after which records that match enter `A` again.
 //! - `A ! <t>`: the labels that `A` asks for, and `<t>`, which is kept. `A @ 1`: `A`.
 //! - `[| P, Q |]`: a record that matches a pattern; the record of the first pattern continues with the labels
-//!   of the others, which other records bring along. Records that the cell lets pass are not its purpose, so
-//!   the rest need not accept them.
-//! - A net with a signature: the declared variant that matches best; only its labels are inside, the others
-//!   bypass the net.
+//!   of the other patterns, which other records bring along. The continuation need not accept records that a
+//!   cell lets pass unjoined.
+//! - A net with a signature: the declared variant that matches best; only the variant's labels are visible
+//!   inside; other labels bypass the net.
 //!
 //! Records that go round for ever get through: the accepted records are the greatest fixed point, the labels
 //! asked for the least. Nothing here comes from the crate or from the other ways to find types.
@@ -140,7 +142,8 @@ fn test(patterns: &[Pattern], record: Set) -> Tested {
     }
 }
 
-/// The labels that one of two ways asks for, when a guard decides between them.
+/// The labels asked for when a guard decides between two ways: those of both ways, or of the only way that
+/// accepts the record.
 fn either(one: Option<Asked>, other: Option<Asked>) -> Option<Asked> {
     one.or(other).map(|asked| asked | other.unwrap_or(0))
 }
@@ -162,7 +165,7 @@ impl<'a> Typed<'a> {
         let alone = typed.before(&each(world, |_| Some(0)));
         let all = (0..).zip(alone).filter(|&(record, asked)| asked == Some(Asked::from(record)));
         typed.variants = match term {
-            // The variants of all parts are variants of the whole, even if another part always wins.
+            // The variants of all branches are variants of the parallel, even if another branch always wins.
             Term::Parallel(_) => typed.parts.iter().flat_map(|part| part.variants.clone()).collect(),
             Term::Cell(patterns) => patterns.iter().copied().collect(),
             Term::Net(variants, _) => variants.iter().copied().collect(),
@@ -181,7 +184,8 @@ impl<'a> Typed<'a> {
         matched.iter().position(|matched| matched.as_ref() == Some(most))
     }
 
-    /// The labels that this part and the rest after it ask for, given those that the rest asks for.
+    /// The labels that this component and its continuation ask for, given those that the continuation asks
+    /// for.
     fn before(&self, rest: &Rest) -> Rest {
         let world = self.world;
         match self.term {
@@ -244,7 +248,7 @@ impl<'a> Typed<'a> {
         let variant = best(self.world, variants.iter().copied(), record)?;
         let around = record & !variant;
         let whole = Asked::from(variant);
-        // An error inside is reported for the net itself.
+        // An error inside a net is reported for the net itself, so the record counts as accepted.
         let alone = self.parts[0].before(&each(self.world, |_| Some(0)));
         if alone[usize::from(variant)].is_none() {
             return Some(whole);
@@ -259,7 +263,8 @@ impl<'a> Typed<'a> {
     }
 }
 
-/// The labels of `asked` that are asked of a record of which these labels are inherited.
+/// The labels of `asked` that are asked of a component's input record, if only the labels `inherited` are
+/// inherited from it; further lanes stay unchanged.
 fn through(asked: Asked, inherited: Set) -> Asked {
     asked & (!Asked::from(Set::MAX) | Asked::from(inherited))
 }
@@ -267,7 +272,8 @@ fn through(asked: Asked, inherited: Set) -> Asked {
 fn cell(patterns: &[Set], record: Set, rest: &Rest) -> Option<Asked> {
     let goes_on = record & patterns[0] == patterns[0];
     let matching = patterns.iter().filter(|labels| record & **labels == **labels);
-    // A record that continues has a variant that continues.
+    // If the record matches the first pattern and so continues, only variants that contain this pattern
+    // count.
     let says_so = matching.filter(|labels| !goes_on || **labels & patterns[0] == patterns[0]);
     let most = says_so.clone().map(|labels| labels.count_ones()).max()?;
     let mut asked = says_so.copied().find(|labels| labels.count_ones() == most).map(Asked::from)?;

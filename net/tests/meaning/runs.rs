@@ -24,14 +24,15 @@ use crate::oracle::{Fault, Labels, Outcome, has_cells, outcomes};
 use crate::routes::Routes;
 
 /// The interval of the watch, and the number of times that it may see the same case before the case counts as
-/// hanging. Looks are counted, and not time, because the process may be stopped meanwhile.
+/// hanging. The watch counts how often it looks, and does not measure time, because the process may be
+/// stopped meanwhile.
 const LOOK: Duration = Duration::from_millis(500);
 const LOOKS_MAX: u32 = 240;
 
 #[derive(Debug)]
 pub(crate) enum Verdict {
     Right,
-    /// The case has more outcomes than the interpreter follows, or no end.
+    /// The case has more outcomes than the interpreter follows, or does not end.
     TooMuch,
     /// The check refuses the network.
     Refused,
@@ -73,7 +74,8 @@ pub(crate) fn try_over_nodes(case: &Case, options: u64) -> Verdict {
     try_on(boxes(), case, options, Kind::OverNodes)
 }
 
-/// The same while `net.fuse` is switched on and off again and again, and all or nothing is recorded.
+/// Runs a case while `net.fuse` is switched on and off again and again; the run records everything or
+/// nothing.
 pub(crate) fn try_switched(case: &Case, options: u64) -> Verdict {
     try_on(boxes(), case, options, Kind::Switched)
 }
@@ -216,7 +218,8 @@ struct Switch {
     chance: Chance,
 }
 
-/// How often a case's `net.fuse` is on and off at least, apart from what is done at each record.
+/// The number of times that a case's `net.fuse` is set at random by a task of its own, besides the times at
+/// each record.
 const TURNS: u32 = 64;
 
 impl Switch {
@@ -232,7 +235,7 @@ fn turn(switch: &mut Option<Switch>) {
     }
 }
 
-/// Switches whenever it is its turn among the network's tasks.
+/// A task that sets `net.fuse` at random in each of its dispatches, between those of the network's tasks.
 struct Switching {
     switch: Option<Switch>,
     left: u32,
@@ -316,8 +319,8 @@ pub(crate) fn normal(record: &str) -> String {
     format!("{:?}", labels_of(&json::read_record(record.as_bytes()).unwrap()))
 }
 
-/// The options: with two workers replicas are folded back as soon as possible; from 4 on, free space decides
-/// ties; from 8 on records are not handed on.
+/// The options with this number: with two workers replicas are folded back as soon as possible; for numbers
+/// from 4 on, free space decides ties; for numbers from 8 on, records are not handed on.
 fn options_of(options: u64) -> (Options, StartOptions) {
     let (workers, capacity) = [(1, 64), (2, 1), (1, 1), (2, 3)][(options % 4) as usize];
     let mut limits = StartOptions::default();
@@ -359,7 +362,7 @@ fn begin(case: &Case) {
     running.push((me, 0, case.to_string()));
 }
 
-/// Removes the case of this thread, which has ended.
+/// Removes this thread's case from the running cases, because the case has ended.
 pub(crate) fn end() {
     let me = thread::current().id();
     RUNNING.lock().unwrap_or_else(|e| e.into_inner()).retain(|(thread, ..)| *thread != me);

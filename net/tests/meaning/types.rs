@@ -2,11 +2,11 @@
 //! that follow from the language's rules ([`crate::rules`]), on random networks; and the results of running
 //! such networks.
 //!
-//! Older versions of the checker fail these tests. In the one whose interpreter shared the checker's reading
-//! of types, case 0 is the first network with other types (854 of the first 5,000), and case 260 the first
-//! run in which a tie did not go to the leftmost branch (24 of the 5,000). In the one before guards were
-//! checked exactly, case 1,378 is the first in which a record is let through although a part of it is lost
-//! after a guard; among the networks of nested loops it is case 44.
+//! Older versions of the checker fail these tests. In the version whose test interpreter shared the checker's
+//! reading of types, case 0 is the first network with other types (854 of the first 5,000), and case 260 the
+//! first run in which a tie did not go to the leftmost branch (24 of the 5,000). In the version that did not
+//! check guards exactly, case 1,378 is the first in which the checker accepts a record although some of its
+//! descendants fail after a guard; among the networks of nested loops the first such case is case 44.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -99,7 +99,7 @@ struct Sort {
     depth: u64,
     /// The most parts in series, and the most branches.
     parts: u64,
-    /// One of this many patterns has a guard.
+    /// One pattern in so many has a guard.
     guards: u64,
     /// Whether stars and feedbacks are frequent, and ranges and synchrocells with other than two patterns
     /// occur.
@@ -324,7 +324,7 @@ fn normal_of(set: Set) -> String {
     normal(&record(set))
 }
 
-/// `run`: one of this many networks is also run.
+/// Checks random networks; one network in `run` is also run.
 fn random_nets(from: u64, count: u64, sort: Sort, run: u64) {
     let _watch = watch();
     let mut words = BTreeMap::new();

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use crate::decisions;
 use crate::world::{Pattern, Set, World};
 
-/// The labels of the random networks, by bit. The last one is a binding tag.
+/// The labels of the random networks, by bit. The last label is a binding tag.
 pub(crate) const LABELS: [&str; 5] = ["<a>", "<b>", "<c>", "<d>", "<#k>"];
 pub(crate) const FIVE: World = World { labels: LABELS.len(), binding: 1 << 4 };
 
@@ -22,7 +22,8 @@ pub(crate) enum Part {
     Identity,
     /// A box that consumes a set, and emits a record for each of some sets.
     Box(Set, Vec<Set>),
-    /// A filter that does the same; the second list applies if its condition does not hold.
+    /// A filter that consumes a set and emits a record for each set of the first list, or of the second list
+    /// if the filter's condition does not hold.
     Filter(Set, Vec<Set>, Option<Vec<Set>>),
     Cell(Vec<Pattern>),
     Serial(Vec<Part>),
@@ -31,7 +32,7 @@ pub(crate) enum Part {
     Feedback(Box<Part>, Vec<Pattern>),
     Split(Box<Part>, Set, bool),
     Place(Box<Part>),
-    /// A net that declares its input variants; with its number.
+    /// A net: its declared input variants, its body, and its number, which makes its name unique.
     Net(Vec<Set>, Box<Part>, usize),
 }
 
@@ -43,7 +44,7 @@ pub(crate) enum Coming {
     Past,
 }
 
-/// A record that leaves: its labels, those of them that came in, and its certainty.
+/// A record that leaves: its labels, those of its labels that the entering record had, and its certainty.
 pub(crate) type Out = (Set, Set, Coming);
 
 /// The way of a record: the labels required, and the records that leave.
@@ -88,13 +89,14 @@ pub(crate) fn branch(parts: &[Rc<Table>], set: Set) -> Option<usize> {
     scores.iter().position(|score| score.as_ref() == Some(best))
 }
 
-/// The output for a record that loses `taken` and gets `made`.
+/// The output for a record from which the labels `taken` are removed and to which the labels `made` are
+/// added.
 pub(crate) fn made_of(world: World, set: Set, taken: Set, made: Set) -> Out {
     let rest = set & !taken & !world.binding;
     (rest | made, rest & !made, Coming::Sure)
 }
 
-/// Whether all records get on, except those that a synchrocell lets pass.
+/// Whether all records get through the next component; records that a synchrocell lets pass need not.
 fn gets_on(outs: &BTreeSet<Out>, alive: impl Fn(Set) -> bool) -> bool {
     outs.iter().all(|out| out.2 == Coming::Past || alive(out.0))
 }
@@ -221,7 +223,7 @@ fn loop_lines(body: &Lines, patterns: &[Pattern], star: bool) -> Lines {
         let (matched, otherwise, asked) = tested(patterns, set);
         if star { (matched, otherwise, asked) } else { (otherwise, matched, asked) }
     };
-    // The sets that get on before a test, and inside the loop.
+    // The sets that get through from before the test (`alive`), and from inside the loop (`inside`).
     let (mut alive, mut inside) = (vec![true; body.len()], vec![true; body.len()]);
     loop {
         let before = (alive.clone(), inside.clone());
@@ -247,7 +249,7 @@ fn loop_lines(body: &Lines, patterns: &[Pattern], star: bool) -> Lines {
 /// labels required.
 type Test<'a> = &'a dyn Fn(Set) -> (Option<Coming>, Option<Coming>, Set);
 
-/// A round through a star or a feedback.
+/// One passage of records through the body of a star or a feedback, and its test.
 struct Way<'a> {
     body: &'a Lines,
     test: Test<'a>,
@@ -257,7 +259,7 @@ struct Way<'a> {
 }
 
 impl Way<'_> {
-    /// The records that arrive at the test again after a set was inside.
+    /// The records that arrive at the test again after a record with this set of labels entered the body.
     fn next(&self, set: Set) -> impl Iterator<Item = &Out> {
         let line = self.body[set as usize].iter().filter(move |_| self.inside[set as usize]);
         line.flat_map(|line| &line.outs).filter(|out| self.alive[out.0 as usize])
@@ -302,8 +304,8 @@ impl Way<'_> {
 
 // ---- sure errors ----
 
-/// The sure fate of a record: the records that leave (with whether that is sure), and whether a record surely
-/// fails on the way.
+/// What certainly happens to a record: the records that leave (each with whether that is certain), and
+/// whether a record certainly fails on the way.
 pub(crate) fn surely(part: &Part, table: &Table, set: Set) -> (BTreeSet<(Set, bool)>, bool) {
     let taken = |takes: Set, gives: &[Set]| match has(set, takes) {
         true => (gives.iter().map(|&made| (made_of(table.world, set, takes, made).0, true)).collect(), false),
@@ -340,7 +342,7 @@ pub(crate) fn surely(part: &Part, table: &Table, set: Set) -> (BTreeSet<(Set, bo
             let Some(variant) = declared(table.world, variants, set) else {
                 return (BTreeSet::new(), true);
             };
-            // A failure inside is reported for the net itself.
+            // A failure inside a net is reported for the net itself, so it does not count here.
             let (outs, _) = surely(inner, &table.parts[0], variant);
             (outs.into_iter().map(|(out, sure)| (out | set & !variant, sure)).collect(), false)
         }
@@ -404,7 +406,7 @@ fn labels(set: Set) -> Vec<&'static str> {
 
 fn patterns(patterns: &[Pattern]) -> String {
     let shown = patterns.iter().map(|&(set, guard)| match guard {
-        // The output does not matter here.
+        // The guard tests any tag of the pattern: the types do not depend on what a guard computes.
         true => {
             format!("{} if <{}>", shown(set), labels(set & !FIVE.binding).first().map_or("0", |l| &l[1..2]))
         }
@@ -473,8 +475,8 @@ impl Part {
         }
     }
 
-    /// The signatures of its boxes: the declaration, the number of arguments, and the number of labels of
-    /// each output variant.
+    /// Adds the signatures of this part's boxes: the declaration, the number of arguments, and the number of
+    /// labels of each output variant.
     pub(crate) fn signatures(&self, all: &mut Vec<(String, usize, Vec<usize>)>) {
         self.parts().iter().for_each(|inner| inner.signatures(all));
         if let Part::Box(takes, gives) = self {

@@ -192,7 +192,7 @@ proptest! {
         }
         let mut outputs: Vec<Record> = (0..copies).map(|_| plan.build(&record, |_| ledger.value())).collect();
         outputs.push(plan.build_last(record, |_| ledger.value()));
-        // Values that were neither consumed nor replaced are alive as long as an output is.
+        // Values that were neither consumed nor replaced are alive as long as an output record is alive.
         let alive = ledger.dropped().iter().filter(|&&drops| drops == 0).count();
         let inherited = input.iter().filter(|l| !l.is_binding() && !consumed.contains(l) && !output.contains(l));
         let expected = inherited.count() + output.len() * (copies + 1) + taken.len();

@@ -53,7 +53,7 @@ pub(crate) fn record(text: &str) -> Record {
 
 pub(crate) const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
-/// One of 18 labels.
+/// One of 18 labels: six names, each as a field, a tag and a binding tag.
 pub(crate) fn any_label() -> impl Strategy<Value = Label> {
     (0..NAMES.len(), 0..3).prop_map(|(name, kind)| match kind {
         0 => Label::field(NAMES[name]),

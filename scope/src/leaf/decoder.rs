@@ -89,8 +89,8 @@ struct RowPlan {
     columns: Vec<Column>,
     /// Whether the rows describe tasks.
     is_task: bool,
-    /// Whether the rows describe tasks or name the task of something. The number and component of that task
-    /// follow the columns.
+    /// Whether each row describes a task, or names the task to which its object belongs. The number and the
+    /// component of this task follow the columns.
     names_task: bool,
 }
 

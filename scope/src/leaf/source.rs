@@ -100,7 +100,7 @@ impl Source {
         (self.decoder.process, &self.decoder.space)
     }
 
-    /// Whether its process has ended and all its events were read.
+    /// Whether the source's process has ended and all its events were read.
     pub(crate) fn is_ended(&self) -> bool {
         self.state == State::Ended
     }

@@ -5,7 +5,8 @@ use thalweg_space::reader::Item;
 
 /// The largest number of a writer. Numbers are consecutive; an event with a larger one is damaged.
 const WRITERS_MAX: usize = 1 << 24;
-/// The most pulls that read elements before latest events are tried again.
+/// The most pulls that read the elements themselves before a pull reads only the lines of latest events
+/// again.
 const PAUSE_MAX: u32 = 63;
 
 /// The next sequence number of each writer.
@@ -13,7 +14,8 @@ const PAUSE_MAX: u32 = 63;
 pub(crate) struct Progress {
     /// For each writer, the next sequence number plus 1; 0 if it is unknown.
     next: Vec<u64>,
-    /// How many more pulls read the elements before latest events are tried again.
+    /// How many more pulls read the elements themselves before a pull reads only the lines of latest events
+    /// again.
     pause: u32,
     pauses: u32,
     /// Whether an earlier pull has read the elements.
@@ -25,7 +27,7 @@ pub(crate) struct Progress {
 pub(crate) enum Latest {
     /// The event was read before.
     Old,
-    /// The event is the next one.
+    /// The event is the next one of its writer.
     Next,
     /// Events before this one were not read yet.
     Behind,

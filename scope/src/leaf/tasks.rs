@@ -104,7 +104,7 @@ impl Tasks {
     fn base(&mut self, writer: u32, number: u64, task: u64) {
         if number < BASES_MAX {
             let bases = self.bases.entry(writer.into()).or_default();
-            // A number of 0 begins another block.
+            // A base with the number 0 is the first of another block.
             bases.truncate(number as usize);
             bases.resize(number as usize, 0);
             bases.push(task);

@@ -1,5 +1,5 @@
-//! Aggregations of a group of tuples: counts, sums, extremes, quantiles, latest values, rates. All can be
-//! merged from parts.
+//! Aggregations of a group of tuples: counts, sums, extremes, quantiles, latest values, rates. The state of
+//! each aggregation can be merged from parts.
 
 use super::naming::{Bound, Names, Place, Wrong, is_name, number_at, text_at, word_at};
 use super::sketch::Sketch;
@@ -11,8 +11,8 @@ use thalweg_pack::{Dimension, Problem, Type};
 const WORDS: [&str; 10] =
     ["count", "rate", "sum", "min", "max", "mean", "latest", "increase", "median", "p99"];
 
-/// The number of counters that are remembered even if they no longer come; the next constant is for how many
-/// looks further ones are remembered.
+/// The number of counters whose former values are kept even if they no longer occur; if there are more
+/// counters, values are kept only for `LOOKS_KEPT` looks. In a *look*, all groups of a period are finished.
 const COUNTERS_KEPT: usize = 4096;
 const LOOKS_KEPT: u64 = 16;
 
@@ -310,16 +310,18 @@ fn seen(place: Place, of: Of, batch: &Batch, head: &Head, legend: &Legend) -> Se
 pub(crate) struct Past {
     /// The time that a group covers.
     pub(crate) seconds: f64,
-    /// The former values of the counters of one field, each with the look at which it was seen last.
+    /// The former values of the counters of one field, each with the number of the look in which the counter
+    /// occurred last.
     counters: HashMap<Counter, (f64, u64)>,
-    /// The number of looks so far.
+    /// The number of looks so far: of times that all groups were finished.
     looks: u64,
-    /// Whether there was an earlier look; without one the growth of counters is unknown.
+    /// Whether groups were finished before: otherwise the growth of counters is unknown.
     is_known: bool,
 }
 
 impl Past {
-    /// Ends a look, after which all groups are finished. Forgets counters that did not come for many looks.
+    /// Ends a look, after all groups of a period were finished. Forgets counters that did not occur in many
+    /// looks.
     pub(crate) fn looked(&mut self) {
         let (looks, is_many) = (self.looks, self.counters.len() > COUNTERS_KEPT);
         self.counters.retain(|_, (_, seen)| !is_many || *seen + LOOKS_KEPT > looks);

@@ -36,7 +36,7 @@ pub(crate) enum Context {
     Session,
 }
 
-/// The names of the context; kinds' own names have no dots.
+/// The names of the values in a tuple's head and in the legend; all have dots, and names of fields have none.
 const CONTEXT: [(&str, Of, &str, Context); 9] = [
     ("event.time", Of::Time, "ns", Context::Time),
     ("event.sequence", Of::Unsigned, "", Context::Sequence),
@@ -85,7 +85,7 @@ impl Names {
         !self.kinds.is_empty() || !self.is_open
     }
 
-    /// The field of this name, in any kind, or in this one.
+    /// The field of this name in `kind`, or, if that is `None`, in any kind.
     pub(crate) fn find(&self, name: &str, kind: Option<&TupleKind>) -> Result<(Field, Place), Problem> {
         let names = self.of(kind);
         if let Some(found) = names.iter().find(|(field, _)| field.name == name) {
@@ -109,7 +109,7 @@ impl Names {
         kind: Option<&TupleKind>,
         is_condition: bool,
     ) -> Result<Bound, Wrong> {
-        // Names that another kind may have, each with the index of the guess that is tried.
+        // Names that kinds not known yet may have, each with the index of the type that is tried for it.
         let mut others: Vec<(String, usize)> = Vec::new();
         let mut wrong = match self.bind_with(text, kind, is_condition, &others) {
             Err(wrong) if self.is_open && kind.is_some() => wrong,

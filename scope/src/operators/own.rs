@@ -52,7 +52,8 @@ impl Making<'_> {
         self.batch.push_from(from, tuple.head(), tuple.kind());
     }
 
-    /// Passes on the gaps. An operator without this call hides that events were lost.
+    /// Passes on the gaps, which stand for lost events. An operator without this call hides that events were
+    /// lost.
     pub fn gaps_of(&mut self, from: &Batch) {
         for tuple in from.tuples().filter(|tuple| tuple.lost().is_some()) {
             self.copy(from, &tuple);

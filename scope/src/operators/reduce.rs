@@ -73,7 +73,7 @@ impl Groups {
         if moment.is_end { self.last_ns } else { moment.now_ns }
     }
 
-    /// Adds another part's groups.
+    /// Adds the groups of another part; returns the number of tuples that were left out.
     pub(crate) fn merge(&mut self, other: Groups) -> u64 {
         let mut left_out = 0;
         (self.first_ns, self.last_ns) = (self.first_ns.min(other.first_ns), self.last_ns.max(other.last_ns));
@@ -97,7 +97,7 @@ pub(crate) type Part = BTreeMap<u64, Groups>;
 
 impl Reduce {
     /// # Errors
-    /// Mistakes in the fields to group by (the first number) or in the values.
+    /// Mistakes in the fields to group by or in the values, each with the number of its field or value.
     pub(crate) fn new(
         to: &str,
         by: &[String],

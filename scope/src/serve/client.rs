@@ -104,7 +104,7 @@ impl Remote {
     /// Pulls in the way that `how` names; `None`: as the view states.
     ///
     /// # Errors
-    /// When the server has ended or refuses. After its end, the next pull looks for another server.
+    /// When the server has ended or refuses. After the server's end, the next pull looks for another server.
     pub fn pull(&mut self, how: Option<Pull>) -> Result<Pulled, Error> {
         let is_latest = how == Some(Pull::Latest);
         let code = match how {
@@ -142,8 +142,8 @@ impl Remote {
         Ok(pulled)
     }
 
-    /// Requests the same view from a server that was started since. The client leaves out the part of the
-    /// backlog that it received before.
+    /// Requests the same view from a server that was started after the former one ended. The client leaves
+    /// out the part of the backlog that it received before.
     fn go_on(&mut self) -> Result<(), Error> {
         let backlog = if self.is_made { Backlog::Nothing } else { Backlog::All };
         self.stream = Some(Remote::connect(&self.socket, &Ask { backlog, ..self.asked.clone() })?);

@@ -70,7 +70,7 @@ pub fn default_socket() -> Result<PathBuf, Error> {
     Ok(thalweg_space::default_parent()?.join("scopes.socket"))
 }
 
-/// A scope server. Dropping it ends the server.
+/// A scope server, which ends when this value is dropped.
 #[derive(Debug)]
 pub struct Server {
     listener: UnixListener,
@@ -314,7 +314,8 @@ impl Shared {
                 Ok(how) => how,
                 Err(damaged) => return self.refuse(stream, &damaged.to_string()),
             };
-            // A client that requests pulls more often than the price allows waits before its pull.
+            // A client that requests pulls more often than the limit of processor time allows waits before
+            // its pull.
             let wait = locked(&self.price).wait();
             std::thread::sleep(wait);
             let pulled = match how {

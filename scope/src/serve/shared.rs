@@ -79,7 +79,8 @@ impl Scopes {
         let mut scope = if ask.backlog == Backlog::Nothing && !has_rows(&view.tree) {
             let mut open = locked(&self.open);
             let tables = open.legend(&ask.target);
-            // With a hold time, windows are complete at another time for each client, so they are not shared.
+            // With a hold time, windows are complete at a different time for each client, so they are not
+            // shared.
             let is_shared = |tree: &Tree| gives_all_the_same(tree, view.hold_ns == 0);
             Scope::of_inlets(&view, tables.clone(), &is_shared, |tree| {
                 let member = open.join(&ask.target, tree, &tables, (own, bytes_max))?;

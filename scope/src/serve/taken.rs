@@ -24,8 +24,8 @@ struct Element {
 
 impl Taken {
     /// Begins a connection, on which elements have other numbers, and stores the progress by space and
-    /// writer. The new server sends all events that elements hold, although only events from this time on
-    /// were requested.
+    /// writer. The new server sends all events that elements hold, although the client requested only events
+    /// from `since_ns` on.
     pub(crate) fn begin_anew(&mut self, legend: &Legend, since_ns: u64) {
         self.since_ns = since_ns;
         for (number, element) in std::mem::take(&mut self.elements).into_iter().enumerate() {

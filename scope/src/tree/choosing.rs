@@ -2,8 +2,8 @@
 //!
 //! From time to time some pulls are made in a neighbouring shape, and their processor time per tuple is
 //! compared with that of the best known shape. If a pull takes too long for the requested rate, elapsed times
-//! are compared instead, as long as the price allows the processor time. After trials without an improvement,
-//! trials become more and more rare.
+//! are compared instead, as long as the scope's limit of processor time permits. After trials without an
+//! improvement, trials become more and more rare.
 
 use super::shape::Shape;
 use std::time::Instant;
@@ -13,7 +13,7 @@ const TRIAL_PULLS: u32 = 4;
 /// The least number of pulls between two trials; `PAUSE_MAX` is the greatest.
 const PAUSE_MIN: u32 = 16;
 const PAUSE_MAX: u32 = 1024;
-/// A shape is better only if its cost is less than this share of the best one's.
+/// A shape is better only if its cost is less than this share of the cost of the best shape so far.
 const BETTER: f64 = 0.93;
 /// Pulls of fewer tuples are not used to compare shapes.
 const TUPLES_MIN: u64 = 64;
@@ -41,7 +41,7 @@ pub(crate) struct Chooser {
     /// The number of pulls until the next trial; the next field is the number between two trials.
     left: u32,
     pause: u32,
-    /// Which neighbour is tried next.
+    /// The index of the neighbouring shape that is tried next.
     turn: usize,
     processors: usize,
 }
@@ -62,8 +62,8 @@ impl Default for Choosing {
 }
 
 impl Choosing {
-    /// Begins a pull and returns its shape. Measures the time since the last pull began. The price allows
-    /// `allowed` of the time of one processor.
+    /// Begins a pull and returns its shape. Measures the time since the last pull began. The scope may use
+    /// the share `allowed` of the time of one processor.
     pub(crate) fn begin(&mut self, now: Instant, allowed: f64) -> Shape {
         if let Some((began, took)) = self.last.take() {
             let between_ns = now.duration_since(began).as_nanos() as u64;
@@ -82,7 +82,7 @@ impl Choosing {
     }
 }
 
-/// Sums over some pulls.
+/// The number of some pulls, and the sum of their times.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     pulls: u32,
@@ -119,8 +119,8 @@ impl Chooser {
         self.trial.map_or(self.best, |(shape, _)| shape)
     }
 
-    /// Learns from the times of a pull in this shape; the price allows `allowed` of the time of one
-    /// processor.
+    /// Learns from the times of a pull in this shape; the scope may use the share `allowed` of the time of
+    /// one processor.
     pub(crate) fn learn(&mut self, took: Took, allowed: f64) {
         if took.tuples < TUPLES_MIN || took.between_ns == 0 {
             return;
@@ -158,7 +158,7 @@ impl Chooser {
         self.trial = None;
         if is_better {
             (self.best, self.usual, self.pause) = (shape, tried, PAUSE_MIN);
-            // After an improvement the same knob is tried again.
+            // After an improvement the same parameter is changed again.
             self.turn = self.turn.wrapping_sub(1);
         } else {
             self.pause = (self.pause * 5 / 4).min(PAUSE_MAX);
@@ -166,7 +166,7 @@ impl Chooser {
         self.left = self.pause;
     }
 
-    /// The shapes that differ from the best one by one knob.
+    /// The shapes that differ from the best one in one parameter.
     fn neighbours(&self) -> Vec<Shape> {
         let best = self.best;
         let (more, fewer) = ((2 * best.threads).min(self.processors), (best.threads / 2).max(1));

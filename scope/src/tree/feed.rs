@@ -91,7 +91,8 @@ impl ScopeFeed {
         ScopeFeed::made(Target::of(path), Leaf::default(), Inner::Path(PathFeed::open(path)?))
     }
 
-    /// All events of a session. [`Feed::look`] finds its processes, and reports those that cannot be read.
+    /// All events of a session. [`Feed::look`] finds the session's processes, and reports those that cannot
+    /// be read.
     ///
     /// # Errors
     /// When there is no session.

@@ -29,7 +29,7 @@ pub(crate) struct Gatherer {
     is_fed: bool,
     /// The operators that run on each tuple.
     pub(crate) each: Vec<Stage>,
-    /// The reduction of its tuples, of which each branch makes a part.
+    /// The reduction of the leaf's tuples, of which each branch makes a part.
     pub(crate) part: Option<Reduce>,
     /// Tuples that are held back, because earlier ones may still come.
     held: Held,
@@ -47,7 +47,7 @@ pub(crate) struct Reading {
     stopped_ns: Option<u64>,
     /// When the source was last read. Unless `stopped_ns` is set, everything until then was read.
     read_ns: u64,
-    /// Whether this pull reads it.
+    /// Whether this pull reads the source.
     is_due: bool,
 }
 
@@ -76,11 +76,11 @@ pub(crate) struct Gathered {
     pub(crate) read: u64,
     /// Processor time of threads other than the caller's.
     pub(crate) cost_ns: u64,
-    /// Whether its times are from several clocks without a known bound on their differences.
+    /// Whether the tuples' times are from several clocks without a known bound on their differences.
     pub(crate) is_unbounded: bool,
 }
 
-/// How a pull reads.
+/// The parameters of reading in a pull.
 #[derive(Clone, Copy)]
 pub(crate) struct Pass {
     pub(crate) pull: Pull,

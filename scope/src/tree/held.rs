@@ -43,8 +43,8 @@ impl Held {
         self.tuples == 0
     }
 
-    /// Adds these batches, which came after the held ones, and returns all tuples of this time or before; the
-    /// rest stays held. All batches are in order of time.
+    /// Adds these batches, which came after the held ones, and returns all tuples of this time or before;
+    /// later tuples stay held. All batches are in order of time.
     pub(crate) fn due(&mut self, batches: Vec<Batch>, until_ns: u64, kinds: &[Arc<TupleKind>]) -> Vec<Batch> {
         let mut due = Vec::with_capacity(self.batches.len() + batches.len());
         for rest in &mut self.batches {

@@ -21,7 +21,7 @@ use thalweg_space::reader::SpaceReader;
 /// The most problems that are remembered, so that a scope reports each once.
 const PROBLEMS_MAX: usize = 1000;
 
-/// Which of the events that were recorded before its opening a scope reads.
+/// Which of the events that were recorded before a scope is opened the scope reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Backlog {
     /// All events that elements still hold.
@@ -78,7 +78,7 @@ pub struct Scope {
     /// The time before which events of processes found at the first look are not read.
     since_ns: u64,
     before_ns: u64,
-    /// The latest time that was handed over.
+    /// The time of the latest tuple that was handed over.
     handed_ns: u64,
     told: HashSet<String>,
     found: bool,
@@ -122,7 +122,7 @@ impl Scope {
     }
 
     /// Opens a view on tuples that are read for several scopes: `inlet` returns the inlets of the shared
-    /// trees; their tuples have this legend. All leaves have to be in such trees.
+    /// trees; their tuples have this legend. All leaves have to be in shared trees.
     pub(crate) fn of_inlets(
         view: &View,
         tables: Arc<Tables>,
@@ -167,7 +167,7 @@ impl Scope {
     }
 
     /// Sets the shape for all further pulls, without an effect on which tuples are pulled. Without this call
-    /// the scope chooses its shape by the times of pulls, within its price.
+    /// the scope chooses its shape by the times of pulls, within its limit of processor time.
     pub fn reshape(&mut self, shape: Shape) {
         self.choosing = None;
         self.shape = shape.clamped();
@@ -184,17 +184,18 @@ impl Scope {
         &self.view
     }
 
-    /// The scope's cost and its limit.
+    /// The processor time that the scope's pulls took, and its limit.
     pub fn price(&mut self) -> &mut Price {
         &mut self.price
     }
 
-    /// How many processes it reads.
+    /// How many processes the scope reads.
     pub fn processes(&self) -> usize {
         self.leaves.iter().map(|leaf| leaf.sources.len()).max().unwrap_or(0)
     }
 
-    /// The spaces of these processes, each with the process's index in the legend, for data that tuples lack.
+    /// The spaces of the processes that the scope reads, each with the process's index in the legend, for
+    /// data that tuples lack.
     pub fn spaces(&self) -> impl Iterator<Item = (u32, &SpaceReader)> {
         let longest = self.leaves.iter().max_by_key(|leaf| leaf.sources.len());
         longest.into_iter().flat_map(|leaf| &leaf.sources).map(|reading| reading.source.space())

@@ -10,14 +10,14 @@ use std::sync::{Arc, LazyLock};
 pub struct Head {
     /// The time in nanoseconds since 1970, by one clock for all processes of a machine.
     pub time_ns: u64,
-    /// The index of the event in its element, from 0; for a live row its id.
+    /// The index of the event in its element, from 0; for a live row the row's id.
     pub sequence: u64,
-    /// The element from which it comes, see [`Legend::elements`]; [`ELEMENT_NONE`](super::ELEMENT_NONE) if an
-    /// operator made it.
+    /// The element from which the tuple comes, see [`Legend::elements`];
+    /// [`ELEMENT_NONE`](super::ELEMENT_NONE) if an operator made it.
     pub element: u32,
-    /// The index of its first word in the batch.
+    /// The index of the tuple's first word in the batch.
     pub(crate) first: u32,
-    /// Its kind: see [`Legend::kinds`].
+    /// The tuple's kind: see [`Legend::kinds`].
     pub kind: u16,
     /// See [`Head::is_row`].
     pub flags: u16,
@@ -106,7 +106,7 @@ impl Batch {
         &self.legend
     }
 
-    /// The number of events that its gaps count as lost.
+    /// The number of events that the gaps in the batch count as lost.
     pub fn lost(&self) -> u64 {
         self.tuples().filter_map(|tuple| tuple.lost()).sum()
     }
@@ -116,7 +116,7 @@ impl Batch {
         size_of::<Head>() * self.heads.len() + 8 * self.words.len() + self.texts.len()
     }
 
-    /// Reserves memory for a batch of these [`Batch::sizes`].
+    /// Reserves memory for a batch with these sizes, which [`Batch::sizes`] returned for another batch.
     pub(crate) fn reserve_as(&mut self, sizes: [usize; 3]) {
         self.heads.reserve(sizes[0]);
         self.words.reserve(sizes[1]);

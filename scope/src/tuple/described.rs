@@ -48,21 +48,21 @@ impl Of {
 /// A field of a kind of tuple.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Field {
-    /// Its name, by which expressions, screens and tools find it.
+    /// The field's name, by which expressions, screens and tools find the field.
     pub name: String,
-    /// The type of its values.
+    /// The type of the field's values.
     pub of: Of,
-    /// Its unit (`ns`, `messages`, `B/s`, …), or nothing.
+    /// The field's unit (`ns`, `messages`, `B/s`, …), or an empty text.
     pub unit: String,
-    /// What it means, or nothing.
+    /// The meaning of the field, or an empty text.
     pub doc: String,
 }
 
 /// A kind of tuple.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TupleKind {
-    /// Its name: that of the kind of event or row from which it was read, or of the kind that an operator
-    /// makes.
+    /// The name of the kind: that of the kind of event or row from which its tuples are read, or of the kind
+    /// that an operator makes.
     pub name: String,
     /// What a tuple of the kind means.
     pub doc: String,

@@ -35,7 +35,8 @@ impl Keeper {
     /// # Errors
     /// The file system is full.
     pub fn new(space: Space) -> Result<Keeper, Error> {
-        // An archiver leaves at most half of this size unread.
+        // The archiver's unread rest fits in this size, because an archiver leaves at most half of an element
+        // unread.
         let element = ElementOptions {
             block_bytes: 64 << 10,
             block_count: 64,
@@ -46,7 +47,7 @@ impl Keeper {
         Ok(Keeper { space, writer, clock, kinds: HashMap::new(), names: HashMap::new(), kept: 0 })
     }
 
-    /// The space that it writes into.
+    /// The space into which the tuples are written.
     pub fn space(&self) -> &Space {
         &self.space
     }
@@ -56,7 +57,7 @@ impl Keeper {
         self.kept
     }
 
-    /// Closes the space. The events stay in it.
+    /// Closes the space. The events stay in the space.
     pub fn finish(self) {
         let Keeper { space, writer, .. } = self;
         drop(writer);
@@ -146,8 +147,8 @@ impl Keeper {
     }
 }
 
-/// The kind of event for a kind of tuple. Its texts are never freed; their number is bounded by the kinds
-/// that views make.
+/// The kind of event for a kind of tuple. The texts of a kind are never freed; their number is bounded by the
+/// kinds that views make.
 fn schema(kind: &TupleKind, is_from: bool) -> Schema {
     let text = |text: &str| -> &'static str { Box::leak(text.to_owned().into_boxed_str()) };
     let from =

@@ -11,7 +11,7 @@ pub const ELEMENT_NONE: u32 = 0;
 /// A process whose elements are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
-    /// The name of its space.
+    /// The name of the process's space.
     pub name: String,
     /// The process id.
     pub pid: u32,
@@ -19,7 +19,7 @@ pub struct Process {
     pub host: String,
     /// The name of the session's directory; empty if there is no session.
     pub session: String,
-    /// The UUID of its space.
+    /// The UUID of the process's space.
     pub uuid: [u8; 16],
 }
 

@@ -153,7 +153,7 @@ impl<'b> Reader<'b> {
         Ok(TupleKind { name, doc, fields })
     }
 
-    /// Reads a batch, and appends the new entries of its legend to this one.
+    /// Reads a batch, and appends the legend entries that come with the batch to `legend`.
     pub(crate) fn batch(&mut self, legend: &mut Arc<Legend>) -> Result<Batch, Damaged> {
         let (kinds, mut elements, mut processes) = (self.count(12)?, Vec::new(), Vec::new());
         let kinds: Vec<_> = (0..kinds).map(|_| self.kind().map(Arc::new)).collect::<Result<_, _>>()?;

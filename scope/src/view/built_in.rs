@@ -7,7 +7,7 @@ use super::tree::View;
 pub struct BuiltIn {
     /// Its name.
     pub name: &'static str,
-    /// Its text, which users may copy and change.
+    /// The text of the view, which users may copy and change.
     pub text: &'static str,
 }
 

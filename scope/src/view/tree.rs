@@ -25,9 +25,9 @@ use crate::operators::Every;
 pub struct View {
     /// Its name.
     pub name: String,
-    /// The question that it answers, in a sentence.
+    /// The question that the view answers, in a sentence.
     pub about: String,
-    /// How it is pulled unless the consumer chooses another way.
+    /// How the view is pulled unless the consumer chooses another way.
     pub pull: Pull,
     /// The age in nanoseconds at which tuples are handed over, so that tuples that were committed late still
     /// come in order.
@@ -274,8 +274,8 @@ impl View {
     /// A view of this tree. A pull returns all tuples since the last pull.
     ///
     /// # Errors
-    /// The first mistake in its names, expressions or aggregations. The problem's span is relative to the
-    /// text of that name, expression or aggregation.
+    /// The first mistake in the tree's names, expressions or aggregations. The problem's span is relative to
+    /// the text of that name, expression or aggregation.
     pub fn new(name: &str, about: &str, tree: Tree) -> Result<View, Problem> {
         tree.names().map_err(|mut problems| problems.remove(0))?;
         let (name, about) = (name.to_owned(), about.to_owned());
@@ -321,7 +321,7 @@ impl View {
         doubts
     }
 
-    /// Whether all its tuples are made by its steps, and none is an unchanged event or row.
+    /// Whether all tuples of the view are made by its steps, and none is an unchanged event or row.
     pub fn is_made(&self) -> bool {
         fn makes(tree: &Tree) -> bool {
             match tree {
@@ -334,7 +334,7 @@ impl View {
         makes(&self.tree)
     }
 
-    /// Whether its tuples are of windows of time, of which a pull may return several.
+    /// Whether the view's tuples stand for windows of time, of which a pull may return several.
     pub fn has_windows(&self) -> bool {
         fn has(tree: &Tree) -> bool {
             match tree {
@@ -347,8 +347,8 @@ impl View {
         has(&self.tree)
     }
 
-    /// Whether some of its values are known only from the second pull on, because the growth of counters
-    /// needs two readings.
+    /// Whether some of the view's values are known only from the second pull on, because the growth of
+    /// counters needs two readings.
     pub fn needs_two(&self) -> bool {
         fn grows(tree: &Tree) -> bool {
             match tree {

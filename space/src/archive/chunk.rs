@@ -269,7 +269,7 @@ impl Parted {
         let mut at = 0;
         let mut time = 0_u32;
         let mut times = (u64::MAX, 0);
-        // The initial `high` equals no event's, because the high half of a first word has 32 bits.
+        // The initial `high` equals that of no event, because the high half of a first word has 32 bits.
         let mut like = Like { high: u64::MAX, ..Like::default() };
         while at < bytes.len() {
             let end = extent.block_end(at);
@@ -503,7 +503,8 @@ fn varying(bytes: &[u8], starts: &[u32], words: usize) -> Vec<(u64, u64)> {
 
 /// Gathers the numbers at `at` bytes after each start into the column.
 fn gather(bytes: &[u8], starts: &[u32], at: usize, column: &mut Column) {
-    // An event's fields are whole words, so a load of eight bytes that ends with the field is within.
+    // An event's fields fill whole words, so a load of eight bytes that ends with the field lies within the
+    // chunk.
     let shift = (8 * (8 - column.width)) as u32;
     let back = 8 - column.width;
     let load = |start: &u32| {
@@ -606,7 +607,7 @@ fn put_together(
 /// The properties of a shape, before its events are decoded.
 #[derive(Clone, Copy, Debug)]
 struct Placed {
-    /// The high half of its events' first words.
+    /// The high half of the first word of each event with this shape.
     high: u64,
     bytes: usize,
     group: usize,

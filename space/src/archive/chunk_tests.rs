@@ -33,7 +33,7 @@ fn seen(bytes: &[u8], extent: Extent) -> Vec<u8> {
     seen
 }
 
-/// The described kinds, each divided into fields of other widths.
+/// The described kinds, each divided into fields of different widths.
 fn division(kind: u16) -> Option<Arc<Division>> {
     let fields: &[(usize, usize)] = match kind {
         16 => &[(0, 8), (8, 8)],

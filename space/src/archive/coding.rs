@@ -1,5 +1,5 @@
-//! The bytes of a chunk: a description of the rest, frames of the compressor, and pieces too short for a
-//! frame of their own.
+//! The bytes of a chunk: a description of its frames and pieces, frames of the compressor, and pieces too
+//! short for a frame of their own.
 
 use zstd::bulk::{Compressor, Decompressor};
 
@@ -59,7 +59,7 @@ impl Output<'_> {
         put_varint(&mut self.meta, value);
     }
 
-    /// Bytes whose count the reader knows.
+    /// Writes bytes whose count the reader knows.
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         if bytes.len() < FRAME_BYTES_MIN {
             self.shared.extend_from_slice(bytes);
@@ -78,7 +78,8 @@ impl Output<'_> {
         }
     }
 
-    /// Appends the chunk to `out`, followed by `bytes` uncompressed. The reader knows their number.
+    /// Appends the chunk to `out`, followed by `bytes` uncompressed. The reader knows the number of these
+    /// bytes.
     pub(super) fn finish_plain(mut self, bytes: &[u8], out: &mut Vec<u8>) {
         if bytes.len() < FRAME_BYTES_MIN {
             self.bytes(bytes);

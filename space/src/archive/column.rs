@@ -21,17 +21,18 @@ const BITS_FEW: u64 = 2;
 /// How a value is predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Prediction {
-    /// By the least value of all.
+    /// Predicts the least value of the column.
     Least,
-    /// By the value before.
+    /// Predicts the previous value.
     Before,
-    /// By the value before and the step that led to it.
+    /// Predicts the previous value plus the step that led to it.
     Step,
-    /// By the value in another column, numbered from the first, 0 being the times.
+    /// Predicts the value that the same event has in another column; columns are numbered from 0, which is
+    /// the times.
     Other(usize),
-    /// By the last value where that column had the same value.
+    /// Predicts the value of the last event that had the same value in the other column with this number.
     Keyed(usize),
-    /// By the last value where that column had the same value, and the step that led to it.
+    /// Predicts as `Keyed`, and adds the step that led to the value.
     KeyedStep(usize),
 }
 
@@ -154,8 +155,7 @@ impl<'k> Last<'k> {
 fn cost(prediction: Prediction, column: &Column, before: &[Column], keys: &mut Vec<(u64, u64)>) -> u64 {
     let count = column.values.len();
     let sample = count.min(SAMPLE_VALUES);
-    // The sample is taken from the middle of the chunk, which is typical of it. The value before the sample is real
-    // unless the sample begins the chunk.
+    // The sample is taken from the middle of the chunk, which is typical of it.
     let from = (count - sample) / 2;
     let mut rest = Vec::new();
     let part = |column: &Column| Column::of(column.width, column.values[from..from + sample].to_vec());

@@ -199,8 +199,8 @@ impl Kept {
     }
 
     /// Bounds the search for the last block with a base and first sequence number for which `is_before`
-    /// holds. The searched block is the first returned one or a later one, and is before the second; `None`
-    /// as the second means that there is no upper bound.
+    /// holds. The block to be found is the first returned one or a later one, and precedes the second
+    /// returned one; if the second is `None`, there is no upper bound.
     pub(crate) fn narrowed(
         &self,
         id: ElementId,

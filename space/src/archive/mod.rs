@@ -8,8 +8,8 @@
 //! archived bytes are bit for bit those that the writer committed. `docs/archive.md` of the project describes
 //! the files.
 //!
-//! Archives of former versions, `NNNN.archive`, are read as before: they have an element's header and the
-//! same blocks at the same positions, but blocks are not recycled.
+//! Archives of former versions, `NNNN.archive`, can still be read: they have an element's header and the same
+//! blocks at the same positions, but blocks are not recycled.
 //!
 //! ```no_run
 //! # fn running() -> bool { false }
@@ -52,7 +52,7 @@ use thalweg_glob::Glob;
 /// Options of an archive.
 #[derive(Clone, Debug)]
 pub struct ArchiveOptions {
-    /// The directory of the archive, which must not exist, be empty, or hold an archive of the same space,
+    /// The directory of the archive: it does not exist yet, is empty, or holds an archive of the same space,
     /// which is continued. `None`: the archive lies in the space's directory, beside the elements.
     pub directory: Option<PathBuf>,
     /// Level of the compressor, 1 to 19; at 0 events are stored unchanged, which takes the least time and the
@@ -64,8 +64,9 @@ pub struct ArchiveOptions {
     pub chunk_bytes: usize,
     /// How long events may wait until they are written. Zero: each step writes all blocks that are complete.
     pub interval: Duration,
-    /// Whether events that have waited for this time are written up to the last one (instead of the last complete
-    /// block) and synced to the disk. Then only the last interval is lost when the machine fails.
+    /// Whether events that have waited for this time are written up to the last one (instead of the last
+    /// complete block) and synced to the disk. If so, only the events of the last interval are lost when the
+    /// machine fails.
     pub is_synced: bool,
     /// The most bytes of all segments together. Beyond that, the oldest segments are removed.
     pub bytes_max: Option<u64>,
@@ -97,7 +98,7 @@ impl Default for ArchiveOptions {
 pub struct Progress {
     /// The number of archived events.
     pub events: u64,
-    /// Their bytes in the elements.
+    /// The bytes that the archived events took in the elements.
     pub event_bytes: u64,
     /// The current size of the archive in bytes.
     pub bytes: u64,
@@ -131,7 +132,7 @@ impl Archiver {
     /// Begins to archive the space in `path` with these options.
     ///
     /// # Errors
-    /// As [`Archiver::open`], and when the directory of the archive holds other files.
+    /// The errors of [`Archiver::open`], and an error when the directory of the archive holds other files.
     pub fn with_options(path: impl AsRef<Path>, options: ArchiveOptions) -> Result<Archiver, Error> {
         let path = path.as_ref().to_path_buf();
         let mirror = match &options.directory {
@@ -158,8 +159,8 @@ impl Archiver {
     ///
     /// # Errors
     /// When the disk is full ([`Error::is_full`]) or a file is damaged. The next step tries again to archive
-    /// the same blocks. Until then writers wait as long as their policies permit, and then drop and count
-    /// events; after [`Archiver::let_go`] they do not wait.
+    /// the same blocks. Until a step succeeds, writers wait as long as their policies permit, and then drop
+    /// and count events; after [`Archiver::let_go`] writers do not wait.
     pub fn step(&mut self) -> Result<u64, Error> {
         self.find_writers()?;
         let mut bytes = 0;
@@ -206,7 +207,7 @@ impl Archiver {
         self.taps.iter().map(Tap::dropped).sum()
     }
 
-    /// The progress so far.
+    /// What was archived so far.
     pub fn progress(&self) -> Progress {
         Progress { bytes: self.store.bytes(), ..self.progress }
     }

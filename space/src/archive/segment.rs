@@ -2,10 +2,10 @@
 //! and an index at its end.
 //!
 //! `NNNNNN.segment` begins with a header that names its space. Records follow, each with its length and a
-//! checksum: the header of each element that has a chunk here, the chunks, and, when the segment is finished,
-//! the index: where each chunk lies, and which positions, times, kinds and writers it holds. A segment has no
-//! index while its recorder writes it, or if the recorder was killed; it is then read record by record up to
-//! the first incomplete one.
+//! checksum: the header of each element that has a chunk in the segment, the chunks, and, when the segment is
+//! finished, the index: where each chunk lies, and which positions, times, kinds and writers it holds. A
+//! segment has no index while its recorder writes it, or if the recorder was killed; it is then read record
+//! by record up to the first incomplete one.
 //!
 //! The file `segments` lists the segments: one record of fixed size for each begin, end and removal of a
 //! segment.
@@ -45,7 +45,8 @@ pub(super) const ELEMENT: u32 = 1;
 pub(super) const CHUNK: u32 = 2;
 const INDEX: u32 = 3;
 
-/// The words of an element's header that change. Each chunk holds their values at the time of its writing.
+/// The words of an element's header that change. Each chunk holds the values that these words had when the
+/// chunk was written.
 pub(super) const STATE: [usize; 8] = [
     element::DROPS,
     element::STATE,
@@ -73,13 +74,13 @@ pub(super) struct ChunkInfo {
     pub(super) id: ElementId,
     pub(super) from: u64,
     pub(super) to: u64,
-    /// The least and the greatest time of its events. If the first is greater than the second, the chunk has
-    /// no events.
+    /// The least and the greatest time of the chunk's events. If the first is greater than the second, the
+    /// chunk has no events.
     pub(super) times: (u64, u64),
     /// Base and sequence number of the first block that begins in the chunk, if there is one.
     pub(super) first_block: (u64, u64),
     pub(super) state: [u64; STATE.len()],
-    /// The kinds of its events, each with the number of events.
+    /// The kinds of the chunk's events, each with the number of events.
     pub(super) kinds: Vec<(u16, u64)>,
     /// The writers that took the element over in this chunk.
     pub(super) owners: Vec<u32>,

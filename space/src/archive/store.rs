@@ -21,7 +21,7 @@ struct Finished {
     number: u64,
     bytes: u64,
     events: u64,
-    /// When it was finished, in nanoseconds since 1970.
+    /// When the segment was finished, in nanoseconds since 1970.
     real_ns: u64,
 }
 
@@ -37,7 +37,8 @@ pub(super) struct Store {
     events: u64,
     next_number: u64,
     finished: Vec<Finished>,
-    /// The header of each element that an earlier recorder archived, and the position up to which it did.
+    /// The header of each element that an earlier recorder archived, and the position up to which the element
+    /// is archived.
     before: BTreeMap<ElementId, (KeptHeader, u64)>,
     payload: Words,
     coded: Vec<u8>,
@@ -117,7 +118,8 @@ impl Store {
         Ok(())
     }
 
-    /// The header of an element that an earlier recorder archived, and the position up to which it did.
+    /// The header of an element that an earlier recorder archived, and the position up to which the element
+    /// is archived.
     pub(super) fn before(&self, id: ElementId) -> Option<(KeptHeader, u64)> {
         self.before.get(&id).cloned()
     }
@@ -203,7 +205,7 @@ impl Store {
         self.retain()
     }
 
-    /// Removes the oldest segments while the archive is too large or they are too old.
+    /// Removes the oldest segment as long as the archive is too large or the segment is too old.
     pub(super) fn retain(&mut self) -> Result<(), Error> {
         let too_old = |finished: &Finished, age: Duration| {
             u128::from(now_ns().saturating_sub(finished.real_ns)) > age.as_nanos()

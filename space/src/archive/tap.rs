@@ -85,7 +85,7 @@ impl Tap {
         }))
     }
 
-    /// Whether its writer's name matches.
+    /// Whether the name of the element's writer matches.
     pub(super) fn is_called(&self, space: &Path, glob: &Glob) -> bool {
         let name = self.ring.word(element::OWNER_NAME).map(NameRef);
         let text = name.ok().and_then(|name| SpaceReader::open(space).ok()?.name(name));
@@ -124,8 +124,8 @@ impl Tap {
         written.map_err(|e| Error::io("write", &self.ring.path, e))
     }
 
-    /// The most bytes that may wait to be written. The bound keeps a writer that waits for its consumer from
-    /// waiting for these bytes.
+    /// The most bytes that may wait to be written. For a writer that waits for its consumer, at most half of
+    /// the ring's blocks may wait, so that the writer always gets free blocks.
     fn waiting_max(&self, options: &ArchiveOptions) -> usize {
         let is_overwriting = self.ring.policy() == Policy::Overwrite.code();
         let ring = (self.ring.block_bytes * self.ring.block_count / 2) as usize;

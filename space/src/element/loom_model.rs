@@ -15,8 +15,8 @@ enum LeftOut {
     Nothing,
     /// The release fence after a block's number became 0.
     RollFence,
-    /// Both the fence of `RollFence` and the release store of a block's number. One of them is enough for a
-    /// reader that follows block by block.
+    /// Both the fence of `RollFence` and the release store of a block's number. Either the fence or the
+    /// release store is enough for a reader that follows block by block.
     NumberAndFence,
     /// The release store of `head`.
     HeadRelease,

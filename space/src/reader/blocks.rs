@@ -195,7 +195,7 @@ impl Blocks {
         Ok(self.head()?.min(room) & !7)
     }
 
-    /// Whether this may be the archive of `ring`.
+    /// Returns an error if these blocks cannot be the archive of `ring`.
     pub(super) fn check_beside(&self, ring: &Blocks) -> Result<(), Error> {
         if self.block_bytes == ring.block_bytes {
             return Ok(());

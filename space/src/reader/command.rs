@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 /// A command that was sent.
 ///
-/// Dropping it before the answer does not cancel the command; the process frees the slot for other senders
-/// after its answer.
+/// Dropping this value before the answer does not cancel the command; the process frees the slot for other
+/// senders after its answer.
 #[derive(Debug)]
 pub struct Sent {
     reader: SpaceReader,
@@ -87,7 +87,7 @@ impl SpaceReader {
     /// [`lease`](crate::lease). The command fails if it has no inverse.
     ///
     /// # Errors
-    /// As [`SpaceReader::send`], and when the terms would let the lease last for ever.
+    /// The errors of [`SpaceReader::send`], and an error when the terms would let the lease last for ever.
     pub fn send_leased(&self, command: &Command, terms: Terms) -> Result<LeasedCommand, Error> {
         terms.check(&command.name)?;
         Ok(LeasedCommand { sent: self.send_letter(command, Some(terms))? })
@@ -130,8 +130,8 @@ impl SpaceReader {
         })?;
         let reader = SpaceReader::open(&self.path)?.called(&self.tool);
         let header = FileSlot::new(file, path, 0);
-        // The number is taken before it is used. If the sender is killed here, the number stays unused and is not
-        // used twice.
+        // The count of numbers is increased before the command gets its number. If this process is killed in
+        // between, the number stays unused and is not used twice.
         let id = header.load(layout::NUMBERS).wrapping_add(1);
         header.store(layout::NUMBERS, id);
         // An odd count announces that a command may have been sent that is not counted yet; that remains
@@ -149,7 +149,8 @@ impl SpaceReader {
     }
 }
 
-/// Whether the slot may be used: it was never used, was freed, or its sender abandoned it.
+/// Whether the slot may be used: it was never used, it was freed, or its command was answered and its sender
+/// abandoned it or died.
 fn is_free(slot: &FileSlot) -> bool {
     match slot.load(layout::STATE) {
         layout::FREE => true,
@@ -209,7 +210,8 @@ impl Sent {
     /// Waits for the answer.
     ///
     /// # Errors
-    /// As [`Sent::answer`], when the process ends without an answer, and when there is none for `timeout`.
+    /// The errors of [`Sent::answer`], and errors when the process ends without an answer or when no answer
+    /// comes within `timeout`.
     pub fn wait(&self, timeout: Duration) -> Result<Answer, Error> {
         let begun = Instant::now();
         loop {
@@ -233,7 +235,7 @@ impl Sent {
     }
 }
 
-/// A command that was sent under a lease. Dropping it lets the lease end by its terms.
+/// A command that was sent under a lease. After this value is dropped, the lease ends by its terms.
 #[derive(Debug)]
 pub struct LeasedCommand {
     sent: Sent,
@@ -248,7 +250,7 @@ impl LeasedCommand {
     /// Restarts the time of the lease, and waits until the process confirms that.
     ///
     /// # Errors
-    /// When the lease is over, or as [`Sent::wait`].
+    /// When the lease is over, and the errors of [`Sent::wait`].
     pub fn renew(&self, timeout: Duration) -> Result<(), Error> {
         self.ask(RENEW, timeout)
     }

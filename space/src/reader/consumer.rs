@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A consumer of one element. When it is dropped, the writer no longer waits.
+/// A consumer of one element. When the consumer is dropped, the writer no longer waits.
 #[derive(Debug)]
 pub(super) struct Consumer {
     file: File,

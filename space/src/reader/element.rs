@@ -1,9 +1,9 @@
 //! Reading one element: the reader's half of the block protocol.
 //!
 //! A reader loads `head` (the events before it are complete), copies the block, and then checks that the
-//! block still has its number. If it has not, the writer has recycled the block meanwhile, and the reader
-//! discards the copy; the first sequence number of the next block shows how many events were lost. An
-//! archive, if there is one, holds the blocks before those of the ring, at the same positions.
+//! block still has its number. If the number has changed, the writer has recycled the block meanwhile, and
+//! the reader discards the copy; the first sequence number of the next block shows how many events were lost.
+//! An archive, if there is one, holds the blocks before those of the ring, at the same positions.
 //!
 //! The parts of a continued event are joined in a buffer of their own, and the event is returned when its
 //! last part was read. If a part was overwritten, the whole event is lost.
@@ -37,7 +37,7 @@ pub struct WriterInfo {
     pub head: u64,
     /// Events dropped so far.
     pub drops: u64,
-    /// Whether the writer closed it.
+    /// Whether the writer closed the element.
     pub closed: bool,
     /// Whether there is an archive.
     pub archived: bool,
@@ -51,7 +51,7 @@ pub(super) struct Found {
     pub(super) sequence: u64,
     pub(super) kind: u16,
     pub(super) flags: u8,
-    /// Where its arguments lie in the buffer of the block, or in the buffer of continued events.
+    /// Where the event's arguments lie in the buffer of the block, or in the buffer of continued events.
     pub(super) from: usize,
     pub(super) to: usize,
     is_long: bool,
@@ -136,7 +136,7 @@ pub(super) struct ElementReader {
     drops_told: u64,
     /// The number of dropped events in the header, read before `limit`.
     drops: u64,
-    /// Where reading is to begin, until that place was searched.
+    /// Where reading is to begin; `None` after that place was searched.
     start: Option<Start>,
     first: Option<Start>,
     /// Whether only complete blocks are read, without loading `head`, so that its cache line stays with the
@@ -314,7 +314,8 @@ impl ElementReader {
     }
 
     /// Applies an outline to all blocks that end before its time. The block that holds the time is read
-    /// without it, because an event may depend on data that an earlier event of the same block states.
+    /// without the outline, because an event may depend on data that an earlier event of the same block
+    /// states.
     pub(super) fn outline(&mut self, outline: Outline) {
         if self.whole_from.is_none_or(|from| self.position < from) {
             self.outline = Some(outline);
@@ -434,8 +435,8 @@ impl ElementReader {
         Ok(low)
     }
 
-    /// Skips the blocks that end before `start`, by reading only their headers. Their events do not count as
-    /// lost.
+    /// Skips the blocks that end before `start`, by reading only their headers. The events of skipped blocks
+    /// do not count as lost.
     fn seek(&mut self, start: Start) -> Result<(), Error> {
         let low = self.last_behind(start)?;
         let block_bytes = self.main().block_bytes;
@@ -475,8 +476,8 @@ impl ElementReader {
         self.look()?;
         let end = self.limit.div_ceil(self.main().block_bytes);
         let oldest = self.oldest_held(end)?;
-        // If this is the block in the buffer, it is read again from its beginning, because later times depend
-        // on its base.
+        // Even a block that is in the buffer already is read again from its beginning, because later times
+        // depend on its base.
         let first = end.saturating_sub(back + 1).max(oldest);
         self.position = first * self.main().block_bytes;
         (self.buffered, self.begun, self.gap, self.sequence) = (None, None, None, 0);

@@ -27,17 +27,17 @@ pub(crate) enum Before {
 pub(crate) struct BoxPart {
     pub(crate) implementation: Arc<Seats>,
     pub(crate) is_blocking: bool,
-    /// Its predecessor, which decides when an initialiser is called.
+    /// The box's predecessor, which decides when an initialiser is called.
     pub(crate) before: Before,
-    /// The labels that it consumes, in the order of its arguments; `None` for an initialiser.
+    /// The labels that the box consumes, in the order of its arguments; `None` for an initialiser.
     pub(crate) input: Option<Vec<Label>>,
-    /// The labels that it emits, by variant.
+    /// The labels that the box emits, by variant.
     pub(crate) outputs: Arc<[Vec<Label>]>,
     pub(crate) plans: CommonPlans<Result<Arc<BoxPlan>, RecordFault>>,
 }
 
 impl BoxPart {
-    /// The length of its longest variant.
+    /// The number of labels of the box's longest output variant.
     pub(crate) fn output_length_max(&self) -> usize {
         self.outputs.iter().map(Vec::len).max().unwrap_or(0)
     }
@@ -48,7 +48,8 @@ impl BoxPart {
 pub(crate) struct BoxPlan {
     take: TakePlan,
     variants: Box<[VariantPlan]>,
-    /// The plan in place, if its arguments are in adjacent slots and its one output fits into them.
+    /// The plan of calls in place, if the box's arguments are in adjacent slots and its only output fits into
+    /// these slots.
     in_place: Option<InPlace>,
     outputs: Arc<[Vec<Label>]>,
 }
@@ -99,7 +100,7 @@ impl InPlace {
 }
 
 impl InPlace {
-    /// Turns records into which the box wrote its output, as its place requires, into output records.
+    /// Turns records into which the box wrote its output in place into output records.
     #[inline]
     pub(crate) fn finish(&self, records: &mut [Record]) {
         match &self.finish {
@@ -112,7 +113,8 @@ impl InPlace {
         }
     }
 
-    /// Whether the output that a box wrote into a record fits its place.
+    /// Whether the output that a box wrote into a record has the variant, the number of values and the
+    /// integers that the plan requires.
     fn takes(&self, (variant, count): (u32, usize), record: &Record) -> bool {
         let Place { first_output, output_count, integers, .. } = self.calls;
         let is_right = |(k, value)| integers & (1_u64 << k) == 0 || matches!(value, &Value::Int(_));

@@ -13,8 +13,9 @@ use crate::boxes::EntryOf;
 #[derive(Debug)]
 pub(crate) struct Seats {
     inner: Mutex<Inner>,
-    /// The number of replacements. Written under the lock of `inner`, relaxed: if a task reads it late, the
-    /// thread that replaces the box also replaces the task's seat.
+    /// The number of replacements. Written under the lock of `inner`. Relaxed ordering suffices: if a task
+    /// reads an old number, the thread that replaces the box replaces the implementation in the task's seat,
+    /// too.
     version: AtomicU64,
 }
 

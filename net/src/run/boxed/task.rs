@@ -28,7 +28,8 @@ struct Generating {
     generator: Generator,
     source: Record,
     plan: Arc<BoxPlan>,
-    /// The entry of the box that made the generator; the library stays loaded as long as this exists.
+    /// The library entry of the box that made the generator; the library stays loaded as long as the entry
+    /// exists.
     _origin: Option<EntryOf>,
 }
 
@@ -39,11 +40,12 @@ struct Caller {
     seat: Arc<Seat>,
     plans: PlanCache<Result<Arc<BoxPlan>, RecordFault>>,
     desk: Desk,
-    /// How the call ended at whose record [`Caller::pass`] stopped; `None` if the box was not called with it yet.
+    /// The end of the call at which [`Caller::pass`] stopped; `None` if it stopped at a record with which the
+    /// box was not called yet.
     called: Option<Called>,
     /// The records that a call emitted before its last one, until they are sent.
     early: Vec<Record>,
-    /// The entry of the box whose generator lies on the desk.
+    /// The library entry of the box whose generator `desk` holds.
     origin: Option<EntryOf>,
     /// The types of records that were described in events.
     described: Described,
@@ -182,7 +184,7 @@ impl Caller {
         }
     }
 
-    /// [`Work::pass`] for records of one shape, up to the first of another one.
+    /// [`Work::pass`] for the leading records of one shape; stops at the first record of another shape.
     fn pass_alike(&mut self, records: &mut [Record], progress: Progress<'_>) -> usize {
         let Some(shape) = records.first().map(Record::shape) else { return 0 };
         let Ok(plan) = self.plans.get(shape, || BoxPlan::new(&self.part, shape)) else { return 0 };
@@ -216,8 +218,8 @@ impl Caller {
         passed
     }
 
-    /// Calls the box with a record whose output is not simply the record, or continues after a call in place
-    /// that ended so.
+    /// Calls the box with a record whose output cannot be made in place, or handles the end of a call in
+    /// place that did not emit exactly one record.
     #[inline(never)]
     fn take_one(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, mut record: Record) {
         let shape = record.shape();
@@ -343,7 +345,7 @@ impl Caller {
         self.position.fail_in(cx, pipe, record, fault.map_or(failure, String::from));
     }
 
-    /// Starts the generator, after the record that still lies on the desk.
+    /// Starts the generator, after sending the record that `desk` still holds.
     #[cold]
     fn generate(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, generating: Generating) {
         if let Some(emitted) = self.desk.emitted() {

@@ -36,8 +36,8 @@ impl Cell {
         self.filled.iter().all(Option::is_some)
     }
 
-    /// The first record with all its labels, and the pattern labels of the others that it does not have. The
-    /// cell is empty afterwards.
+    /// Joins the records that fill the patterns: the result has all labels of the first record, and those
+    /// pattern labels of the other records that the first record does not have. The cell is empty afterwards.
     pub(crate) fn join(&mut self, patterns: &[Pattern], joins: &mut Joins) -> Record {
         let whole = joins.join(&self.filled, patterns, &mut self.records);
         self.records.clear();
@@ -45,7 +45,7 @@ impl Cell {
         whole
     }
 
-    /// Reports the records that wait for others that never came.
+    /// Reports the held records, which waited for other records that never came.
     pub(crate) fn report(self, cx: &mut Context<'_>, patterns: &[Pattern], position: &Position) {
         let empty = self.filled.iter().zip(patterns).filter(|(filled, _)| filled.is_none());
         let missing: Vec<String> = empty.map(|(_, pattern)| shown(pattern.labels())).collect();

@@ -19,9 +19,10 @@ pub(crate) struct Joins {
 #[derive(Debug)]
 struct Join {
     rearrangement: Rearrangement,
-    /// The index of the record that the join is based on; the last record takes its index when it is removed.
+    /// The index of the record that gets the labels of the others. When this record is removed from the list,
+    /// the last record of the list moves to the index.
     whole: usize,
-    /// The source of each given value: record, slot.
+    /// The source of each value that the rearrangement is given: the record's index, and the slot.
     given: Vec<(usize, usize)>,
 }
 

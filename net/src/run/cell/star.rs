@@ -32,7 +32,7 @@ pub(crate) struct CellStar {
     spare: Option<Cell>,
     /// By pattern, the number of cells in which it is filled.
     filled: Vec<usize>,
-    /// The ways of records whose shape decides; `None` if guards decide.
+    /// The way of the records of each shape; `None` if guards decide the way.
     ways: PlanCache<Option<Way>>,
     /// The patterns that the current record matched, if they were evaluated, and those that it fills.
     found: Vec<Result<bool, RecordFault>>,

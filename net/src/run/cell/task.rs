@@ -18,7 +18,7 @@ use crate::shape::ShapeId;
 
 /// A synchrocell with its input and output.
 pub(crate) struct CellTask {
-    /// The pipe; `None` when the cell is spent and has handed its input over.
+    /// The cell's input and output; `None` when the cell is spent and has handed its input over.
     pipe: Option<Pipe>,
     work: Filling,
     /// The output of a spent cell, until all waiting messages are sent.
@@ -31,7 +31,7 @@ struct Filling {
     patterns: Vec<Pattern>,
     /// The plans that all replicas of the cell share.
     joins: Arc<Mutex<Joins>>,
-    /// The cell; `None` when it is spent, or its input has ended.
+    /// The cell; `None` when the cell is spent, or its input has ended.
     cell: Option<Cell>,
     is_spent: bool,
 }

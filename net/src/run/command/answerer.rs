@@ -142,7 +142,8 @@ impl Answerer {
         self.settled(Err(reason))
     }
 
-    /// Notes an answer: lines printed before it that answer no question do not belong to this record.
+    /// Notes an answer to the current record: lines printed before the answer that answer no question do not
+    /// belong to this record.
     fn note_answer(&mut self) {
         self.learn();
         if let Some(front) = self.respondents.front_mut()
@@ -213,7 +214,7 @@ impl Answerer {
         front.asked.end = self.link.sent();
         front.closed_at = Some(Instant::now());
         let (rest, was_broken) = (writing.stdin.take(), writing.is_broken);
-        // Buffered lines may have to wait until the program reads them.
+        // Writing the buffered lines may have to wait until the program reads, so another thread writes them.
         front.process.feed(move || match rest {
             _ if was_broken => Err(io::ErrorKind::BrokenPipe.into()),
             Some(mut stdin) => stdin.flush(),
@@ -256,7 +257,8 @@ impl Answerer {
         locked(&self.link.writing).restart(None);
     }
 
-    /// Handles the end of the first process. Returns whether its answers to the record are complete.
+    /// Handles the end of the first process. Returns whether the process's answers to the record are
+    /// complete.
     fn end(&mut self) -> bool {
         let Some(mut respondent) = self.respondents.pop_front() else { return false };
         let mut ended = respondent.process.end();
@@ -277,8 +279,8 @@ impl Answerer {
         is_clean
     }
 
-    /// Makes the feeder use another process than this one, which has ended. Returns whether this one read all
-    /// its input and no more input exists.
+    /// Makes the feeder use another process than this one, which has ended. Returns whether the ended process
+    /// read all its input and no more input exists.
     fn retire(&mut self, respondent: &mut Respondent) -> bool {
         let link = Arc::clone(&self.link);
         let mut writing = locked(&link.writing);
@@ -320,7 +322,7 @@ impl Answerer {
         Some(Rest::Fails(reason))
     }
 
-    /// Marks the questions that an ended process left unanswered as to be asked again.
+    /// Ensures that the questions that an ended process left unanswered are asked again.
     fn leave(&mut self, mut respondent: Respondent, ended: &Ended) {
         self.complain(respondent.strays.take());
         self.again_end = self.again_end.max(respondent.asked.end);
@@ -349,7 +351,8 @@ impl Answerer {
         Ok(())
     }
 
-    /// The lines of these records, their number, and the number after the last record.
+    /// Returns the lines that ask about these records, how many lines there are, and the number after that of
+    /// the last record.
     fn next_batch(&mut self, blocking: &mut Blocking, record: &Record, number: u64) -> (Vec<u8>, usize, u64) {
         let part = &self.asker.part;
         let mut lines = Vec::new();

@@ -20,7 +20,8 @@ pub(super) struct Emitter {
     pub(super) pipe: Pipe,
     part: Arc<CommandPart>,
     plans: PlanCache<Result<Arc<BoxPlan>, RecordFault>>,
-    /// For the shape of the last answer: the variant, and the slots of its values.
+    /// The shape of the last answer, the variant that answers of this shape belong to, and the slots of the
+    /// variant's values.
     variant: Option<(ShapeId, usize, Vec<usize>)>,
     /// The records that were made of the answers to one record.
     built: Vec<Record>,
@@ -75,7 +76,7 @@ impl Emitter {
         }
         record.set_ends(Ends::NOTHING);
         match self.built.last_mut() {
-            // Groups that end with the record end with the last record made of it.
+            // Groups that end with the input record end with the last record that is made of it.
             Some(last) => last.set_ends(ends),
             None => self.pipe.output.end(cx, ends),
         }

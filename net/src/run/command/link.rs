@@ -9,7 +9,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// The most bytes of lines without an answer, if there are several lines.
 const BYTES_MAX: usize = 1 << 20;
 
-/// The state that the two tasks share.
+/// The state that the feeder and the answerer share.
 #[derive(Default)]
 pub(super) struct Link {
     pub(super) writing: Mutex<Writing>,
@@ -19,7 +19,8 @@ pub(super) struct Link {
     /// The number of records that have passed the feeder. The feeder writes it, under the lock of `writing`;
     /// a task that reads it without the lock may see a smaller number.
     sent: AtomicU64,
-    /// Whether the feeder sends nothing more until answers come. The feeder writes it; it is only a hint.
+    /// Whether the feeder sends nothing more until answers come. The feeder writes this flag; its readers use
+    /// it only as a hint.
     is_stalled: AtomicBool,
 }
 

@@ -11,8 +11,8 @@
 //! by name, and a line that answers no record is an error of its own. With `lines` only the order relates
 //! answers to questions; with `each` every record has a process of its own ([`each`]).
 //!
-//! The program reads the labels that the box consumes; all other labels are inherited past it, as past any
-//! box. Answers come in the order of the questions.
+//! The program reads the labels that the box consumes; all other labels bypass the program by flow
+//! inheritance, as they bypass any box. Answers come in the order of the questions.
 //!
 //! The feeder does not wait for answers, so a program that writes in blocks also makes progress. If no answer
 //! comes for a while, the program's input is closed, which makes it write its buffered output, and the feeder

@@ -20,7 +20,7 @@ pub(super) const ANSWER_BYTES_MAX: u64 = 1 << 26;
 const END_PATIENCE: Duration = Duration::from_millis(200);
 /// The number of last lines of the program's standard error that a failure shows.
 const LAST_WORDS: usize = 3;
-/// The most bytes of each such line.
+/// The most bytes of each line of standard error that a failure shows.
 const WORD_BYTES: usize = 200;
 /// The exit codes of `sh` when the program does not exist, or may not be run.
 const CANNOT_RUN: [i32; 2] = [126, 127];
@@ -63,9 +63,9 @@ pub(super) struct Ended {
     pub(super) how: String,
     /// Whether the process read all its input.
     pub(super) is_fed: bool,
-    /// Whether `sh` could not run it.
+    /// Whether `sh` could not run the program.
     pub(super) cannot_run: bool,
-    /// Its exit code, if all its output was read.
+    /// The process's exit code, if all its output was read.
     code: Option<i32>,
     /// Whether the process wrote to its standard error.
     spoke: bool,
@@ -102,11 +102,12 @@ pub(super) enum Came {
 pub(super) struct Process {
     child: Child,
     stdout: BufReader<ChildStdout>,
-    /// Whether the process was waited for. Until then no other process can have its process id.
+    /// Whether the process was waited for. As long as it was not waited for, no other process can get its
+    /// process id.
     is_waited_for: bool,
-    /// The thread that writes the rest of its input; returns whether all of it was read.
+    /// The thread that writes the rest of the process's input; returns whether the process read all of it.
     feeding: Option<JoinHandle<bool>>,
-    /// The reason why no more of its answers are read.
+    /// The reason why no more answers of the process are read.
     fault: Option<String>,
     /// The last line, if it has no line end.
     partial: Option<String>,
@@ -145,8 +146,8 @@ impl Process {
         Ok((process, stdin))
     }
 
-    /// Writes the rest of its input in a thread, and closes it. The process may have to read first, which the
-    /// thread waits for.
+    /// Writes the rest of the process's input in a thread, and closes the input. A thread of its own is
+    /// needed because writing may wait until the process reads.
     pub(super) fn feed(&mut self, write: impl FnOnce() -> io::Result<()> + Send + 'static) {
         self.feeding = Some(std::thread::spawn(move || write().is_ok()));
     }
@@ -156,7 +157,7 @@ impl Process {
         self.stdout.buffer().contains(&b'\n')
     }
 
-    /// Reads the next line. Waits for it, unless `speaks` reports that none will come for a while.
+    /// Reads the next line. Waits for the line, unless `speaks` reports that none will come for a while.
     pub(super) fn read(&mut self, speaks: impl FnOnce(&Process) -> bool, line: &mut Vec<u8>) -> Came {
         if self.fault.is_none() && !self.has_line() && !speaks(self) {
             return Came::Nothing;
@@ -164,7 +165,7 @@ impl Process {
         if self.read_line(line) { Came::Line } else { Came::End }
     }
 
-    /// Whether the process prints something, or ends, in that time.
+    /// Whether the process prints something, or ends, within `patience`.
     pub(super) fn speaks_within(&self, patience: Duration) -> bool {
         let mut descriptors = [PollFd::new(self.stdout.get_ref(), PollFlags::IN)];
         let patience = Timespec::try_from(patience).ok();
@@ -190,7 +191,7 @@ impl Process {
         self.refuse(format!("gave more than {ANSWER_BYTES_MAX} bytes for one record"));
     }
 
-    /// Stops reading from it, for the reason given.
+    /// Stops reading from the process, for the reason given.
     pub(super) fn refuse(&mut self, what: String) {
         self.fault = Some(what);
     }

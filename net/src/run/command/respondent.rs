@@ -25,23 +25,26 @@ pub(super) type Content = Result<Vec<Record>, String>;
 pub(super) struct Respondent {
     pub(super) process: Process,
     mode: CommandMode,
-    /// The numbers of the records that it was asked about; the range is open while the feeder writes to it.
+    /// The numbers of the records that the process was asked about; the end of the range is open while the
+    /// feeder writes to the process.
     pub(super) asked: Range<u64>,
-    /// About how many records it was asked again, if it was.
+    /// The approximate number of records that the process was asked about because an earlier process left
+    /// them unanswered; `None` if there are none.
     pub(super) again: Option<usize>,
     pub(super) closed_at: Option<Instant>,
-    /// Its answer to a later record than the one whose answers are being read.
+    /// The process's answer to a later record than the one whose answers are being read.
     heard: Option<(u64, Content)>,
     /// Whether the process printed a line that may be an answer, but names no question: a record without an
     /// answer may have had one.
     pub(super) leaves_doubt: bool,
-    /// The lines since its last answer that answer nothing.
+    /// The lines since the process's last answer that answer no question.
     pub(super) strays: Strays,
-    /// The number of its answers.
+    /// The number of answers that the process gave.
     pub(super) answers: u64,
     /// The number of records whose outcome is known.
     pub(super) settled: u64,
-    /// If the process has ended, the outcome of all records that it was asked about but did not answer.
+    /// If the process has ended, the outcome of all records that the process was asked about but did not
+    /// answer.
     pub(super) rest: Option<Rest>,
     line: Vec<u8>,
 }
@@ -93,7 +96,7 @@ impl Respondent {
         }
     }
 
-    /// Whether the feeder writes to it.
+    /// Whether the feeder writes to the process.
     pub(super) fn is_open(&self) -> bool {
         self.asked.end == u64::MAX
     }
@@ -103,7 +106,7 @@ impl Respondent {
         self.strays.count() > STRAY_LINES_MAX
     }
 
-    /// The number of bytes of the last line.
+    /// The number of bytes of the line that was read last.
     pub(super) fn line_bytes(&self) -> u64 {
         self.line.len() as u64
     }
@@ -198,7 +201,8 @@ impl Respondent {
     }
 }
 
-/// Whether a filter prints something soon. If the feeder waits for answers, there may be none to come.
+/// Whether a filter prints something soon. Stops waiting when the feeder waits for answers, because the
+/// process may then have none left to print.
 fn speaks_before_a_stall(process: &Process, link: &Link, patience: Duration) -> bool {
     let deadline = Instant::now() + patience;
     loop {

@@ -9,7 +9,7 @@ use super::process::quoted;
 pub(super) struct Strays {
     count: u64,
     first: Option<(String, String)>,
-    /// Whether the reason of a failed record already contains them.
+    /// Whether the reason of a failed record already contains the lines.
     pub(super) are_told: bool,
 }
 

@@ -5,10 +5,10 @@
 //!   records ─► sender ─── link ────► entry ─► the part
 //!   records ◄─ receiver ◄── link ─── exit ◄──────┘
 //! ```
-//! A record that was sent is *under way* until it has come back. The sender can know this only if each record
-//! is a group of its own: inside a deterministic combinator, or where the user wants lost records back as
-//! failed records. There the sender keeps each record until the receiver sees the end of its group. Elsewhere
-//! both only count.
+//! A record that was sent is *under way* until it has come back. The sender can know whether a record has
+//! come back only if each record is a group of its own: inside a deterministic combinator, or where the user
+//! wants lost records back as failed records. If each record is a group, the sender keeps each record until
+//! the receiver sees the end of the record's group. Otherwise the sender and the receiver only count records.
 //!
 //! When a node is lost, every record that is sent to it from then on fails, and so do all records that are
 //! kept. Groups that end after failed records still end, so a task that waits for a group continues.
@@ -168,7 +168,7 @@ impl PartSender {
         self.push(blocking, way, Held { record: kept, message, ends }, spare);
     }
 
-    /// Sends the bytes. `spare` is the record, if it is not kept elsewhere.
+    /// Sends the bytes. `spare` is the record, if `held` does not keep it.
     fn push(&mut self, blocking: &mut Blocking, way: &mut Way, held: Held, spare: Option<Record>) {
         let message = held.message;
         if self.tracked {

@@ -21,7 +21,7 @@ use crate::wire::{Rest, WireError, Words};
 /// The two directions of the link to a part on another node.
 pub type Ways = (Box<dyn ToNode>, Box<dyn FromNode>);
 
-/// The nodes of a session, from the view of one of them. The numbers of nodes are the same on all; 0 is the
+/// The nodes of a session, from the view of one of them. A node has the same number on all nodes; 0 is the
 /// process with the inputs and outputs.
 pub trait Elsewhere: Send + Sync + fmt::Debug {
     /// The number of this node.
@@ -37,18 +37,19 @@ pub trait Elsewhere: Send + Sync + fmt::Debug {
     fn of_place(&self, number: u64) -> usize;
 
     /// The node that the user has chosen for the component with this path (`main/star/inc`). The choice also
-    /// holds for all components in it.
+    /// holds for all components inside that component.
     fn of_component(&self, path: &str) -> Option<usize>;
 
     /// Whether parts without a chosen node are distributed over the nodes; if not, they run on the node of
     /// their parent.
     fn shares_out(&self) -> bool;
 
-    /// Whether a lost part returns the records that were sent to it, as failed records. For that, the part
-    /// has to keep order.
+    /// Whether a lost part returns the records that were sent to it, as failed records. The records can only
+    /// be returned if the part keeps order.
     fn gives_back(&self) -> bool;
 
-    /// Announces that the network is about to start. Called once, before all methods but those above.
+    /// Announces that the network is about to start. Called once, before the methods that open parts and wait
+    /// for them.
     ///
     /// # Errors
     /// Another node cannot take part; the text gives the reason.
@@ -68,7 +69,7 @@ pub trait Elsewhere: Send + Sync + fmt::Debug {
     fn close(&self);
 
     /// Announces that all tasks here have ended, and waits for the other nodes. When this method returns, all
-    /// failures on them were reported.
+    /// failures on the other nodes were reported.
     fn end(&self);
 }
 
@@ -129,8 +130,8 @@ pub struct Opened {
     pub to: Box<dyn ToNode>,
 }
 
-/// A started network, for the crate that runs the nodes. While one of these lives, its stream of failed
-/// records stays open.
+/// A started network, for the crate that runs the nodes. While a `Session` lives, the network's stream of
+/// failed records stays open.
 #[derive(Clone, Debug)]
 pub struct Session {
     pub(in crate::run) shared: Arc<Shared>,
@@ -160,8 +161,8 @@ impl Session {
         let _ = self.shared.failures.send(error);
     }
 
-    /// The records that are on another node or on the way there now, by part: the part's path, the number of
-    /// records sent to it, the number that came back.
+    /// The records that are now on the node with this number or on the way to it, for each part there: the
+    /// part's path, the number of records sent to the part, and the number of records that came back.
     pub fn under_way(&self, node: usize) -> Vec<(String, u64, u64)> {
         let Some(nodes) = &self.shared.nodes else { return Vec::new() };
         let mut open = nodes.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -210,8 +211,9 @@ impl Nodes {
         nodes
     }
 
-    /// Distributes the series in the main net, neighbours together. If the net is a single choice, its
-    /// branches are distributed; if it is a single split, its replicas.
+    /// Distributes the components in series in the main net over the nodes; a node gets neighbouring
+    /// components. If the net is a single choice, its branches are distributed; if it is a single split, its
+    /// replicas.
     fn share_out(&mut self, program: &Program) {
         let mut parts = vec![program.main];
         while let [only] = parts[..] {
@@ -239,13 +241,13 @@ impl Nodes {
         }
     }
 
-    /// The node that a component is placed on, if it is another one.
+    /// The node that a component is placed on, if it is another node than this one.
     pub(crate) fn away(&self, id: ComponentId) -> Option<usize> {
         let node = self.of[id.index()]? as usize;
         (node != self.elsewhere.here()).then_some(node)
     }
 
-    /// The node of a split's replica, if it is another one.
+    /// The node of a split's replica, if it is another node than this one.
     pub(crate) fn of_replica(&self, split: ComponentId, is_placed: bool, value: i64) -> Option<usize> {
         if !is_placed && !self.spread[split.index()] {
             return None;

@@ -85,8 +85,8 @@ impl UnderWay {
         }
     }
 
-    /// Removes the first record that is held, whose group has come back completely; returns the groups that
-    /// end after it.
+    /// Removes the first record that is held, because its group has come back completely; returns the groups
+    /// that end after the record.
     pub(super) fn settle(&self) -> Option<Ends> {
         Some(self.state().held.pop_front()?.ends)
     }

@@ -30,7 +30,8 @@ pub(crate) struct SplitDispatcher {
     folded: VecDeque<Folded>,
     /// The stream to the collector, which announces the replicas' outputs.
     announcements: Out<Record>,
-    /// Records that did not fit yet, each with its replica; `None` for an announcement.
+    /// Records that wait for space, each with the replica that gets it, and announcements of replicas
+    /// (`None`).
     waiting: VecDeque<(Option<usize>, Record)>,
 }
 
@@ -87,7 +88,7 @@ impl SplitDispatcher {
         };
         match self.choice.values(first, &self.replicas) {
             Ok((from, to)) if from == to => {
-                // The next record of a range may have another end.
+                // If records go to a range of replicas, the next record may have another end of the range.
                 let count =
                     if self.choice.to.is_some() { 1 } else { alike_in(records, self.choice.from, from) };
                 self.send_run(cx, from, count)
@@ -123,8 +124,8 @@ impl SplitDispatcher {
         self.flush(cx);
     }
 
-    /// The place of a value's replica, which is made if needed; `cause` is the message that caused it, if not
-    /// the one read last.
+    /// The place of a value's replica, which is made if needed; `cause` is the message for which the replica
+    /// is made, if this is not the message read last.
     #[inline]
     fn replica(&mut self, cx: &mut Context<'_>, value: i64, cause: Option<(u64, u64)>) -> usize {
         match self.replicas.place(value) {
@@ -167,7 +168,8 @@ impl SplitDispatcher {
             Some(cause) => push_because(&mut self.announcements, cx, announcement, cause).err(),
             None => Some(announcement),
         };
-        // When there is space, the message that the announcement descends from will be the one read last.
+        // If the announcement waits for space, its cause need not be kept: when there is space, the cause
+        // will be the message read last.
         self.waiting.extend(refused.map(|announcement| (None, announcement)));
     }
 

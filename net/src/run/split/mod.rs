@@ -19,7 +19,7 @@ pub(crate) use self::free::SplitDispatcher;
 pub(crate) use self::ordered::OrderedSplit;
 
 impl SplitChoice {
-    /// The first and last value to which a record goes.
+    /// The first and the last of the tag values whose replicas get the record.
     fn values(&self, record: &Record, replicas: &Replicas) -> Result<(i64, i64), String> {
         let tag = |label: Label| match record.get(label) {
             Some(Value::Int(value)) => Ok(*value),

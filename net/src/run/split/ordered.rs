@@ -35,8 +35,8 @@ impl OrderedSplit {
         OrderedSplit { position, body, choice, input, replicas: Replicas::new(folds), turns }
     }
 
-    /// Sends the next record to its replica. A single one is sent, because the replica changes too often to
-    /// look for more records that go there.
+    /// Sends the next record to its replica. Only one record is sent at a time, because successive records
+    /// rarely go to the same replica.
     fn dispatch(&mut self, cx: &mut Context<'_>, _: usize) -> Result<usize, Stop> {
         if !self.turns.flush(cx) {
             return Err(Stop::OutputFull);
@@ -86,8 +86,8 @@ impl OrderedSplit {
                 self.turns.branches.push(out);
                 self.turns.branches.len() - 1
             }
-            // The turn comes after all turns so far, so the collector has then read all output of the former
-            // replica.
+            // The new replica's first turn comes after all turns so far, so by then the collector has read
+            // all output of the former replica.
             Room::Instead(place, _) => {
                 self.turns.branches[place] = out;
                 place

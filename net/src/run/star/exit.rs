@@ -31,11 +31,12 @@ pub(crate) struct Exit {
     pub(super) inside: Option<Out<Record>>,
     /// Whether the following stages may be folded back, because no component of the body has state.
     folds: bool,
-    /// The number of records that left here since one went inside.
+    /// The number of records that left at this exit since the last record went into the replica.
     unused: usize,
-    /// The stream of the next exit, announced for the present replica or for the one that was folded back.
+    /// The stream of the next exit, which was announced for the present replica or for a former one that was
+    /// folded back.
     announced: Option<u64>,
-    /// Records that did not fit yet, in order.
+    /// Records that wait for space, in order.
     waiting: VecDeque<(Way, Record)>,
 }
 
@@ -60,9 +61,9 @@ impl Exit {
         Exit { position, body, around, exits, replica, input, out, inside, folds, unused, announced, waiting }
     }
 
-    /// Notes that records went a way, after which no group is open. The following stages are folded back when
-    /// they were not used for long: the replica's input is closed, so that it ends when all records inside
-    /// have left.
+    /// Counts records that left, or went into the replica; no group is open after them. The following stages
+    /// are folded back when they were not used for long: the replica's input is closed, so that the replica
+    /// ends when all records inside have left.
     #[inline]
     pub(crate) fn note(&mut self, way: Way, count: usize) {
         let folds = self.would_fold(way, count);
@@ -75,7 +76,7 @@ impl Exit {
         }
     }
 
-    /// Whether what follows is folded back when so many records go a way.
+    /// Whether the following stages are folded back when `count` records go this way.
     #[inline]
     fn would_fold(&self, way: Way, count: usize) -> bool {
         way == Way::Out
@@ -85,7 +86,8 @@ impl Exit {
             && self.waiting.is_empty()
     }
 
-    /// Whether `count` records that go a way may be handed on, or taken when they are: nothing waits, and nothing is folded back by them.
+    /// Whether `count` records that go this way may be handed on: no record waits for space, and the records
+    /// do not cause the following stages to be folded back.
     #[inline]
     pub(super) fn fuses(&self, way: Way, count: usize) -> bool {
         self.position.shared.limits.fuses() && self.waiting.is_empty() && !self.would_fold(way, count)
@@ -101,13 +103,13 @@ impl Exit {
         way(&mut self.exits, self.replica, record)
     }
 
-    /// Removes the record that was read last from the network as failed.
+    /// Fails the record that was read last: the record leaves the network.
     pub(crate) fn fail(&self, cx: &mut Context<'_>, record: Record, reason: String) {
         self.position.fail(cx, self.input.message(), record, reason);
     }
 
-    /// Makes the replica, if it does not exist, and the next exit after it, as the task that `task` makes of
-    /// it; `cause` is the message that caused it, if not the one read last.
+    /// Makes the replica, if it does not exist, and the exit after the replica, from which `task` makes a
+    /// task; `cause` is the message for which the replica is made, if this is not the message read last.
     pub(crate) fn need_inside<T: Task>(
         &mut self,
         cx: &mut Context<'_>,
@@ -126,7 +128,8 @@ impl Exit {
             Some(cause) => push_because(&mut self.out, cx, announcement, cause).err(),
             None => return self.push(cx, Way::Out, announcement),
         };
-        // When there is space, the message that the announcement descends from will be the one read last.
+        // If the announcement waits for space, its cause need not be kept: when there is space, the cause
+        // will be the message read last.
         self.waiting.extend(refused.map(|announcement| (Way::Out, announcement)));
     }
 

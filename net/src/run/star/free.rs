@@ -11,7 +11,7 @@ use crate::shape::ShapeId;
 /// needs it.
 pub(crate) struct StarExit {
     exit: Exit,
-    /// The way of the records that were inspected last, to be handed on.
+    /// The way of the records that were inspected last, which may be handed on.
     way: Way,
 }
 

@@ -106,7 +106,7 @@ impl Task for OrderedExit {
 
 /// Joins the exits of a deterministic star, group by group.
 pub(crate) struct ExitCollector {
-    /// The streams of the exits; each one announces that of the next.
+    /// The streams of the exits; each stream announces the stream of the next exit.
     exits: Vec<In<Record>>,
     /// The exits at which more records of the current group may arrive, ascending.
     open: Vec<usize>,
@@ -115,7 +115,7 @@ pub(crate) struct ExitCollector {
     /// The outer groups that end after the current group.
     outer: Ends,
     output: Output,
-    /// After the first exit has ended: the exits below this index are empty.
+    /// The exits below this index are empty; used after the first exit has ended.
     emptied: usize,
 }
 
@@ -154,7 +154,7 @@ impl ExitCollector {
         }
         self.follow(place, ends);
         let is_mark = record.shape() == ShapeId::MARK;
-        // A mark of the first exit may only report that an outer group ends.
+        // A mark from the first exit may report nothing but the end of an outer group.
         let only_outer = is_mark && !ends.has(Ends::GROUP.and(Ends::STAGE).and(Ends::INSIDE));
         let over = self.open.is_empty() || only_outer;
         let outer =
@@ -170,7 +170,7 @@ impl ExitCollector {
         }
     }
 
-    /// Opens the next exit if the group goes on there, and closes the exit at which it ended.
+    /// Opens the next exit if the group continues there, and closes this exit if the group has ended at it.
     fn follow(&mut self, place: usize, ends: Ends) {
         let next = self.open[place] + 1;
         if ends.has(Ends::STAGE.and(Ends::INSIDE)) && next == self.reached {
@@ -186,7 +186,8 @@ impl ExitCollector {
         self.open.clear();
         self.open.push(0);
         self.reached = 1;
-        // The exits after the first belong to replicas that were folded back; the last of them ends last.
+        // The exits after the first belong to replicas that may have been folded back. The last of these
+        // exits ends last, so if it has ended, all of them have.
         while self.exits.len() > 1 && self.exits.last().is_some_and(In::ended) {
             self.exits.pop();
         }

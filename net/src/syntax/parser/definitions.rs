@@ -106,7 +106,7 @@ impl Parser<'_> {
         Err(Lost)
     }
 
-    /// Reads the name after `net`, `box`, …: a keyword there is meant as the name.
+    /// Reads the name after `net`, `box`, …: a keyword in place of the name is taken as the name.
     fn defined_name(&mut self, what: &str) -> Read<Ident> {
         match self.ident(what) {
             Err(Lost) if self.kind().is_keyword() && !matches!(self.kind(), T::Connect) => {
@@ -326,7 +326,7 @@ impl Parser<'_> {
         code
     }
 
-    /// Reports a mode of code that is no command, and an unknown mode of a command.
+    /// Reports an error if code that is no command has a mode, or if a command has an unknown mode.
     fn check_mode(&mut self, language: &Ident, mode: &Ident) {
         if &*language.name != COMMAND_LANGUAGE {
             let message = format!("code in {} has no mode", language.name);

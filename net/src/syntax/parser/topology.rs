@@ -149,7 +149,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses the text after the operator; moves the body out only if that text can be parsed.
+    /// Parses the text after a postfix operator; takes `body` only if that text can be parsed.
     fn postfix_kind(&mut self, sign: TokenKind, body: &mut Option<Box<Topo>>) -> Read<TopoKind> {
         let mut taken = || body.take().expect("taken once");
         Ok(match sign {
