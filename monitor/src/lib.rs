@@ -41,7 +41,7 @@ pub use decoding::sizes::Sizes;
 pub use decoding::texts::Text;
 pub use following::analysis::{Analysis, Options};
 pub use following::follower::{Follower, report, report_space, slowest, stories, story};
-pub use following::perturb::{Dependence, Perturbed, Tried, Unperturbed, perturb};
+pub use following::perturb::{Dependence, Interplay, Perturbed, Together, Tried, Unperturbed, perturb};
 pub use heartbeat::{Heartbeat, Standing, Still};
 pub use ids::{IdHasher, IdMap, StreamId, TaskId, WorkerId};
 pub use lineage::message::{MessageId, NotAMessage};

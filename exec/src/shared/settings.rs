@@ -81,7 +81,11 @@ thalweg_space::settings! {
         delay_task: { name: "exec.delay_task", affects: Affects::Task },
         /// How much longer it takes for each message
         delay_ns: { name: "exec.delay_ns", unit: "ns", max: 1_000_000_000, affects: Affects::Task },
-        /// Until when, by the space's clock
+        /// A second task that takes longer than it needs at the same time
+        delay_second_task: { name: "exec.delay_second_task", affects: Affects::Task },
+        /// How much longer the second task takes for each message
+        delay_second_ns: { name: "exec.delay_second_ns", unit: "ns", max: 1_000_000_000, affects: Affects::Task },
+        /// Until when both tasks take longer, by the space's clock
         delay_until: { name: "exec.delay_until", unit: "ticks", affects: Affects::Task },
     }
 }

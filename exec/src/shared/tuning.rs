@@ -91,16 +91,21 @@ impl Tuning {
     /// it may die meanwhile.
     #[inline]
     pub(crate) fn delay_ticks(&self, task: TaskId, now: u64) -> u64 {
-        let Settings { delay_task, delay_ns, delay_until, .. } = &self.settings;
-        if delay_task.load() != task.0 || now >= delay_until.load() {
+        let Settings { delay_task, delay_ns, delay_second_task, delay_second_ns, delay_until, .. } =
+            &self.settings;
+        let ns = if delay_task.load() == task.0 {
+            delay_ns
+        } else if delay_second_task.load() == task.0 {
+            delay_second_ns
+        } else {
             return 0;
-        }
-        self.clock.ns_to_ticks(delay_ns.load())
+        };
+        if now >= delay_until.load() { 0 } else { self.clock.ns_to_ticks(ns.load()) }
     }
 
     /// Whether no task is delayed.
     pub(crate) fn delays_none(&self) -> bool {
-        self.settings.delay_task.load() == 0
+        self.settings.delay_task.load() == 0 && self.settings.delay_second_task.load() == 0
     }
 
     #[inline]

@@ -5,10 +5,15 @@
 //! input message divided by the growth of the task's own time for it: with 1, the flow depends on this task
 //! alone; with 0, the flow does not depend on it.
 //!
-//! Where the flow depends on a task, and not on that of the component which the report before named, what was tried is the verdict, and its
-//! evidence says what it would have been.
+//! The two tasks with the largest sensitivities are also slowed together, unless the flow depends on one task
+//! alone. Delays of tasks that share a resource add up; of tasks that limit the flow side by side, such as two
+//! equally loaded stages on two workers, the second delay adds nothing.
 //!
-//! A delay ends when it is taken back, and by itself at a moment that the run knows: so also if this program is killed.
+//! If the flow depends on a task, and not on that of the component which the report before named, the slowed
+//! task becomes the verdict, and the evidence gives the former verdict.
+//!
+//! A delay ends when the setting is taken back, and by itself at a time that the run knows, so a delay also ends
+//! if this program is killed.
 
 use std::error;
 use std::fmt;
@@ -23,7 +28,7 @@ use crate::following::follower::Follower;
 use crate::report::{
     Component, Finding, Measurement, Report, Task, TaskRef, Verdict, VerdictKind, Words, component_of,
 };
-use crate::verdict::thresholds::{DEPENDS, INDEPENDENT};
+use crate::verdict::thresholds::{ADDED, DEPENDS, INDEPENDENT, NOT_ADDED};
 
 /// The length of each measurement.
 const EACH: Duration = Duration::from_millis(250);
@@ -47,6 +52,9 @@ pub struct Perturbed {
     pub report: Report,
     /// The tasks that were slowed, in the order of suspicion.
     pub tried: Vec<Tried>,
+    /// The two tasks that were slowed together; `None` if the flow depends on one task alone, or if only one
+    /// task was slowed.
+    pub together: Option<Together>,
 }
 
 /// A task that was slowed.
@@ -71,6 +79,104 @@ pub struct Tried {
     pub least: f64,
     /// The largest sensitivity of a pair.
     pub most: f64,
+}
+
+impl Tried {
+    /// The growth of the network's time for an input message with the delay, as a fraction of 1.
+    fn growth(&self) -> f64 {
+        self.sensitivity * self.delay_ns / self.service_ns
+    }
+}
+
+/// Two tasks that were slowed at the same time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Together {
+    /// The two tasks, the one with the larger sensitivity first.
+    pub tasks: [TaskRef; 2],
+    /// The growth of the network's time for an input message while only the first or only the second task was
+    /// slowed, as fractions of 1.
+    pub alone: [f64; 2],
+    /// The growth of the network's time for an input message while both tasks were slowed, as a fraction of 1:
+    /// the median of all pairs of measurements.
+    pub growth: f64,
+    /// The least growth of a pair of measurements.
+    pub least: f64,
+    /// The largest growth of a pair of measurements.
+    pub most: f64,
+    /// What the two delays did to each other.
+    pub interplay: Interplay,
+}
+
+/// The effect of slowing two tasks together, compared with slowing each alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interplay {
+    /// The two delays add up: time saved in either task is gained.
+    Adds,
+    /// The smaller delay adds nothing to the larger one: the tasks limit the flow side by side, and a gain needs
+    /// both tasks to be faster.
+    SideBySide,
+    /// The flow depends on neither task alone, but on both together: each has a reserve that covers its own
+    /// delay only.
+    OnlyTogether,
+    /// The measurements do not decide between these.
+    Unclear,
+}
+
+impl Together {
+    /// The sentence of evidence about the two tasks; `None` if the measurements do not decide.
+    fn words(&self) -> Option<String> {
+        let [first, second] = self.tasks.each_ref().map(|task| &task.name);
+        let percent = |growth: f64| format!("{:.0} %", 100.0 * growth);
+        let figures = format!(
+            "({} longer for a message with both slowed, {} and {} with one)",
+            percent(self.growth),
+            percent(self.alone[0]),
+            percent(self.alone[1])
+        );
+        Some(match self.interplay {
+            Interplay::Adds => {
+                format!("{first} and {second} share what limits the flow: their delays add up {figures}")
+            }
+            Interplay::SideBySide => format!(
+                "{first} and {second} limit the flow side by side, so a gain needs both to be faster {figures}"
+            ),
+            Interplay::OnlyTogether => {
+                format!("the flow depends on {first} and {second} together, and on neither alone {figures}")
+            }
+            Interplay::Unclear => return None,
+        })
+    }
+
+    /// `growths` has the growths of all pairs of measurements, the least first.
+    fn of([first, second]: [&Tried; 2], growths: &[f64]) -> Together {
+        let alone = [first.growth(), second.growth()];
+        let (least, growth, most) = (growths[0], growths[growths.len() / 2], growths[growths.len() - 1]);
+        let longer = [first, second].map(|task| task.delay_ns / task.service_ns);
+        let interplay = interplay(alone, longer, [least, growth, most]);
+        let tasks = [first.task.clone(), second.task.clone()];
+        Together { tasks, alone, growth, least, most, interplay }
+    }
+}
+
+/// Judges the growths of the network's time: `alone` with one task slowed by the share `longer` of its service
+/// time, the others with both tasks slowed.
+fn interplay(alone: [f64; 2], longer: [f64; 2], [least, growth, most]: [f64; 3]) -> Interplay {
+    let depends = |at: usize| alone[at] >= INDEPENDENT * longer[at];
+    let (more, less) = (alone[0].max(alone[1]), alone[0].min(alone[1]));
+    // The part of the smaller effect that both delays add to the larger effect.
+    let added = |growth: f64| (growth - more) / less;
+    if depends(0) && depends(1) {
+        return match () {
+            () if added(growth) >= ADDED && added(least) >= NOT_ADDED => Interplay::Adds,
+            () if added(growth) <= NOT_ADDED && added(most) <= ADDED => Interplay::SideBySide,
+            () => Interplay::Unclear,
+        };
+    }
+    let needed = longer[0].min(longer[1]);
+    match !depends(0) && !depends(1) && growth >= DEPENDS * needed && least >= INDEPENDENT * needed {
+        true => Interplay::OnlyTogether,
+        false => Interplay::Unclear,
+    }
 }
 
 /// How much the flow depends on a task.
@@ -168,6 +274,8 @@ pub fn perturb(
     let tried =
         suspects(&report).into_iter().map(|task| live.slow(task, &report)).collect::<Result<Vec<_>, _>>()?;
     overrule(&mut report, &tried);
+    let together = pair(&tried).map(|pair| live.slow_both(pair)).transpose()?;
+    report.verdict.words.evidence.extend(together.as_ref().and_then(Together::words));
     let table = |value: fn(&Tried) -> f64| {
         tried.iter().map(|tried| (tried.task.name.clone(), value(tried))).collect()
     };
@@ -175,7 +283,22 @@ pub fn perturb(
         Measurement::table("perturb.sensitivity", "", table(|tried| tried.sensitivity)),
         Measurement::table("perturb.delay", "ns", table(|tried| tried.delay_ns)),
     ]);
-    Ok(Perturbed { report, tried })
+    report.measurements.extend(together.iter().map(|both| {
+        let rows = both.tasks.iter().zip(both.alone).map(|(task, growth)| (task.name.clone(), growth));
+        let both = ("both".to_owned(), both.growth);
+        Measurement::table("perturb.growth", "", rows.chain([both]).collect())
+    }));
+    Ok(Perturbed { report, tried, together })
+}
+
+/// The two tasks to slow together: those with the largest sensitivities, unless the flow surely depends on the
+/// first alone.
+fn pair(tried: &[Tried]) -> Option<[&Tried; 2]> {
+    let mut order: Vec<&Tried> = tried.iter().collect();
+    order.sort_by(|a, b| b.sensitivity.total_cmp(&a.sensitivity));
+    let [first, second, ..] = order[..] else { return None };
+    let alone = first.dependence() == Dependence::Full && second.dependence() == Dependence::None;
+    (!alone).then_some([first, second])
 }
 
 /// The number of messages that sources wrote.
@@ -301,20 +424,8 @@ impl Live<'_> {
     fn slow(&mut self, task: &Task, report: &Report) -> Result<Tried, Unperturbed> {
         let service_ns = task.work.service_ns.unwrap_or(0.0);
         let delay_ns = (service_ns * LONGER).max(DELAY_NS_MIN).round();
-        let mut pairs = Vec::new();
-        for pair in 0..PAIRS {
-            let mut rates = [0.0; 2];
-            for half in 0..2 {
-                // The order within a pair alternates, so a drift of the machine's speed favours neither side.
-                let slowed = (pair + half) % 2;
-                let delay =
-                    (slowed == 1).then(|| Delay::of(&self.reader, task.id.number, delay_ns)).transpose()?;
-                rates[slowed] = self.rate()?;
-                delay.map_or(Ok(()), Delay::end)?;
-            }
-            pairs.push(rates);
-        }
-        let sensitivity = |[rate, slowed]: &[f64; 2]| (rate / slowed.max(1e-3) - 1.0) * service_ns / delay_ns;
+        let pairs = self.pairs([Some((task.id.number, delay_ns)), None])?;
+        let sensitivity = |pair: &[f64; 2]| growth(pair) * service_ns / delay_ns;
         let sensitivities = sorted(pairs.iter().map(sensitivity));
         Ok(Tried {
             task: task.into(),
@@ -328,6 +439,36 @@ impl Live<'_> {
             most: sensitivities[PAIRS - 1],
         })
     }
+
+    /// Measures two tasks by turns with both delayed and with none delayed.
+    fn slow_both(&mut self, both: [&Tried; 2]) -> Result<Together, Unperturbed> {
+        let delays = both.map(|tried| Some((tried.task.id.number, tried.delay_ns)));
+        let pairs = self.pairs(delays)?;
+        Ok(Together::of(both, &sorted(pairs.iter().map(growth))))
+    }
+
+    /// Pairs of input messages per second, without and with these delays: for each delay the number of the task
+    /// and the nanoseconds for a message.
+    fn pairs(&mut self, delays: [Option<(u64, f64)>; 2]) -> Result<Vec<[f64; 2]>, Unperturbed> {
+        let mut pairs = Vec::new();
+        for pair in 0..PAIRS {
+            let mut rates = [0.0; 2];
+            for half in 0..2 {
+                // The order within a pair alternates, so a drift of the machine's speed favours neither side.
+                let slowed = (pair + half) % 2;
+                let delay = (slowed == 1).then(|| Delay::of(&self.reader, delays)).transpose()?;
+                rates[slowed] = self.rate()?;
+                delay.map_or(Ok(()), Delay::end)?;
+            }
+            pairs.push(rates);
+        }
+        Ok(pairs)
+    }
+}
+
+/// The growth of the network's time for an input message, from its rates without and with a delay.
+fn growth([rate, slowed]: &[f64; 2]) -> f64 {
+    rate / slowed.max(1e-3) - 1.0
 }
 
 fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
@@ -336,31 +477,42 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// A delay of one task, which ends when this value is dropped.
+/// Delays of one or two tasks, which end when this value is dropped.
 struct Delay {
     reader: SpaceReader,
 }
 
+/// The settings that name the delayed tasks, each with the setting of its delay.
+const DELAYED: [(&str, &str); 2] =
+    [("exec.delay_task", "exec.delay_ns"), ("exec.delay_second_task", "exec.delay_second_ns")];
+
 impl Delay {
-    fn of(reader: &SpaceReader, task: u64, ns: f64) -> Result<Delay, Unperturbed> {
+    fn of(reader: &SpaceReader, delays: [Option<(u64, f64)>; 2]) -> Result<Delay, Unperturbed> {
         let clock = reader.info()?.clock;
         let lasts = EACH + SETTLE + GRACE;
-        reader.set("exec.delay_ns", ns as u64)?;
         reader.set("exec.delay_until", clock.now() + clock.ns_to_ticks(lasts.as_nanos() as u64))?;
         let delay = Delay { reader: SpaceReader::open(reader.path())? };
-        reader.set("exec.delay_task", task)?;
+        for ((named, delayed), (task, ns)) in DELAYED.iter().zip(delays.into_iter().flatten()) {
+            reader.set(delayed, ns as u64)?;
+            reader.set(named, task)?;
+        }
         Ok(delay)
     }
 
     fn end(self) -> Result<(), Unperturbed> {
-        Ok(self.reader.set("exec.delay_task", 0)?)
+        for (named, _) in DELAYED {
+            self.reader.set(named, 0)?;
+        }
+        Ok(())
     }
 }
 
 impl Drop for Delay {
     fn drop(&mut self) {
-        // If the setting cannot be written, the delay ends by itself later.
-        let _ = self.reader.set("exec.delay_task", 0);
+        for (named, _) in DELAYED {
+            // If the setting cannot be written, the delay ends by itself later.
+            let _ = self.reader.set(named, 0);
+        }
     }
 }
 
@@ -404,6 +556,32 @@ mod tests {
             assert!(words.text.starts_with("net/b[2] limits the flow"), "{words:?}");
             assert!(words.evidence.iter().any(|line| line.contains("net/a limits the flow")), "{words:?}");
         }
+    }
+
+    #[test]
+    fn two_tasks_are_slowed_together_unless_the_flow_depends_on_one_alone() {
+        let (one, none, part) = ([0.8, 0.9, 1.0], [-0.1, 0.0, 0.1], [0.2, 0.4, 0.5]);
+        let names = |tried: &[Tried]| pair(tried).map(|pair| pair.map(|task| task.task.name.clone()));
+        let of = |first, second| [tried("a", true, first), tried("b", false, second), tried("c", false, none)];
+        assert_eq!(names(&of(one, none)), None);
+        assert_eq!(names(&of(none, one)), None);
+        assert_eq!(names(&of(part, one)), Some(["b".to_owned(), "a".to_owned()]));
+        assert_eq!(names(&of(none, part)), Some(["b".to_owned(), "a".to_owned()]));
+        assert_eq!(names(&of(one, one)[..1]), None);
+    }
+
+    #[test]
+    fn the_interplay_of_two_delays_follows_from_their_growths() {
+        let of = |alone, growths| interplay(alone, [0.5, 0.5], growths);
+        // Two stages on one worker: the times of both add up.
+        assert_eq!(of([0.25, 0.25], [0.45, 0.5, 0.55]), Interplay::Adds);
+        // Two equal stages on two workers: either delay already slows the flow by its whole length.
+        assert_eq!(of([0.5, 0.5], [0.45, 0.5, 0.55]), Interplay::SideBySide);
+        // Two branches each of which could take all records.
+        assert_eq!(of([0.0, 0.02], [0.4, 0.5, 0.6]), Interplay::OnlyTogether);
+        assert_eq!(of([0.0, 0.02], [0.0, 0.02, 0.05]), Interplay::Unclear);
+        assert_eq!(of([0.5, 0.5], [0.5, 0.75, 1.0]), Interplay::Unclear);
+        assert_eq!(of([0.5, 0.0], [0.5, 0.5, 0.5]), Interplay::Unclear);
     }
 
     #[test]

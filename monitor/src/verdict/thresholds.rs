@@ -132,4 +132,9 @@ thresholds! {
     /// The flow does not depend on a task with a smaller sensitivity: windows of a quarter of a second differ
     /// by as much by chance.
     INDEPENDENT = 0.2, "times";
+    /// Two delays add up if both together have the larger effect alone and this part of the smaller effect.
+    ADDED = 0.7, "times";
+    /// Two delays do not add up if both together have the larger effect alone and at most this part of the
+    /// smaller effect.
+    NOT_ADDED = 0.3, "times";
 }
