@@ -8,20 +8,22 @@
 //! - the end that publishes stores the position, *fence*, and checks whether the other end waits;
 //! - the end that is about to wait stores that it waits, *fence*, and looks at the other's position again.
 //!
-//! So at least one of the two ends sees the other's store. The fence is needed only between threads: if both
-//! tasks live on one worker ("local"), plain accesses are enough, because a worker never dispatches both at
-//! once.
+//! Because of the two fences, at least one of the two ends sees the store of the other end. The fence is
+//! needed only between threads: if the tasks at both ends live on one worker (the stream is "local"), plain
+//! accesses are enough, because a worker never dispatches two tasks at once.
 //!
 //! **The worker of the other end** is cached by each end (`reader_home`, `writer_home`), together with the
-//! *token* of its own worker. An end learns it when it publishes with a fence. A worker takes a new token
-//! whenever it gives a task away or gets one. The new token invalidates the caches of all its streams at
-//! once, and the next publication of each is fenced and fills its cache again. So moving a task costs the
-//! same however many streams it has.
+//! *token* of the end's own worker. An end learns the other end's worker when it publishes with a fence. A
+//! worker takes a new token whenever it gives a task away or gets one. The new token invalidates the caches
+//! of all streams of that worker at once, and the next publication of each stream is fenced and fills the
+//! stream's cache again. As the caches need no update, moving a task costs the same however many streams it
+//! has.
 //!
 //! **Moving an end** to another task swaps the pointer to the task and waits until the peer is in no
 //! `section` that could still use the old one. A peer that took the local path made no fence, so if the old
 //! task belonged to another thread, the thread that moves the end lets the kernel make the fence
-//! (`membarrier`). So the section is an asymmetric hazard pointer.
+//! (`membarrier`). The flag `section` is thus an asymmetric hazard pointer: cheap for the publisher,
+//! expensive for the mover.
 
 pub(crate) mod stream;
 pub(crate) mod tokens;
@@ -38,7 +40,7 @@ use crate::telemetry::{StreamTelemetry, WatchedStream, WatchedTask};
 
 /// The worker number of a task that is moving between workers, and of a blocking task.
 pub(crate) const NOBODY: u32 = u32::MAX;
-/// The worker number of a thread that is no worker, which differs from that of every task.
+/// The worker number of a thread that is no worker; no task has this number.
 pub(crate) const FOREIGN: u32 = u32::MAX - 1;
 
 /// Tokens are multiples of [`TOKEN_STEP`]. The home of an end is the token of this end's worker, to which
@@ -47,9 +49,9 @@ pub(crate) const FOREIGN: u32 = u32::MAX - 1;
 pub(crate) const TOKEN_STEP: u64 = 4;
 pub(crate) const ELSEWHERE: u64 = 1;
 pub(crate) const OWN: u64 = 2;
-/// A home that is not known, which is no worker's token.
+/// The home of an end that is not known; no worker's token has this value.
 pub(crate) const UNKNOWN: u64 = u64::MAX;
-/// The token of a thread that is no worker: all its streams are fenced.
+/// The token of a thread that is no worker; all streams of such a thread use fences.
 pub(crate) const NO_TOKEN: u64 = u64::MAX - 7;
 
 /// Values of `reader_waiting`: the reader does not wait; its task sleeps; or its task sleeps and the wake-up
@@ -57,17 +59,17 @@ pub(crate) const NO_TOKEN: u64 = u64::MAX - 7;
 pub(crate) const AWAKE: u8 = 0;
 pub(crate) const TASK_WAITS: u8 = 1;
 pub(crate) const PORT_WAITS: u8 = 2;
-/// A further bit: the other end lives on another worker.
+/// A further bit of `reader_waiting`: the other end lives on another worker.
 pub(crate) const BORDER: u8 = 4;
 
-/// The end is on a dispatch's list.
+/// A mark of an end: the end is on a dispatch's list.
 pub(crate) const TOUCHED: u8 = 1;
-/// The dispatch found the stream empty (reading) or full (writing).
+/// A mark of an end: the dispatch found the stream empty (at a reading end) or full (at a writing end).
 pub(crate) const NOTED: u8 = 2;
-/// The end was dropped in the dispatch.
+/// A mark of an end: the end was dropped in the dispatch.
 pub(crate) const LEAVES: u8 = 4;
 
-/// A bit of a capacity which says that the stream follows the setting.
+/// A bit of a stream's capacity which says that the capacity follows the setting `exec.capacity`.
 const FOLLOWS: u32 = 1 << 31;
 
 /// The result of an attempt to wait.
@@ -77,7 +79,7 @@ pub(crate) enum Wait {
     Armed,
     /// The task can go on at once.
     Ready,
-    /// The other end has left, so the wait would never end; the task has seen that.
+    /// The other end has left, so the wait would never end; the task has already seen that the end left.
     Over,
 }
 
@@ -101,25 +103,25 @@ pub(crate) struct Messages<H: 'static> {
     /// Frees the ring with its slots and the messages in them.
     pub(crate) free: unsafe fn(*mut Ring<H>),
     /// Computes the size, in bytes, of a message that its writer has written and not published; `None` if the
-    /// type has no size. Callers keep to the conditions of [`stream::unpublished`].
+    /// type has no size. Callers must meet the safety conditions of [`stream::unpublished`].
     pub(crate) size: Option<unsafe fn(&Ring<H>, usize) -> u64>,
     /// Whether all messages have the same size.
     pub(crate) alike: bool,
     /// The messages' type, and the bytes of a slot for that type.
     pub(crate) of: TypeId,
     pub(crate) bytes: usize,
-    /// A call of [`stream::room`] for this type.
+    /// Calls [`stream::room`] for the messages' type.
     pub(crate) room: fn(&Ring<H>) -> usize,
 }
 
-/// The fields that one end writes are a cache line apart from those that the other end writes, wherever the
+/// The fields that one end writes and those that the other end writes never share a cache line, wherever the
 /// allocator puts a ring. The ring is not aligned to a line, because lines that are shared with other memory
 /// cost less than the padding that would fill them.
 #[repr(C)]
 pub(crate) struct Ring<H: 'static> {
     pub(crate) writing: Writing<H>,
-    /// The number of messages that the stream may hold, with [`FOLLOWS`] if it follows the setting. Only the
-    /// writer changes it, when it finds the stream full.
+    /// The number of messages that the stream may hold, with the bit [`FOLLOWS`] if the capacity follows the
+    /// setting. Only the writer changes the capacity, when it finds the stream full.
     pub(crate) capacity: AtomicU32,
     /// The number of references: one for each end, plus one while the port is in its task's stack or queue of
     /// ready ports.
@@ -130,8 +132,8 @@ pub(crate) struct Ring<H: 'static> {
     pub(crate) refused: Cell<usize>,
     /// Messages that the leaving reader dropped unread. Only the reader accesses the field.
     pub(crate) discarded: Cell<usize>,
-    /// Null unless the stream is in a group of inputs of the reader's task. The port is made by that task's
-    /// thread before the port first waits, and is kept as long as the ring.
+    /// Null unless the stream is in a group of inputs of the reader's task. The reading task's thread makes
+    /// the port before the port first waits, and the port is kept as long as the ring.
     port: AtomicPtr<Port<H>>,
     pub(crate) messages: &'static Messages<H>,
     pub(crate) reading: Reading<H>,
@@ -143,10 +145,10 @@ pub(crate) struct Writing<H> {
     /// Messages published. The field is written by the writer (release, or fenced when the reader is
     /// elsewhere), read by the reader with acquire.
     pub(crate) tail: AtomicUsize,
-    /// Messages written, published or not. Only the writer accesses the field.
+    /// The number of messages written, published or not. Only the writer accesses the field.
     pub(crate) pushed: Cell<usize>,
-    /// `pushed` may grow to here without another look at `head`, in a dispatch of `task`. Only the writer
-    /// accesses the field, which is equal to `pushed` between dispatches, so that the first push of each
+    /// The value up to which `pushed` may grow in a dispatch of `task` without reading `head` again. Only the
+    /// writer accesses the field, which equals `pushed` between dispatches, so that the first push of each
     /// dispatch takes the slow path.
     pub(crate) limit: Cell<usize>,
     /// The writing task: a counted reference. The field is written by the thread that attaches the end; the
@@ -154,26 +156,26 @@ pub(crate) struct Writing<H> {
     pub(crate) task: AtomicPtr<H>,
     /// The slots of the writer's block, and their mask.
     pub(crate) slots: Cell<*mut u8>,
-    /// The home of the reader, as the writer has learned it. The field is written (relaxed) inside the
-    /// section of the thread that learned it, and to [`UNKNOWN`] by the thread that moves the end.
+    /// The home of the reader, as the writer has learned it. The field is written (relaxed) by the thread
+    /// that learned the home, inside its section, and set to [`UNKNOWN`] by the thread that moves the end.
     reader_home: AtomicU64,
     pub(crate) mask: Cell<u32>,
-    /// The room beyond `limit`, in a block that is not allocated yet.
+    /// The number of messages beyond `limit` for which there is room in a block that is not allocated yet.
     pub(crate) beyond: Cell<u32>,
     /// The low half of `pushed` when the writer's dispatch began. Only the writer accesses the field.
     mark: Cell<u32>,
-    /// 1 while the writer may use the reading task. The field is written by the writer (relaxed, then
-    /// release), read by the thread that moves the reading end, after its fence.
+    /// 1 while the writer may access the reading task through its pointer. The field is written by the writer
+    /// (relaxed, then release), read by the thread that moves the reading end, after its fence.
     section: AtomicU8,
     /// The marks of the dispatch that uses the writing end: [`TOUCHED`], [`NOTED`], [`LEAVES`]. The field is
     /// written by that dispatch alone, which sets it to 0 with release when it releases the end; the next
     /// dispatch that uses the end reads it with acquire.
     pub(crate) state: AtomicU8,
     /// [`AWAKE`], [`TASK_WAITS`] or [`PORT_WAITS`]. The field is set by the reader, which waits, cleared by
-    /// the writer, which wakes it. The flag is in this line because both ends access `tail` just before it,
-    /// so one line moves between them instead of two.
+    /// the writer, which wakes it. The flag is in the cache line of `tail` because both ends access `tail`
+    /// just before the flag, so one line moves between the ends instead of two.
     pub(crate) reader_waiting: AtomicU8,
-    /// The writing end is gone: set once by the writer after its last `tail`.
+    /// 1 if the writing end is gone; set once by the writer after it stored `tail` for the last time.
     pub(crate) closed: AtomicU8,
 }
 
@@ -182,13 +184,13 @@ pub(crate) struct Writing<H> {
 pub(crate) struct Reading<H> {
     /// The reading task: a counted reference like [`Writing::task`].
     pub(crate) task: AtomicPtr<H>,
-    /// The number of messages read and published, so that their slots are free again. The field is written by
-    /// the reader, read by the writer with acquire.
+    /// The number of messages whose reading was published, so that their slots are free again. The field is
+    /// written by the reader, read by the writer with acquire.
     pub(crate) head: AtomicUsize,
     /// Messages read. Only the reader accesses the field.
     pub(crate) popped: Cell<usize>,
-    /// `popped` may grow to here without another look at `tail`, in a dispatch of `task`. Equal to `popped`
-    /// between dispatches.
+    /// The value up to which `popped` may grow in a dispatch of `task` without reading `tail` again. The
+    /// field equals `popped` between dispatches.
     pub(crate) available: Cell<usize>,
     /// The slots of the reader's block. The writer stores the first block's slots before the `tail` that
     /// covers them; from then on only the reader writes the field.

@@ -397,7 +397,7 @@ impl Core {
 
     /// Receives a task that was moved here; `task` carries the reference that keeps it alive.
     pub(crate) fn arrive(&mut self, task: NonNull<TaskCell>) {
-        // SAFETY: this is the reference that was handed over.
+        // SAFETY: the reference that was handed to this function keeps the task alive.
         let cell = unsafe { task.as_ref() };
         cell.place(self.worker);
         let from = cell.wanted.replace(NOBODY);
