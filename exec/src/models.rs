@@ -267,7 +267,8 @@ fn held_source(other: impl Fn(&Shared) + Send + Sync + Copy + 'static) {
         let task = task(&shared);
         let admission = &shared.home.admission;
         admission.count(0, 1, 0, 1);
-        // Counts the source as awake; the other thread was already counted when the runtime was started.
+        // Counts the source as awake. The other thread needs no count of its own, because the thread that
+        // starts the runtime is counted already.
         admission.wakes();
         let others = shared.clone();
         let thread = thread::spawn(move || other(&others));

@@ -265,7 +265,7 @@ impl Core {
         sizes_are_due
     }
 
-    /// Puts the current task back to sleep, or makes it ready if messages are left.
+    /// Puts the current task back to sleep, or makes it ready if messages are left or it was woken meanwhile.
     #[inline]
     fn rests(&mut self, task: &TaskCell, from: &Ring, (passed, left): (usize, usize)) {
         if left == 0 && !task.notified.get() {
