@@ -1,4 +1,4 @@
-//! The state that telemetry keeps of a stream: its row.
+//! The state that telemetry keeps for a stream: its row in the live table.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -12,11 +12,11 @@ use super::rows::{Cells, StreamRow, put};
 use super::sizes::Sizes;
 use crate::spare::{Spare, spared};
 
-/// A stream's access to the space: none, the runtime's board, or a row, which a stream has from its first
-/// measured message on (with a name, from its beginning).
+/// A stream's access to the space: none, the runtime's board, or a row. A stream has a row from its first
+/// measured message on; if the stream has a name, from its beginning.
 pub(crate) struct StreamTelemetry(
     /// A counted reference to the board or null (both marked by [`UNSHOWN`]), or a [`ShownStream`], which
-    /// then holds that reference. The pointer never goes back to an earlier state.
+    /// then holds the reference to the board. The pointer never goes back to an earlier state.
     AtomicPtr<u8>,
 );
 
@@ -53,7 +53,7 @@ impl StreamTelemetry {
         observed
     }
 
-    /// Shows which task got the writing or reading end.
+    /// Shows in the row which task got the stream's writing or reading end.
     pub(crate) fn attached_to(&self, task: u64, writes: bool) {
         if let Some(row) = self.row() {
             put(row, if writes { StreamRow::WRITER } else { StreamRow::READER }, task);
@@ -91,7 +91,7 @@ impl StreamTelemetry {
 
     /// The board through which the stream is recorded.
     pub(crate) fn board(&self) -> Option<&Board> {
-        // SAFETY: the counted reference is kept as long as `self`.
+        // SAFETY: the counted reference to the board is kept as long as `self`.
         unsafe { self.share().as_ref() }
     }
 
@@ -104,7 +104,7 @@ impl StreamTelemetry {
         self.shown().map_or(std::ptr::null(), |shown| shown.board)
     }
 
-    /// The stream's row, made now if it has none. Any thread may ask for it.
+    /// The stream's row, which is made now if the stream has none. Any thread may call this function.
     #[cold]
     pub(crate) fn show(&self, id: u64, capacity: u32) -> Option<&Cells> {
         let pointer = self.0.load(Ordering::Acquire);
@@ -112,21 +112,22 @@ impl StreamTelemetry {
             return self.row();
         }
         let share = unmarked(pointer);
-        // SAFETY: as in `board`.
+        // SAFETY: the counted reference to the board is kept as long as `self`.
         let board = unsafe { share.as_ref() }?;
         let row = Cells::new(board.live_row(|rows| rows.stream, id));
         put(&row, StreamRow::CAPACITY, u64::from(capacity));
         let made = Spare::make(ShownStream { row, sizes: Sizes::new(id), board: share }).as_ptr();
         let first = self.0.compare_exchange(pointer, made.cast(), Ordering::AcqRel, Ordering::Acquire);
         if first.is_err() {
-            // SAFETY: the thread of the other end was first, and no other thread has seen this value.
+            // SAFETY: the thread of the other end has stored its row first, so no other thread has seen this
+            // value.
             unsafe { Spare::free(made) }
         }
         self.row()
     }
 }
 
-/// The board that a marked pointer leads to.
+/// The board to which a pointer with the mark [`UNSHOWN`] points.
 fn unmarked(pointer: *mut u8) -> *const Board {
     pointer.map_addr(|address| address & !UNSHOWN).cast_const().cast()
 }
