@@ -27,8 +27,8 @@ pub(crate) struct TaskRow {
     /// The number of messages that the task wrote.
     #[field(unit = "messages")]
     writes: u64,
-    // The time for which the task ran. This field and the three after it are in the order of `Share`.
-    /// Time it ran.
+    // This field and the three fields after it are in the order of `Share`.
+    /// The time for which the task ran.
     #[field(unit = "ticks")]
     busy_ticks: u64,
     /// The time for which the task waited for messages.
