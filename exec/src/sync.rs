@@ -105,7 +105,7 @@ impl<T> Slot<T> {
     /// Calls `look` with the message.
     ///
     /// # Safety
-    /// The slot holds a message, which no thread changes or takes out meanwhile.
+    /// The slot holds a message, and during the call no thread changes the message or takes it out.
     #[inline]
     pub(crate) unsafe fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
         #[cfg(loom)]

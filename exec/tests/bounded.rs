@@ -1,5 +1,5 @@
-//! Tests that memory stays bounded under every overload, and that waiting tasks use no processor time. This
-//! is a program of its own because it counts allocations, so no two tests may run at once.
+//! Tests that memory stays bounded under every overload, and that waiting tasks use no processor time. These
+//! tests are a program of their own because they count allocations, so no two tests may run at once.
 #![allow(clippy::print_stdout)]
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -88,7 +88,7 @@ impl Error {
         Error::of(ErrorKind::Run, None, source)
     }
 
-    /// The same error with `source` as its cause.
+    /// Returns this error with `source` as its cause.
     #[must_use]
     pub fn because(mut self, source: impl Into<Source>) -> Error {
         self.0.source = Some(source.into());

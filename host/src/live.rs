@@ -268,8 +268,8 @@ impl Measuring {
         self.follower.finish().map_err(Error::usage_of)
     }
 
-    /// The report on the last `window` of a run that is over. This method must be called before other
-    /// reports.
+    /// The report on the last `window` of a run that is over. This method must be called before any other
+    /// method that makes a report.
     ///
     /// # Errors
     /// If the run's space cannot be read, or its events do not show the end of the run.
@@ -285,7 +285,7 @@ impl Measuring {
     }
 
     /// The report on the events between two times, counted from the start of the first process. This method
-    /// must be called before other reports.
+    /// must be called before any other method that makes a report.
     ///
     /// # Errors
     /// If the run's space cannot be read.

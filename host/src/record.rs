@@ -294,8 +294,8 @@ impl Recording {
         std::mem::take(&mut self.problems)
     }
 
-    /// Ends the recording. Ends the recording. Events that are committed by now are still archived. Writers
-    /// that wait for the recording stop waiting.
+    /// Ends the recording. Events that are committed by now are still archived. Writers that wait for the
+    /// recording stop waiting.
     ///
     /// # Errors
     /// If the remaining events cannot be archived.

@@ -13,8 +13,8 @@ pub(crate) struct Budget {
     started: Option<(u64, u64)>,
 }
 
-/// A dispatch takes no more than half of what its streams hold: if it filled or emptied a stream, the task at the other end
-/// could work only while this task does not.
+/// A dispatch takes no more than half of what its streams hold: if a dispatch filled or emptied a stream, the
+/// task at the stream's other end could work only while this task does not.
 const PARTS: u64 = 2;
 
 /// The least duration of a dispatch, in nanoseconds, that makes the cost of beginning and ending the dispatch

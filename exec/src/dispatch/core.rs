@@ -118,8 +118,8 @@ impl Core {
         }
     }
 
-    /// Makes the thread read the clock again before the next dispatch, if it did long work while it recorded
-    /// this one.
+    /// Makes the thread read the clock again before the next dispatch, if the thread did long work while it
+    /// recorded the present dispatch.
     #[inline]
     pub(super) fn look_up_if_it_lags(&mut self) {
         if self.telemetry.lags() {

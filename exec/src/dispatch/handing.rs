@@ -11,9 +11,9 @@
 //! handing on. If a task passes on fewer messages than it was given, or there is room for fewer, the messages
 //! are written to the stream in front of that task, and the task is dispatched as usual.
 //!
-//! Messages may be handed on only if no other thread has an end of the streams involved. For its output
-//! stream the writing task finds that out by the token in the stream; for the output of the reading task it
-//! is certain because the reading task sleeps.
+//! Messages may be handed on only if no other thread has an end of the streams involved. The token in the
+//! stream between the two tasks shows that the reader is on the same thread; the reading task sleeps, so no
+//! other thread uses the output of the reading task.
 
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -78,7 +78,7 @@ impl Core {
         }
     }
 
-    /// Does what [`Core::publish_dispatch`] does for a dispatch that used any number of streams.
+    /// Records and publishes a dispatch that used any number of streams, as [`Core::publish_dispatch`] does.
     #[inline(never)]
     fn publish_each(&mut self, stop: Stop) -> bool {
         let (reads, writes) = self.account_all();
@@ -127,7 +127,8 @@ impl Core {
         }
     }
 
-    /// Does what [`Core::settle_two`] does for a dispatch that used any number of streams.
+    /// Publishes a dispatch that used any number of streams, as [`Core::settle_two`] publishes one that used
+    /// two.
     #[inline(never)]
     fn settle_each(&mut self) {
         self.used.popped_last.set(std::ptr::null());
@@ -208,7 +209,7 @@ impl Core {
         self.publish_end(unsafe { touch.ring.as_ref() }, touch.writes);
     }
 
-    /// Publishes what the dispatch did with an end, which must stay alive meanwhile.
+    /// Publishes what the dispatch did with an end. The ring must stay alive during the call.
     #[inline(always)]
     pub(super) fn publish_end(&mut self, ring: &Ring, writes: bool) {
         if writes {
@@ -322,8 +323,8 @@ impl Core {
         }
     }
 
-    /// Does what [`Core::measure_two`] does for a dispatch that used any number of streams and read, or else
-    /// wrote, `messages` messages.
+    /// Ends the current dispatch's time and records the dispatch, which used any number of streams and read
+    /// (or, if it read none, wrote) `messages` messages.
     #[inline(never)]
     fn measure_otherwise(&mut self, stop: Stop, messages: usize) {
         let task = self.task.get();

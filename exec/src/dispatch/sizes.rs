@@ -33,7 +33,7 @@ impl Core {
     #[cold]
     #[inline(never)]
     pub(super) fn take_sizes_of(core: NonNull<Core>, ring: NonNull<Ring>) {
-        // SAFETY: guaranteed by the caller; the thread's own core, here and below.
+        // SAFETY: guaranteed by the caller; this is the thread's own core, here and below.
         let (ring, own) = unsafe { (ring.as_ref(), &mut *core.as_ptr()) };
         let budget = SizeBudget { percent: own.shared.tuning.clock_budget(&mut own.telemetry) };
         let Some(size) = ring.messages.size else { return own.telemetry.sizes_unknown(ring) };
@@ -43,8 +43,9 @@ impl Core {
             // SAFETY: no other reference to the core is kept.
             let wanted = unsafe { &mut *core.as_ptr() }.telemetry.size_wanted(ring, published, budget);
             let Some(index) = wanted else { break };
-            // SAFETY: this is the writer's thread, and the message was written and not published. The user's code has no context, so it
-            // writes nothing, and what it drops is not published before the dispatch is.
+            // SAFETY: this is the writer's thread, and the message was written and not published. The user's
+            // code has no context, so the user's code writes no messages; ends of streams that it drops are
+            // closed only when the dispatch is published.
             let bytes = catch_unwind(AssertUnwindSafe(|| unsafe { size(ring, index) })).ok();
             // SAFETY: this is the thread's own core; no reference to it is kept while a user's code runs.
             let own = unsafe { &mut *core.as_ptr() };

@@ -43,9 +43,9 @@ pub(crate) const NOBODY: u32 = u32::MAX;
 /// The worker number of a thread that is no worker; no task has this number.
 pub(crate) const FOREIGN: u32 = u32::MAX - 1;
 
-/// Tokens are multiples of [`TOKEN_STEP`]. The home of an end is the token of this end's worker, to which
-/// [`ELSEWHERE`] is added if the other end lives on another worker, and [`OWN`] if it lives on a thread of
-/// its own.
+/// Tokens are multiples of [`TOKEN_STEP`]. The home that an end has cached is the token of this end's own
+/// worker, to which [`ELSEWHERE`] is added if the other end lives on another worker, and [`OWN`] if the other
+/// end lives on a thread of its own.
 pub(crate) const TOKEN_STEP: u64 = 4;
 pub(crate) const ELSEWHERE: u64 = 1;
 pub(crate) const OWN: u64 = 2;
@@ -59,7 +59,7 @@ pub(crate) const NO_TOKEN: u64 = u64::MAX - 7;
 pub(crate) const AWAKE: u8 = 0;
 pub(crate) const TASK_WAITS: u8 = 1;
 pub(crate) const PORT_WAITS: u8 = 2;
-/// A further bit of `reader_waiting`: the other end lives on another worker.
+/// A further bit in the result of a publication: the other end lives on another worker.
 pub(crate) const BORDER: u8 = 4;
 
 /// A mark of an end: the end is on a dispatch's list.
@@ -75,7 +75,7 @@ const FOLLOWS: u32 = 1 << 31;
 /// The result of an attempt to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// The other end will wake this task.
+    /// The wake-up is armed: the task at the other end will wake this task.
     Armed,
     /// The task can go on at once.
     Ready,

@@ -194,8 +194,8 @@ fn end_of_block<T>(ring: &Ring<impl Holder>, tail: usize) -> usize {
     }
 }
 
-/// Goes on to the next block and frees this one, which belongs to the reader, was read to its end, and was
-/// left by the writer.
+/// Goes on to the next block and frees the reader's present block, which was read to its end and which the
+/// writer has left.
 #[cold]
 #[inline(never)]
 fn enter_next_block<T>(ring: &Ring<impl Holder>) {

@@ -221,7 +221,7 @@ fn deadlocked(waits: &Waits) -> Deadlocked {
 /// Which task waits for which.
 struct Graph<'a> {
     waits: &'a [Waits],
-    /// Each sleeping task's waits.
+    /// The waits of each sleeping task, as a range of the list `waits`.
     of_task: HashMap<u64, Range<usize>>,
 }
 

@@ -1,8 +1,8 @@
 //! The inputs of a collector: many streams; a wake-up of the collector says which stream is ready.
 //!
-//! Each port is either in its task's queue of ready ports, or *armed*: then the writer that publishes next
-//! puts it on the task's stack of ready ports (lock-free) and wakes the task. Because no input is searched
-//! for, a wake-up costs the same with ten thousand inputs as with one.
+//! Each port is either in its task's queue of ready ports, or *armed*. When the writer of an armed port
+//! publishes next, it puts the port on the task's lock-free stack of ready ports and wakes the task. Because
+//! no input is searched for, a wake-up costs the same with ten thousand inputs as with one.
 
 use std::ptr::NonNull;
 
@@ -198,7 +198,7 @@ impl<T: Send + 'static> Inputs<T> {
     }
 }
 
-/// Arms a port; returns true if it has a message or has ended meanwhile.
+/// Arms a port; returns true if, in the meantime, its stream has got a message or has ended.
 fn arm(core: NonNull<Core>, ring: &Ring) -> bool {
     // SAFETY: the context's core outlives the context, and no other reference to the core is held.
     let me = unsafe { core.as_ref() }.me;

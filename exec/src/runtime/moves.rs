@@ -2,11 +2,11 @@
 //! nothing to do.
 //!
 //! **A move** is made by the task's own worker, between dispatches. The worker sets the task's `in_inbox`, so
-//! no waking thread can push the task into an inbox meanwhile. The worker clears the task's worker number,
-//! takes a new token, which makes the task's streams fence from now on (see `ring`), and pushes the task into
-//! the other worker's inbox. A thread that wakes the task during the move finds `in_inbox` set and does
-//! nothing more, because a task that arrives is ready. If the task already is in its worker's inbox, because
-//! another thread woke it, the worker sends the task on when it empties the inbox.
+//! during the move no waking thread can push the task into an inbox. The worker clears the task's worker
+//! number, takes a new token, which makes the task's streams fence from now on (see `ring`), and pushes the
+//! task into the other worker's inbox. A thread that wakes the task during the move finds `in_inbox` set and
+//! does nothing more, because a task that arrives is ready. If the task already is in its worker's inbox,
+//! because another thread woke it, the worker sends the task on when it empties the inbox.
 //!
 //! **Stealing** is done by the worker that gives a task away. A worker marks itself as hungry when the time
 //! that it waited beyond a quarter of its time exceeds its patience. A worker that has been busy for a while

@@ -253,7 +253,7 @@ impl<T: Send + 'static> Out<T> {
         PassesTo { ring: self.ring, _out: PhantomData }
     }
 
-    /// Closes the stream, as dropping this end does.
+    /// Closes the stream, as dropping the writing end does.
     pub fn close(self, cx: &mut Context<'_>) {
         let _ = cx;
     }

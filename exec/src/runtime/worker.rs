@@ -90,7 +90,7 @@ impl Core {
     }
 
     /// Waits until there is work, or until the worker has slept. The result says whether this worker was
-    /// marked as hungry meanwhile, and whether it slept.
+    /// marked as hungry while it waited, and whether it slept.
     fn look_out(&mut self, before: u64) -> (bool, bool) {
         let spin_ticks = self.shared.tuning.spin_ticks(&mut self.telemetry);
         let ask_ticks = self.shared.clock.ns_to_ticks(ASK_AFTER_NS).min(spin_ticks);

@@ -37,8 +37,8 @@ struct Letter {
 
 /// A worker's letters.
 pub(crate) struct Letters {
-    /// The newest letter. The newest letter. Any thread pushes letters (sequentially consistent), and the
-    /// worker takes them (acquire).
+    /// The newest letter. Any thread pushes letters (sequentially consistent), and the worker takes them
+    /// (acquire).
     newest: AtomicPtr<Letter>,
 }
 

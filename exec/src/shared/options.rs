@@ -37,7 +37,8 @@ pub struct Options {
     pub unfinished: u64,
     /// Which ready task a worker takes next.
     pub order: Order,
-    /// How long a dispatch should last, in microseconds: the number of its messages follows from this time.
+    /// How long a dispatch should last, in microseconds: the number of messages that a dispatch may read is
+    /// computed from this time.
     pub quantum_us: u64,
     /// How long a worker without work spins before it sleeps, in microseconds.
     pub spin_us: u64,

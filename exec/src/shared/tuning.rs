@@ -33,7 +33,7 @@ impl Tuning {
         self.adopt(&self.settings.quantum, telemetry) as usize
     }
 
-    /// The present quantum. Reading it records no event.
+    /// The present quantum. This call records no event.
     pub(crate) fn quantum_now(&self) -> usize {
         self.settings.quantum.load() as usize
     }
@@ -58,7 +58,7 @@ impl Tuning {
         unfinished.is_adopted(unfinished.load())
     }
 
-    /// The present limit. Reading it records no event.
+    /// The present limit on unfinished inputs. This call records no event.
     pub(crate) fn unfinished_now(&self) -> u64 {
         self.settings.unfinished.load()
     }
@@ -121,7 +121,7 @@ impl Tuning {
         }
     }
 
-    /// The present mode. Reading it records no event.
+    /// The present mode. This call records no event.
     pub(crate) fn mode_now(&self) -> Mode {
         Mode::from_setting(self.settings.mode.load())
     }

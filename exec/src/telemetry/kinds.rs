@@ -126,9 +126,9 @@ pub(crate) enum Which {
 pub(crate) enum Descent {
     /// The descent is not recorded in this event.
     Unrecorded = 0,
-    /// Each message descends from the next one read.
+    /// The k-th message written descends from the k-th message of those read.
     EachFromNext = 1,
-    /// All messages descend from the same one.
+    /// All messages written descend from the same message.
     AllFromOne = 2,
 }
 
@@ -288,8 +288,8 @@ kinds! {
         pub(crate) holder: u64,
     }
 
-    /// The processor time of a dispatch of a millisecond or more. This event precedes the event of that
-    /// dispatch.
+    /// The processor time of a dispatch of a millisecond or more. This event precedes the event of the
+    /// measured dispatch.
     #[derive(Kind)]
     #[kind(name = "exec.dispatch_used")]
     pub(crate) struct DispatchUsed {

@@ -90,7 +90,7 @@ impl Sampler {
         Ok(Some(Sampler { thread, end }))
     }
 
-    /// Ends the thread. Ends the sampling thread; all its samples are recorded when this call returns.
+    /// Ends the sampling thread; all its samples are recorded when this call returns.
     pub(crate) fn end(self) {
         *lock(&self.end.ended) = true;
         self.end.told.notify_all();

@@ -196,8 +196,8 @@ impl ObservedTask {
     pub(super) fn ran(&self, waited_for: Share, began: u64, now: u64) {
         let Times { until, ready_since, .. } = &self.times;
         // The thread that woke the task, or ran it last, may have read the clock after this thread did,
-        // because this dispatch begins when the one before it ended. Times are clamped so that they never run
-        // backwards and the shares add up.
+        // because this dispatch counts from the end of the dispatch before it. Times are clamped so that they
+        // never run backwards and the shares add up.
         let began = began.max(until.get());
         let (row, since, now) = (&*self.row, ready_since.get().max(until.get()).min(began), now.max(began));
         add(row, waited_for, since - until.get());

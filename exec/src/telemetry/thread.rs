@@ -250,7 +250,7 @@ impl Telemetry {
         self.recorder.as_mut().map(|recorder| &mut recorder.writer)
     }
 
-    /// Notes that the thread belongs to this task alone.
+    /// Notes that the thread belongs to `task` alone.
     pub(crate) fn own_thread_begins(&mut self, task: &impl WatchedTask) {
         self.watched = task
             .row()
@@ -273,8 +273,8 @@ impl Telemetry {
         if self.measures() {
             task.observe(); // The task is observed even if the mode was set to off just now.
         }
-        // A task may be noted as being made that has ended before it began, because its streams could not be
-        // attached; its state is reused.
+        // The task that was made before may have ended before it began, because its streams could not be
+        // attached; its event is written now.
         let mut making = self.lives.making.take().unwrap_or_default();
         if making.is_under_way() {
             self.write(|recorder, now| making.end(now, recorder, None));
@@ -700,8 +700,8 @@ impl Telemetry {
         self.row.as_ref().map(|row| &row[WorkerRow::MESSAGE])
     }
 
-    /// Whether `times_messages` must be asked about this task, because its messages took long at the last
-    /// check.
+    /// Whether `times_messages` must be called for this task, because the task's messages took long at the
+    /// last check.
     #[inline]
     pub(crate) fn may_time_messages(&self, task: &impl WatchedTask) -> bool {
         task.observed().is_some_and(|observed| observed.times_messages.get())

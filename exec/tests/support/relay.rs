@@ -39,7 +39,7 @@ impl<T: Copy + Send + 'static> Relay<T> {
         self.times == 1 && self.behind == 0 && self.held.is_none()
     }
 
-    /// Hands messages on to a waiting relay behind this one.
+    /// Hands messages on to the next relay, if it waits for them.
     fn hand_on(&mut self, cx: &mut Context<'_>) -> Option<Stop> {
         let most = cx.hands_on(&self.input, &self.output).min(cx.quantum());
         if most == 0 {

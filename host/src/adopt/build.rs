@@ -28,8 +28,8 @@ const FLAGS: &[&str] = &[
     "-Wno-incompatible-pointer-types",
     "-Wno-return-mismatch",
 ];
-/// The linker's options. The linker's options. A call of a box that has the name of a function of the C
-/// library must call the box in the library of boxes.
+/// The linker's options. A call of a box that has the name of a function of the C library must call the box
+/// in the library of boxes.
 const LINK_FLAGS: &[&str] = &["-shared", "-Wl,-Bsymbolic", "-Wl,--no-undefined"];
 /// The libraries that programs for S-Net were always linked with.
 const LINK_ALWAYS: &[&str] = &["-lm", "-lpthread"];

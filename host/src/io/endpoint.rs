@@ -83,7 +83,7 @@ pub enum Place {
 /// One `--input` or `--output`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Endpoint {
-    /// Its name in reports.
+    /// The endpoint's name in reports.
     pub name: Option<String>,
     /// The place.
     pub place: Place,

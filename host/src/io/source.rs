@@ -89,8 +89,8 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Opens the endpoint. Opens a source at the endpoint. With `keeps_raw`, the bytes of input that is no
-    /// record are kept and passed on unchanged.
+    /// Opens a source at the endpoint. With `keeps_raw`, the bytes of input that is no record are kept and
+    /// passed on unchanged.
     pub(crate) fn open(
         endpoint: Endpoint,
         defaults: &SourceDefaults,

@@ -143,7 +143,7 @@ impl Control {
         }
     }
 
-    /// Executes a command; returns what was done, and the command that undoes it.
+    /// Executes a command; returns what the command did, and the command that undoes it.
     fn obey(
         &mut self,
         runtime: &Runtime,
