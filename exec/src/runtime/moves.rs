@@ -233,8 +233,8 @@ impl Answering for Core {
 }
 
 impl Core {
-    /// Marks this worker as hungry if it has waited long enough since `before`; returns whether it marked the
-    /// worker.
+    /// Marks this worker, which waits since `before`, as hungry from the moment on at which it will have
+    /// waited long enough. Returns false, and marks nothing, if the worker may not get tasks of others.
     pub(crate) fn ask(&mut self, before: u64) -> bool {
         if self.tasks.parked || self.shared.taking_part() == 1 || !self.may_steal() {
             return false;
