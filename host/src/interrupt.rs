@@ -1,4 +1,5 @@
-//! Signals that ask a run to end: the first one lets it drain, the second one ends the program at once.
+//! Signals that ask a run to end: the first signal lets the run drain, the second signal ends the program at
+//! once.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 //! Notices of a run while it goes on: failed records, a full disk, a listening socket. The code that starts
-//! the run decides where they are shown.
+//! the run decides where notices are shown.
 
 use std::fmt;
 use std::sync::Arc;

@@ -244,7 +244,7 @@ pub(crate) unsafe fn unpublished<T, R>(ring: &Ring<impl Holder>, at: usize, look
 }
 
 /// # Safety
-/// `slots` are those of a block of a ring of `T` with this mask.
+/// `slots` are those of a block of a ring of `T` with the mask `mask`.
 #[inline(always)]
 pub(crate) unsafe fn slot<'a, T>(slots: *mut u8, mask: u32, at: usize) -> &'a Slot<T> {
     // SAFETY: guaranteed by the caller; the mask keeps the index inside.

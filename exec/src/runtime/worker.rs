@@ -18,8 +18,8 @@ use crate::telemetry::{Board, ObservedTask, RecordedTask, Recorder, ShownStream}
 /// The number of checks for work between two readings of the clock.
 const LOOKS: u32 = 16;
 
-/// The time for which a worker polls without `spin_loop`. That instruction may take 140 cycles, as long as a
-/// message takes from one core to another.
+/// The time for which a worker polls without `spin_loop`. The instruction of `spin_loop` may take 140 cycles,
+/// as long as a message takes from one core to another.
 const BARE_NS: u64 = 2_000;
 
 /// Runs worker `number` until the runtime stops.

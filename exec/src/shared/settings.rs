@@ -5,7 +5,7 @@ use thalweg_space::{Adoption, Affects};
 use crate::telemetry::Mode;
 
 thalweg_space::settings! {
-    /// The settings that can be changed while a runtime runs. `Settings::DECLARED` describes each;
+    /// The settings that can be changed while a runtime runs. `Settings::DECLARED` describes each setting;
     /// [`Options`](crate::Options) give the initial values of some.
     pub struct Settings {
         /// How much is recorded
@@ -63,7 +63,7 @@ thalweg_space::settings! {
             affects: Affects::Stream,
             adoption: Adoption::NextDispatch,
         },
-        /// Sources read no further input while so many messages are under way in streams; 0: no limit
+        /// Sources read no further input while this many messages are under way in streams; 0: no limit
         unfinished: {
             name: "exec.unfinished",
             unit: "messages",
@@ -72,7 +72,7 @@ thalweg_space::settings! {
         },
         /// Which ready task a worker takes next: the first, or the one with most messages to read and fewest unread behind it
         order: { name: "exec.order", choices: &Order::NAMES, adoption: Adoption::NextDispatch },
-        /// Whether workers without work get tasks of busy ones
+        /// Whether workers without work get tasks of busy workers
         steal: SWITCH { name: "exec.steal", adoption: Adoption::NextDispatch },
         /// Whether replicas of a split move to workers that have time for them
         spread: SWITCH { name: "exec.spread", default: 1, adoption: Adoption::NextDispatch },

@@ -139,8 +139,8 @@ impl ReadyQueue {
     }
 }
 
-/// The demand of a task whose input stream has ended. It is the greatest possible, because all tasks behind
-/// it wait for the end.
+/// The demand of a task whose input stream has ended. This demand is the greatest possible, because all tasks
+/// behind the task wait for the stream's end.
 const ENDED: i32 = i32::MAX;
 
 impl TaskCell {
