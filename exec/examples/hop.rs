@@ -111,8 +111,8 @@ impl Task for Turn {
     }
 }
 
-/// The processor time that this process has used, in nanoseconds. Unlike elapsed time, it does not contain
-/// the time that other programs on the machine used.
+/// The processor time that this process has used, in nanoseconds. Unlike elapsed time, processor time does
+/// not contain the time that other programs on the machine used.
 fn processor_ns() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the struct is a local variable, and the call fills it.

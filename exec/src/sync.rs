@@ -1,9 +1,9 @@
 //! The atomics, fences and slots that the streams and the wake-up protocol use.
 //!
-//! Under `cfg(loom)` these are loom's types, so loom's models run the same code (`cargo xtask test` runs the
-//! models). ThreadSanitizer does not understand fences, and should run the code unchanged, so the protocol
-//! uses sequentially consistent *accesses*: on x86-64 a sequentially consistent store is an `xchg`, which is
-//! a full barrier.
+//! Under `cfg(loom)` the atomics, fences and slots are loom's types, so loom's models run the same code
+//! (`cargo xtask test` runs the models). ThreadSanitizer does not understand fences, and should run the code
+//! unchanged, so the protocol uses sequentially consistent *accesses*: on x86-64 a sequentially consistent
+//! store is an `xchg`, which is a full barrier.
 
 #[cfg(loom)]
 pub(crate) use loom::{

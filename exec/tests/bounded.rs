@@ -63,8 +63,8 @@ fn run(runtime: Runtime) {
     assert_eq!(runtime.join().unwrap().failures, []);
 }
 
-/// The memory of a runtime with threads, streams and tasks but without messages. In 24 runs, the first check
-/// below used at most 53,460 bytes for this and all messages.
+/// The memory of a runtime with threads, streams and tasks but without messages. In 24 runs, the check "a
+/// slow reader" used at most 53,460 bytes for the runtime and all messages.
 const RUNTIME: usize = (16 << 10) + 256;
 
 /// Writes a number of messages for each message read, as fast as there is room for them.
@@ -198,8 +198,9 @@ fn processor_time() -> Duration {
     time(usage.ru_utime) + time(usage.ru_stime)
 }
 
-/// Lets `tasks` tasks wait for a second, and measures the processor time. This includes all periodic work of
-/// the workers, and the search for deadlocks by the thread that waits for the end of the run.
+/// Lets `tasks` tasks wait for a second, and measures the processor time. The measured time includes all
+/// periodic work of the workers, and the search for deadlocks by the thread that waits for the end of the
+/// run.
 fn waiting(tasks: u64) {
     let runtime = Runtime::new(Options { workers: 2, ..Options::default() }).unwrap();
     let wait = Arc::new(AtomicU64::new(0));

@@ -827,7 +827,7 @@ fn a_stream_is_told_as_opened_once_its_ends_are_known() {
         let events = place.events();
         let opened = named(&events, "stream_opened");
         let with_both = |event: &&&Recorded| event.get("reader") != 0 && event.get("writer") != 0;
-        // One end of the first stream and one of the last belong to no task.
+        // One end of the chain's first stream and one end of its last stream belong to no task.
         assert_eq!(opened.iter().filter(with_both).count(), 4, "{opened:?}");
         let inner: Vec<u64> = (2..6).collect();
         for stream in inner {

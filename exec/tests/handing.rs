@@ -20,7 +20,7 @@ struct Stage {
     input: In<u64>,
     output: Out<u64>,
     drops: u64,
-    /// The message at which it panics.
+    /// The message at which the stage panics.
     bad: u64,
     /// How many messages were handed on to the stages of a test.
     handed: Arc<AtomicU64>,

@@ -75,7 +75,7 @@ impl Origin {
         self.name(refers, event.u64(event.kind.field(field)?))
     }
 
-    /// Whether the field of such events refers to an object that has a name.
+    /// Whether, in events of the kind `kind`, the field refers to an object that has a name.
     pub fn has_name(&self, kind: &KindInfo, field: &str) -> bool {
         is_operation(kind, field) || Refers::of(kind, field).is_some()
     }

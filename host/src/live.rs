@@ -32,10 +32,11 @@ use crate::settings::{known, value_of};
 use crate::spaces;
 
 /// The interval at which a running run is read while it is measured. A shorter interval would cost the run's
-/// writers time. It is not needed, because an element holds the events of more than one interval.
+/// writers time. A shorter interval is not needed either, because an element holds the events of more than
+/// one interval.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// A running run, or one that is over and whose space was kept.
+/// A running run, or a run that is over and whose space was kept.
 pub struct LiveRun {
     reader: SpaceReader,
 }

@@ -97,7 +97,7 @@ struct Full {
 pub struct Recorded {
     /// The number of events in the archive.
     pub events: u64,
-    /// The bytes of these events in the elements they came from.
+    /// The bytes that the recorded events took in the elements from which they were copied.
     pub event_bytes: u64,
     /// The bytes of the archive.
     pub bytes: u64,
@@ -267,7 +267,7 @@ impl Recording {
         Ok(())
     }
 
-    /// The counts so far.
+    /// The counts of the recording so far.
     pub fn progress(&self) -> Progress {
         self.parts.iter().map(|part| part.archiver.progress()).fold(self.done, |sum, part| Progress {
             events: sum.events + part.events,

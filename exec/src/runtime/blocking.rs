@@ -143,11 +143,11 @@ impl Blocking {
     /// [`Options::unfinished`](crate::Options::unfinished) messages (the setting `exec.unfinished`) or more
     /// are under way in streams. Messages that the task wrote before are visible to readers during the wait.
     /// A task that brings inputs from outside the network calls this before each input. The call returns when
-    /// half as many messages are left. It also returns when no other task could go on, because messages may
-    /// stay in streams until another input comes. A task with a thread of its own counts as a task that could
-    /// go on only if it has used a stream or was attached to one. Several sources check independently, so the
-    /// limit may be exceeded by as many messages as there are sources. Messages that a task has read and
-    /// keeps do not count as under way.
+    /// half as many messages are left. The call also returns when no other task could go on, because messages
+    /// may stay in streams until another input comes. A task with a thread of its own counts as a task that
+    /// could go on only if it has used a stream or was attached to one. Several sources check independently,
+    /// so the limit may be exceeded by as many messages as there are sources. Messages that a task has read
+    /// and keeps do not count as under way.
     ///
     /// ```
     /// # use thalweg_exec::{Options, Runtime, StreamSpec, TaskSpec};

@@ -39,8 +39,8 @@ pub struct Out<T: Send + 'static> {
     _messages: PhantomData<fn(T)>,
 }
 
-/// The reading end of a stream. If it is dropped before the stream's end, later pushes succeed, but their
-/// messages are dropped and counted.
+/// The reading end of a stream. If the reading end is dropped before the stream's end, later pushes succeed,
+/// but their messages are dropped and counted.
 pub struct In<T: Send + 'static> {
     ring: NonNull<Ring>,
     _messages: PhantomData<fn() -> T>,

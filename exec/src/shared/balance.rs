@@ -6,8 +6,8 @@ pub(crate) struct Part {
     pub(crate) worker: usize,
     /// The processor time that the part used in the measured window, in ticks of the clock.
     pub(crate) ticks: u64,
-    /// Whether the part consists of many light replicas. Such a part (a *lump*) loses some of its gain
-    /// because its messages must pass to another worker, so its gain must be larger.
+    /// Whether the part consists of many light replicas. A part of many light replicas (a *lump*) loses some
+    /// of its gain because its messages must pass to another worker, so its gain must be larger.
     pub(crate) is_lump: bool,
     /// The only worker to which this part may move, if the part is a single light replica.
     pub(crate) only_to: Option<usize>,

@@ -77,8 +77,8 @@ impl OwnThreads {
 /// waits.
 #[derive(Default)]
 pub(crate) struct Sleep {
-    /// A counter that grows by two whenever a wait begins or ends, so half of it is odd during a wait. Its
-    /// lowest bit is 1 during a wait for room. The field is written by the task's thread (release).
+    /// A counter that grows by two whenever a wait begins or ends, so half of it is odd during a wait. The
+    /// counter's lowest bit is 1 during a wait for room. The field is written by the task's thread (release).
     waits: AtomicU64,
     /// A question that the task's thread answers between two checks of whether it was woken.
     asked: Mutex<Option<Arc<dyn Asked>>>,

@@ -58,7 +58,7 @@ impl Telemetry {
         if !budget.is_all()
             && self.account.sizes_paid > self.now.ticks + self.board.clock.ns_to_ticks(AHEAD_NS)
         {
-            // The budget is spent for now, so the message is skipped. This reason does not depend on the
+            // The budget is spent for now, so the message is skipped. Skipping does not depend on the
             // message's size, so the sample stays unbiased.
             sizes.go_on(end, 2 * sizes.distance());
             return None;

@@ -167,7 +167,7 @@ pub(crate) trait WatchedStream {
     fn lost(&self, writes: bool) -> usize;
     /// The task at the reading end (if `writes`) or at the writing end of the stream, or 0.
     fn peer(&self, writes: bool) -> u64;
-    /// The numbers of messages written, read and dropped. They are valid when both ends are gone.
+    /// The numbers of messages written, read and dropped. The numbers are valid when both ends are gone.
     fn totals(&self) -> (u64, u64, u64);
 
     /// The stream's live row, which is made now if the stream has none; `task`, which belongs to the calling

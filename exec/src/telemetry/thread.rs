@@ -367,8 +367,8 @@ impl Telemetry {
         self.now.is_fresh = false;
     }
 
-    /// Notes that the current task ends. Its last dispatch must be published next, then [`Self::task_ended`]
-    /// must be called.
+    /// Notes that the current task ends. The task's last dispatch must be published next, then
+    /// [`Self::task_ended`] must be called.
     pub(crate) fn task_ends(&mut self) {
         self.lives.is_ending = true;
     }
@@ -452,8 +452,9 @@ impl Telemetry {
         self.now.is_fresh = false;
     }
 
-    /// Records the end of a dispatch that used one input and one output. Most dispatches are of this kind, so
-    /// this path is short. Returns `false`, and records nothing, if the dispatch is unusual in some way.
+    /// Records the end of a dispatch that used one input and one output. Most dispatches use one input and
+    /// one output, so this path is short. Returns `false`, and records nothing, if the dispatch is unusual in
+    /// some way.
     #[inline(never)]
     pub(crate) fn relay_ends<S: WatchedStream>(
         &mut self,
@@ -770,7 +771,8 @@ impl Telemetry {
     }
 
     /// Notes that the message pushed last on `child` descends from the message popped last from `parent`, if
-    /// the two messages continue the lineage that was noted last. Returns whether they do.
+    /// the two messages continue the lineage that was noted last. Returns whether the two messages continue
+    /// it.
     ///
     /// # Safety
     /// `parent` must point to a stream, unless it is null.

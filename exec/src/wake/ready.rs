@@ -2,8 +2,8 @@
 //!
 //! With `exec.order` *fifo* the next task is the first in the queue. With *demand* (LPEL-HRC, ICA3PP 2013)
 //! the next task is chosen from the first few: the one with the greatest number of messages that wait for it,
-//! less the messages that it wrote and no task has read. So a task with a full output lets its reader go
-//! first.
+//! less the messages that it wrote and no task has read. With this order a task with a full output lets its
+//! reader go first.
 
 use std::ptr::NonNull;
 

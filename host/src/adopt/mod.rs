@@ -83,7 +83,7 @@ pub struct Program {
     pub network: PathBuf,
     /// The folder that paths in sentences are relative to.
     pub root: PathBuf,
-    /// The library of its boxes, if it has boxes and they could be compiled.
+    /// The library of the program's boxes, if the program has boxes and they could be compiled.
     pub library: Option<PathBuf>,
     /// How many files were compiled now, and how many had not changed.
     pub compiled: usize,

@@ -37,7 +37,7 @@ pub fn write_table(name: &str, network: &Resolved, folder: &Path) -> Result<Path
     Ok(file)
 }
 
-/// Writes a file, unless it already has this content.
+/// Writes a file, unless the file already has the content `text`.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Error> {
     if std::fs::read(path).is_ok_and(|before| before == text.as_bytes()) {
         return Ok(());

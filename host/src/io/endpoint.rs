@@ -45,7 +45,7 @@ impl Format {
         ("files", Format::Files),
     ];
 
-    /// The format with this word.
+    /// The format with the word `word`.
     pub fn named(word: &str) -> Option<Format> {
         Format::ALL.iter().find(|(known, _)| *known == word).map(|(_, format)| *format)
     }
@@ -94,7 +94,7 @@ pub struct Endpoint {
 /// The options of an endpoint; options that the endpoint lacks are taken from the program's other arguments.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
-    /// The form of its records.
+    /// The form of the endpoint's records.
     pub format: Option<Format>,
     /// The field of a line or chunk.
     pub label: Option<String>,

@@ -37,8 +37,8 @@ pub(crate) struct Objects {
     column: usize,
     /// The line and column, from 1, where the list began.
     list: (u64, usize),
-    /// Whether the list has an element that is no record. Such a text may not be meant as a list, so a
-    /// missing end is no error.
+    /// Whether the list has an element that is no record. A text with other elements may not be meant as a
+    /// list, so a missing end is no error.
     is_odd: bool,
     bytes_max: usize,
 }

@@ -18,8 +18,8 @@ use crate::notice::Notices;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The time for which the thread sleeps when the elements had no new events.
 const IDLE: Duration = Duration::from_millis(2);
-/// The longest wait of events until there are enough of them to compress well. During this wait the elements
-/// hold the events.
+/// The longest wait of events until there are enough of them to compress well. While events wait, the
+/// elements hold them.
 const GATHER: Duration = Duration::from_millis(20);
 /// The interval at which writing to a full disk is tried again.
 const FULL: Duration = Duration::from_millis(50);
